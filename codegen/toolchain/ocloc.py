@@ -209,7 +209,7 @@ def _device_name(target: str) -> str:
     """The name that ocloc's ``-device`` takes."""
     found = TARGETS[target].ocloc if target in TARGETS else None
     if found is None:
-        having = ", ".join(other.name for other in TARGETS.values() if other.ocloc)
+        having = ", ".join(other.name for other in TARGETS.values() if not other.is_cpu)
         raise TargetError("XT5104", f"ocloc compiles nothing for target {target!r}", f"use one of {having}")
     return found
 

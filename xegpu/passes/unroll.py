@@ -13,7 +13,7 @@ The second loop has the steps that are left over, whatever the body does. An aut
 
 Otherwise only loops are unrolled that load, prefetch and multiply and do nothing else, and only for targets whose block
 messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
-addresses anew, and on ``pvc`` changing an address costs more than the jump that unrolling saves. A CPU, which emulates
+addresses anew, and on Xe-HPC changing an address costs more than the jump that unrolling saves. A CPU, which emulates
 such messages, gains nothing and would build for minutes: such a main loop is marked ``xegpu.skip_if_rolled``, and
 the text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at
 least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.

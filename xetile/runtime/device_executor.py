@@ -142,10 +142,10 @@ def check_fits(target: Target, own: Target, device: str) -> None:
     Raises:
         TargetError: subgroups of another size, or block messages that the device has not.
     """
-    if own.ocloc is None:  # the CPU device, which emulates every GPU
+    if own.is_cpu:  # it emulates every GPU
         return
     runs = [other.name for other in TARGETS.values()
-            if other.ocloc and other.subgroup_size == own.subgroup_size and other.blocks <= own.blocks]
+            if not other.is_cpu and other.subgroup_size == own.subgroup_size and other.blocks <= own.blocks]
     if target.name not in runs:
         raise TargetError("XT4000", f"code for {target.name} does not run on {device}, which takes code for {own.name}",
                           f"drop target=, or choose one of {', '.join(runs)}; \"opencl:cpu\" runs the text of "

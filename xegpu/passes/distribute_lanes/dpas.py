@@ -20,22 +20,20 @@ from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesR
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Note, TargetError, XeError
 from xegpu.support.notes import defined_at, value_notes
-from xegpu.target.targets import TARGETS, MmaShape, Target
+from xegpu.target.targets import MmaShape, Target
 
 # Refuses products of whole vectors that no matrix engine takes (hardware.md, "DPAS").
 
 
 def check_product(operation: DpasOp, target: Target) -> None:
-    """Raise unless a target's matrix engine takes a product.
-
-    A target without one has its work done by an emulation of the engine of 16 lanes.
+    """Raise unless a target's matrix engine, or the emulation of one, takes a product.
 
     Raises:
         TargetError: it does not; the hint names the shapes and types that it takes.
     """
     a, b, c = (of_mlir(value.type.element_type)  # type: ignore[attr-defined]
                for value in (operation.a, operation.b, operation.result))
-    forms = _forms(target)
+    forms = target.dpas_shapes
     form = next((form for form in forms if (form.a, form.b) == (a, b)), None)
     if form is None:
         pairs = ", ".join(f"{form.a} x {form.b}" for form in forms)
@@ -56,11 +54,6 @@ def check_product(operation: DpasOp, target: Target) -> None:
 def _operands(operation: DpasOp) -> list[Note]:
     acc = {} if operation.acc is None else {"the accumulator": operation.acc}
     return value_notes(defined_at(operation.result), {"A": operation.a, "B": operation.b, **acc})
-
-
-def _forms(target: Target) -> list[MmaShape]:
-    own = [form for form in target.mma_shapes if form.engine == "dpas"]
-    return own or [form for form in TARGETS["pvc"].mma_shapes if form.engine == "dpas"]
 
 
 def _legal(target: Target, form: MmaShape, c: DType) -> str:
