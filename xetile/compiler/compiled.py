@@ -248,8 +248,8 @@ class CompiledKernel:
 
         if self.target.is_cpu:
             raise TargetError("XT4002", f"there is no machine code for {self.target.name} to look at",
-                              f"lower it for a GPU: target=\"{DEFAULT_TARGET}\"; .opencl is the text that its driver compiles",
-                              self.location)
+                              f"lower it for a GPU: target=\"{DEFAULT_TARGET}\"; .opencl is the text that its driver "
+                              "compiles", self.location)
         try:
             program = gpu_program(self.source)
             return ocloc.compile_device(program.source, self.target.name, program.options)

@@ -16,18 +16,16 @@ from xdsl.ir import Operation
 
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.gather_scatter import (
-    AtomicRMWOp,
     BlockElementsOp,
     CreateTdescOp,
     LoadGatherOp,
     StoreScatterOp,
-    UpdateOffsetOp,
     scatter_of,
 )
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.rewrite.rewriter import Rule, follow
+from xegpu.rewrite.rewriter import Rule
 
 
 def cast(rewriter: Any, operation: ShapeCastOp) -> None:
@@ -67,13 +65,6 @@ def _store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
     rewriter.emit(hinted(made, operation))
 
 
-def _atomic_rmw(rewriter: Any, operation: AtomicRMWOp) -> None:
-    value = rewriter.lookup(operation.value)
-    made = AtomicRMWOp(operation.kind.data, value.values[0], rewriter.single(operation.desc),
-                       rewriter.single(operation.mask))
-    rewriter.set(operation.result, rewriter.emit(made), value.encoding)
-
-
 def _block_elements(rewriter: Any, operation: BlockElementsOp) -> None:
     at, sizes = operation.part()
     line = rewriter.line(sizes[0] * sizes[1])
@@ -85,9 +76,7 @@ def _block_elements(rewriter: Any, operation: BlockElementsOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     CreateTdescOp: _create_tdesc,
-    UpdateOffsetOp: follow,
     LoadGatherOp: _load_gather,
     StoreScatterOp: _store_scatter,
-    AtomicRMWOp: _atomic_rmw,
     BlockElementsOp: _block_elements,
 }
