@@ -14,7 +14,7 @@ from pathlib import Path
 from xegpu.support.errors import ToolError
 
 _POSITION = re.compile(r"(?::|^\s*)(\d+):(\d+): (?:fatal )?error:\s*(.*)")
-_PLACE = re.compile(r"\s*// ([^\s:]+:\d+)\s*$")
+_LINE_MARK = re.compile(r"\s*// ([^\s:]+:\d+)\s*$")
 
 
 def refusal(failure: str, log: str, text: str = "") -> ToolError:
@@ -26,8 +26,8 @@ def refusal(failure: str, log: str, text: str = "") -> ToolError:
         text: the source; empty for binary input.
     """
     message, position = _complaint(log)
-    place, quoted = _origin(text, position)
-    came = f" (in the code of {place})" if place else ""
+    origin, quoted = _origin(text, position)
+    came = f" (in the code of {origin})" if origin else ""
     path = _kept(log, text)
     hint = f"the compiler's line is `{quoted}`; " if quoted else ""
     hint += f"its whole log, and the text, are in {path}" if path else "its whole log is in .log of this error"
@@ -55,8 +55,8 @@ def _origin(text: str, line: int | None) -> tuple[str, str]:
     lines = text.splitlines()
     if line is None or not 0 < line <= len(lines):
         return "", ""
-    places = (found[1] for above in reversed(lines[:line]) if (found := _PLACE.match(above)))
-    return next(places, ""), lines[line - 1].strip()
+    marks = (found[1] for above in reversed(lines[:line]) if (found := _LINE_MARK.match(above)))
+    return next(marks, ""), lines[line - 1].strip()
 
 
 def _kept(log: str, text: str) -> Path | None:

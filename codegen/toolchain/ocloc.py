@@ -134,11 +134,11 @@ def _identity(ocloc: str) -> tuple[str, ...]:
     status = os.stat(shutil.which(ocloc) or ocloc)
     with tempfile.TemporaryDirectory(prefix="xetile-") as name:
         try:
-            said = _run([ocloc, "query", "OCL_DRIVER_VERSION"], Path(name), "ocloc does not say its version")
+            version = _run([ocloc, "query", "OCL_DRIVER_VERSION"], Path(name), "ocloc does not say its version")
         except ToolError:  # an older one
-            said = ""
+            version = ""
         files = "".join(file.read_text(errors="replace") for file in sorted(Path(name).iterdir()))
-    return os.path.realpath(ocloc), str(status.st_mtime_ns), str(status.st_size), said, files
+    return os.path.realpath(ocloc), str(status.st_mtime_ns), str(status.st_size), version, files
 
 
 def _compile(ocloc: str, source: str | bytes, target: str, options: str, mode: str, suffix: str) -> DeviceBinary:

@@ -218,9 +218,9 @@ def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     factors = [_load_operand(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
     types = desc_of(operation.a).dtype, desc_of(operation.b).dtype, of_mlir(operation.acc[0].type.element_type)
     whole = acc if lanes is None else [lane_map.gather(value, (rows, columns), lanes.data) for value in acc]
-    places = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
+    corners = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
     results = [product(factors[0][..., row:row + rows, :], factors[1][..., column:column + columns], value, types)
-               for (row, column), value in zip(places, whole, strict=True)]
+               for (row, column), value in zip(corners, whole, strict=True)]
     if lanes is not None:
         results = [lane_map.scatter(value, lanes.data, machine.lanes) for value in results]
     return results if len(results) > 1 else results[0]

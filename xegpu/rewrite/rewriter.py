@@ -81,7 +81,7 @@ class Rewriter(Builder):
         yielded: list[ConvertedValues] = []
         with self.inside(new):
             for operation in old.ops:
-                self.place = operation.location
+                self.location = operation.location
                 if isinstance(operation, scf.YieldOp):
                     yielded = [self.lookup(value) for value in operation.operands]
                 else:
@@ -133,7 +133,7 @@ class Rewriter(Builder):
             chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
             results.append(self._like(operation, chosen, self._result_types(operation, chosen, part)).results)
         for number_, result in enumerate(operation.results):
-            self.set(result, tuple(made[number_] for made in results), widest.encoding)
+            self.set(result, tuple(clone[number_] for clone in results), widest.encoding)
 
     def _result_types(self, operation: Operation, operands: Sequence[SSAValue],
                       part: SSAValue | None) -> list[Attribute]:
@@ -173,8 +173,8 @@ class Rewriter(Builder):
         self.set(old.args[0], block.args[0])
         block.args[0].name_hint = old.args[0].name_hint
         self.regroup(old.args[1:], carried, block.args[1:])
-        place = self.place
-        yielded, self.place = self.body(old, block), place
+        location = self.location
+        yielded, self.location = self.body(old, block), location
         self.close(block, yielded, carried)
         start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
@@ -184,11 +184,11 @@ class Rewriter(Builder):
 
     def _branches(self, operation: scf.IfOp) -> None:
         """Rewrite both branches; results have the encodings of the else branch, which may forward earlier values."""
-        place = self.place
+        location = self.location
         old = [region.block for region in operation.regions if region.blocks]
         blocks = [Block() for _ in old]
         yielded = [self.body(before, block) for before, block in zip(old, blocks, strict=True)]
-        self.place = place
+        self.location = location
         for block, parts in zip(blocks, yielded, strict=True):
             self.close(block, parts, yielded[-1])
         types = [value.type for parts in yielded[-1] for value in parts.values]

@@ -35,8 +35,8 @@ def _load_nd(rewriter: DistributeLanesRewriter, operation: LoadNdOp) -> None:
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
     width = None if operation.transpose_bit_width is None else operation.transposes
-    made = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
-    value = rewriter.emit(hinted(made, operation))
+    new_op = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
+    value = rewriter.emit(hinted(new_op, operation))
     shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
     if not operation.transposes:
         rewriter.set(operation.result, value, Distributed(shape, lanes, packed))

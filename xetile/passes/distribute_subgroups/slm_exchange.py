@@ -81,7 +81,7 @@ class DistributeSubgroupsRewriter(Rewriter):
         condition = conditions[0]
         for other in conditions[1:]:
             condition = self.emit(arith.AndIOp(condition, other))
-        block, place = Block(), self.place
+        block, location = Block(), self.location
         self.blocks.append(block)
         self._known.append({})
         value = then()
@@ -91,7 +91,7 @@ class DistributeSubgroupsRewriter(Rewriter):
         if value is None or otherwise is None:
             self.emit(scf.IfOp(condition, [], Region(block)))
             return None
-        self.place = place
+        self.location = location
         rest = Region(Block([scf.YieldOp(otherwise)]))
         return self.emit(scf.IfOp(condition, [value.type], Region(block), rest))
 
