@@ -34,7 +34,7 @@ from xegpu.ir.dtypes import DType, i4, index, u4
 from xegpu.ir.dtypes import i1 as i1_type
 from xegpu.ir.memref import array_at, is_shared
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
+from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector_type
 from xegpu.support.errors import Invalid, misread
@@ -283,7 +283,7 @@ class AtomicRMWOp(IRDLOperation):
     desc = operand_def(DESC)
     mask = operand_def(VECTOR)
     result = result_def(VECTOR)
-    traits = traits_def(ReadsMemory((1,)), WritesMemory(1))
+    traits = traits_def(ReadsMemory((1,)), WritesMemory(1), InfersResultType(lambda op, operands: operands[0].type))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = ("$kind $value `,` $desc `,` $mask attr-dict `:` type($value) `,` type($desc) `,` type($mask) "
                        "`->` type($result)")

@@ -56,13 +56,13 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
             raise ShapeError(code, f"{operation.name}: {message}", hint, author_location(operation), notes) from error
 
 
-def verify_made(function: func.FuncOp, made: Collection[Operation]) -> None:
+def verify_inserted(function: func.FuncOp, inserted: Collection[Operation]) -> None:
     """Verify the operations of a function that a pass inserted into it; the others are copies of verified ones.
 
     Raises:
         ShapeError: one does not verify; it points at the author's line.
     """
-    verify(function, {operation for operation in function.walk() if operation not in made})
+    verify(function, {operation for operation in function.walk() if operation not in inserted})
 
 
 def _is_like_another(operation: Operation, seen: set[Any]) -> bool:

@@ -21,10 +21,10 @@ from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_k
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
+from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import Invalid
-from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, shape_of, text, tile_of
+from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, loaded_type, shape_of, text, tile_of
 from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_stored_map
 from xetile.dialect.wg_map_inference import map_of
 
@@ -117,14 +117,12 @@ class LoadGatherOp(IRDLOperation):
     mask = operand_def(VECTOR)
     padding = opt_prop_def(Attribute)
     result = result_def(VECTOR)
-    traits = traits_def(ReadsMemory((0,)))
+    traits = traits_def(ReadsMemory((0,)), InfersResultType(lambda op, operands: loaded_type(operands[0])))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tile `,` $mask attr-dict `:` type($tile) `,` type($mask) `->` type($result)"
 
     def __init__(self, tile: SSAValue, mask: SSAValue, padding: Attribute | None = None) -> None:
-        parameters = tile_of(tile)
-        result = VectorType(parameters.element_type, parameters.blocked_shape())
-        super().__init__(operands=[tile, mask], result_types=[result], properties={"padding": padding})
+        super().__init__(operands=[tile, mask], result_types=[loaded_type(tile)], properties={"padding": padding})
 
     def verify_(self) -> None:
         check_hints(self, "load")
@@ -172,7 +170,7 @@ class AtomicRMWTileOp(IRDLOperation):
     tile = operand_def(TILE)
     mask = opt_operand_def(VECTOR)
     result = result_def(VECTOR)
-    traits = traits_def(ReadsMemory((1,)), WritesMemory(1))
+    traits = traits_def(ReadsMemory((1,)), WritesMemory(1), InfersResultType(lambda op, operands: operands[0].type))
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = ("$kind $value `,` $tile (`,` $mask^)? attr-dict `:` type($value) `,` type($tile) "
                        "(`,` type($mask)^)? `->` type($result)")

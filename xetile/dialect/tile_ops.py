@@ -26,7 +26,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
+from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.types import (
@@ -63,6 +63,12 @@ def tile_of(value: SSAValue) -> TileParameters:
     """Tile parameters of the type of ``value``."""
     assert isinstance(value.type, TileType)
     return value.type.data
+
+
+def loaded_type(tile: SSAValue) -> Attribute:
+    """Vector type of what is loaded through ``tile``: its elements, in its blocks."""
+    parameters = tile_of(tile)
+    return VectorType(parameters.element_type, parameters.blocked_shape())
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -178,14 +184,12 @@ class LoadTileOp(IRDLOperation):
     tile = operand_def(TILE)
     padding = opt_prop_def(Attribute)
     result = result_def(VECTOR)
-    traits = traits_def(ReadsMemory((0,)))
+    traits = traits_def(ReadsMemory((0,)), InfersResultType(lambda op, operands: loaded_type(operands[0])))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, padding: Attribute | None = None) -> None:
-        parameters = tile_of(tile)
-        result = VectorType(parameters.element_type, parameters.blocked_shape())
-        super().__init__(operands=[tile], result_types=[result], properties={"padding": padding})
+        super().__init__(operands=[tile], result_types=[loaded_type(tile)], properties={"padding": padding})
 
     def verify_(self) -> None:
         check_hints(self, "load")

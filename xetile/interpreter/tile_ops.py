@@ -86,8 +86,8 @@ def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     a, b = (memory.as_numbers(memory.read(window.array, window.row, window.column, tile.shape, machine.batch,
                                           lead=window.lead), tile.dtype)
             for tile, window in zip(tiles, operands, strict=False))
-    dtype = of_mlir(operation.result.type.element_type)
-    result = product(a, b, unpack(acc) if blocks else acc, tiles[0].dtype, dtype)
+    types = tiles[0].dtype, tiles[1].dtype, of_mlir(operation.result.type.element_type)
+    result = product(a, b, unpack(acc) if blocks else acc, types)
     return pack(result, blocks) if blocks else result  # type: ignore[arg-type]
 
 

@@ -113,7 +113,7 @@ class BaseKernel:
                 from xetile.runtime.sanitizer import CheckedExecutor
                 from xetile.runtime.sanitizer.findings import chosen
 
-                checked = CheckedExecutor(self._target(target) or find_target("pvc"), chosen(check))
+                checked = CheckedExecutor(self._target(target) or find_target(), chosen(check))
                 return BoundKernel(self, checked, None, subgroups)
             if where == "numpy:program":
                 return self.eager(only, subgroups)
@@ -183,7 +183,7 @@ class BaseKernel:
 
         Args:
             args: the arguments.
-            target: the device that code is generated for, by default pvc.
+            target: the device that code is generated for, by default :data:`xegpu.target.targets.DEFAULT_TARGET`.
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
             constants: the compile-time constants.
 
@@ -193,7 +193,7 @@ class BaseKernel:
         with AtTheCall():
             arguments = self.bind_arguments(args, constants)
             shape = None if subgroups is None else check_subgroups(subgroups)
-            return self.compile(arguments, self._target(target) or find_target("pvc"), constants, shape)
+            return self.compile(arguments, self._target(target) or find_target(), constants, shape)
 
     def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
         """The arguments of a call, checked against the parameters.

@@ -135,7 +135,7 @@ def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -
 
 def tile_mma_scaled(a: Vector, b: Vector, acc: Vector | None, scale_a: Vector, scale_b: Vector) -> Vector:
     """Block-scaled product ``acc + (a x scale_a) @ (b x scale_b)`` (OCP Microscaling Formats), for targets whose matrix
-    engine takes scales (``cri``).
+    engine takes scales (``Target.block_scales``).
 
     Args:
         a: M x K of ``e4m3`` or ``e5m2``, K a multiple of 32.

@@ -21,7 +21,6 @@ from xdsl.ir import SSAValue
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
-from xegpu.dialect.hints import hinted
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Rewriter, rewrite
@@ -87,7 +86,6 @@ class _RowMajorRewriter(Rewriter):
 
     def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-                          tile_ops.LoadTileOp: _load_tile,
                           tile_ops.TileTransposeOp: _tile_transpose})
         self.access_kinds = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
@@ -125,12 +123,6 @@ def _update_tile_offset(rewriter: _RowMajorRewriter, operation: tile_ops.UpdateT
     offsets = [rewriter.single(offset) for offset in operation.offsets]
     moved = tile_ops.UpdateTileOffsetOp(tile.values[0], offsets[::-1] if tile.encoding else offsets)
     rewriter.set(operation.result, rewriter.emit(moved), tile.encoding)
-
-
-def _load_tile(rewriter: _RowMajorRewriter, operation: tile_ops.LoadTileOp) -> None:
-    tile = rewriter.lookup(operation.tile)
-    load = hinted(tile_ops.LoadTileOp(tile.values[0], operation.padding), operation)
-    rewriter.set(operation.result, rewriter.emit(load), tile.encoding)
 
 
 def _tile_transpose(rewriter: _RowMajorRewriter, operation: tile_ops.TileTransposeOp) -> None:

@@ -124,8 +124,8 @@ def _poison(rewriter: DistributeLanesRewriter, operation: ub.PoisonOp) -> None:
     shape, element = shape_of(operation.result), operation.result.type.element_type  # type: ignore[attr-defined]
     form = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
     fragment = rewriter.fragment(form.shape, form.lanes, element)
-    made = ub.PoisonOp.create(result_types=[fragment], properties=dict(operation.properties))
-    rewriter.set(operation.result, rewriter.emit(made), form)
+    new_op = ub.PoisonOp.create(result_types=[fragment], properties=dict(operation.properties))
+    rewriter.set(operation.result, rewriter.emit(new_op), form)
 
 
 def _broadcast(rewriter: DistributeLanesRewriter, operation: BroadcastOp) -> None:
@@ -144,8 +144,8 @@ def _iota(rewriter: DistributeLanesRewriter, operation: IotaOp) -> None:
     shape = operation.block_shape()
     form = Distributed(shape, rewriter.plain(shape))
     fragment = rewriter.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
-    made = IotaOp(rewriter.single(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
-    rewriter.set(operation.result, rewriter.emit(made), form)
+    new_op = IotaOp(rewriter.single(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
+    rewriter.set(operation.result, rewriter.emit(new_op), form)
 
 
 def _diagnostic(rewriter: DistributeLanesRewriter, operation: DiagnosticOp) -> None:

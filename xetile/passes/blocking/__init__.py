@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, follow, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import MmaShape, Target
 from xetile.dialect import tile_ops
@@ -62,7 +62,7 @@ class _BlockingRewriter(Rewriter):
     def __init__(self, target: Target, function: func.FuncOp) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.LoadTileOp: _load_tile,
                           tile_ops.StoreTileOp: _store_tile,
-                          tile_ops.UpdateTileOffsetOp: follow, tile_ops.TileMmaOp: _tile_mma,
+                          tile_ops.TileMmaOp: _tile_mma,
                           tile_ops.PrefetchTileOp: _prefetch_tile,
                           TileMmaScaledOp: mma_scaled.block_tile_mma_scaled,
                           LoadMmaOp: _load_mma,

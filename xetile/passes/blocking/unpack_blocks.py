@@ -20,8 +20,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.ir import Attribute, Operation
 
-from xegpu.dialect.hints import hinted
-from xegpu.rewrite.rewriter import Rewriter, follow, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileType
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
@@ -72,8 +71,7 @@ class _UnpackBlocksRewriter(Rewriter):
     """One function's rewrite."""
 
     def __init__(self) -> None:
-        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: follow,
-                          tile_ops.LoadTileOp: _load_tile,
+        super().__init__({tile_ops.InitTileOp: _init_tile,
                           tile_ops.TilePackOp: _identity, tile_ops.TileUnpackOp: _identity,
                           TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
 
@@ -98,11 +96,6 @@ def _init_tile(rewriter: _UnpackBlocksRewriter, operation: tile_ops.InitTileOp) 
     init_tile = rewriter.single(operation.result).owner
     assert isinstance(init_tile, Operation)
     init_tile.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
-
-
-def _load_tile(rewriter: _UnpackBlocksRewriter, operation: tile_ops.LoadTileOp) -> None:
-    load = hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation)
-    rewriter.set(operation.result, rewriter.emit(load))
 
 
 def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:

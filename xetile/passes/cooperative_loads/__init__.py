@@ -53,7 +53,7 @@ from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.matchers import BARRIER
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, follow, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
@@ -256,4 +256,4 @@ def _update_tile_offset(rewriter: _CooperativeLoadsRewriter, operation: tile_ops
     if isinstance(tile.encoding, Share):
         rewriter.set(operation.result, rewriter.advanced(tile.encoding, tile.values[0]), tile.encoding)
     else:
-        follow(rewriter, operation)
+        rewriter.copy(operation)

@@ -24,7 +24,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
-from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
@@ -163,13 +162,6 @@ def _transposed_form(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.
     return None if is_local(own_form, wanted) else wanted
 
 
-def _load_tile(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.LoadTileOp) -> None:
-    tiles = rewriter.lookup(operation.tile)
-    loaded = tuple(rewriter.emit(hinted(tile_ops.LoadTileOp(tile, operation.padding),
-                                        operation)) for tile in tiles.values)
-    rewriter.set(operation.result, loaded, tiles.encoding)
-
-
 def _store_tile(rewriter: Rewriter, operation: tile_ops.StoreTileOp) -> None:
     value, tiles = rewriter.lookup(operation.value), rewriter.lookup(operation.tile)
     if value.encoding != tiles.encoding:
@@ -177,20 +169,7 @@ def _store_tile(rewriter: Rewriter, operation: tile_ops.StoreTileOp) -> None:
             f"is distributed as {value.encoding}, the tile as"
         rewriter.fail("XT1401", f"the vector {how} {tiles.encoding or 'has none'}", "give both the same wg_map",
                    **{"the vector": operation.value, "the tile": operation.tile})
-    for part, tile in zip(value.values, tiles.values, strict=True):
-        rewriter.emit(hinted(tile_ops.StoreTileOp(part, tile), operation))
-
-
-def _prefetch_tile(rewriter: Rewriter, operation: tile_ops.PrefetchTileOp) -> None:
-    for tile in rewriter.lookup(operation.tile).values:
-        rewriter.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
-
-
-def _update_tile_offset(rewriter: Rewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
-    tiles = rewriter.lookup(operation.tile)
-    offsets = [rewriter.single(offset) for offset in operation.offsets]
-    moved = tuple(rewriter.emit(tile_ops.UpdateTileOffsetOp(tile, offsets)) for tile in tiles.values)
-    rewriter.set(operation.result, moved, tiles.encoding)
+    rewriter.each_part(operation)
 
 
 def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
@@ -290,10 +269,7 @@ RULES: dict[type[Operation], Rule] = {
     PrintOp: _print_or_assert,
     AssertOp: _print_or_assert,
     tile_ops.InitTileOp: _init_tile,
-    tile_ops.LoadTileOp: _load_tile,
     tile_ops.StoreTileOp: _store_tile,
-    tile_ops.PrefetchTileOp: _prefetch_tile,
-    tile_ops.UpdateTileOffsetOp: _update_tile_offset,
     tile_ops.TileMmaOp: _tile_mma,
     TileMmaScaledOp: mma_scaled.distribute_tile_mma_scaled,
     tile_ops.TileTransposeOp: slm_exchange.transpose,

@@ -80,7 +80,7 @@ class DistributeSubgroupsRewriter(Rewriter):
         condition = conditions[0]
         for operand in conditions[1:]:
             condition = self.emit(arith.AndIOp(condition, operand))
-        block, location = Block(), self.place
+        block, location = Block(), self.location
         self.blocks.append(block)
         self._known.append({})
         value = then()
@@ -90,7 +90,7 @@ class DistributeSubgroupsRewriter(Rewriter):
         if value is None or otherwise is None:
             self.emit(scf.IfOp(condition, [], Region(block)))
             return None
-        self.place = location
+        self.location = location
         rest = Region(Block([scf.YieldOp(otherwise)]))
         return self.emit(scf.IfOp(condition, [value.type], Region(block), rest))
 
