@@ -1,5 +1,5 @@
 """Block descriptors and block memory operations: ``create_nd_tdesc``, ``update_nd_offset``, ``load_nd``, ``store_nd``,
-``prefetch_nd`` (XeGPU.md), and ``load_scalar``.
+``prefetch_nd`` (XeGPU.md).
 
 Vectors are blocks before ``distribute`` and fragments of one lane after it; an operation is in the second form when its
 descriptor has an ``sg_map``.
@@ -27,7 +27,6 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescType, check_division, check_load
-from xegpu.ir import dtypes
 from xegpu.ir.memref import array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
@@ -363,43 +362,3 @@ class PrefetchNdOp(HintedOp):
 
 
 OPERATIONS = (LoadNdOp, StoreNdOp, PrefetchNdOp)
-
-
-TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)
-"""Element types of scalar loads."""
-
-
-@operation_definition
-class LoadScalarOp(IRDLOperation):
-    """Subgroup-uniform scalar load from an array in global memory. It goes beyond the seed.
-
-    ``%at = xegpu.load_scalar %table, [%i, %c2] : memref<?x?xi64, strided<[?, ?]>> -> i64``. It is the same operation at
-    every stage; its result is used like a scalar argument: as an address, a size or a loop bound.
-    """
-
-    name = "xegpu.load_scalar"
-    array = operand_def(MemRefType)
-    indices = var_operand_def(IndexType)
-    result = result_def(Attribute)
-    traits = traits_def(ReadsMemory((0,)))
-    assembly_format = "$array `,` `[` $indices `]` attr-dict `:` type($array) `->` type($result)"
-
-    def __init__(self, array: SSAValue, indices: list[SSAValue]) -> None:
-        assert isinstance(array.type, MemRefType)
-        super().__init__(operands=[array, indices], result_types=[array.type.element_type])
-
-    def verify_(self) -> None:
-        type_ = self.array.type
-        assert isinstance(type_, MemRefType)
-        if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in TYPES]:
-            raise Invalid("XT1241", f"an element of {type_} is no number of type {self.result.type} to be loaded\n"
-                          f"load {', '.join(map(str, TYPES))}, as the array holds them")
-        if len(self.indices) != len(type_.get_shape()):
-            raise Invalid("XT1242", f"{type_} takes {len(type_.get_shape())} indices, not {len(self.indices)}\n"
-                          "give one for each dimension")
-        if is_shared(type_):
-            raise Invalid("XT1240", "a number is loaded of an array in global memory, not of shared local memory\n"
-                          "load a tile of that")
-
-
-SCALAR_OPERATIONS = (LoadScalarOp,)

@@ -1,13 +1,14 @@
-"""Products beyond ``tile_mma``: block-scaled (Microscaling Formats), and fused load+mma for CPUs."""
+"""Matrix products of XeTile: ``tile_mma``, block-scaled (Microscaling Formats), and fused load+mma for CPUs."""
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     result_def,
     traits_def,
@@ -19,8 +20,54 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import ReadsMemory
 from xegpu.support.errors import Invalid
 from xetile.dialect.tile_ops import TILE, VECTOR, flat_shape, shape_of, text, tile_of
-from xetile.dialect.types import WgMapAttr, verify_product_types
+from xetile.dialect.types import WgMapAttr, verify_product_maps, verify_product_types
 from xetile.dialect.wg_map import WgMap
+from xetile.dialect.wg_map_inference import map_of
+
+
+@operation_definition
+class TileMmaOp(IRDLOperation):
+    """Matrix product ``a @ b``, plus ``acc`` if there is one, of 2D or blocked 4D vectors."""
+
+    name = "xetile.tile_mma"
+    a = operand_def(VECTOR)
+    b = operand_def(VECTOR)
+    acc = opt_operand_def(VECTOR)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
+    )
+
+    def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute,
+                 wg_map: WgMap | None = None) -> None:
+        super().__init__(operands=[a, b, [acc] if acc is not None else []], result_types=[result],
+                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    def verify_(self) -> None:
+        a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
+        if self.acc is not None and self.acc.type != self.result.type:
+            raise Invalid("XT2116", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
+                          "a product has the type of what it is added to: make both the same")
+        if len({len(a), len(b), len(c)}) != 1 or len(a) not in (2, 4):
+            raise Invalid("XT1254",
+                          f"A is {text(a)}, B {text(b)} and C {text(c)}: they must all have two dimensions, or "
+                          "all four\nuse tile_pack or tile_unpack where one of them is in blocks")
+        pairs = list(zip(a, b, c, strict=True))
+        for start, of_inner, of_result in ((0, "XT1250", "XT1253"), (2, "XT1255", "XT1256"))[:len(a) // 2]:
+            (rows, inner), (depth, columns), (m, n) = zip(*pairs[start:start + 2], strict=True)
+            if inner != depth:
+                raise Invalid(of_inner, f"A is {text(a)} and B is {text(b)}: A has {inner} columns and B {depth} rows\n"
+                              f"the tile of B must be {inner}x{columns}, or that of A {rows}x{depth}")
+            if (rows, columns) != (m, n):
+                raise Invalid(of_result, f"A {text(a)} times B {text(b)} is not {text(c)}\n"
+                              f"the accumulator must be {rows}x{columns}")
+        verify_product_types(self.a.type, self.b.type, self.result.type)
+        acc = None if self.acc is None else map_of(self.acc)
+        result = None if self.wg_map is None else self.wg_map.data
+        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, flat_shape(a)[1])
 
 
 @operation_definition

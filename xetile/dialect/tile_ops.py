@@ -1,10 +1,10 @@
-"""XeTile operations of a GEMM (XeTile.md): tiles, loads, stores, prefetches, ``tile_mma``, transpose, pack."""
+"""XeTile operations of tiles (XeTile.md): ``init_tile``, loads, stores, prefetches, ``update_tile_offset``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType, VectorType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -12,7 +12,6 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     base,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -32,19 +31,15 @@ from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.types import (
     TileParameters,
     TileType,
-    WgMapAttr,
     verify_element,
     verify_lanes,
     verify_memory_space,
     verify_order,
     verify_padding,
-    verify_product_maps,
-    verify_product_types,
-    verify_same_subgroups,
     verify_stored_map,
 )
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.dialect.wg_map_inference import TransformsWgMap, map_of
+from xetile.dialect.wg_map_inference import map_of
 
 TILE = base(TileType)
 VECTOR = base(VectorType)
@@ -271,154 +266,3 @@ class UpdateTileOffsetOp(IRDLOperation):
             raise Invalid("XT1129", f"a tile moves by two offsets, not {len(self.offsets)}\n"
                           "write %tile, [%rows, %columns]: a tile moves within its matrix")
         check_moved(self.tile, self.result)
-
-
-@operation_definition
-class TileMmaOp(IRDLOperation):
-    """Matrix product ``a @ b``, plus ``acc`` if there is one, of 2D or blocked 4D vectors."""
-
-    name = "xetile.tile_mma"
-    a = operand_def(VECTOR)
-    b = operand_def(VECTOR)
-    acc = opt_operand_def(VECTOR)
-    wg_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
-    )
-
-    def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute,
-                 wg_map: WgMap | None = None) -> None:
-        super().__init__(operands=[a, b, [acc] if acc is not None else []], result_types=[result],
-                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
-
-    def verify_(self) -> None:
-        a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
-        if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT2116", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
-                          "a product has the type of what it is added to: make both the same")
-        if len({len(a), len(b), len(c)}) != 1 or len(a) not in (2, 4):
-            raise Invalid("XT1254",
-                          f"A is {text(a)}, B {text(b)} and C {text(c)}: they must all have two dimensions, or "
-                          "all four\nuse tile_pack or tile_unpack where one of them is in blocks")
-        pairs = list(zip(a, b, c, strict=True))
-        for start, of_inner, of_result in ((0, "XT1250", "XT1253"), (2, "XT1255", "XT1256"))[:len(a) // 2]:
-            (rows, inner), (depth, columns), (m, n) = zip(*pairs[start:start + 2], strict=True)
-            if inner != depth:
-                raise Invalid(of_inner, f"A is {text(a)} and B is {text(b)}: A has {inner} columns and B {depth} rows\n"
-                              f"the tile of B must be {inner}x{columns}, or that of A {rows}x{depth}")
-            if (rows, columns) != (m, n):
-                raise Invalid(of_result, f"A {text(a)} times B {text(b)} is not {text(c)}\n"
-                              f"the accumulator must be {rows}x{columns}")
-        verify_product_types(self.a.type, self.b.type, self.result.type)
-        acc = None if self.acc is None else map_of(self.acc)
-        result = None if self.wg_map is None else self.wg_map.data
-        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, flat_shape(a)[1])
-
-
-@operation_definition
-class TileTransposeOp(IRDLOperation):
-    """Transpose of a 2D vector; ``wg_map`` is that of the result."""
-
-    name = "xetile.tile_transpose"
-    source = operand_def(VECTOR)
-    permutation = prop_def(ArrayAttr)
-    wg_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure(), TransformsWgMap(lambda op, source: source.transposed()))
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue, wg_map: WgMap | None = None) -> None:
-        result = VectorType(source.type.element_type, shape_of(source)[::-1])  # type: ignore[attr-defined]
-        super().__init__(operands=[source], result_types=[result],
-                         properties={"permutation": _blocks((1, 0)), "wg_map": WgMapAttr(wg_map) if wg_map else None})
-
-    def verify_(self) -> None:
-        if [axis.value.data for axis in self.permutation] != [1, 0]:
-            given = [axis.value.data for axis in self.permutation]
-            raise Invalid("XT2118", "tile_transpose exchanges the two dimensions: its permutation is [1, 0], not "
-                          f"{given}\nwrite [1, 0], or leave the operation out", alone=True)
-        if len(shape_of(self.source)) != 2:
-            raise Invalid("XT1122", f"tile_transpose takes a vector of two dimensions, and {self.source.type} has "
-                          f"{len(shape_of(self.source))}\nuse tile_unpack first, tile_pack afterwards")
-        element = self.source.type.element_type  # type: ignore[attr-defined]
-        turned = VectorType(element, shape_of(self.source)[::-1])
-        if self.result.type != turned:
-            raise Invalid("XT2119", f"transposing {self.source.type} does not give {self.result.type}\n"
-                          f"it gives {turned}")
-        if self.wg_map is not None:
-            check_map(self.wg_map.data, shape_of(self.result))
-            verify_same_subgroups(map_of(self.source), self.wg_map.data)
-
-
-@operation_definition
-class TilePackOp(IRDLOperation):
-    """Pack: a 2D vector to the 4D vector of its blocks, row-major in both levels."""
-
-    name = "xetile.tile_pack"
-    source = operand_def(VECTOR)
-    inner_blocks = prop_def(ArrayAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue, blocks: Pair) -> None:
-        rows, columns = shape_of(source)
-        result = VectorType(source.type.element_type, (rows // blocks[0], columns // blocks[1], *blocks))  # type: ignore
-        super().__init__(operands=[source], result_types=[result], properties={"inner_blocks": _blocks(blocks)})
-
-    def verify_(self) -> None:
-        _verify_blocking(self.source, self.result, self.inner_blocks)
-
-
-@operation_definition
-class TileUnpackOp(IRDLOperation):
-    """Unpack: the 4D vector of blocks to the 2D vector."""
-
-    name = "xetile.tile_unpack"
-    source = operand_def(VECTOR)
-    inner_blocks = prop_def(ArrayAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue) -> None:
-        rows, columns, *blocks = shape_of(source)
-        result = VectorType(source.type.element_type, (rows * blocks[0], columns * blocks[1]))  # type: ignore
-        super().__init__(operands=[source], result_types=[result],
-                         properties={"inner_blocks": _blocks((blocks[0], blocks[1]))})
-
-    def verify_(self) -> None:
-        _verify_blocking(self.result, self.source, self.inner_blocks)
-
-
-def _blocks(blocks: Pair) -> ArrayAttr[IntegerAttr]:
-    """``inner_blocks`` as an array attribute."""
-    return ArrayAttr([IntegerAttr(size, i64) for size in blocks])
-
-
-def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
-    """Blocked type of a vector in a message; for a shape that the blocks do not divide, an example."""
-    divides = len(flat) == len(blocks) == 2 and not any(size % block for size, block in zip(flat, blocks, strict=True))
-    (rows, columns), (high, wide) = (flat, blocks) if divides else ((64, 32), (16, 16))
-    return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
-
-
-def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
-    """Verify that a packed type has the blocks of its attribute."""
-    flat, blocked = shape_of(plain), shape_of(packed)
-    blocks = tuple(size.value.data for size in attribute)
-    if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
-        raise Invalid("XT2121", f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
-                      f"{text(flat)} to {text(blocked)}\n{_blocked_form(flat, blocks)}")
-    if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
-        raise Invalid("XT2121", f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
-                      f"{text(blocked)} is {text(flat_shape(blocked))} in two dimensions")
-    if plain.type.element_type != packed.type.element_type:  # type: ignore[attr-defined]
-        raise Invalid("XT2122", f"{plain.type} and {packed.type} have different elements\n"
-                      "blocks hold the elements as they are: convert them before or afterwards")

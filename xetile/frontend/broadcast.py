@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from xegpu.support.errors import ElementTypeError, ShapeError
+from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.tile_ops import text
-from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.notes import describe_map, notes
 from xetile.frontend.ssa_value import VectorBase

@@ -12,7 +12,7 @@ from xegpu.layout.iota import check_type
 from xegpu.support.errors import ElementTypeError, RankError
 from xetile.compiler.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.types import WgMapAttr
-from xetile.dialect.vector_ops import IotaOp
+from xetile.dialect.vector import IotaOp
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import scalar, scalar_of_element
 from xetile.frontend.notes import notes

@@ -6,12 +6,8 @@ from typing import Any
 
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.compiler.arguments import AtTheCall
-from xetile.dialect.tile_ops import (
-    TilePackOp,
-    TileTransposeOp,
-    TileUnpackOp,
-    text,
-)
+from xetile.dialect.tile_ops import text
+from xetile.dialect.vector import TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.frontend.constants import plain
 from xetile.frontend.notes import notes

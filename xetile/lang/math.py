@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from xegpu.ir import dtypes
 from xegpu.mlir.arith import SelectOp
 from xegpu.support.errors import ElementTypeError
-from xetile.dialect.vector_ops import TileBitcastOp
+from xetile.dialect.vector import TileBitcastOp
 from xetile.frontend.broadcast import broadcast_operands
 from xetile.frontend.constants import plain, scalar
 from xetile.frontend.notes import notes

@@ -10,12 +10,8 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xegpu.target.targets import TARGETS
-from xetile.dialect.mma import TileMmaScaledOp
-from xetile.dialect.tile_ops import (
-    TileMmaOp,
-    flat_shape,
-    text,
-)
+from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp
+from xetile.dialect.tile_ops import flat_shape, text
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.notes import describe_map, notes
 from xetile.frontend.tracer import current

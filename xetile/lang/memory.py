@@ -11,7 +11,7 @@ from xdsl.dialects.memref import AllocOp, CastOp
 from xdsl.ir import SSAValue
 
 from codegen.runtime.usm import is_usm
-from xegpu.dialect.block_io import TYPES, LoadScalarOp
+from xegpu.dialect.scalar import TYPES, LoadScalarOp
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import SHARED, is_shared, row_major

@@ -7,8 +7,9 @@ from typing import Any
 
 from xegpu.ir.combining_kind import kind_of
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError, XeError
+from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.tile_ops import text
-from xetile.dialect.vector_ops import TileConvLayoutOp, TileReduceOp
+from xetile.dialect.vector import TileConvLayoutOp
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.broadcast import broadcast
 from xetile.frontend.constants import plain

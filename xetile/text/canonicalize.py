@@ -36,10 +36,11 @@ from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import TextError
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import notes_at
-from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.supervector import ContractOp
 from xetile.dialect.types import TileType, WgMapAttr
-from xetile.dialect.vector_ops import TileBroadcastOp
+from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import forget, map_of
 from xetile.text.operand_parser import RESULT_MAP
@@ -194,7 +195,7 @@ def _ceiling(operation: arith.CeilDivSIOp) -> None:
 
 def _transpose(operation: TransposeOp) -> None:
     """``vector.transpose`` to ``tile_transpose``."""
-    made = tile_ops.TileTransposeOp(operation.operands[0])
+    made = TileTransposeOp(operation.operands[0])
     made.attributes.update({name: value for name, value in operation.attributes.items() if name in RESULT_MAP})
     _replace(operation, made)
 
@@ -242,7 +243,7 @@ _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
 
 def _same_map(operation: Operation) -> Iterator[SSAValue]:
     """Vectors of an operation that have one map: those of element-wise ones, accumulator and result."""
-    if isinstance(operation, (tile_ops.TileMmaOp, ContractOp)):
+    if isinstance(operation, (TileMmaOp, ContractOp)):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
     elif not operation.name.startswith(_OWN_MAPS) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
@@ -278,7 +279,7 @@ class _Maps:
     def _write(self, operation: Operation) -> None:
         if operation.name in _DERIVED and "wg_map" not in operation.properties:
             self._give(operation, map_of(operation.results[0]))
-        elif isinstance(operation, (tile_ops.TileMmaOp, ContractOp)) and operation.wg_map is None:
+        elif isinstance(operation, (TileMmaOp, ContractOp)) and operation.wg_map is None:
             self._give(operation, self._known.get(self._webs.root(operation.result), (None,))[0])
         if operation.name.startswith(_OWN_MAPS):
             return

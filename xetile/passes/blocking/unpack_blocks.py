@@ -23,8 +23,9 @@ from xdsl.ir import Attribute, Operation
 from xegpu.dialect.hints import hinted
 from xegpu.rewrite.rewriter import Rewriter, follow, rewrite
 from xetile.dialect import tile_ops
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.types import TileType
-from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.vector import TilePackOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 
 BLOCKS = "inner_blocks"
@@ -74,7 +75,7 @@ class _UnpackBlocksRewriter(Rewriter):
     def __init__(self) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: follow,
                           tile_ops.LoadTileOp: _load_tile,
-                          tile_ops.TilePackOp: _same, tile_ops.TileUnpackOp: _same,
+                          TilePackOp: _same, TileUnpackOp: _same,
                           TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
 
     def copy(self, operation: Operation) -> None:
@@ -124,5 +125,5 @@ def _tile_broadcast(rewriter: _UnpackBlocksRewriter, operation: TileBroadcastOp)
                                                            map_)))
 
 
-def _same(rewriter: _UnpackBlocksRewriter, operation: tile_ops.TilePackOp | tile_ops.TileUnpackOp) -> None:
+def _same(rewriter: _UnpackBlocksRewriter, operation: TilePackOp | TileUnpackOp) -> None:
     rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)

@@ -15,8 +15,11 @@ from xegpu.dialect.sync import NbarrierOp
 from xegpu.ir.dtypes import DType
 from xegpu.ir.use_def import array_of
 from xegpu.target.targets import Target
-from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.types import TileParameters
+from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.distribute_subgroups import slm_bytes
 
@@ -26,7 +29,7 @@ _COLUMNS = "block-columns"
 """How an array may be reached that is stored column by column, by 2D block messages."""
 _ROWS = "block"
 """The same of one that is stored row by row."""
-EXCHANGES = (tile_ops.TileTransposeOp, vector_ops.TileConvLayoutOp, vector_ops.TileReduceOp)
+EXCHANGES = (TileTransposeOp, TileConvLayoutOp, TileReduceOp)
 """What may go through shared local memory, with barriers around it."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, scf.ForOp, *EXCHANGES)
 """What may wait; a loop in a loop may share operands itself."""
@@ -116,7 +119,7 @@ def shares_of(loop: scf.ForOp, ways: Mapping[Any, str], target: Target) -> list[
 
 def _is_of_load(operation: Operation) -> bool:
     """Whether an operation transposes what is loaded, which goes into the load."""
-    return isinstance(operation, tile_ops.TileTransposeOp) and isinstance(operation.source.owner, tile_ops.LoadTileOp)
+    return isinstance(operation, TileTransposeOp) and isinstance(operation.source.owner, tile_ops.LoadTileOp)
 
 
 def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], target: Target) -> Share | None:
@@ -127,7 +130,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], ta
     init, load, move = carried
     if not isinstance(load, tile_ops.LoadTileOp) or load.padding is not None:
         return None
-    transposes = [use.operation for use in load.result.uses if isinstance(use.operation, tile_ops.TileTransposeOp)]
+    transposes = [use.operation for use in load.result.uses if isinstance(use.operation, TileTransposeOp)]
     operands = [transpose.result for transpose in transposes] or [load.result]
     mixed = len(transposes) not in (0, len(list(load.result.uses)))
     if mixed or not all(_multiplies(operand, load) for operand in operands):
@@ -161,7 +164,7 @@ def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) ->
 
 def _multiplies(value: SSAValue, load: tile_ops.LoadTileOp) -> bool:
     """Whether a value is the first operand of products of the body in which it is loaded, and nothing else."""
-    return bool(value.uses) and all(isinstance(use.operation, tile_ops.TileMmaOp) and use.index == 0
+    return bool(value.uses) and all(isinstance(use.operation, TileMmaOp) and use.index == 0
                                     and use.operation.parent is load.parent for use in value.uses)
 
 

@@ -31,10 +31,11 @@ from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xegpu.support.errors import Note, ShapeError, TargetError, located
 from xegpu.support.location import SourceLocation
 from xegpu.target.targets import Target
-from xetile.dialect import tile_ops, vector_ops
-from xetile.dialect.mma import TileMmaScaledOp
+from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.types import TileType, WgMapAttr
-from xetile.dialect.vector_ops import IotaOp
+from xetile.dialect.vector import IotaOp, TileBitcastOp, TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.distribute_subgroups import slm_exchange
@@ -153,7 +154,7 @@ def _turned(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.InitTileO
     loads = [use.operation for use in uses if isinstance(use.operation, tile_ops.LoadTileOp)]
     users = [use.operation for load in loads for use in load.result.uses]
     if any(not isinstance(use.operation, (tile_ops.LoadTileOp, tile_ops.UpdateTileOffsetOp)) for use in uses) or \
-            not users or not all(isinstance(user, tile_ops.TileTransposeOp) for user in users):
+            not users or not all(isinstance(user, TileTransposeOp) for user in users):
         return None
     maps = {_map_of(user) for user in users}
     if len(maps) != 1 or None in maps:
@@ -226,7 +227,7 @@ def _counted(rewriter: Rewriter, part: VectorType, axis: int, start: SSAValue) -
     return rewriter.shared(("iota", part, axis, start), lambda: rewriter.emit(IotaOp(part, axis, start)))
 
 
-def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(rewriter: Rewriter, operation: TileMmaOp) -> None:
     a, b = rewriter.lookup(operation.a), rewriter.lookup(operation.b)
     if operation.wg_map is None:
         rewriter.copy(operation)
@@ -245,12 +246,12 @@ def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
     for i in range(rows):
         for j in range(columns):
             for k in range(depth):
-                accumulators[i * columns + j] = rewriter.emit(tile_ops.TileMmaOp(
+                accumulators[i * columns + j] = rewriter.emit(TileMmaOp(
                     a.values[i * depth + k], b.values[k * columns + j], accumulators[i * columns + j], part))
     rewriter.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
-def _check_dealt(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
+def _check_dealt(rewriter: Rewriter, operation: TileMmaOp) -> None:
     """Raise unless all operands of a product with a map are dealt out; what computes one may not say that it is not."""
     operands = {"A": operation.a, "B": operation.b, **({"acc": operation.acc} if operation.acc is not None else {})}
     bare = [name for name, value in operands.items() if rewriter.lookup(value).encoding is None]
@@ -260,13 +261,13 @@ def _check_dealt(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
                       "no wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
 
 
-def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileBitcastOp) -> None:
+def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: TileBitcastOp) -> None:
     source = rewriter.lookup(operation.source)
     if source.encoding is None:
         rewriter.copy(operation)
         return
     element = operation.result.type.element_type  # type: ignore[attr-defined]
-    values = tuple(rewriter.emit(vector_ops.TileBitcastOp(value, element)) for value in source.values)
+    values = tuple(rewriter.emit(TileBitcastOp(value, element)) for value in source.values)
     form = Distributed(source.encoding.wg_map.split(operation.factor), tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     rewriter.set(operation.result, values, form)
 
@@ -293,13 +294,13 @@ RULES: dict[type[Operation], Rule] = {
     tile_ops.StoreTileOp: _store_tile,
     tile_ops.PrefetchTileOp: _prefetch_tile,
     tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-    tile_ops.TileMmaOp: _tile_mma,
+    TileMmaOp: _tile_mma,
     TileMmaScaledOp: mma_scaled.to_subgroups,
-    tile_ops.TileTransposeOp: slm_exchange.transpose,
-    vector_ops.TileConvLayoutOp: slm_exchange.conv_layout,
-    vector_ops.TileReduceOp: slm_exchange.reduce,
-    vector_ops.TileBroadcastOp: slm_exchange.broadcast,
-    vector_ops.TileBitcastOp: _tile_bitcast,
+    TileTransposeOp: slm_exchange.transpose,
+    TileConvLayoutOp: slm_exchange.conv_layout,
+    TileReduceOp: slm_exchange.reduce,
+    TileBroadcastOp: slm_exchange.broadcast,
+    TileBitcastOp: _tile_bitcast,
     BroadcastOp: _broadcast,
     **gather_scatter.SUBGROUP_RULES,
     IotaOp: _iota,
