@@ -31,7 +31,7 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import ReadsMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, shape_of
-from xegpu.support.errors import Invalid, ShapeError
+from xegpu.support.errors import ElementTypeError, Invalid, ShapeError
 
 
 @lru_cache(maxsize=256)
@@ -263,4 +263,5 @@ def check_scaled_types(a: Attribute, b: Attribute, result: Attribute, *scales: A
     types = [of_mlir(type_.element_type) for type_ in (a, b, result, *scales)]  # type: ignore[attr-defined]
     if any(type_.kind != "s" for type_ in types[:2]) or types[2] is not f32 or any(t is not u8 for t in types[3:]):
         raise Invalid("XT1260", f"{types[0]} by {types[1]} into {types[2]} with scales of {types[3]} and {types[4]} is "
-                      "no scaled product\nmultiply e4m3 or e5m2 into f32, with scales of u8: 2^(scale - 127)")
+                      "no scaled product\nmultiply e4m3 or e5m2 into f32, with scales of u8: 2^(scale - 127)",
+                      kind=ElementTypeError)

@@ -13,10 +13,11 @@ from xdsl.irdl import (
 )
 
 from xegpu.ir import dtypes
+from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import ReadsMemory
-from xegpu.support.errors import Invalid
+from xegpu.support.errors import ElementTypeError, Invalid, RankError
 
 TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)
 """Element types of scalar loads."""
@@ -44,15 +45,17 @@ class LoadScalarOp(IRDLOperation):
     def verify_(self) -> None:
         type_ = self.array.type
         assert isinstance(type_, MemRefType)
-        if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in TYPES]:
-            raise Invalid("XT1241", f"an element of {type_} is no number of type {self.result.type} to be loaded\n"
-                          f"load {', '.join(map(str, TYPES))}, as the array holds them")
-        if len(self.indices) != len(type_.get_shape()):
-            raise Invalid("XT1242", f"{type_} takes {len(type_.get_shape())} indices, not {len(self.indices)}\n"
-                          "give one for each dimension")
         if is_shared(type_):
-            raise Invalid("XT1240", "a number is loaded of an array in global memory, not of shared local memory\n"
-                          "load a tile of that")
+            raise Invalid("XT1240", "load_scalar takes an array in global memory, not one in shared local memory\n"
+                          "load a tile of that, or pass the array as an argument")
+        if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in TYPES]:
+            raise Invalid("XT1241", f"load_scalar gives {', '.join(map(str, TYPES))}, and the array holds "
+                          f"{of_mlir(type_.element_type)}\nconvert the array before the launch, as in "
+                          "array.astype(numpy.int32), or load a tile", kind=ElementTypeError)
+        rank, count = len(type_.get_shape()), len(self.indices)
+        if count != rank:
+            raise Invalid("XT1242", f"the array has {rank} dimension{'s' * (rank != 1)}, and load_scalar got {count} "
+                          f"{'index' if count == 1 else 'indices'}\ngive an index for each dimension", kind=RankError)
 
 
 OPERATIONS = (LoadScalarOp,)

@@ -30,7 +30,7 @@ from xegpu.support.errors import ElementTypeError, Invalid
 from xetile.dialect.tile_ops import VECTOR, shape_of, text
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.vector import check_maps, element_of, integers
-from xetile.dialect.wg_map import WgMap
+from xetile.dialect.wg_map import WgMap, describe_map
 from xetile.dialect.wg_map_inference import TransformsWgMap
 
 
@@ -135,9 +135,8 @@ def check_reduced(source: WgMap, axes: Sequence[int], result: WgMap) -> None:
     """Verify that ``result`` is the map ``source`` collapsed along ``axes``."""
     if source.collapsed(axes) != result:
         raise Invalid("XT1414", f"a vector distributed as {source} and reduced along {list(axes)} is not distributed "
-                      "as "
-                      f"{result}\nits map is {source.collapsed(axes)}; xt.tile_conv_layout(v, wg_map) gives "
-                      "it another")
+                      f"as {result}\nits map is {source.collapsed(axes)}; xt.tile_conv_layout(v, wg_map) gives it "
+                      "another")
 
 
 @operation_definition
@@ -168,9 +167,7 @@ class TileBroadcastOp(_AxesOp):
     def verify_(self) -> None:
         _check_axes(self, "broadcast")
         shape, result, axes = shape_of(self.source), shape_of(self.result), axes_of(self)
-        if wide := [axis for axis in axes if shape[axis] != 1]:
-            raise Invalid("XT1220", f"dimension {wide[0]} of {text(shape)} has {shape[wide[0]]} elements: only one of "
-                          f"size 1 is broadcast\nreduce it first, or leave {wide[0]} out of the dimensions")
+        check_repeated(shape, axes, result)
         kept = tuple(result[axis] if axis in axes else size for axis, size in enumerate(shape))
         if kept != result or element_of(self.result) != element_of(self.source):
             raise Invalid("XT2165", f"broadcasting {self.source.type} along {list(axes)} does not give "
@@ -180,14 +177,20 @@ class TileBroadcastOp(_AxesOp):
             check_broadcast(source, axes, self.wg_map.data if self.wg_map else None)
 
 
-def check_broadcast(source: WgMap, axes: Sequence[int], result: WgMap | None) -> None:
-    """Verify that ``source`` is the map ``result`` collapsed along ``axes``."""
-    if result is None:
-        raise Invalid("XT1415", f"the vector is distributed as {source}, and how its broadcast is cannot be derived "
-                      "from "
-                      "that\ngive the result a wg_map")
-    if result.collapsed(axes) != source:
-        raise Invalid("XT1417",
-                      f"a vector distributed as {source} is not broadcast along {list(axes)} to one distributed as "
-                      f"{result}\nthe source's map must be {result.collapsed(axes)}: the same sg_layout, and "
-                      "sg_data of 1 along the broadcast; xt.tile_conv_layout(v, wg_map) gives it that")
+def check_repeated(shape: Sequence[int], axes: Sequence[int], result: Sequence[int]) -> None:
+    """Verify that the dimensions along which a vector of ``shape`` is repeated have size 1."""
+    if wide := [axis for axis in axes if shape[axis] != 1]:
+        kept = [new if old == 1 else old for old, new in zip(shape, result, strict=True)]
+        raise Invalid("XT1220", f"a vector of {text(shape)} is not broadcast to {text(result)}: dimension {wide[0]} "
+                      f"has {shape[wide[0]]} elements\nonly dimensions of size 1 are repeated: broadcast to "
+                      f"{text(kept)}, or reduce it first with xt.tile_reduce(kind, v, axis={wide[0] % 2})")
+
+
+def check_broadcast(source: WgMap | None, axes: Sequence[int], result: WgMap | None) -> None:
+    """Verify that ``source`` is the map ``result`` collapsed along ``axes``, or that neither side has one."""
+    if (source is None) != (result is None):
+        raise Invalid("XT1415", f"the vector is {describe_map(source)}, its broadcast {describe_map(result)}\n"
+                      "give both a wg_map, or neither: how a broadcast is distributed is not derived")
+    if source is not None and result is not None and result.collapsed(axes) != source:
+        raise Invalid("XT1417", f"a vector distributed as {source} is not broadcast to one distributed as {result}\n"
+                      f"its map must be {result.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that")

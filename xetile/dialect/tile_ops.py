@@ -27,16 +27,18 @@ from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
-from xegpu.support.errors import Invalid, XeError
+from xegpu.support.errors import ElementTypeError, Invalid, RankError, XeError
 from xetile.dialect.types import (
     TileParameters,
     TileType,
+    check_locality,
+    check_order,
     verify_element,
     verify_lanes,
     verify_memory_space,
     verify_order,
     verify_padding,
-    verify_stored_map,
+    verify_same_map,
 )
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import map_of
@@ -126,22 +128,49 @@ def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | 
 def _verify_encoding(tile: TileParameters) -> None:
     """Verify map, blocks and flags of a tile."""
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
-    if sorted(order) != [0, 1]:
-        raise Invalid("XT1107", f"order must be [1, 0] or [0, 1], not {list(order)}\n"
-                      "use [1, 0] for rows that are contiguous, [0, 1] for columns", alone=True)
+    check_order(order)
     subgroup_shape = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
     if blocks and (len(blocks) != 2 or min(blocks) <= 0):
         raise Invalid("XT1232", f"inner_blocks are two positive integers, not {list(blocks)}\n"
                       "give the rows and columns of a block, for example [8, 16]", alone=True)
-    if blocks and any(size % block for covered in (tile.shape, subgroup_shape)
-                      for size, block in zip(covered, blocks, strict=True)):
-        raise Invalid("XT1233", f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
-                      + (f", of which a subgroup has {text(subgroup_shape)}" if subgroup_shape != tile.shape else "")
-                      + f"\nuse blocks whose rows divide {subgroup_shape[0]} and whose columns divide "
-                      f"{subgroup_shape[1]}", alone=True)
+    if blocks:
+        check_blocks(blocks, "the tile", tile.shape, subgroup_shape)
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
     verify_lanes(tile)
+
+
+def check_blocks(blocks: Sequence[int], what: str, shape: Sequence[int], subgroup_shape: Sequence[int]) -> None:
+    """Verify that blocks divide a tile or a vector (``what``) of ``shape``, and a subgroup's part of it."""
+    for name, covered in ((what, shape), (f"what a subgroup has of {what}", subgroup_shape)):
+        if any(size % block for size, block in zip(covered, blocks, strict=True)):
+            nearest = [_nearest(block, size) for size, block in zip(covered, blocks, strict=True)]
+            raise Invalid("XT1233", f"blocks of {text(blocks)} do not divide {name}, {text(covered)}\n"
+                          f"use {nearest[0]} x {nearest[1]}, or others that divide {text(covered)}", alone=True)
+
+
+def _nearest(size: int, extent: int) -> int:
+    """Divisor of ``extent`` that is nearest to ``size``."""
+    return min((each for each in range(1, extent + 1) if extent % each == 0), key=lambda each: abs(each - size))
+
+
+def check_stored(value: SSAValue, tile: TileParameters) -> None:
+    """Verify that a vector has the shape and the elements that a load of the tile gives."""
+    shape, dtype = shape_of(value), of_mlir(value.type.element_type)  # type: ignore[attr-defined]
+    message = f"a vector of {text(shape)} {dtype} cannot be stored to a tile of {text(tile.shape)} {tile.dtype}"
+    blocks = tile.encoding.inner_blocks
+    if blocks is not None:
+        message += f" in blocks of {text(blocks)}"
+    if shape != tile.blocked_shape():
+        if flat_shape(shape) != tile.shape:
+            hint = f"make a tile of {text(shape)}: xt.init_tile(array, offsets, {shape})"
+        elif blocks is not None:
+            hint = f"give it the tile's blocks: xt.tile_pack(v, {tuple(blocks)})"
+        else:
+            hint = f"make the tile with inner_blocks={shape[2:]}, or use xt.tile_unpack(v)"
+        raise Invalid("XT1130", f"{message}\n{hint}")
+    if dtype is not tile.dtype:
+        raise Invalid("XT1131", f"{message}\nconvert it with .to(xt.{tile.dtype})", kind=ElementTypeError)
 
 
 def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
@@ -212,15 +241,9 @@ class StoreTileOp(IRDLOperation):
         check_hints(self, "store")
         tile = tile_of(self.tile)
         _check_window(tile, "store_tile", "store_scatter(value, tile, mask)")
-        if shape_of(self.value) != tile.blocked_shape():
-            raise Invalid("XT1130",
-                          f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}"
-                          f"\na tile takes the vector that a load of it gives: {text(tile.blocked_shape())}")
-        if self.value.type.element_type != tile.element_type:  # type: ignore[attr-defined]
-            given = of_mlir(self.value.type.element_type)  # type: ignore[attr-defined]
-            raise Invalid("XT1131", f"a vector of {given} does not fit a tile of {tile.dtype}\n"
-                          f"convert it with .to(xt.{tile.dtype})")
-        verify_stored_map(map_of(self.value), tile)
+        check_stored(self.value, tile)
+        if (known := map_of(self.value)) is not None:
+            verify_same_map(known, tile.encoding.wg_map)
 
 
 @operation_definition
@@ -241,9 +264,7 @@ class PrefetchTileOp(IRDLOperation):
         if any(is_shared(array.type) for array in arrays_of(self.tile)):
             raise Invalid("XT2138", "a tile in shared local memory cannot be prefetched: there is no cache before it\n"
                           "drop the prefetch, or prefetch what is stored there from its own array")
-        if not 0 <= self.locality.value.data <= 3:
-            raise Invalid("XT1128", f"locality is 0, 1, 2 or 3, not {self.locality.value.data}\n"
-                          "use 3 to keep the tile close, 2 for what is needed later", alone=True)
+        check_locality(self.locality.value.data)
 
 
 @operation_definition
@@ -264,5 +285,6 @@ class UpdateTileOffsetOp(IRDLOperation):
         _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")
         if len(self.offsets) != 2:
             raise Invalid("XT1129", f"a tile moves by two offsets, not {len(self.offsets)}\n"
-                          "write %tile, [%rows, %columns]: a tile moves within its matrix")
+                          "give rows and columns: a tile moves within its matrix; make one on another matrix with "
+                          "xt.init_tile", alone=True, kind=RankError)
         check_moved(self.tile, self.result)

@@ -28,7 +28,7 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.layout import iota
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.tile_ops import VECTOR, check_map, flat_shape, shape_of, text
-from xetile.dialect.types import WgMapAttr, verify_same_subgroups
+from xetile.dialect.types import WgMapAttr, check_axis, verify_same_subgroups
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import TransformsWgMap, map_of
 
@@ -189,9 +189,7 @@ class TileConvLayoutOp(IRDLOperation):
             if source is not None and source != self.source_map.data:
                 raise Invalid("XT2076", f"the vector is distributed as {source}, and the operation says "
                               f"{self.source_map.data}\nleave the second map out, or make it the vector's")
-        if source is not None and source.subgroups != self.wg_map.data.subgroups:
-            raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {self.wg_map.data} has "
-                          f"{self.wg_map.data.subgroups}\nboth distribute to the subgroups of one work-group")
+        verify_same_subgroups(source, self.wg_map.data)
 
 
 @operation_definition
@@ -254,8 +252,7 @@ class IotaOp(IRDLOperation):
         if len(shape) not in (2, 4):
             raise Invalid("XT2150", f"iota gives a vector of two dimensions, or of four in blocks, not {len(shape)}\n"
                           "write vector<8x16xi32>", alone=True)
-        if axis not in (0, 1):
-            raise Invalid("XT1155", f"there is no axis {axis}\nuse axis 0 for rows, 1 for columns", alone=True)
+        check_axis(axis)
         try:
             size = shape[axis] * (shape[axis + 2] if len(shape) == 4 else 1)
             iota.check_type(self.result.type.element_type, size)  # type: ignore[attr-defined]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from xegpu.support.errors import ElementTypeError, ShapeError
-from xetile.dialect.reduction import TileBroadcastOp
+from xetile.dialect.reduction import TileBroadcastOp, check_broadcast, check_repeated
 from xetile.dialect.tile_ops import text
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.notes import describe_map, notes
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.ssa_value import VectorBase
 from xetile.frontend.tracer import current
 
@@ -64,25 +64,11 @@ def broadcast(v: V, shape: tuple[int, int], wg_map: WgMap | None) -> V:
     Raises:
         ShapeError: another dimension differs, or the maps contradict each other.
     """
-    location = current().location()
     axes = [axis for axis, (old, new) in enumerate(zip(v.shape, shape, strict=True)) if old != new]
-    if wide := [axis for axis in axes if v.shape[axis] != 1]:
-        raise ShapeError("XT1220", f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
-                         f"{v.shape[wide[0]]} elements", "only dimensions of size 1 are repeated: broadcast to "
-                         f"{text([new if old == 1 else old for old, new in zip(v.shape, shape, strict=True)])}, or "
-                         f"reduce it first with xt.tile_reduce(kind, v, axis={wide[0]})", location,
-                         notes(location, it=v))
-    if axes and (v.wg_map is None) != (wg_map is None):
-        raise ShapeError("XT1415", f"the vector is {describe_map(v.wg_map)}, its broadcast {describe_map(wg_map)}",
-                         "give both a wg_map, or neither: how a broadcast is distributed is not derived", location,
-                         notes(location, it=v))
-    if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
-        raise ShapeError("XT1417", f"a vector distributed as {v.wg_map} is not broadcast to one distributed as "
-                         f"{wg_map}",
-                         f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
-                         location, notes(location, it=v))
+    at_author_line(lambda: check_repeated(v.shape, axes, shape), it=v)
     if not axes:
         return v
+    at_author_line(lambda: check_broadcast(v.wg_map, axes, wg_map), it=v)
     return type(v)(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map)
 
 
