@@ -47,7 +47,7 @@ class LoadScalarOp(IRDLOperation):
         assert isinstance(type_, MemRefType)
         if is_shared(type_):
             raise Invalid("XT1240", "load_scalar takes an array in global memory, not one in shared local memory\n"
-                          "load a tile of that, or pass the array as an argument")
+                          "load a tile of that, or pass the array as an argument", kind=ElementTypeError)
         if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in TYPES]:
             raise Invalid("XT1241", f"load_scalar gives {', '.join(map(str, TYPES))}, and the array holds "
                           f"{of_mlir(type_.element_type)}\nconvert the array before the launch, as in "
