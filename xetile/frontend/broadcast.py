@@ -25,7 +25,8 @@ def broadcast_pair(operator: str, left: VectorBase, right: VectorBase) -> tuple[
     """
     if left.dtype is right.dtype:
         left, right = broadcast_operands([left, right])
-    _check_sides(operator, left, right)
+    check_alike(left, right, f"{left.describe()} {operator} {right.describe()}", ("the left side", "the right side"),
+                f"the sides of {operator}")
     return left, right
 
 
@@ -72,26 +73,33 @@ def broadcast(v: V, shape: tuple[int, int], wg_map: WgMap | None) -> V:
     return type(v)(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map)
 
 
-def _describe_map(v: VectorBase) -> str:
-    """Map of a vector in an error message."""
-    return "no wg_map" if v.wg_map is None else str(v.wg_map)
+def check_alike(first: VectorBase, second: VectorBase, expression: str, names: tuple[str, str], of: str, *,
+                types: bool = True) -> None:
+    """Check that two operands have one element type, shape and work-group map.
 
+    Args:
+        first, second: the operands; scalars among them have no shape and no map.
+        expression: how messages show what is computed of them.
+        names: what notes call them.
+        of: what messages call both.
+        types: whether the element types must agree.
 
-def _check_sides(operator: str, left: VectorBase, right: VectorBase) -> None:
-    """Check that the sides of an operator have one element type, shape and map."""
-    location, sides = current().location(), {"the left side": left, "the right side": right}
-    if left.dtype is not right.dtype:
-        raise ElementTypeError("XT1207", f"{left.describe()} {operator} {right.describe()}: the element types differ",
-                               f"convert one with .to(xt.{left.dtype}) or .to(xt.{right.dtype})", location,
-                               notes(location, **sides))
-    if left.shape != right.shape:
-        raise ShapeError("XT1208", f"{left.describe()} {operator} {right.describe()}: the shapes differ",
-                         f"make both {text(left.shape)} or both {text(right.shape)}", location,
-                         notes(location, **sides))
-    if left.wg_map != right.wg_map:
-        raise ShapeError("XT1400",
-                         f"the sides of {operator} are distributed differently: {_describe_map(left)} and "
-                         f"{_describe_map(right)}",
-                         "give both the same wg_map" if None in (left.wg_map, right.wg_map) else
-                         f"give both the same wg_map, or bring one over: xt.tile_conv_layout(v, {left.wg_map})",
-                         location, notes(location, **sides))
+    Raises:
+        ElementTypeError: the element types differ.
+        ShapeError: shapes or maps differ.
+    """
+    location, operands = current().location(), dict(zip(names, (first, second), strict=True))
+    if types and first.dtype is not second.dtype:
+        raise ElementTypeError("XT1207", f"{expression}: the element types differ",
+                               f"convert one with .to(xt.{first.dtype}) or .to(xt.{second.dtype})", location,
+                               notes(location, **operands))
+    if first.shape != second.shape:
+        raise ShapeError("XT1208", f"{expression}: the shapes differ",
+                         f"make both {text(first.shape)} or both {text(second.shape)}", location,
+                         notes(location, **operands))
+    maps = first.wg_map, second.wg_map
+    if maps[0] != maps[1]:
+        raise ShapeError("XT1400", f"{of} are distributed differently: {maps[0] or 'no wg_map'} and "
+                         f"{maps[1] or 'no wg_map'}", "give both the same wg_map" if None in maps else
+                         f"give both the same wg_map, or bring one over: xt.tile_conv_layout(v, {maps[0]})",
+                         location, notes(location, **operands))

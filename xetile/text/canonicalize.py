@@ -33,13 +33,13 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.analysis.webs import Webs
 from xegpu.ir.matchers import number
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
-from xegpu.support.errors import TextError
+from xegpu.support.errors import Invalid, TextError, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import notes_at
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.supervector import ContractOp
-from xetile.dialect.types import TileType, WgMapAttr
+from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import forget, map_of
@@ -87,11 +87,10 @@ def _check_subgroups(function: func.FuncOp) -> None:
             if map_ is None:
                 continue
             first = first or (map_, operation)
-            if map_.subgroups != first[0].subgroups:
-                _fail(operation, "XT1070",
-                      f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
-                      "all maps of a kernel share out one work-group: make the product of every sg_layout "
-                      f"{first[0].subgroups}", ("the other map is given here", first[1]))
+            try:
+                verify_same_subgroups(first[0], map_)
+            except Invalid as error:
+                _fail(operation, *error_parts(error), ("the other map is given here", first[1]))
 
 
 def _check(operation: Operation, any_rank: bool) -> None:

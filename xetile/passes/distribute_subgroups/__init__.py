@@ -28,13 +28,13 @@ from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
-from xegpu.support.errors import Note, ShapeError, TargetError, located
+from xegpu.support.errors import Invalid, Note, ShapeError, TargetError, error_parts, located
 from xegpu.support.location import SourceLocation
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
-from xetile.dialect.types import TileType, WgMapAttr
+from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
 from xetile.dialect.vector import IotaOp, TileBitcastOp, TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
@@ -75,11 +75,10 @@ class DistributeSubgroups:
                 continue
             if first is None:
                 first = map_, operation
-            if map_.subgroups != first[0].subgroups:
-                raise located(ShapeError("XT1070",
-                    f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
-                    f"all maps of a kernel share out one work-group: make the product of every sg_layout "
-                    f"{first[0].subgroups}", notes=_other_map(first[1])), operation)
+            try:
+                verify_same_subgroups(first[0], map_)
+            except Invalid as error:
+                raise located(ShapeError(*error_parts(error), notes=_other_map(first[1])), operation) from None
         return first
 
     def _check_count(self, function: func.FuncOp, cause: Operation) -> None:
