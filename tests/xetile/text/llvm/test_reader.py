@@ -351,7 +351,7 @@ _LOAD = "    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_
     (_LOAD + "    %v = xegpu.load_nd %d[%c0] : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>", "one a dimension"),
     (_LOAD + "    %v = xegpu.load_nd %d[%c0, %c0] <{packed}> : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>",
      "leave packed out"),
-    ("    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf16>", "describe f32, or view the array"),
+    ("    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf16>", "describe f32, or view"),
     ("    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32, "
      "#xegpu.layout<sg_layuot = [1, 1]>>", "did you mean sg_layout"),
     ("    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32, "
