@@ -79,7 +79,7 @@ RULES: dict[type[Operation], Rule] = {
 
 
 _WITH_ADDRESSES = 0.7
-LARGE = "-cl-intel-256-GRF-per-thread"
+LARGE_GRF = "-cl-intel-256-GRF-per-thread"
 
 
 def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroups: int) -> str:
@@ -109,7 +109,7 @@ def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroup
             f"{small} registers a thread, {target.name} has at most {target.max_subgroups[1]} subgroups",
             f"lower sg_layout (or subgroups=) to {target.max_subgroups[1]} subgroups, or " +
             (f"ask for registers={small}" if said else "make the subgroup's tile or its step along K smaller"))
-    return LARGE
+    return LARGE_GRF
 
 
 def _part(function: func.FuncOp) -> float:

@@ -302,7 +302,7 @@ def verify_same_subgroups(source: WgMap | None, result: WgMap) -> None:
     """Verify that two maps of one kernel, or of a vector before and after, distribute to as many subgroups."""
     if source is not None and source.subgroups != result.subgroups:
         raise Invalid("XT1070", f"{result} has {result.subgroups} subgroups, and {source} has {source.subgroups}\n"
-                      "all maps of a kernel share out one work-group: make the product of every sg_layout "
+                      "all maps of a kernel distribute over one work-group: make the product of every sg_layout "
                       f"{source.subgroups}")
 
 

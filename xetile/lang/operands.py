@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.broadcast import broadcast_operands, check_alike
-from xetile.frontend.constants import plain, scalar_of_element
+from xetile.frontend.constants import python_number, scalar_of_element
 from xetile.frontend.operators import operand_error, splat
 from xetile.frontend.ssa_value import Arithmetic
 from xetile.frontend.tracer import current
@@ -26,7 +26,7 @@ def matched_operands(function: str, *sides: Any) -> tuple[Vector | Scalar, list[
         ElementTypeError: one is something else, all are Python numbers, or element types differ.
         ShapeError: shapes or work-group maps differ.
     """
-    numbers = broadcast_operands([plain(side) for side in sides])
+    numbers = broadcast_operands([python_number(side) for side in sides])
     for side in numbers:
         if not isinstance(side, (Arithmetic, int, float)):
             raise operand_error(function, side)

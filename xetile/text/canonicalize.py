@@ -90,7 +90,7 @@ def _check_subgroups(function: func.FuncOp) -> None:
             try:
                 verify_same_subgroups(first[0], map_)
             except Invalid as error:
-                _fail(operation, *error_parts(error), ("the other map is given here", first[1]))
+                _fail(operation, *error_parts(error), ("the other map is here", first[1]))
 
 
 def _check(operation: Operation, any_rank: bool) -> None:

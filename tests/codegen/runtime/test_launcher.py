@@ -84,12 +84,12 @@ def test_the_best_device_can_be_found(queue: Any) -> None:
 
 @pytest.mark.parametrize("where", ["level_zero:gpu:17", "nonsense", "opencl:cpu:9"])
 def test_a_missing_device_names_those_that_are_there(queue: Any, where: str) -> None:
-    with pytest.raises(DeviceError, match="opencl:cpu:0"):
+    with pytest.raises(DeviceError, match="XT5002"):
         devices.find_queue(where)
 
 
 def test_something_else_is_no_device(queue: Any) -> None:
-    with pytest.raises(DeviceError, match="3 is no device"):
+    with pytest.raises(DeviceError, match="XT5001"):
         devices.find_queue(3)
 
 
@@ -97,7 +97,7 @@ def test_without_dpctl_the_error_says_how_to_install_it(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "dpctl", None)
     monkeypatch.setattr(devices, "best_sycl_device", devices.best_sycl_device.__wrapped__)
     assert devices.best_sycl_device() is None
-    with pytest.raises(DeviceError, match=r'pip install "xetile\[device\]"'):
+    with pytest.raises(DeviceError, match="XT5000"):
         devices.find_queue("no such queue yet")
 
 
@@ -145,9 +145,9 @@ def test_gpus_are_known_by_id_then_by_name(device_id: int | None, name: str, tar
 @pytest.mark.parametrize(
     ("device_id", "name", "says"),
     [
-        (0x4680, "Intel(R) UHD Graphics 770", "pass target="),
-        (0x7D55, "Intel(R) Arc(TM) Graphics", "no matrix engine"),
-        (None, "NVIDIA GeForce RTX 4090", "in no target table"),
+        (0x4680, "Intel(R) UHD Graphics 770", "XT5004"),
+        (0x7D55, "Intel(R) Arc(TM) Graphics", "XT5003"),
+        (None, "NVIDIA GeForce RTX 4090", "XT5004"),
     ],
 )
 def test_other_gpus_are_refused(device_id: int | None, name: str, says: str) -> None:
@@ -159,20 +159,20 @@ def test_other_gpus_are_refused(device_id: int | None, name: str, says: str) -> 
 
 
 def test_a_compile_error_shows_the_drivers_log(queue: Any) -> None:
-    with pytest.raises(ToolError, match="undeclared identifier 'missing'") as caught:
+    with pytest.raises(ToolError, match="XT5110") as caught:
         launcher.build_program(queue, "kernel void f(global int *a) {\n  a[0] = missing;\n}", "-cl-std=CL3.0")
     assert "a[0] = missing;" in caught.value.log
 
 
 def test_options_reach_the_compiler(queue: Any) -> None:
     source = "#ifndef NEEDED\n#error set it\n#endif\nkernel void f(global int *a) { a[0] = NEEDED; }"
-    with pytest.raises(ToolError, match="set it"):
+    with pytest.raises(ToolError, match="XT5110"):
         launcher.build_program(queue, source)
     assert launcher.build_program(queue, source, "-DNEEDED=3").has_sycl_kernel("f")
 
 
 def test_bytes_that_are_no_spirv_are_refused(queue: Any) -> None:
-    with pytest.raises(ToolError, match="no SPIR-V"):
+    with pytest.raises(ToolError, match="XT5100"):
         launcher.build_program(queue, b"\x7fELF" + b"\x00" * 60)
 
 
@@ -187,12 +187,12 @@ def test_the_driver_says_why_it_refuses_spirv(queue: Any) -> None:
 def test_source_on_a_level_zero_queue_is_refused() -> None:
     level_zero = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))
     assert devices.needs_spirv(level_zero)
-    with pytest.raises(DeviceError, match="SPIR-V"):
+    with pytest.raises(DeviceError, match="XT5005"):
         launcher.build_program(level_zero, "kernel void f() {}")
 
 
 def test_a_missing_kernel_is_named(queue: Any) -> None:
-    with pytest.raises(DeviceError, match="no kernel 'other'"):
+    with pytest.raises(DeviceError, match="XT9403"):
         launcher.find_kernel(launcher.build_program(queue, COPY), "other")
 
 
@@ -260,18 +260,18 @@ def test_no_groups_start_nothing(queue: Any) -> None:
 
 @pytest.mark.parametrize("groups", [(-1,), (), (1, 1, 1, 1)])
 def test_impossible_grids_are_refused(queue: Any, groups: tuple[int, ...]) -> None:
-    with pytest.raises(DeviceError, match="cannot launch"):
+    with pytest.raises(DeviceError, match="XT5010"):
         launcher.launch(queue, None, [], groups, 8)
 
 
 def test_a_wrong_number_of_arguments_is_named(queue: Any) -> None:
-    with pytest.raises(DeviceError, match="takes 1 arguments, not 2"):
+    with pytest.raises(DeviceError, match="XT5011"):
         launcher.launch(queue, kernel_of(queue, WHERE, "where"), [ctypes.c_int32(1)] * 2, (1,), 8)
 
 
 def test_an_oversized_group_is_named(queue: Any) -> None:
     (out,) = usm.copy_in([integers(4)], queue)
-    with pytest.raises(DeviceError, match="work-group of 1048576"):
+    with pytest.raises(DeviceError, match="XT5012"):
         launcher.launch(queue, kernel_of(queue, WHERE, "where"), [out], (1,), 1 << 20)
 
 
@@ -397,17 +397,17 @@ def test_empty_arrays_pass(queue: Any) -> None:
 
 def test_results_never_go_to_an_array_that_does_not_fit(queue: Any) -> None:
     (device,) = usm.copy_in([integers(4, 6)], queue)
-    with pytest.raises(DeviceError, match="do not fit"):
+    with pytest.raises(DeviceError, match="XT5021"):
         usm.copy_out(device, integers(6, 4))
     frozen = integers(4, 6)
     frozen.flags.writeable = False
-    with pytest.raises(DeviceError, match="read-only"):
+    with pytest.raises(DeviceError, match="XT5022"):
         usm.copy_out(device, frozen)
 
 
 def test_strides_that_split_elements_are_refused(queue: Any) -> None:
     records = np.zeros(4, np.dtype([("a", "i4"), ("b", "i2")]))
-    with pytest.raises(DeviceError, match="not a whole number"):
+    with pytest.raises(DeviceError, match="XT5023"):
         usm.copy_in([records["a"]], queue)
 
 
@@ -426,7 +426,7 @@ def test_dpctl_memory_is_described_and_passed(queue: Any) -> None:
 
 
 def test_a_numpy_array_is_not_in_usm() -> None:
-    with pytest.raises(DeviceError, match="ndarray is not in USM"):
+    with pytest.raises(DeviceError, match="XT5020"):
         usm.usm_interface(np.zeros(3))
 
 

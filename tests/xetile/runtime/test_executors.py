@@ -190,7 +190,7 @@ def test_a_repeated_launch_traces_lowers_and_builds_nothing(monkeypatch: pytest.
     monkeypatch.setattr("xetile.compiler.pipeline.stages", never)
     monkeypatch.setattr("codegen.opencl.emit", never)
     monkeypatch.setattr(program_cache, "build_program", never)
-    monkeypatch.setattr(devices, "opencl_for_cpu", never)
+    monkeypatch.setattr(devices, "queue_program", never)
     gemm[2, 2](a, b, c)
     other_size = dpnp.zeros((30, 30), dtype="f4", sycl_queue=a.sycl_queue)
     gemm[2, 2](other_size, other_size, c)
@@ -203,11 +203,11 @@ def test_arrays_on_different_queues_are_refused() -> None:
 
     a = dpnp.zeros((16, 16), dtype="f4", sycl_queue=dpctl.SyclQueue("opencl:cpu"))
     b = dpnp.zeros((16, 16), dtype="f4", sycl_queue=dpctl.SyclQueue("opencl:cpu"))
-    with pytest.raises(xt.DeviceError, match="different queues"):
+    with pytest.raises(xt.DeviceError, match="XT1043"):
         gemm[1, 1](a, b, a)
-    with pytest.raises(xt.DeviceError, match="host memory"):
+    with pytest.raises(xt.DeviceError, match="XT1042"):
         gemm[1, 1](a, np.zeros((16, 16), np.float32), a)
-    with pytest.raises(xt.DeviceError, match="another queue"):
+    with pytest.raises(xt.DeviceError, match="XT1044"):
         gemm.on("opencl:cpu")[1, 1](a, a, a)
 
 
@@ -217,7 +217,7 @@ def test_a_read_only_result_is_refused_and_nothing_written(where: str) -> None:
         require_device(where)
     a, c = np.ones((16, 16), np.float32), np.zeros((16, 16), np.float32)
     c.flags.writeable = False
-    with pytest.raises(xt.ElementTypeError, match="C is read-only"):
+    with pytest.raises(xt.ElementTypeError, match="XT1045"):
         gemm.on(where)[1, 1](a, a, c)
     assert not c.any()
 
@@ -275,10 +275,10 @@ def test_a_gpu_gets_only_code_that_it_runs(target: Target, own: Target) -> None:
     """DPAS in the wrong subgroup size builds without a word and leaves registers unset."""
     fits = own.name == "cpu" or (target.name != "cpu" and target.subgroup_size == own.subgroup_size)
     if fits:
-        devices.check_fits(target, own, "the device")
+        devices.check_compatible(target, own, "the device")
         return
-    with pytest.raises(xt.TargetError, match=f"code for {target.name} does not run on the device") as caught:
-        devices.check_fits(target, own, "the device")
+    with pytest.raises(xt.TargetError, match="XT4000") as caught:
+        devices.check_compatible(target, own, "the device")
     assert own.name in caught.value.hint
 
 

@@ -93,7 +93,7 @@ def test_views_shapes_and_flags(counted: Counted, cpu_queue: Any) -> None:
     check(y[4:], np.hstack([np.zeros((4, 32)), np.full((4, 16), 77)]))
     check(y[:4, :32], host.reshape(4, 96)[:, :32])
     y.flags["W"] = False
-    with pytest.raises(xt.ElementTypeError, match="Y is read-only"):
+    with pytest.raises(xt.ElementTypeError, match="XT1045"):
         own[1, 2](x, y, 1, 0.0)
 
 
@@ -109,20 +109,20 @@ def test_errors_stay_errors_after_a_launch_that_went_well(cpu_queue: Any) -> Non
         assert "test_launch_cache.py" in str(caught.value)
 
     for grid in ((True, 2), (1.0, 2), (-1, 2), [1, 2.0]):
-        fails(xt.ShapeError, "a grid is one to three integers", lambda grid=grid: own[grid](x, y, 1, 0.0))
-    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2](x, y, 1))
-    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2](x, y, 1, 0.0, 0.0))
-    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2]())
-    fails(xt.ArgumentError, "no constant ad", lambda: own[1, 2](x, y, 1, 0.0, ad=1))
-    fails(xt.ElementTypeError, "add is a set", lambda: own[1, 2](x, y, 1, 0.0, add={1}))
-    fails(xt.ElementTypeError, "n is a bool", lambda: own[1, 2](x, y, True, 0.0))
-    fails(xt.DeviceError, "Y is a NumPy array", lambda: own[1, 2](x, np.zeros((8, 32), np.float32), 1, 0.0))
+        fails(xt.ShapeError, "XT1021", lambda grid=grid: own[grid](x, y, 1, 0.0))
+    fails(xt.ArgumentError, "XT1011", lambda: own[1, 2](x, y, 1))
+    fails(xt.ArgumentError, "XT1011", lambda: own[1, 2](x, y, 1, 0.0, 0.0))
+    fails(xt.ArgumentError, "XT1011", lambda: own[1, 2]())
+    fails(xt.ArgumentError, "XT1012", lambda: own[1, 2](x, y, 1, 0.0, ad=1))
+    fails(xt.ElementTypeError, "XT1014", lambda: own[1, 2](x, y, 1, 0.0, add={1}))
+    fails(xt.ElementTypeError, "XT1030", lambda: own[1, 2](x, y, True, 0.0))
+    fails(xt.DeviceError, "XT1042", lambda: own[1, 2](x, np.zeros((8, 32), np.float32), 1, 0.0))
 
     @xt.kernel
     def outer(Z):
         own[1, 2](x, y, 1, 0.0)
 
-    fails(xt.TraceError, "called inside another one", lambda: outer[1](x))
+    fails(xt.TraceError, "XT1023", lambda: outer[1](x))
 
 
 def test_the_grid_of_the_decorator(counted: Counted, cpu_queue: Any) -> None:
@@ -134,7 +134,7 @@ def test_the_grid_of_the_decorator(counted: Counted, cpu_queue: Any) -> None:
     for wrong in ((), (x,), (x, y, 3)):
         for _ in range(3):
             scaled(x, y, 3, 0.5, add=2)
-        with pytest.raises(xt.ArgumentError, match="takes 4 arguments"):
+        with pytest.raises(xt.ArgumentError, match="XT1011"):
             scaled(*wrong, add=2)
 
 
@@ -144,7 +144,7 @@ def test_another_spirv_compiler_is_not_looked_up(cpu_queue: Any, monkeypatch: py
     for _ in range(3):
         own[1, 2](x, y, 1, 0.0)
     monkeypatch.setenv("XETILE_SPIRV", "nonsense")
-    with pytest.raises(xt.ToolError, match="no SPIR-V compiler"):
+    with pytest.raises(xt.ToolError, match="XT5107"):
         own[1, 2](x, y, 1, 0.0)
     monkeypatch.delenv("XETILE_SPIRV")
     own[1, 2](x, y, 1, 0.0)
@@ -156,7 +156,7 @@ def test_other_build_options_are_not_looked_up(cpu_queue: Any, monkeypatch: pyte
     for _ in range(3):
         own[1, 2](x, y, 2, 0.0)
     monkeypatch.setenv("XETILE_BUILD_OPTIONS", "-no-such-option")
-    with pytest.raises(xt.ToolError, match="refused the program"):
+    with pytest.raises(xt.ToolError, match="XT5110"):
         own[1, 2](x, y, 2, 0.0)
     monkeypatch.setenv("XETILE_BUILD_OPTIONS", "-cl-opt-disable")
     own[1, 2](x, y, 3, 0.0)
@@ -210,9 +210,9 @@ def test_bound_kernels_are_the_same_for_the_same_device(cpu_queue: Any) -> None:
     assert own.on(cpu_queue, target="cpu") is own.on(cpu_queue, target=xt.TARGETS["cpu"])
     assert own.on(cpu_queue, subgroups=[1, 1]) is own.on(cpu_queue, subgroups=(1, 1))
     assert own.on(cpu_queue) is not own.on(cpu_queue, target="pvc")
-    with pytest.raises(xt.DeviceError, match=r"\['opencl:cpu'\] is no device"):
+    with pytest.raises(xt.DeviceError, match="XT5001"):
         own.on(["opencl:cpu"])
-    with pytest.raises(xt.ShapeError, match="two positive integers, not 5"):
+    with pytest.raises(xt.ShapeError, match="XT1004"):
         own.on("numpy", subgroups=5)
 
 
@@ -286,7 +286,7 @@ def test_what_an_author_changes_in_place_is_noticed(looked_up: list[Any], cpu_qu
     own[1, 4](x, y, 3, 0.0)
     check(y, host * 3)
     y.flags["W"] = False
-    with pytest.raises(xt.ElementTypeError, match="Y is read-only"):
+    with pytest.raises(xt.ElementTypeError, match="XT1045"):
         own[1, 4](x, y, 1, 0.0)
 
 
@@ -340,5 +340,5 @@ def test_a_prepared_launch_on_host_arrays(where: str) -> None:
         ready()
         np.testing.assert_array_equal(y, host * 2 + 0.5)
         host += 1
-    with pytest.raises(xt.ShapeError, match="a grid is"):
+    with pytest.raises(xt.ShapeError, match="XT1021"):
         scaled.prepare((1.5,), host, y, 2, 0.5)
