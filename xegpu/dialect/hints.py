@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from xdsl.ir import Attribute, Data, Operation
@@ -91,12 +91,12 @@ def with_hints(new_op: _NewOp, hints: Mapping[str, Attribute]) -> _NewOp:
     return new_op
 
 
-def check_hints(operation: Operation, kind: str) -> None:
-    """Verify the cache hints of a ``"load"``, ``"store"`` or ``"prefetch"``."""
+def check_hints(operation: Operation, kind: str, policies: Sequence[str] = ()) -> None:
+    """Verify the cache hints of a ``"load"``, ``"store"`` or ``"prefetch"``, by default against the hardware's."""
+    policies = policies or BY_KIND[kind]
     for level, policy in words(operation).items():
-        if policy not in BY_KIND[kind]:
-            raise Invalid("XT3111",
-                          f"a {kind} does not take {level} = {policy}\nuse {', '.join(BY_KIND[kind])}", alone=True)
+        if policy not in policies:
+            raise Invalid("XT3111", f"a {kind} does not take {level} = {policy}\nuse {', '.join(policies)}", alone=True)
 
 
 def keeps_nothing(operation: Operation) -> bool:

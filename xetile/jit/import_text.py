@@ -24,8 +24,8 @@ from xegpu.support.notes import operand_notes
 from xegpu.target.targets import TARGETS
 from xetile.compiler.pipeline import STAGES, precedes
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
+from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
-from xetile.runtime.numpy_executor import SEMANTICS
 from xetile.text.canonicalize import normalise, rewrite
 from xetile.text.gpu_module import (
     SUBGROUPS,

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from xegpu.dialect.debug import AssertOp, PrintOp
 from xegpu.ir import dtypes
 from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError
-from xetile.dialect.vector_ops import IotaOp
+from xetile.dialect.vector import IotaOp
 from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Arithmetic, Value

@@ -28,6 +28,7 @@ from xegpu.support.errors import ShapeError, located
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.types import TileType
+from xetile.dialect.vector import TileTransposeOp
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class _RowMajorRewriter(Rewriter):
 
     def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-                          tile_ops.TileTransposeOp: _tile_transpose})
+                          TileTransposeOp: _tile_transpose})
         self.access_kinds = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
 
@@ -102,7 +103,7 @@ class _RowMajorRewriter(Rewriter):
         loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
         stores = any(isinstance(use.operation, (tile_ops.StoreTileOp, AtomicRMWTileOp)) for use in self.webs.uses(tile))
         users = [use.operation for load in loads for use in load.result.uses]
-        return bool(users) and not stores and all(isinstance(user, tile_ops.TileTransposeOp) for user in users)
+        return bool(users) and not stores and all(isinstance(user, TileTransposeOp) for user in users)
 
 
 def _init_tile(rewriter: _RowMajorRewriter, operation: tile_ops.InitTileOp) -> None:
@@ -125,7 +126,7 @@ def _update_tile_offset(rewriter: _RowMajorRewriter, operation: tile_ops.UpdateT
     rewriter.set(operation.result, rewriter.emit(moved), tile.encoding)
 
 
-def _tile_transpose(rewriter: _RowMajorRewriter, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(rewriter: _RowMajorRewriter, operation: TileTransposeOp) -> None:
     source = rewriter.lookup(operation.source)
     if source.encoding:
         rewriter.set(operation.result, source.values[0])

@@ -133,11 +133,9 @@ def _transfer_write(sketch: Sketch) -> Operation:
     rest = [value for value in sketch.operands if value not in (*vectors, *memories)]
     vector, rank = _vector(sketch, vectors[0].type), _rank(sketch, memories[0])
     indices = _indices(sketch, rest, rank)
-    if rest:
-        sketch.fail("XT1508", f"memory of {rank} dimensions takes {rank} indices", "leave the others out")
     permutation, inside = _permutation(sketch, rank, vector), _is_in_bounds(sketch, vector)
     sketch.finish("permutation_map", "in_bounds")
-    return TransferWriteOp(vectors[0], memories[0], indices, permutation, inside)
+    return TransferWriteOp(vectors[0], memories[0], [*indices, *rest], permutation, inside)
 
 
 def _type_cast(sketch: Sketch) -> Operation:

@@ -22,8 +22,9 @@ from xdsl.ir import Attribute, Operation
 
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.types import TileType
-from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.vector import TilePackOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 
 BLOCKS = "inner_blocks"
@@ -72,7 +73,7 @@ class _UnpackBlocksRewriter(Rewriter):
 
     def __init__(self) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile,
-                          tile_ops.TilePackOp: _identity, tile_ops.TileUnpackOp: _identity,
+                          TilePackOp: _identity, TileUnpackOp: _identity,
                           TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
 
     def copy(self, operation: Operation) -> None:
@@ -117,5 +118,5 @@ def _tile_broadcast(rewriter: _UnpackBlocksRewriter, operation: TileBroadcastOp)
                                                            map_)))
 
 
-def _identity(rewriter: _UnpackBlocksRewriter, operation: tile_ops.TilePackOp | tile_ops.TileUnpackOp) -> None:
+def _identity(rewriter: _UnpackBlocksRewriter, operation: TilePackOp | TileUnpackOp) -> None:
     rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)

@@ -23,6 +23,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
 from xetile.passes.cooperative_loads.analysis import cooperative_loops, is_defined_in
 
 
@@ -52,7 +53,7 @@ class CarryTiles:
 def _induced_tiles(loop: scf.ForOp) -> list[tile_ops.InitTileOp]:
     """The tiles that a loop of products initializes from its induction variable, and could carry."""
     body = loop.body.block
-    if not any(isinstance(operation, tile_ops.TileMmaOp) for operation in body.ops):
+    if not any(isinstance(operation, TileMmaOp) for operation in body.ops):
         return []
     return [operation for operation in body.ops
             if isinstance(operation, tile_ops.InitTileOp) and _is_induced(operation, body)]

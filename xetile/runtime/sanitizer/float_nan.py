@@ -20,7 +20,7 @@ from xegpu.support.location import author_location
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.tile_ops import tile_of
 from xetile.interpreter.gather_scatter import updated_elements
-from xetile.interpreter.tile_ops import unpack
+from xetile.interpreter.vector import unpack
 from xetile.runtime.sanitizer.findings import (
     array_name,
     by_instance,
