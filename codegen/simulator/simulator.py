@@ -128,8 +128,7 @@ def run(program: Program, memory: Memory, payload: bytes, groups: Sizes, group_s
         ToolError: an instruction, or a form of one, that is not modelled.
     """
     counts: Counter[int] = Counter()
-    width = program.kernel.simd_size
-    per_group = -(-prod(group_size) // width)
+    per_group = -(-prod(group_size) // program.kernel.simd_size)
     batch = max(1, MOST_THREADS // per_group)
     machine: _Machine | None = None
     for first in range(0, prod(groups), batch):

@@ -90,7 +90,7 @@ class Binding:
         instruction = self.instruction
         operands = [each for each in (instruction.destination, *instruction.sources)
                     if isinstance(each, RegisterOperand) and not each.register.is_null and each.register.file != "f"]
-        self.axes = lane_axes([self.lanes(each) for each in operands], instruction.execution_size)
+        self.axes = lane_axes(tuple(self.lanes(each) for each in operands), instruction.execution_size)
         self.lane_mask = self._lane_mask()
         self.write_mask = self._write_mask()
 
@@ -386,16 +386,9 @@ class Binding:
 
     def flag_writer(self) -> Callable[[Array, Mask], None]:
         """Writer of a condition's bits (T, *axes) into the flag register."""
-        bits, shape = self.condition_bits(), self.shape
-
-        def write(value: Array, mask: Mask) -> None:
-            new = np.broadcast_to(value, shape).reshape(bits.shape)
-            if mask is None:
-                bits[...] = new
-            else:
-                np.copyto(bits, new, where=np.broadcast_to(mask, shape).reshape(bits.shape))
-
-        return write
+        bits = self.condition_bits().reshape(self.shape)  # a view: one axis splits into several
+        assert np.may_share_memory(bits, self.threads.flag)
+        return plain_writer(bits)
 
 
 def plain_writer(view: Array) -> Callable[[Array, Mask], None]:

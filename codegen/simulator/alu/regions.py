@@ -7,8 +7,8 @@ instruction are merged into one axis. What is not linear is gathered by its indi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from codegen.simulator.instruction import Region
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lanes:
     """Positions of the lanes of an operand in a register file.
 
@@ -33,6 +33,7 @@ class Lanes:
     size: int
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def of(cls, start: int, region: Region, count: int, size: int, register_bytes: int) -> Lanes:
         """Lanes of a region that starts ``start`` bytes into the register file."""
         lane = np.arange(count)
@@ -40,11 +41,10 @@ class Lanes:
         at = start + size * (lane // region.width * vertical + lane % region.width * region.horizontal)
         return cls(at // register_bytes, at % register_bytes, size)
 
+    @cached_property
     def bit_strides(self) -> tuple[tuple[int, int], ...] | None:
         """Registers and bytes from a lane to the one whose number differs in bit k; None if they are not linear."""
         count = len(self.register)
-        if count & (count - 1):
-            return None
         strides = tuple((int(self.register[1 << bit] - self.register[0]), int(self.byte[1 << bit] - self.byte[0]))
                         for bit in range(count.bit_length() - 1))
         lane = np.arange(count)
@@ -53,11 +53,10 @@ class Lanes:
         return strides if (register == self.register).all() and (byte == self.byte).all() else None
 
 
-def lane_axes(operands: Sequence[Lanes], count: int) -> tuple[int, ...]:
+@lru_cache(maxsize=4096)
+def lane_axes(operands: tuple[Lanes, ...], count: int) -> tuple[int, ...]:
     """Sizes of the axes, outermost first, into which ``count`` lanes split so that every linear operand is strided."""
-    strides = [found for found in (each.bit_strides() for each in operands) if found is not None]
-    if count & (count - 1):
-        return (count,)
+    strides = [found for found in (each.bit_strides for each in operands) if found is not None]
     axes: list[int] = []  # innermost first
     for bit in range(count.bit_length() - 1):
         merged = bit > 0 and all(each[bit][0] == 2 * each[bit - 1][0] and each[bit][1] == 2 * each[bit - 1][1]
@@ -75,36 +74,41 @@ def strided_view(file: Array, lanes: Lanes, axes: tuple[int, ...], dtype: np.dty
     Raises:
         IndexError: the region leaves the register file.
     """
-    check_inside(file, lanes)
-    by_bit = lanes.bit_strides()
-    if by_bit is None:
+    layout = _layout(lanes, axes, *file.shape)
+    return None if layout is None else np.ndarray((file.shape[1], *axes), dtype, file.data, *layout)
+
+
+@lru_cache(maxsize=8192)
+def _layout(lanes: Lanes, axes: tuple[int, ...], registers: int, threads: int,
+            width: int) -> tuple[int, tuple[int, ...]] | None:
+    """Offset and strides, in bytes, of the lanes of all threads; None if they are not linear."""
+    check_inside(registers, lanes)
+    if lanes.bit_strides is None:
         return None
-    threads, width = file.shape[1:]
-    register_stride = threads * width
     strides: list[int] = []
     bit = 0
     for axis in reversed(axes):
-        register, byte = by_bit[bit] if axis > 1 else (0, 0)
-        strides.append(register * register_stride + byte)
+        register, byte = lanes.bit_strides[bit] if axis > 1 else (0, 0)
+        strides.append(register * threads * width + byte)
         bit += axis.bit_length() - 1
-    offset = int(lanes.register[0]) * register_stride + int(lanes.byte[0])
-    return np.ndarray((threads, *axes), dtype, file.data, offset, (width, *reversed(strides)))
+    offset = int(lanes.register[0]) * threads * width + int(lanes.byte[0])
+    return offset, (width, *reversed(strides))
 
 
-def check_inside(file: Array, lanes: Lanes) -> None:
+def check_inside(registers: int, lanes: Lanes) -> None:
     """Check that lanes lie in a register file.
 
     Raises:
         IndexError: some lie outside.
     """
-    if lanes.register.min() < 0 or lanes.register.max() >= file.shape[0]:
-        raise IndexError(f"registers {lanes.register.min()} to {lanes.register.max()} of {file.shape[0]}")
+    if lanes.register.min() < 0 or lanes.register.max() >= registers:
+        raise IndexError(f"registers {lanes.register.min()} to {lanes.register.max()} of {registers}")
 
 
 def gather_index(file: Array, lanes: Lanes) -> NDArray[np.int64]:
     """Index of each thread's lanes in the flat register file, in elements: (T, lanes)."""
     threads, width = file.shape[1:]
-    check_inside(file, lanes)
+    check_inside(file.shape[0], lanes)
     flat = (lanes.register * threads)[None, :] * width + np.arange(threads)[:, None] * width + lanes.byte
     return np.asarray(flat // lanes.size)
 
