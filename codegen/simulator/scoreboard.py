@@ -148,7 +148,9 @@ class ScoreboardChecker:
         state = _waited(state, instruction, pipe, bool(self._unit(instruction)))
         if is_branch(instruction):  # results are there before what follows it begins
             return replace(state, deliveries=())
-        if instruction.op in ("sync", "nop", "join", "illegal"):
+        if instruction.op == "join":  # it takes a place in the integer pipe
+            return replace(state, deliveries=_aged(state.deliveries, "I"))
+        if instruction.op in ("sync", "nop", "illegal"):
             return state
         footprint = self._footprint(instruction)
         if not _discards(instruction):
@@ -193,8 +195,7 @@ class ScoreboardChecker:
 
     def _issued(self, state: State, instruction: Instruction, footprint: Footprint, pipe: str) -> State:
         """The state with the instruction's result under way."""
-        deliveries = tuple(replace(each, age=each.age + 1, back=each.back + (each.pipe == pipe))
-                           for each in state.deliveries if each.age < _LATENCY[each.pipe])
+        deliveries = _aged(state.deliveries, pipe)
         unit = self._unit(instruction)
         if unit:
             token = instruction.scoreboard.token if instruction.scoreboard.token_use == "" else None
@@ -320,8 +321,18 @@ def _waited(state: State, instruction: Instruction, pipe: str, out_of_order: boo
     return replace(state, deliveries=deliveries, flights=flights)
 
 
+def _aged(deliveries: tuple[Delivery, ...], pipe: str) -> tuple[Delivery, ...]:
+    """Results under way after one more instruction of a pipe."""
+    return tuple(replace(each, age=each.age + 1, back=each.back + (each.pipe == pipe))
+                 for each in deliveries if each.age < _LATENCY[each.pipe])
+
+
 def _token_waited(flights: tuple[Flight, ...], token: int, use: str) -> tuple[Flight, ...]:
-    """What is under way after a wait for a token's result, or for its sources to be read."""
-    if use == "dst":
-        return tuple(each for each in flights if each.token != token)
-    return tuple(replace(each, reads=0) if each.token == token else each for each in flights)
+    """What is under way after a wait for a token's result, or for its sources to be read.
+
+    A unit reads the sources of its messages in their order.
+    """
+    last = {each.unit: position for position, each in enumerate(flights) if each.token == token}
+    read = tuple(replace(each, reads=0) if position <= last.get(each.unit, -1) else each
+                 for position, each in enumerate(flights))
+    return tuple(each for each in read if each.token != token) if use == "dst" else read
