@@ -304,7 +304,8 @@ def _waited(state: State, instruction: Instruction, pipe: str, out_of_order: boo
     annotation: Scoreboard = instruction.scoreboard
     deliveries, flights = state.deliveries, state.flights
     if annotation.distance:
-        waited = annotation.pipe or pipe or _ALL
+        own = "F" if pipe == "M" and out_of_order else pipe  # such functions' sources come from the float pipe
+        waited = annotation.pipe or own or _ALL
         deliveries = tuple(each for each in deliveries
                            if not (waited in (_ALL, each.pipe) and each.back >= annotation.distance))
     if annotation.token is not None and (annotation.token_use or out_of_order):
