@@ -26,6 +26,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from codegen.runtime import devices
+from codegen.simulator.decoder import find_iga64
 from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
 from tests.selection import COLLECTED, default_run
@@ -111,6 +112,15 @@ def require_ocloc() -> str:
         return str(find_ocloc())
     except ToolError as error:
         unavailable(f"needs ocloc: {error}")
+
+
+def require_simulator() -> None:
+    """What machine code needs to run: the offline compiler and a disassembler; without them the test is skipped."""
+    require_ocloc()
+    try:
+        find_iga64()
+    except ToolError as error:
+        unavailable(f"needs iga64: {error}")
 
 
 def require_mlir_opt() -> str:

@@ -143,7 +143,7 @@ def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
         DeviceError: strides are not a whole number of elements, or the device has no memory left.
     """
     found: dict[int, UsmArray] = {}
-    for low, high, members in _merged(arrays):
+    for low, high, members in merged_spans(arrays):
         memory, start = _allocate(low, high, arrays[members[0]].ctypes.data - low, queue)
         for index in members:
             array = arrays[index]
@@ -214,7 +214,7 @@ def bounds(array: np.ndarray) -> tuple[int, int]:
     return low, high + array.itemsize
 
 
-def _merged(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[int]]]:
+def merged_spans(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[int]]]:
     """Disjoint address ranges, each (first byte, one past the last, array indices): overlapping arrays share one."""
     order = sorted((*bounds(array), index) for index, array in enumerate(arrays))
     spans: list[tuple[int, int, list[int]]] = []

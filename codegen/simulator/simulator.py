@@ -224,7 +224,13 @@ class _Machine:
         scheduler = Scheduler(self._threads, self._execution, self.memory.barriers, self._block, self._observe,
                               self.program.changes_rounding)
         with np.errstate(all="ignore"):  # overflow, division by zero: as the machine does them
-            scheduler.run(self.program.entry, self._dispatched)
+            try:
+                scheduler.run(self.program.entry, self._dispatched)
+            except Finding as finding:
+                if finding.offset is None and finding.thread is not None:  # it waits: the last one was sync.bar
+                    waits = self.program.instructions[scheduler.position(finding.thread) - 1]
+                    raise self._located(finding, waits) from None
+                raise
         return scheduler.executed
 
     def _observe(self, block: Block, rows: NDArray[np.bool_]) -> None:

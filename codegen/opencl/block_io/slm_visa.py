@@ -17,10 +17,16 @@ _WORDS = {1: "uint8", 2: "ushort16"}
 
 
 def _macro(words: str) -> str:
-    """The macro that reads into a variable of a type, so many bytes behind an address."""
+    """The macro that reads into a variable of a type, so many bytes behind an address.
+
+    The message takes the first word of its address register, but the register allocator may put ``%1``, a scalar, at
+    any word of one: vISA aligns the variables that it makes itself, and leaves those of inline text as they are.
+    """
     name = f"XETILE_SLM_READ_{words}"
+    address = r".decl ADDRESS v_type=G type=ud num_elts=1 align=GRF\nmov (M1_NM, 1) ADDRESS(0,0)<1> %1(0,0)<0;1,0>\n"
     return (f'#ifndef {name}\n#define {name}(words, from, distance) __asm__ volatile( \\\n'
-            '  "lsc_load.slm (M1_NM, 1) %0:d64x64t flat[%1+" #distance "]:a32" \\\n'
+            f'  "{{\\n{address}" \\\n'
+            '  "lsc_load.slm (M1_NM, 1) %0:d64x64t flat[ADDRESS+" #distance "]:a32\\n}" \\\n'
             '  : "=rw"(words) : "rw.u"((uint)(ulong)(from)) : "memory")\n#endif\n')
 
 

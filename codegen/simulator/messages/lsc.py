@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen.simulator.findings import Finding
-from codegen.simulator.memory import SLM_ADDRESS, ByteStore, Memory
+from codegen.simulator.memory import SLM_ADDRESS, Memory
+from codegen.simulator.memory.byte_store import ByteStore
 from codegen.simulator.messages.descriptor import ARGUMENTS, Message
 from codegen.simulator.messages.lanes import read_block, read_lanes, write_block, write_lanes
 from codegen.simulator.threads import Threads

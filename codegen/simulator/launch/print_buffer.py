@@ -20,7 +20,7 @@ _HEADER = 4
 _CONVERSION = re.compile(r"%([-+ 0#]*\d*(?:\.\d+)?)(?:hh|h|ll|l|hl|v\d+)?([diouxXeEfFgGaAcsp%])")
 _STRING = 5
 _VALUES = {1: "<b3x", 2: "<h2x", 3: "<i", 4: "<f", _STRING: "<Q", 6: "<q", 7: "<Q", 8: "<d"}
-"""Layout of a value by its kind: char, short, int, float, string, long, pointer, double (the driver's PrintFormatter)."""
+"""Layout of a value by its kind, as in the driver: char, short, int, float, string, long, pointer, double."""
 
 
 def new_buffer() -> NDArray[np.uint8]:

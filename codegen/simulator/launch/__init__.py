@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,11 +11,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.simulator import print_buffer
 from codegen.simulator.findings import Finding
-from codegen.simulator.memory import Allocation, Memory
-from codegen.simulator.payload import Sizes, cross_thread_data, surface_offset
-from codegen.simulator.simulator import Program, load, run
+from codegen.simulator.launch import print_buffer
+from codegen.simulator.launch.payload import Sizes, cross_thread_data, implicit_arguments, surfaces
+from codegen.simulator.memory import Memory
+from codegen.simulator.memory.global_memory import Allocation
+from codegen.simulator.simulator import load, run
 
 
 @dataclass(frozen=True)
@@ -58,22 +58,22 @@ def launch(binary: bytes, kernel: str, target: str, arguments: Sequence[bytes], 
     memory.word_slack = any(message.operation in ("icas", "fcas") for message in program.messages.values())
     for each in allocations:
         memory.globals.register(each if isinstance(each, Allocation) else Allocation("an allocation", *each))
-    strings = {section.address: section.data for section in program.kernel.sections}
-    for section in program.kernel.sections:
-        memory.globals.register(Allocation(section.name, section.address, np.frombuffer(bytearray(section.data), np.uint8)))
+    sections = program.kernel.sections
+    for section in sections:
+        data = np.frombuffer(bytearray(section.data), np.uint8)
+        memory.globals.register(Allocation(section.name, section.address, data))
     records = program.kernel.payload_arguments
-    for record in records:
-        if record["arg_type"] == "arg_bypointer" and record.get("addrmode") == "bindless":
-            index = int(record["arg_index"])
-            memory.surfaces[surface_offset(index)] = int.from_bytes(arguments[index], "little")
     buffer = None
     if any(record["arg_type"] == "printf_buffer" for record in records):
         buffer = print_buffer.new_buffer()
         memory.globals.register(Allocation("the print buffer", buffer.ctypes.data, buffer))
-    payload = cross_thread_data(records, arguments, groups, group_size, 0 if buffer is None else buffer.ctypes.data)
+    implicit = implicit_arguments(groups, group_size, {each.name: each.address for each in sections},
+                                  0 if buffer is None else buffer.ctypes.data)
+    memory.surfaces = surfaces(records, arguments, implicit)
+    payload = cross_thread_data(records, arguments, implicit)
     counts = run(program, memory, payload, groups, group_size)
     if buffer is not None:
-        _print(buffer, strings)
+        _print(buffer, {section.address: section.data for section in sections})
     return Execution(prod(groups), counts, Counter(memory.traffic))
 
 
