@@ -25,19 +25,19 @@ from codegen.opencl import prelude
 from codegen.opencl.vector import reduction
 from codegen.runtime import devices, launcher, program_source, usm
 from codegen.runtime.devices import find_queue
-from codegen.sycl import opencl_to_cxx
 from codegen.simulator import simulator
 from codegen.simulator.messages import descriptor
+from codegen.sycl import opencl_to_cxx
 from codegen.toolchain import disk_cache, ocloc
 from codegen.toolchain import sycl as sycl_compiler
 from xegpu.rewrite.rewriter import ConvertedValues
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
+from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
 from xetile.passes.wg_offsets import Distributed
-from xetile.jit.kernel import Kernel
 from xetile.runtime import device_executor, machine_arena, numpy_executor
 from xetile.tools.cli.output import write_bytes
 
