@@ -229,7 +229,7 @@ class _Machine:
             except Finding as finding:
                 if finding.offset is None and finding.thread is not None:  # it waits: the last one was sync.bar
                     waits = self.program.instructions[scheduler.position(finding.thread) - 1]
-                    raise self._located(finding, waits) from None
+                    raise self._located(finding, waits.offset) from None
                 raise
         return scheduler.executed
 
