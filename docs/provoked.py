@@ -187,7 +187,7 @@ def no_list_of_memory() -> object:
 
 @provokes("XT6102")
 def behind_shared_memory() -> object:
-    return _as_edited(pairs, {r"(store_slm\w+)\(slm, 32, 16, 16, 1,": r"\1(slm + 512, 32, 16, 16, 1,"}, _ones(32), _ones(32))
+    return _as_edited(pairs, {r"(store_slm\w+)\(slm, 32, ": r"\1(slm + 512, 32, "}, _ones(32), _ones(32))
 
 
 @provokes("XT6103")
@@ -204,7 +204,7 @@ def too_few_arrive() -> object:
 @provokes("XT6107")
 def counts_that_differ() -> object:
     return _as_edited(pairs, {r"\n  NBARRIER_SIGNAL_AT\((.*), 2\);":
-                              r"NBARRIER_SIGNAL_AT((ushort)(1), 6); NBARRIER_SIGNAL_AT(\1, 2);"}, _ones(32), _ones(32))
+                              r"NBARRIER_SIGNAL_AT((ushort)(1), 6); NBARRIER_SIGNAL_AT((ushort)(1), 2);"}, _ones(32), _ones(32))
 
 
 @provokes("XT6109")
