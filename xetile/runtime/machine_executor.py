@@ -22,7 +22,7 @@ from xegpu.support.errors import DeviceError
 from xegpu.target.targets import TARGETS, Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel
-from xetile.runtime.device_executor import check_fits, packed
+from xetile.runtime.device_executor import check_compatible, packed
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
 from xetile.runtime.machine_arena import Arena, process_memory
@@ -53,7 +53,7 @@ class MachineExecutor:
         self.target = target or self._gpu
         self._check = check
         self.execution: Execution | None = None
-        check_fits(self.target, self._gpu, self.device)
+        check_compatible(self.target, self._gpu, self.device)
 
     def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
         """The arguments with copies of the arrays, between redzones.
