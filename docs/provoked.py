@@ -24,6 +24,8 @@ from codegen.opencl import prelude
 from codegen.opencl.vector import reduction
 from codegen.runtime import devices, launcher, program_source, usm
 from codegen.runtime.devices import find_queue
+from codegen.runtime.program_cache import build_kernel
+from codegen.runtime.program_source import gpu_program
 from codegen.sycl import opencl_to_cxx
 from codegen.toolchain import disk_cache, ocloc
 from codegen.toolchain import sycl as sycl_compiler
@@ -201,6 +203,19 @@ def nobody_makes_spirv() -> object:
 def unknown_spirv_compiler() -> object:
     with mock.patch.dict(os.environ, XETILE_SPIRV="spirv"):
         return copy.on("opencl:cpu")[1](np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32))
+
+
+@provokes("XT5111")
+def builtin_of_a_gpu() -> object:
+    """The CPU device gets what is made for a GPU, without the emulation of its builtins."""
+    matrix = xt.Spec((None, None), "f32")
+
+    @xt.kernel
+    def copy(A, C):
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))), xt.init_tile(C, (0, 0), (8, 16)))
+
+    program = gpu_program(copy.lower(matrix, matrix, target="pvc").source, "sycl")
+    return build_kernel(find_queue("opencl:cpu"), program.source, program.options, program.name)
 
 
 @provokes("XT5120")

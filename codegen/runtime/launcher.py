@@ -50,7 +50,7 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
         from codegen.runtime.build_log import build_log
         from codegen.toolchain.compile_error import refusal
 
-        log = "" if needs_spirv(queue) else build_log(queue, source, options)
+        log = build_log(queue, source, options)
         text = source if isinstance(source, str) else ""
         raise refusal(f"{queue.sycl_device.name.strip()} refused the program", log, text) from error
 

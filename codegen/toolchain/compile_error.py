@@ -50,6 +50,11 @@ def _complaint(log: str) -> tuple[str, int | None]:
     return (found[3], int(found[1])) if found else (line, None)
 
 
+def author_line(text: str, position: int) -> str:
+    """Author's file and line of what stands at a position of emitted text; "" if it is no statement of a kernel."""
+    return _origin(text, text.count("\n", 0, position) + 1)[0]
+
+
 def _origin(text: str, line: int | None) -> tuple[str, str]:
     """Author's file and line that a line of the text was emitted for, and that line of the text."""
     lines = text.splitlines()

@@ -121,7 +121,7 @@ class DeviceExecutor:
             compiled.check_registers()
         program = self.program(compiled)
         with suggest_other_compiler(compiler, emitted.name):
-            return build_kernel(self.queue, program.source, program.options, program.name)
+            return build_kernel(self.queue, program.source, program.options, program.name, emitted.text)
 
     def program(self, compiled: CompiledKernel) -> Program:
         """The program that the queue builds for a kernel."""

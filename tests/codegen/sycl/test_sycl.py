@@ -63,6 +63,24 @@ def lowered_gemm(types: Types, target: str, **constants: Any) -> CompiledKernel:
 # Run on the CPU device
 
 
+@xt.kernel
+def exchanged(A, B, C, n):
+    """Two tiles that change places in each step."""
+    one, other = xt.init_tile(A, (0, 0), (8, 16)), xt.init_tile(B, (0, 0), (8, 16))
+    for _ in xt.range(n):
+        one, other = other, xt.update_tile_offset(one, 8, 0)
+    xt.store_tile(xt.load_tile(one) - xt.load_tile(other) * 2, xt.init_tile(C, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("target", ["pvc", "cpu"])
+def test_tiles_change_places(target: str, by_sycl: None) -> None:
+    a, b = (integers(np.random.default_rng(seed), xt.f32, 32, 16) for seed in (1, 2))
+    for n, (one, other) in enumerate([(a[:8], b[:8]), (b[:8], a[8:16]), (a[8:16], b[8:16]), (b[8:16], a[16:24])]):
+        c = np.full((8, 16), 77, np.float32)
+        Place("opencl:cpu", target).of(exchanged)[1](a, b, c, n)
+        np.testing.assert_array_equal(c, one - other * 2)
+
+
 BLOCKS, RAGGED = (48, 64, 96), (37, 45, 71)
 PRODUCTS = [(name, target, BLOCKS if target == "pvc" else RAGGED) for name, targets in {
     "bf16-bf16-f32": "pvc dg2 cpu", "f16-f16-f16": "pvc cpu", "tf32-tf32-f32": "pvc", "f32-f32-f32": "pvc dg2 cpu",

@@ -190,7 +190,7 @@ def test_a_repeated_launch_traces_lowers_and_builds_nothing(monkeypatch: pytest.
     monkeypatch.setattr("xetile.compiler.pipeline.stages", never)
     monkeypatch.setattr("codegen.opencl.emit", never)
     monkeypatch.setattr(program_cache, "build_program", never)
-    monkeypatch.setattr(devices, "opencl_for_cpu", never)
+    monkeypatch.setattr(devices, "queue_program", never)
     gemm[2, 2](a, b, c)
     other_size = dpnp.zeros((30, 30), dtype="f4", sycl_queue=a.sycl_queue)
     gemm[2, 2](other_size, other_size, c)
