@@ -74,9 +74,9 @@ class DeviceExecutor:
         kernel = self._kernel(compiled)
         if 0 in grid or compiled.emitted.is_watched or any(argument.kind == "numpy" for argument in arguments):
             return None
-        packed = [_packed(argument) for argument in arguments]
-        template = [value for values in packed for value in values]
-        slots = [sum(map(len, packed[:position])) for position in range(len(packed))]
+        values = [packed(argument) for argument in arguments]
+        template = [value for each in values for value in each]
+        slots = [sum(map(len, values[:position])) for position in range(len(values))]
         local = compiled.emitted.local_size
         return LaunchPlan(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], slots,
                       [*grid[:2], grid[2] * local], [1, 1, local], compiled.written)
@@ -84,11 +84,11 @@ class DeviceExecutor:
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
         """Launch the kernel on arguments of :meth:`copy_in`, asynchronously in the queue's order."""
         kernel = self._kernel(compiled)
-        packed = [value for argument in arguments for value in _packed(argument)]
+        values = [value for argument in arguments for value in packed(argument)]
         emitted = compiled.emitted
 
         def start(extra: Sequence[Any]) -> Any:
-            return launch(self.queue, kernel, [*packed, *extra], grid[::-1], emitted.local_size)
+            return launch(self.queue, kernel, [*values, *extra], grid[::-1], emitted.local_size)
 
         if emitted.is_watched:
             watched(self.queue, emitted.assertions, start)
@@ -154,7 +154,7 @@ def check_compatible(target: Target, native: Target, device: str) -> None:
                           "every GPU")
 
 
-def _packed(argument: Argument) -> list[Any]:
+def packed(argument: Argument) -> list[Any]:
     """The device arguments of one argument: a number, or a pointer with its sizes and strides in elements."""
     if argument.kind == "number":
         return [_number(argument.source, argument.dtype)]

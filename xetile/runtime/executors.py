@@ -88,6 +88,10 @@ def executor_at(where: Any, target: Target | None) -> Executor:
         return kind(target or find_target("pvc"))
     if isinstance(where, str) and (where.startswith("numpy") or difflib.get_close_matches(where, _NUMPY_EXECUTIONS, 1)):
         raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy", "numpy:xegpu" or "numpy:program"')
+    if isinstance(where, str) and where.partition(":")[0] == "machine":
+        from xetile.runtime.machine_executor import MachineExecutor
+
+        return MachineExecutor(where, target)
     from xetile.runtime.device_executor import DeviceExecutor
 
     return DeviceExecutor(where, target)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from tests.device import device_targets
 from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
@@ -89,12 +90,13 @@ def test_same_result(stage: str, where: str, target: str) -> None:
     np.testing.assert_array_equal(c, wanted())
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.launches
+@pytest.mark.parametrize("target", device_targets(*TARGETS))
 @pytest.mark.parametrize("stage", ["xetile", "blocking", "pack-vnni", "legalize"])
-def test_same_result_on_a_device(stage: str, target: str, cpu_queue: Any) -> None:
+def test_same_result_on_a_device(stage: str, target: str, device_queue: Any) -> None:
     kernel = xt.parse(lowered(target).stages[stage])["product"]
     c = np.zeros((70, 90), np.float16)
-    kernel.on(cpu_queue, target=target)[2, 2](*data(), c, 2.0)
+    kernel.on(device_queue, target=target)[2, 2](*data(), c, 2.0)
     np.testing.assert_array_equal(c, wanted())
 
 
@@ -139,13 +141,14 @@ def test_another_target() -> None:
     np.testing.assert_array_equal(c, wanted())
 
 
-def test_arrays_that_the_text_cannot_reach(cpu_queue: Any) -> None:
+@pytest.mark.launches
+def test_arrays_that_the_text_cannot_reach(device_queue: Any) -> None:
     specs = [xt.Spec((None, None), dtype) for dtype in (xt.bf16, xt.bf16, xt.f16)]
     text = product.lower(*specs, 2.0).xegpu
     assert 'xegpu.access = ["block", "block", "block", ""]' in text
     c = np.full((70, 90), 7, np.float16)
     with pytest.raises(xt.ShapeError, match="XT2022"):
-        xt.parse(text)["product"].on(cpu_queue, target="pvc")[2, 2](*data(), c, 2.0)
+        xt.parse(text)["product"].on(device_queue, target="pvc")[2, 2](*data(), c, 2.0)
     assert (c == 7).all()
     xt.parse(text)["product"].on("numpy:xegpu")[2, 2](*data(), c, 2.0)  # NumPy reaches any memory
     np.testing.assert_array_equal(c, wanted())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.runtime.build_worker import build_all
+from codegen.runtime.synchronize import finish
 from codegen.runtime.usm import UsmArray, scratch_copy
 from codegen.toolchain import disk_cache
 from xegpu.support.errors import ArgumentError, XeError
@@ -221,7 +222,7 @@ def _runner(executor: Executor, candidate: Candidate, arguments: Sequence[Argume
         for _ in range(times):
             executor.run(candidate.compiled, arguments, candidate.grid)
         if isinstance(executor, DeviceExecutor):
-            executor.queue.wait()
+            finish(executor.queue)
 
     return run
 
