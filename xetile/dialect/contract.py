@@ -62,7 +62,7 @@ def _check_map(name: str, map_: Permutation, count: int) -> None:
     """Verify one indexing map."""
     if None in map_ or len(set(map_)) != len(map_) or any(axis is not None and axis >= count for axis in map_):
         raise Invalid("XT2325", f"the map of {name} is not one of {count} different iterators\n"
-                      "each dimension runs along an iterator of its own: (d0, d1, d2) -> (d0, d2)")
+                      "each dimension runs along another iterator: (d0, d1, d2) -> (d0, d2)")
 
 
 def _check_sizes(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -> None:

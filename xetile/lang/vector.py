@@ -72,14 +72,14 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
     return Vector(tracer.emit(operation), map_)
 
 
-def _maps(given: Any) -> list[Permutation]:
+def _maps(maps: Any) -> list[Permutation]:
     """Indexing maps of the operands and the result, checked."""
-    listed = isinstance(given, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in given)
-    if not listed or not all(type(axis) is int and axis >= 0 for axes in given for axis in axes):
-        raise ElementTypeError("XT1521", f"indexing_maps={short_repr(given)} is no tuple of maps",
+    listed = isinstance(maps, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in maps)
+    if not listed or not all(type(axis) is int and axis >= 0 for axes in maps for axis in axes):
+        raise ElementTypeError("XT1521", f"indexing_maps={short_repr(maps)} is no tuple of maps",
                                "give the iterators of a, b and the result: ((0, 2), (2, 1), (0, 1))",
                                current().location())
-    return [tuple(axes) for axes in given]
+    return [tuple(axes) for axes in maps]
 
 
 def _contraction_shape(maps: Sequence[Permutation], a: Vector, b: Vector) -> tuple[int, ...]:
@@ -306,7 +306,7 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     if any(isinstance(size, Value) for size in extents):
         raise ShapeError("XT1506",
-                         "the shape of a vector holds a run-time value", "sizes of vectors are compile-time constants: "
+                         "the shape of a vector has a run-time value", "sizes of vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, N=128)", current().location())
     sizes = tuple(python_number(size) for size in extents)
     if not all(type(size) is int and size > 0 for size in sizes):

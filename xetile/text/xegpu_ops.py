@@ -309,6 +309,6 @@ def read_operation(parser: Any, name: str, span: Any) -> Operation:
     return RULES[name](read(parser, name, span, typed=name not in UNTYPED))
 
 
-def read_older_operation(parser: Any, name: str, span: Any) -> Operation:
+def read_v1_operation(parser: Any, name: str, span: Any) -> Operation:
     """Parse an XeGPU v1 operation after its name."""
     return OLDER_RULES[name](read(parser, name, span, typed=name not in UNTYPED))
