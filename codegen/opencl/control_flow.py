@@ -13,7 +13,7 @@ from codegen.opencl.emitter import ROLLED, Emitter, Rule, atom
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
+from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
 from xegpu.ir.use_def import root_definitions
 
 _DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
@@ -39,6 +39,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
     if DISABLE_UNROLL in loop.attributes:
         emitter.line(_DISABLE_UNROLL)
+    if DISABLE_ROTATE in loop.attributes:  # LLVM does not rotate a loop whose condition has a convergent call
+        stop = f"sub_group_broadcast({stop}, 0)"
     emitter.line(f"for ({first}; {counter} < {stop}; {counter} += {step}) {{")
     emitter.depth += 1
     yielded = _body(emitter, loop, held)

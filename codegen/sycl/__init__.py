@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 
-from codegen.opencl.kernel import LARGE, Source
+from codegen.opencl.kernel import LARGE_GRF, Source
 from codegen.sycl.opencl_to_cxx import declarations, header, prototype, translate
 from xegpu.ir.dtypes import DType, bf16, of_mlir
 from xegpu.ir.use_def import written_arguments
@@ -140,7 +140,7 @@ def _properties(source: Source) -> str:
              str(source.lanes)), (f"work_group_size<1, 1, {source.local_size}>", "work-group-size",
              f'"1,1,{source.local_size}"'))
     properties = [(f"sycl::ext::oneapi::experimental::{long}", short, value) for long, short, value in sizes]
-    if LARGE in source.options:
+    if LARGE_GRF in source.options:
         properties.append(("sycl::ext::intel::experimental::grf_size<256>", "grf-size", "256"))
     return _either([f'[[__sycl_detail__::add_ir_attributes_function("sycl-{short}", {value})]]'
                     for _, short, value in properties],

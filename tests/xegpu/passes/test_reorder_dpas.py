@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.kernel import LARGE
+from codegen.opencl.kernel import LARGE_GRF
 from tests.conftest import require_ocloc
 from tests.kernels import Place
 from xetile.compiler.compiled import CompiledKernel
@@ -99,7 +99,7 @@ def test_tiles_that_128_registers_hold(target: str, kind: str, tile: tuple[int, 
 def test_blocks_of_c_count_too(tile: tuple[int, int, int]) -> None:
     """The compiler loads all of C before it adds the first block."""
     low = lowered(update, "pvc", "bf16", 3.0, tile=tile)
-    assert (low.emitted.options, memory(low)) == (LARGE if tile[1] == 64 else "", (0, 0))
+    assert (low.emitted.options, memory(low)) == (LARGE_GRF if tile[1] == 64 else "", (0, 0))
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
@@ -107,7 +107,7 @@ def test_tiles_that_256_registers_hold(target: str) -> None:
     """An f32 step of 32, whose operands take 192 registers beside the 128 of the sums; and C read and written."""
     for low in (lowered(product, target, "tf32", tile=(32, 64, 32)),
                 lowered(update, target, "bf16", 3.0, tile=(32, 64, 32))):
-        assert low.emitted.options == LARGE
+        assert low.emitted.options == LARGE_GRF
         assert memory(low) == (0, 0)
 
 

@@ -44,7 +44,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    functions = (op for op in [*modules.values()][-1].walk() if isinstance(op, FuncOp))
+    functions = (op for op in next(iter(modules.values())).walk() if isinstance(op, FuncOp))
     asked = next((grf_mode.requested_registers(function) for function in functions), None)
     most, taken = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or taken <= most * _FOR_ACCUMULATORS:

@@ -67,7 +67,7 @@ def test_small_tiles_take_the_small_mode_and_fit() -> None:
     require_ocloc()
     for target in ("pvc", "bmg"):
         small, large = lowered(target, BM=16, BN=32, BK=32), lowered(target, BM=32, BN=32, BK=32)
-        assert (small.emitted.options, large.emitted.options) == ("", kernel.LARGE)
+        assert (small.emitted.options, large.emitted.options) == ("", kernel.LARGE_GRF)
         for low in (small, large):
             report = low.report()
             assert (report.spill_size, report.private_size) == (0, 0)
