@@ -20,15 +20,16 @@ from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target.targets import Target
 from xetile.compiler import dump as dumps
-from xetile.compiler.report.suggest_tile_sizes import Origin, Remedy, find_remedy
 from xetile.dialect.stage import IN_XETILE, stage_of
 from xetile.passes.row_major import check_orders
 
 if TYPE_CHECKING:
     from codegen.opencl.kernel import Source
     from codegen.toolchain.ocloc import DeviceBinary, Disassembly
+    from xetile.compiler.origin import Origin
     from xetile.compiler.report import Report
     from xetile.compiler.report.cost import Work
+    from xetile.compiler.report.suggest_tile_sizes import Remedy
     from xetile.compiler.viewer import View
 
 
@@ -332,6 +333,8 @@ class CompiledKernel:
         return facts.spill_size + facts.private_size
 
     def _remedy(self) -> Remedy:
+        from xetile.compiler.report.suggest_tile_sizes import find_remedy
+
         assert self._origin is not None
         room = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
         return find_remedy(self._origin, self.live_bytes(), room)

@@ -15,8 +15,9 @@ from xegpu.support.errors import TargetError
 from xegpu.support.location import Location, SourceLocation
 from xegpu.target import grf_mode
 from xegpu.target.targets import Target
+from xetile.compiler.origin import Origin, Variant
 from xetile.compiler.pipeline import after
-from xetile.compiler.report.suggest_tile_sizes import Origin, Variant, first_change
+from xetile.compiler.report.suggest_tile_sizes import first_change
 
 _FOR_ACCUMULATORS = 7 / 8
 """The part of the registers that accumulators may take. Beyond it every product that Intel's compiler built spilled."""
