@@ -22,8 +22,10 @@ import xetile as xt
 from codegen import opencl, sycl
 from codegen.opencl import prelude
 from codegen.opencl.vector import reduction
-from codegen.runtime import devices, launcher, program_source, usm
+from codegen.runtime import devices, launcher, program_source, synchronize, usm
 from codegen.runtime.devices import find_queue
+from codegen.runtime.program_cache import build_kernel
+from codegen.runtime.program_source import gpu_program
 from codegen.sycl import opencl_to_cxx
 from codegen.toolchain import disk_cache, ocloc
 from codegen.toolchain import sycl as sycl_compiler
@@ -144,6 +146,13 @@ def odd_argument() -> object:
     return launcher.launch(*_built(), ["a text"], (1,), 16)
 
 
+@provokes("XT5014")
+def lost_device() -> object:
+    """The CPU device, in the place of a Level Zero device whose driver says that an event never came."""
+    with mock.patch.multiple(synchronize, needs_spirv=lambda queue: True, _has_come=lambda event: False):
+        return synchronize.finish(find_queue("opencl:cpu"))
+
+
 @provokes("XT5020")
 def a_list_as_memory() -> object:
     return usm.usm_interface([1, 2, 3])
@@ -201,6 +210,19 @@ def nobody_makes_spirv() -> object:
 def unknown_spirv_compiler() -> object:
     with mock.patch.dict(os.environ, XETILE_SPIRV="spirv"):
         return copy.on("opencl:cpu")[1](np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32))
+
+
+@provokes("XT5111")
+def builtin_of_a_gpu() -> object:
+    """The CPU device gets what is made for a GPU, without the emulation of its builtins."""
+    matrix = xt.Spec((None, None), "f32")
+
+    @xt.kernel
+    def copy(A, C):
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))), xt.init_tile(C, (0, 0), (8, 16)))
+
+    program = gpu_program(copy.lower(matrix, matrix, target="pvc").source, "sycl")
+    return build_kernel(find_queue("opencl:cpu"), program.source, program.options, program.name)
 
 
 @provokes("XT5120")

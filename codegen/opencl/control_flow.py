@@ -9,7 +9,8 @@ from typing import Any
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from codegen.opencl.emitter import ROLLED, Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
@@ -225,7 +226,8 @@ def _parallel_copy(emitter: Emitter, variables: list[str], new: list[_Part]) -> 
         return
     temporaries = [emitter.name(f"{variable}_next") for variable, _ in changes]
     for name, (variable, part) in zip(temporaries, changes, strict=True):
-        emitter.line(f"const {part.c_type or f'__typeof__({variable})'} {name} = {part};")
+        # const stands behind the type: in front of one it would be the elements that a pointer may not change.
+        emitter.line(f"{part.c_type or f'__typeof__({variable})'} const {name} = {part};")
     for name, (variable, _) in zip(temporaries, changes, strict=True):
         emitter.line(f"{variable} = {name};")
 

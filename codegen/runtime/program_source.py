@@ -1,4 +1,7 @@
-"""Program sources: OpenCL C, or SPIR-V from one of two compilers for queues that take no OpenCL C.
+"""Programs: the source and the build options that a queue's driver, or the offline compiler, gets for a kernel.
+
+:func:`queue_program` is what a queue builds and :func:`gpu_program` what a GPU's driver would: OpenCL C, or SPIR-V from
+one of two compilers. No other module puts a prelude, a macro's definition or a build option to a kernel's text.
 
 The SYCL runtime's compiler is the default, since it comes with dpctl; ocloc is the other. The variable XETILE_SPIRV
 names one of them; then it serves every device, those that would take OpenCL C too. A compiler that fails is an error,
@@ -15,34 +18,48 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86, WHOLE
+from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86
 from codegen.opencl.cpu_gemm.microkernel import DOT
-from codegen.opencl.emitter import CALL, FETCH, FILL, ROLLED
+from codegen.opencl.kernel import LARGE_GRF
 from codegen.opencl.prelude import prelude_for
-from codegen.opencl.sync import SIGNAL, WAIT
-from codegen.runtime.devices import VARIABLE, Queue, has_intel_cpu_compiler, needs_spirv, requested_spirv_compiler
+from codegen.opencl.prelude.macros import CPU_CALL, CPU_FETCH, CPU_FILL, NAMED_BARRIERS, ROLLED, SIGNAL, WHOLE, define
+from codegen.runtime.devices import (
+    VARIABLE,
+    Queue,
+    added_options,
+    has_intel_cpu_compiler,
+    needs_spirv,
+    requested_spirv_compiler,
+)
 from codegen.toolchain.cpu_features import has_feature
 from codegen.toolchain.logger import LOGGER
-from codegen.toolchain.ocloc import compile_spirv, has_ocloc
+from codegen.toolchain.ocloc import compile_spirv, has_ocloc, with_standard
+from codegen.toolchain.spirv import entry_points
 from codegen.toolchain.sycl import compile_sycl, has_sycl_compiler
 from xegpu.support.errors import ToolError
 from xegpu.target.targets import find_target
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
-_CALL = (CALL, "__attribute__((noinline))")
-"""``CALL`` for CPUs: their compiler takes seven times as long where every out-of-bounds-checked load is inlined."""
-_FILL = (FILL, "__attribute__((noinline))")
-"""``FILL``, for the OpenCL driver only: with SYCL's compiler, such a call let a lane read a later write of another."""
-_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
-"""``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
-is a call per lane there, and SPIR-V has no such instruction."""
-_TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
-_NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
-              f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
-"""Named barriers in uniform control flow, as work-group barriers at the wait."""
+_LARGE_GRF_LEVEL_ZERO = "-ze-opt-large-register-file"
+"""Level Zero's name of the build option for 256 registers a thread."""
 _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]
 """Feature macros of float atomics, which ocloc defines for every GPU, and the SYCL runtime's compiler does not."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Program of one kernel, as a driver or the offline compiler builds it.
+
+    Attributes:
+        source: OpenCL C, or SPIR-V as bytes.
+        options: its build options.
+        name: the kernel's name in it, which the SYCL compiler chooses in SPIR-V.
+    """
+
+    source: str | bytes
+    options: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,50 @@ class KernelSource:
     options: str
 
 
+def queue_program(kernel: KernelSource, queue: Queue) -> Program:
+    """Program that a queue of dpctl's builds for a kernel.
+
+    Raises:
+        ToolError: no SPIR-V compiler for a queue that needs one, or it refused the kernel.
+    """
+    device, compiler = queue.sycl_device, spirv_compiler_for(queue)
+    if compiler:
+        spirv = make_spirv(compiler, kernel, emulated=device.is_cpu)
+        # The CPU's compiler makes wrong code of SPIR-V without its optimiser, which XETILE_BUILD_OPTIONS may turn off.
+        return _spirv_program(spirv, _driver_options(kernel.options, queue))
+    LOGGER.info("%s gets %s as OpenCL C", str(device.name).strip(), kernel.name)
+    text = opencl_for_cpu(kernel.opencl, device) if device.is_cpu else kernel.opencl
+    options = with_standard(_driver_options(kernel.options, queue))
+    return Program(text, f"{options} {added_options()}".rstrip(), kernel.name)
+
+
+def gpu_program(kernel: KernelSource, compiler: str = "") -> Program:
+    """Program that the OpenCL driver of the kernel's target builds; ocloc takes the same source and options.
+
+    Args:
+        kernel: a kernel for a GPU.
+        compiler: the SPIR-V compiler, ``"sycl"`` or ``"ocloc"``; "" for OpenCL C.
+
+    Raises:
+        ToolError: unknown or missing compiler, or it refused the kernel.
+    """
+    if compiler:
+        return _spirv_program(make_spirv(compiler, kernel, emulated=False), kernel.options)
+    return Program(kernel.opencl, with_standard(kernel.options), kernel.name)
+
+
+def _spirv_program(spirv: bytes, options: str) -> Program:
+    (name,) = entry_points(spirv)
+    return Program(spirv, options, name)
+
+
+def _driver_options(options: str, queue: Queue) -> str:
+    """A kernel's build options as the queue's driver calls them; a CPU has none of them."""
+    if queue.sycl_device.is_cpu:
+        return ""
+    return options.replace(LARGE_GRF, _LARGE_GRF_LEVEL_ZERO) if needs_spirv(queue) else options
+
+
 def spirv_compiler_for(queue: Queue) -> str:
     """SPIR-V compiler of a queue, ``"sycl"`` or ``"ocloc"``; "" for a queue that gets OpenCL C.
 
@@ -82,9 +143,9 @@ def spirv_compiler_for(queue: Queue) -> str:
     return found
 
 
-def _known(compiler: str, said: str) -> str:
+def _known(compiler: str, source: str) -> str:
     if compiler not in _NAMES:
-        raise ToolError("XT5107", f"{said} {compiler!r}, which is no SPIR-V compiler", 'choose "sycl" or "ocloc"')
+        raise ToolError("XT5107", f"{source} {compiler!r}, which is no SPIR-V compiler", 'choose "sycl" or "ocloc"')
     return compiler
 
 
@@ -147,7 +208,7 @@ def opencl_for_cpu(text: str, device: Any) -> str:
     if not has_intel_cpu_compiler(device):
         LOGGER.info("%s gets no functions of whole vectors: Intel's compiler for x86-64 alone takes them", device.name)
         return _portable(text)
-    return _defined(_FETCH) + _defined(_FILL) + _cpu_gemm_macros(text) + _portable(text)
+    return define(CPU_FETCH, CPU_FILL) + _cpu_gemm_macros(text) + _portable(text)
 
 
 def _cpu_gemm_macros(text: str) -> str:
@@ -158,27 +219,23 @@ def _cpu_gemm_macros(text: str) -> str:
     if DOT in text:
         LOGGER.info("products of bf16 take %s", "the processor's vdpbf16ps" if has_dot else
                     "float32: this processor has no avx512_bf16")
-    return _defined((WHOLE, "")) + FENCE_X86 + (DOT_BF16 if DOT in text and has_dot else "")
+    return define((WHOLE, "")) + FENCE_X86 + (DOT_BF16 if DOT in text and has_dot else "")
 
 
 def _portable(text: str) -> str:
     """OpenCL C for SPIR-V compilers and for other processors' compilers: without micro-kernels."""
-    return f"{_defined(_CALL)}{_defined((ROLLED, ''))}{_emulation(text)}{text}"
-
-
-def _defined(macro: tuple[str, str]) -> str:
-    return f"#define {' '.join(macro)}\n"
+    return f"{define(CPU_CALL, (ROLLED, ''))}{_emulation(text)}{text}"
 
 
 def _emulation(text: str) -> str:
-    """Prelude of the builtins that a text uses and a CPU lacks."""
-    return prelude_for(text) + (_NBARRIERS if SIGNAL in text else "")
+    """Prelude of the builtins and barriers that a text uses and a CPU lacks."""
+    return prelude_for(text) + (define(*NAMED_BARRIERS) if SIGNAL in text else "")
 
 
 def _by_sycl(text: KernelSource, emulated: bool) -> bytes:
     if not emulated:
         return compile_sycl(text.sycl(None), *_FEATURES)
-    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{ROLLED}")
+    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(CPU_CALL)}", f"-D{ROLLED}")
 
 
 def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:

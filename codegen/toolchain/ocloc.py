@@ -148,7 +148,7 @@ def _compile(ocloc: str, source: str | bytes, target: str, options: str, mode: s
         file = folder / "kernel.cl"
         file.write_bytes(source.encode() if isinstance(source, str) else source)
         command = [ocloc, "compile", "-file", file.name, "-device", device, "-out_dir", "out"]
-        command += ["-options", _with_standard(options), *([mode] if mode else [])]
+        command += ["-options", with_standard(options), *([mode] if mode else [])]
         log = _run(command, folder, f"ocloc failed for {target}")
         return DeviceBinary(target, _only_file(folder / "out", suffix, log), log)
 
@@ -214,8 +214,8 @@ def _device_name(target: str) -> str:
     return found
 
 
-def _with_standard(options: str) -> str:
-    """Add ``-cl-std``: ocloc's default is CL1.2, which lacks the Intel extensions that kernels use."""
+def with_standard(options: str) -> str:
+    """Build options with ``-cl-std``: ocloc's default is CL1.2, which lacks the Intel extensions that kernels use."""
     return options if "-cl-std=" in options else f"-cl-std=CL3.0 {options}".rstrip()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.cpu_gemm import WHOLE
+from codegen.opencl.prelude.macros import WHOLE
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue, has_intel_cpu_compiler
 from tests.conftest import require_device
@@ -90,13 +90,13 @@ def test_portable_text_runs(numpy_type: Any, monkeypatch: pytest.MonkeyPatch) ->
     rng = np.random.default_rng(2)
     a, b = (rng.integers(-4, 5, shape).astype(numpy_type) for shape in ((70, 90), (90, 130)))
     sources, results = [], []
-    program_of = DeviceExecutor.program_source
+    program_of = DeviceExecutor.program
 
     def seen(self: Any, lowered: Any) -> Any:
-        sources.append(program_of(self, lowered)[0])
+        sources.append(program_of(self, lowered).source)
         return program_of(self, lowered)
 
-    monkeypatch.setattr(DeviceExecutor, "program_source", seen)
+    monkeypatch.setattr(DeviceExecutor, "program", seen)
     own = has_intel_cpu_compiler(find_queue("opencl:cpu").sycl_device)
     for whole in (own, False):
         monkeypatch.setattr(program_source, "has_intel_cpu_compiler", lambda _, whole=whole: whole)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import xetile as xt
+from codegen.opencl.kernel import LARGE_GRF
 from tests.conftest import require_ocloc
 from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
 
 BLOCK_IO = tuple(target.name for target in xt.TARGETS.values() if target.block_io)
-LARGE = "-cl-intel-256-GRF-per-thread"
 WORK_GROUP = {"BM": 256, "BN": 256, "sg": (8, 4)}  # 32x64 a subgroup
 SMALL_WORK_GROUP = {"BM": 128, "BN": 128, "sg": (8, 4)}  # 16x32 a subgroup
 # A, B, accumulator and C, K step: one subgroup's step is 32 dpas on 32x64
@@ -129,7 +129,7 @@ def test_f32_is_multiplied_and_added(target: str) -> None:
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_the_register_mode_follows_the_tile(target: str) -> None:
     small, large = lowered(gemm, target, **SMALL_WORK_GROUP), lowered(gemm, target, **WORK_GROUP)
-    assert (small.emitted.options, large.emitted.options) == ("", LARGE)
+    assert (small.emitted.options, large.emitted.options) == ("", LARGE_GRF)
     assert clean(small.report()).registers == 128
     assert clean(large.report()).registers == 256
 
