@@ -305,7 +305,7 @@ def _add(emitter: Emitter, operation: arith.AddiOp) -> None:
     counter, added = operation.lhs, number(operation.rhs)
     loop = counter.block.parent_op() if isinstance(counter, BlockArgument) else None
     if added is not None and isinstance(loop, scf.ForOp) and loop.body.block.args[0] is counter:
-        emitter.values[operation.result] = str(Coordinate(emitter.values[counter], added))
+        emitter.values[operation.result] = str(Coordinate((emitter.values[counter],), added))
         return
     _index("+")(emitter, operation)
 

@@ -20,7 +20,6 @@ from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target.targets import DEFAULT_TARGET, Target
 from xetile.compiler import dump as dumps
-from xetile.compiler.report.suggest_tile_sizes import Origin, Remedy, find_remedy
 from xetile.dialect.stage import IN_XETILE, stage_of
 from xetile.passes.row_major import check_orders
 
@@ -28,8 +27,10 @@ if TYPE_CHECKING:
     from codegen.opencl.kernel import Source
     from codegen.runtime.program_source import KernelSource
     from codegen.toolchain.ocloc import DeviceBinary, Disassembly
+    from xetile.compiler.origin import Origin
     from xetile.compiler.report import Report
     from xetile.compiler.report.cost import Work
+    from xetile.compiler.report.suggest_tile_sizes import Remedy
     from xetile.compiler.viewer import View
 
 
@@ -340,6 +341,8 @@ class CompiledKernel:
         return facts.spill_size + facts.private_size
 
     def _remedy(self) -> Remedy:
+        from xetile.compiler.report.suggest_tile_sizes import find_remedy
+
         assert self._origin is not None
         register_bytes = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
         return find_remedy(self._origin, self.live_bytes(), register_bytes)

@@ -286,7 +286,7 @@ class BaseKernel:
     def _compile(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
                  constants: dict[str, Any], subgroups: tuple[int, int] | None) -> CompiledKernel:
         from xetile.compiler.compiled import CompiledKernel
-        from xetile.compiler.report.suggest_tile_sizes import Origin
+        from xetile.compiler.origin import Origin
 
         module = self.module_for(arguments, constants, subgroups)
         all_constants = self.all_constants(constants)

@@ -10,8 +10,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
-from xegpu.analysis import barriers, simt, uniformity
+from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType, i64, of_mlir, u64
+from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.ir.memref import static_form
 from xegpu.support.errors import (
     ArgumentError,
@@ -130,7 +131,7 @@ class ParsedKernel(BaseKernel):
 
     def _check_lanes(self, target: Target) -> None:
         """Raise if the text is written for the lanes of another subgroup than the target's."""
-        lanes = self._function.attributes.get(simt.SUBGROUP_SIZE)
+        lanes = self._function.attributes.get(SUBGROUP_SIZE)
         if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup_size:
             return
         fitting = ", ".join(name for name, each in TARGETS.items() if each.subgroup_size == size)

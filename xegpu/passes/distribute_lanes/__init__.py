@@ -20,8 +20,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 
-from xegpu.analysis.simt import SUBGROUP_SIZE
 from xegpu.analysis.webs import view_webs
+from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.passes.distribute_lanes import block_io, debug, dpas, gather_scatter, reduction, vector
 from xegpu.passes.distribute_lanes.rewriter import DistributeLanesRewriter
 from xegpu.rewrite.rewriter import Rule, rewrite

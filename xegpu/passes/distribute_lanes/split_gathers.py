@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, SSAValue
 
-from xegpu.analysis.simt import SUBGROUP_SIZE
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.gather_scatter import (
     CreateTdescOp,
@@ -33,6 +32,7 @@ from xegpu.dialect.gather_scatter import (
 )
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
+from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xegpu.target.targets import Target

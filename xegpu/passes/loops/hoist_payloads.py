@@ -35,7 +35,6 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
-from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -56,7 +55,7 @@ from xegpu.dialect.payload import (
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL
 from xegpu.ir.use_def import root_definitions
-from xegpu.passes.unroll import trips_of
+from xegpu.passes.loops.unroll import trips_of
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.offsets import index_of
@@ -86,8 +85,6 @@ class HoistPayloads:
         changed = False
         for function in new.body.block.ops:
             assert isinstance(function, func.FuncOp)
-            if FRAGMENT_BYTES not in function.attributes:
-                note_fragment_bytes(function)
             inserter = Inserter(function)
             for loop in _loops(function):
                 if messages := _messages(loop):

@@ -32,7 +32,6 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.gemm_loops import is_plain, is_shared, may_peel
-from xegpu.analysis.register_pressure import note_fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
@@ -66,7 +65,6 @@ class Unroll:
         new = copy_module(module)
         for function in new.body.block.ops:
             assert isinstance(function, func.FuncOp)
-            note_fragment_bytes(function)
             inserter = Inserter(function)
             for loop in reversed(_loops(function)):  # inner ones first
                 _unroll(inserter, loop, self.target)
