@@ -15,6 +15,7 @@ from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.debug import Assertion
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import static_form
+from xegpu.mlir.arith import rounds_division
 from xegpu.support.errors import TargetError
 from xegpu.target import grf_mode
 from xegpu.target.targets import Target
@@ -82,8 +83,18 @@ _WITH_ADDRESSES = 0.7
 LARGE_GRF = "-cl-intel-256-GRF-per-thread"
 
 
+ROUNDED_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
+"""Without this option OpenCL C divides within 2.5 ulp, and takes square roots within 3 ulp."""
+
+
 def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroups: int) -> str:
-    """The build options that give a kernel its registers, empty for the smaller number of them.
+    """Build options of a kernel: its GRF mode, and how f32 is divided; see :func:`_grf_option`."""
+    rounded = ROUNDED_DIVISION if rounds_division(function) else ""
+    return f"{_grf_option(function, target, subgroup, subgroups)} {rounded}".strip()
+
+
+def _grf_option(function: func.FuncOp, target: Target, subgroup: int, subgroups: int) -> str:
+    """Build option of the GRF mode, empty for the smaller one.
 
     Args:
         function: the last stage of the pipeline.

@@ -21,7 +21,7 @@ from typing import Any
 from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86, WHOLE
 from codegen.opencl.cpu_gemm.microkernel import DOT
 from codegen.opencl.emitter import CALL, FETCH, FILL, ROLLED
-from codegen.opencl.kernel import LARGE_GRF
+from codegen.opencl.kernel import LARGE_GRF, ROUNDED_DIVISION
 from codegen.opencl.prelude import prelude_for
 from codegen.opencl.sync import SIGNAL, WAIT
 from codegen.runtime.devices import (
@@ -53,8 +53,9 @@ _TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
 _NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
               f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
 """Named barriers in uniform control flow, as work-group barriers at the wait."""
-_LARGE_GRF_LEVEL_ZERO = "-ze-opt-large-register-file"
-"""Level Zero's name of the build option for 256 registers a thread."""
+_LEVEL_ZERO_OPTIONS = {LARGE_GRF: "-ze-opt-large-register-file",
+                       ROUNDED_DIVISION: "-ze-fp32-correctly-rounded-divide-sqrt"}
+"""What Level Zero calls OpenCL's build options."""
 _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]
 """Feature macros of float atomics, which ocloc defines for every GPU, and the SYCL runtime's compiler does not."""
 
@@ -131,10 +132,9 @@ def _spirv_program(spirv: bytes, options: str) -> Program:
 
 
 def _driver_options(options: str, queue: Queue) -> str:
-    """A kernel's build options as the queue's driver calls them; a CPU has none of them."""
-    if queue.sycl_device.is_cpu:
-        return ""
-    return options.replace(LARGE_GRF, _LARGE_GRF_LEVEL_ZERO) if needs_spirv(queue) else options
+    """A kernel's build options as the queue's driver calls them; a CPU has no GRF mode."""
+    wanted = [option for option in options.split() if option != LARGE_GRF or not queue.sycl_device.is_cpu]
+    return " ".join(_LEVEL_ZERO_OPTIONS.get(option, option) if needs_spirv(queue) else option for option in wanted)
 
 
 def spirv_compiler_for(queue: Queue) -> str:
