@@ -22,7 +22,7 @@ import xetile as xt
 from codegen import opencl, sycl
 from codegen.opencl import prelude
 from codegen.opencl.vector import reduction
-from codegen.runtime import devices, launcher, program_source, usm
+from codegen.runtime import devices, launcher, program_source, synchronize, usm
 from codegen.runtime.devices import find_queue
 from codegen.runtime.program_cache import build_kernel
 from codegen.runtime.program_source import gpu_program
@@ -144,6 +144,13 @@ def large_group() -> object:
 @provokes("XT5013")
 def odd_argument() -> object:
     return launcher.launch(*_built(), ["a text"], (1,), 16)
+
+
+@provokes("XT5014")
+def lost_device() -> object:
+    """The CPU device, in the place of a Level Zero device whose driver says that an event never came."""
+    with mock.patch.multiple(synchronize, needs_spirv=lambda queue: True, _has_come=lambda event: False):
+        return synchronize.finish(find_queue("opencl:cpu"))
 
 
 @provokes("XT5020")

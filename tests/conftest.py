@@ -12,6 +12,7 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 # The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
@@ -26,12 +27,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from codegen.runtime import devices
+from codegen.simulator.decoder import find_iga64
 from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
+from tests.level_zero import gpu
 from tests.selection import COLLECTED, default_run
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.jit.base import BaseKernel
 
+FINDINGS = pytest.StashKey[Path]()
 ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -43,14 +47,22 @@ THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--everything``."""
+    """``--everything`` and ``--level-zero``."""
     parser.addoption("--everything", action="store_true", help="all cases of all tests, not the default selection")
+    parser.addoption("--level-zero", metavar="TARGET", help="the tests that launch, on a software GPU of this target; "
+                                                            "SYCL_UR_USE_LEVEL_ZERO_V2=0 or 1 chooses the adapter")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load the hypothesis profile: before test files are imported, whose settings start from it."""
     profile = "everything" if config.getoption("everything") else "default"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", profile))
+    if target := config.getoption("level_zero"):
+        folder = tempfile.mkdtemp(prefix="xetile-")
+        config.add_cleanup(lambda: shutil.rmtree(folder))
+        config.stash[FINDINGS] = Path(folder) / "findings"
+        # Before anything imports dpctl. The device survives a kernel that fails, so that other tests run after it.
+        gpu.load({**gpu.environment(target, config.stash[FINDINGS]), "SOFTWARE_GPU_FAULT": "finding"})
 
 
 def _selects(config: pytest.Config) -> bool:
@@ -60,6 +72,8 @@ def _selects(config: pytest.Config) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the cases that only ``--everything`` runs."""
+    if config.getoption("level_zero"):
+        items[:] = [item for item in items if item.get_closest_marker("launches")]
     config.stash[COLLECTED] = list(items)
     if _selects(config):
         items[:], left_out = default_run(items)
@@ -97,8 +111,11 @@ def require_sycl_compiler() -> str:
         unavailable(f"needs the SYCL compiler: {error}")
 
 
-def require_device(where: str = "opencl:cpu") -> Any:
-    """The queue of a device; without it the test is skipped."""
+def require_device(where: str = "") -> Any:
+    """The queue of a device, by default that of launching tests; without it the test is skipped."""
+    from tests.device import DEVICE_FILTER  # known when pytest is configured
+
+    where = where or DEVICE_FILTER
     try:
         return devices.find_queue(where)
     except DeviceError as error:
@@ -111,6 +128,17 @@ def require_ocloc() -> str:
         return str(find_ocloc())
     except ToolError as error:
         unavailable(f"needs ocloc: {error}")
+
+
+def require_software_gpu() -> None:
+    """What a software GPU is made of and runs by; without it the test is skipped."""
+    if gpu.find_cxx_compiler() is None:
+        unavailable("needs a C++ compiler: install g++")
+    require_ocloc()
+    try:
+        find_iga64()
+    except ToolError as error:
+        unavailable(f"needs iga64: {error}")
 
 
 def require_mlir_opt() -> str:
@@ -160,10 +188,25 @@ def compiled_kernels(request: pytest.FixtureRequest) -> Generator[None, None, No
         ctypes.CDLL(None).malloc_trim(0)
 
 
+@pytest.fixture(autouse=True)
+def no_findings(request: pytest.FixtureRequest) -> Generator[None, None, None]:
+    """A test fails for what a GPU would do wrong without a word."""
+    file = request.config.stash.get(FINDINGS, None)
+    yield
+    if file is not None and (found := gpu.take_findings(file)):
+        pytest.fail("\n".join(found))
+
+
+@pytest.fixture(scope="session")
+def device_queue() -> Any:
+    """The queue of the device that launching tests use."""
+    return require_device()
+
+
 @pytest.fixture(scope="session")
 def cpu_queue() -> Any:
     """The queue of the OpenCL CPU device."""
-    return require_device()
+    return require_device("opencl:cpu")
 
 
 def _forbid_skip(report: Any) -> None:

@@ -17,7 +17,7 @@ FLOORS = ("xegpu", "codegen", "xetile")
 LAYERS = (
     "xegpu.support", "xegpu.ir", "xegpu.target", "xegpu.layout", "xegpu.mlir", "xegpu.dialect", "xegpu.analysis",
     "xegpu.rewrite", "xegpu.interpreter", "xegpu.passes", "xegpu.interop",
-    "codegen.opencl", "codegen.sycl", "codegen.toolchain", "codegen.runtime", "codegen.perf",
+    "codegen.opencl", "codegen.sycl", "codegen.toolchain", "codegen.simulator", "codegen.runtime", "codegen.perf",
     "xetile.errors", "xetile.dialect", "xetile.frontend", "xetile.interpreter", "xetile.passes", "xetile.text",
     "xetile.compiler", "xetile.lang", "xetile.runtime", "xetile.jit", "xetile.library", "xetile.tools",
 )

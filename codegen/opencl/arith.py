@@ -16,6 +16,7 @@ from xdsl.ir import BlockArgument, Operation
 
 from codegen.opencl import predicate
 from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
@@ -174,12 +175,11 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     finish(emitter, operation, [converted(value, source, target, width) for value in values])
 
 
-_F64_TO_F32 = "XETILE_F64_TO_F32"
 _ROUND_TO_ODD = f"""\
 static float f64_to_odd_float(double v)
 {{
   float nearest;
-  {_F64_TO_F32}(nearest, v);
+  {F64_TO_F32}(nearest, v);
   const double back = nearest;
   const int truncated = as_int(nearest) - (fabs(back) > fabs(v) ? 1 : 0);
   return back == v ? nearest : as_float(truncated | 1);
@@ -190,7 +190,7 @@ _ROUND = f"""\
 static float f64_to_float(double v)
 {{
   float nearest;
-  {_F64_TO_F32}(nearest, v);
+  {F64_TO_F32}(nearest, v);
   return nearest;
 }}
 """
@@ -202,7 +202,7 @@ def _f64_to_float(emitter: Emitter, target: DType, width: int) -> str:
     Intel's compiler miscompiles OpenCL's: it makes vector instructions of the conversions of all elements, and their
     sources are one register apart, where 16 elements of f64 fill two. It leaves inline vISA alone.
     """
-    emitter.function(f"#ifndef {_F64_TO_F32}\n#define {_F64_TO_F32}(to, from) __asm__( \\\n"
+    emitter.function(f"#ifndef {F64_TO_F32}\n#define {F64_TO_F32}(to, from) __asm__( \\\n"
                      f'  "mov (M1, {emitter.subgroup}) %0(0,0)<1> %1(0,0)<1;1,0>" : "=rw"(to) : "rw"(from))\n#endif\n')
     emitter.function(_ROUND_TO_ODD if target is f16 else _ROUND)
     scalar = "f64_to_odd_float" if target is f16 else "f64_to_float"

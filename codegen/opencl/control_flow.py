@@ -9,7 +9,8 @@ from typing import Any
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from codegen.opencl.emitter import ROLLED, Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir

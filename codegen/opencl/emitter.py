@@ -22,15 +22,6 @@ from xegpu.target.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
 
-CALL = "XETILE_CALL"
-"""What stands before a function's type; a prelude may define it to keep calls as calls."""
-FILL = "XETILE_FILL"
-"""The same for functions that give their results through pointers, which fewer compilers can keep."""
-FETCH = "XETILE_FETCH"
-"""What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
-ROLLED = "XETILE_ROLLED"
-"""What a prelude defines to leave main loops out that their authors did not ask for (``xegpu.skip_if_rolled``)."""
-
 
 class Emitter:
     """The text of one function as it grows; rules read values and append lines."""
@@ -142,7 +133,7 @@ class Emitter:
         if rule is None:
             raise XeError("XT9401", f"{operation.name} cannot be emitted as OpenCL C", BUG)
         location = operation.location.data if isinstance(operation.location, SourceLocation) else None
-        self._place = _place(location) or self._place
+        self._place = line_mark(location) or self._place
         try:
             rule(self, operation)
         except XeError as error:
@@ -150,7 +141,7 @@ class Emitter:
 
 
 @lru_cache(maxsize=4096)
-def _place(location: Location | None) -> str:
+def line_mark(location: Location | None) -> str:
     """The author's file and line. The folder is left out, since the text is a key of caches."""
     positions = [] if location is None else Location(location.chain[:1], location.fixed).positions
     return f"{basename(positions[0].file)}:{positions[0].line}" if positions else ""

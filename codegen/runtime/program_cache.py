@@ -202,16 +202,16 @@ def build_kernel(queue: Queue, source: str | bytes, options: str, name: str, tex
         _release_lost_references(queue, kernel, 2)
         return kernel
     key = _key(queue, source, options)
-    if (binary := disk_cache.find(_KIND, key)) is not None:
+    if (binary := disk_cache.find(key)) is not None:
         program = program_of(queue, binary)
         kernel = program.get_sycl_kernel(name) if program is not None else None
         if kernel is not None and kernel.addressof_ref():
             _release_lost_references(queue, kernel, 1)
             return kernel
-        disk_cache.drop(_KIND, key)
+        disk_cache.drop(key)
     kernel = _build_anew(queue, source, options, name, text)
     if (binary := binary_of(queue, kernel)) is not None:
-        disk_cache.keep(_KIND, key, binary)
+        disk_cache.keep(key, binary)
     _release_lost_references(queue, kernel, 2)
     return kernel
 
@@ -227,7 +227,7 @@ def _build_anew(queue: Queue, source: str | bytes, options: str, name: str, text
         raise
 
 
-def _key(queue: Queue, source: str | bytes, options: str) -> str:
+def _key(queue: Queue, source: str | bytes, options: str) -> disk_cache.Key:
     device = queue.sycl_device
-    return disk_cache.key_of(source, type(source).__name__, options, device.name, device.driver_version, device.vendor,
-                             versions(), description() if device.is_cpu else "")
+    return disk_cache.key_of(_KIND, source, type(source).__name__, options, device.name, device.driver_version,
+                             device.vendor, versions(), description() if device.is_cpu else "")

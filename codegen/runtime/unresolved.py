@@ -48,7 +48,7 @@ def _call_of(text: str, names: Collection[str]) -> str:
     wanted = set(names)
     for name, body in _FUNCTION.findall(text):  # helpers stand before what calls them
         found = re.search(rf"\b(?:{'|'.join(map(re.escape, sorted(wanted)))})\(", body)
-        if found and (line := author_line(text, text.index(body) + found.start())):
+        if found and (line := author_line(text, text.count("\n", 0, text.index(body) + found.start()) + 1)):
             return line
         if found:
             wanted.add(name)

@@ -26,7 +26,7 @@ def refusal(failure: str, log: str, text: str = "") -> ToolError:
         text: the source; empty for binary input.
     """
     message, position = _complaint(log)
-    place, quoted = _origin(text, position)
+    place, quoted = author_line(text, position), _line(text, position)
     came = f" (in the code of {place})" if place else ""
     path = _kept(log, text)
     hint = f"the compiler's line is `{quoted}`; " if quoted else ""
@@ -50,18 +50,17 @@ def _complaint(log: str) -> tuple[str, int | None]:
     return (found[3], int(found[1])) if found else (line, None)
 
 
-def author_line(text: str, position: int) -> str:
-    """Author's file and line of what stands at a position of emitted text; "" if it is no statement of a kernel."""
-    return _origin(text, text.count("\n", 0, position) + 1)[0]
+def author_line(text: str, line: int | None) -> str:
+    """Author's file and line that a line of an emitted text was made for, as in its comments; empty for none."""
+    if not _line(text, line):
+        return ""
+    lines = text.splitlines()[:line]
+    return next((found[1] for above in reversed(lines) if (found := _PLACE.match(above))), "")
 
 
-def _origin(text: str, line: int | None) -> tuple[str, str]:
-    """Author's file and line that a line of the text was emitted for, and that line of the text."""
+def _line(text: str, line: int | None) -> str:
     lines = text.splitlines()
-    if line is None or not 0 < line <= len(lines):
-        return "", ""
-    places = (found[1] for above in reversed(lines[:line]) if (found := _PLACE.match(above)))
-    return next(places, ""), lines[line - 1].strip()
+    return lines[line - 1].strip() if line is not None and 0 < line <= len(lines) else ""
 
 
 def _kept(log: str, text: str) -> Path | None:

@@ -300,7 +300,7 @@ def test_spirv_says_its_kernel_and_what_it_lacks() -> None:
 def test_a_refused_text_shows_the_compilers_log() -> None:
     require_sycl_compiler()
     text = lowered_gemm(TYPES[0], "pvc").sycl.replace("make_float8(0.0f)", "missing(0.0f)", 1)
-    with pytest.raises(xt.ToolError, match="undeclared identifier 'missing'") as caught:
+    with pytest.raises(xt.ToolError, match="XT5110") as caught:
         compile_sycl(text)
     assert "missing(0.0f)" in caught.value.log
 
@@ -310,10 +310,10 @@ def test_a_function_that_exists_nowhere_is_named() -> None:
     require_sycl_compiler()
     text = lowered_gemm(TYPES[0], "pvc").sycl
     text = text.replace("XETILE_EXTERN void intel_", "XETILE_EXTERN float nowhere(int);\nXETILE_EXTERN void intel_", 1)
-    with pytest.raises(xt.ToolError, match=r"nowhere.*exists nowhere"):
+    with pytest.raises(xt.ToolError, match="XT5131"):
         compile_sycl(text.replace("make_float8(0.0f)", "make_float8(nowhere(m))", 1))
     half = lowered_gemm(TYPES[2], "pvc").sycl
-    with pytest.raises(xt.ToolError, match=r"matrix_mad_k16.*DF16_.* exists nowhere"):
+    with pytest.raises(xt.ToolError, match="XT5131"):
         compile_sycl(re.sub(r' __asm__\("\w+"\)', "", half))
 
 
@@ -336,7 +336,7 @@ def test_a_changed_interface_is_noticed(answer: dict[str, Any], says: str, monke
 
     require_sycl_compiler()
     monkeypatch.setattr(sycl, "_compiled", compiled)
-    with pytest.raises(xt.ToolError, match=f"(?s)private interface.*has changed.*{says}.*2026.1"):
+    with pytest.raises(xt.ToolError, match="XT5133"):
         compile_sycl(f"// {says}")
 
 
@@ -351,9 +351,9 @@ class Answer:
 
 
 @pytest.mark.parametrize(("script", "says"), [
-    ("import sys; sys.stderr.write('an extension'); sys.exit(18)", "ended with code 18: an extension"),
-    ("import os; os.abort()", "ended with code -6"),
-    ("import sys; sys.stderr.write('no function compileSYCL'); sys.exit(66)", "has changed: no function compileSYCL"),
+    ("import sys; sys.stderr.write('an extension'); sys.exit(18)", "XT5132"),
+    ("import os; os.abort()", "XT5132"),
+    ("import sys; sys.stderr.write('no function compileSYCL'); sys.exit(66)", "XT5133"),
 ])
 def test_a_compiler_that_ends_its_process_ends_no_other(script: str, says: str, monkeypatch: pytest.MonkeyPatch,
                                                         tmp_path: Path) -> None:
@@ -375,5 +375,5 @@ def test_without_the_library_the_error_says_how_to_get_it(monkeypatch: pytest.Mo
     monkeypatch.setattr("importlib.metadata.files", lambda _: [])
     monkeypatch.setattr(sycl.sys, "prefix", str(tmp_path))
     assert not sycl.has_sycl_compiler()
-    with pytest.raises(xt.ToolError, match=r'(?s)not installed.*pip install "xetile\[device\]"'):
+    with pytest.raises(xt.ToolError, match="XT5130"):
         sycl.find_sycl_compiler()

@@ -1,0 +1,1 @@
+"""Functional simulator of Intel Xe GPUs: executes machine code of device binaries in NumPy."""

@@ -1,0 +1,1 @@
+"""Arithmetic of Xe instructions on all threads at once."""

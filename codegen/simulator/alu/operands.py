@@ -1,0 +1,472 @@
+"""Operands of an instruction, bound to the registers of threads: readers, writers, masks, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from codegen.simulator.alu.regions import (
+    Array,
+    Lanes,
+    gather_index,
+    indirect_index,
+    lane_axes,
+    strided_view,
+)
+from codegen.simulator.alu.rounding import round_to
+from codegen.simulator.instruction import (
+    DataType,
+    ImmediateOperand,
+    IndirectOperand,
+    Instruction,
+    Region,
+    Register,
+    RegisterOperand,
+)
+from codegen.simulator.threads import LANES, Threads
+
+Reader = Callable[[], Array]
+Step = Callable[[], None]
+Mask = NDArray[np.bool_] | None
+_FLAG_BITS = 16  # of a half of a flag register, which conditions and predicates name
+
+
+class UnknownInstruction(Exception):
+    """Instruction, or form of one, that is not modelled."""
+
+
+@dataclass
+class Execution:
+    """What the instructions of a block share while they run.
+
+    Attributes:
+        rows: threads that run, (T,).
+        lanes: lanes that run, (T, 32).
+        all_rows: whether every thread runs.
+        full: whether every lane of every thread runs that a thread can have.
+        rounding: mode of cr0: 0 to even, 1 up, 2 down, 3 to zero.
+        width: lanes that a thread can have.
+    """
+
+    rows: NDArray[np.bool_]
+    lanes: NDArray[np.bool_]
+    width: int
+    all_rows: bool = False
+    full: bool = False
+    rounding: int = 0
+
+
+CONDITIONS: dict[str, Callable[[Array, Any], Array]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "un": lambda a, b: np.isnan(a) | np.isnan(b),
+}
+"""Conditions on two values; ``un`` is unordered."""
+
+
+@dataclass
+class Binding:
+    """An instruction bound to the registers of threads.
+
+    Attributes:
+        axes: the axes that its lanes are split into; arrays of its operands are (T, *axes), or broadcast to it.
+        lane_mask: bool (T, *axes) of the lanes that run, None for all.
+        write_mask: the same with the predicate.
+    """
+
+    instruction: Instruction
+    threads: Threads
+    execution: Execution
+    axes: tuple[int, ...] = field(init=False)
+    lane_mask: Callable[[], Mask] = field(init=False)
+    write_mask: Callable[[], Mask] = field(init=False)
+
+    def __post_init__(self) -> None:
+        instruction = self.instruction
+        operands = [each for each in (instruction.destination, *instruction.sources)
+                    if isinstance(each, RegisterOperand) and not each.register.is_null and each.register.file != "f"]
+        self.axes = lane_axes(tuple(self.lanes(each) for each in operands), instruction.execution_size)
+        self.lane_mask = self._lane_mask()
+        self.write_mask = self._write_mask()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the instruction's values: (T, *axes)."""
+        return (len(self.threads), *self.axes)
+
+    def unknown(self, what: str = "") -> UnknownInstruction:
+        """Error for a form that is not modelled."""
+        return UnknownInstruction(f"{self.instruction.name} {what}".strip())
+
+    def file(self, register: Register) -> Array:
+        """Register file of a register: bytes (registers, T, bytes of a register)."""
+        threads = self.threads
+        files = {"r": threads.grf, "acc": threads.acc, "a": threads.address, "cr": threads.control, "sr": threads.state}
+        if register.file not in files:
+            raise self.unknown(f"with register {register.file}{register.number}")
+        return files[register.file]
+
+    def lanes(self, operand: RegisterOperand) -> Lanes:
+        """Positions of an operand's lanes in its register file."""
+        register, size = operand.register, operand.type.bytes
+        width = self.file(register).shape[2]
+        start = register.number * width + register.subregister * size
+        return Lanes.of(start, operand.region, self.instruction.execution_size, size, width)
+
+    # Sources
+
+    def source(self, position: int, compute: np.dtype[Any] | None = None) -> Reader:
+        """Reader of a source with its modifiers, as values of ``compute``, or of its own type without one."""
+        operand = self.instruction.sources[position]
+        if isinstance(operand, ImmediateOperand):
+            return self._immediate(operand, compute)
+        if not isinstance(operand, RegisterOperand | IndirectOperand):
+            raise self.unknown("with a label for a source")
+        return self._modified(self.raw(operand), operand.type, operand.modifiers, compute)
+
+    def _modified(self, read: Reader, kind: DataType, modifiers: tuple[str, ...],
+                  compute: np.dtype[Any] | None) -> Reader:
+        wanted = (np.dtype(np.float32) if kind.storage.kind == "V" or kind.bytes < 4 else kind.storage) \
+            if kind.is_float and compute is None else kind.storage if compute is None else compute
+        if compute is None and modifiers and not kind.is_float:
+            wanted = np.dtype(np.int64)
+        negated, absolute = "-" in modifiers, "abs" in modifiers
+        if not modifiers:
+            return read if wanted == kind.storage else lambda: read().astype(wanted)
+
+        def modified() -> Array:
+            value = read().astype(wanted)
+            if absolute:
+                value = np.abs(value)
+            return np.negative(value) if negated else value
+
+        return modified
+
+    def _immediate(self, operand: ImmediateOperand, compute: np.dtype[Any] | None) -> Reader:
+        value = immediate_lanes(operand, self.instruction.execution_size)
+        if compute is None and operand.type.is_float and operand.type.bytes < 4:
+            compute = np.dtype(np.float32)
+        value = (value if compute is None else value.astype(compute)).reshape(1, *self.axes)
+        if (value == value.flat[0]).all():  # one value: arithmetic with it needs no strides
+            value = value.reshape(-1)[:1].reshape((1,) * value.ndim)
+        return lambda: value
+
+    def raw(self, operand: RegisterOperand | IndirectOperand) -> Reader:
+        """Reader of an operand as it stands in the registers: (T, *axes) of its storage type."""
+        if isinstance(operand, IndirectOperand):
+            return self._indirect(operand)
+        if operand.register.is_null:
+            zero = np.zeros((1,) * (1 + len(self.axes)), operand.type.storage)
+            return lambda: zero
+        if operand.register.file == "f":
+            return self._flag_reader(operand)
+        file, lanes = self.file(operand.register), self.lanes(operand)
+        view = self._view(operand)
+        if view is not None:
+            return lambda: view
+        index, flat, shape = gather_index(file, lanes), file.reshape(-1).view(operand.type.storage), self.shape
+        return lambda: flat[index].reshape(shape)
+
+    def _view(self, operand: RegisterOperand) -> Array | None:
+        try:
+            return strided_view(self.file(operand.register), self.lanes(operand), self.axes, operand.type.storage)
+        except IndexError as error:
+            raise self.unknown(f"outside its registers: {error}") from None
+
+    def _flag_reader(self, operand: RegisterOperand) -> Reader:
+        bits = flag_bits(self.threads, operand.register, operand.type.bytes)
+        storage, shape = operand.type.storage, (len(self.threads),) + (1,) * len(self.axes)
+        return lambda: np.packbits(bits, axis=1, bitorder="little").view(storage).reshape(shape)
+
+    def _indirect_addresses(self, operand: IndirectOperand) -> Callable[[], NDArray[np.int64]]:
+        """Byte addresses of an operand's lanes in the register file: (T, lanes)."""
+        count, region, size = self.instruction.execution_size, operand.region, operand.type.bytes
+        words = self.threads.address[0].view(np.uint16)
+        lane = np.arange(count)
+        if region.vertical is None:  # an address register for each row of `width` lanes
+            word, step = operand.address.subregister + lane // region.width, lane % region.width * region.horizontal
+        else:
+            word = np.full(count, operand.address.subregister)
+            step = lane // region.width * region.vertical + lane % region.width * region.horizontal
+        offset = operand.offset + step * size
+        return lambda: words[:, word].astype(np.int64) + offset
+
+    def _indirect(self, operand: IndirectOperand) -> Reader:
+        addresses, file, shape = self._indirect_addresses(operand), self.threads.grf, self.shape
+        flat, size, execution = file.reshape(-1).view(operand.type.storage), operand.type.bytes, self.execution
+
+        def gathered() -> Array:
+            address = addresses()
+            address[~execution.rows] = 0  # a0 of a thread that does not run may be anything
+            mask = self.lane_mask()
+            if mask is not None and mask.shape == shape:
+                address[~mask.reshape(address.shape)] = 0
+            return flat[indirect_index(file, address, size)].reshape(shape)
+
+        return gathered
+
+    # Masks
+
+    def _lane_mask(self) -> Callable[[], Mask]:
+        execution, count = self.execution, len(self.threads)
+        if self.instruction.no_mask:
+            rows = (count,) + (1,) * len(self.axes)
+            return lambda: None if execution.all_rows else execution.rows.reshape(rows)
+        first, shape = self.instruction.first_lane, self.shape
+        last = first + self.instruction.execution_size
+        if last > execution.width:  # some of its lanes never run
+            return lambda: execution.lanes[:, first:last].reshape(shape)
+        return lambda: None if execution.full else execution.lanes[:, first:last].reshape(shape)
+
+    def _write_mask(self) -> Callable[[], Mask]:
+        if self.instruction.predicate is None or self.instruction.op == "sel":
+            return self.lane_mask
+        predicate, lane_mask = self.predicate(), self.lane_mask
+
+        def masked() -> Mask:
+            lanes = lane_mask()
+            return predicate() if lanes is None else predicate() & lanes
+
+        return masked
+
+    def condition_bits(self) -> NDArray[np.bool_]:
+        """View of the flag bits of the instruction's lanes: (T, lanes)."""
+        flag = self.instruction.flag
+        assert flag is not None
+        first = _FLAG_BITS * flag.subregister + self.instruction.first_lane
+        if first + self.instruction.execution_size > LANES:
+            raise self.unknown(f"with flag bits beyond f{flag.number}")
+        return self.threads.flag[flag.number, :, first:first + self.instruction.execution_size]
+
+    def predicate(self) -> Callable[[], NDArray[np.bool_]]:
+        """Reader of the predicate: bool (T, *axes)."""
+        found = self.instruction.predicate
+        assert found is not None
+        bits, shape, inverted = self.condition_bits(), self.shape, found.inverted
+        if not found.function:
+            return lambda: (~bits if inverted else bits).reshape(shape)
+        kind = found.function[:3]
+        digits = found.function[3:].rstrip("hv")
+        group = int(digits) if digits else self.instruction.execution_size
+        if kind not in ("any", "all") or group > self.instruction.execution_size:
+            raise self.unknown(f"with predicate {found.function}")
+        combine = np.any if kind == "any" else np.all
+
+        def combined() -> NDArray[np.bool_]:
+            wanted = ~bits if inverted else bits
+            groups = combine(wanted.reshape(len(bits), -1, group), axis=2, keepdims=True)
+            return np.broadcast_to(groups, (len(bits), groups.shape[1], group)).reshape(shape)
+
+        return combined
+
+    # Destination
+
+    def writer(self) -> Callable[[Array, Mask], None]:
+        """Writer of values of the destination's type, or integers that wrap to it."""
+        operand = self.instruction.destination
+        if operand is None:
+            raise self.unknown("without a destination")
+        if isinstance(operand, IndirectOperand):
+            return self._indirect_writer(operand)
+        if operand.register.is_null:
+            return lambda value, mask: None
+        if operand.register.file == "f":
+            return self._flag_writer(operand)
+        view = self.destination_view()
+        if view is None:
+            return self._scatter_writer(operand)
+        if operand.register.file == "cr":
+            return self._control_writer(view)
+        if operand.register.file == "acc" and not operand.type.is_float:
+            return self._accumulator_writer(view)
+        return plain_writer(view)
+
+    def destination_view(self) -> Array | None:
+        """View of the destination's lanes; None if they are not strided."""
+        operand = self.instruction.destination
+        return self._view(operand) if isinstance(operand, RegisterOperand) else None
+
+    def wide_view(self) -> Array:
+        """View of the 64-bit accumulators of the destination's lanes."""
+        operand = self.instruction.destination
+        assert isinstance(operand, RegisterOperand)
+        channel = operand.register.subregister if operand.type.bytes == 4 else 0
+        region = Region(operand.region.horizontal, 1, 0)
+        return wide_lanes(self.threads, operand.register.number, channel, region, self)
+
+    def _accumulator_writer(self, view: Array) -> Callable[[Array, Mask], None]:
+        low = plain_writer(view)
+        wide = plain_writer(self.wide_view())
+
+        def write(value: Array, mask: Mask) -> None:
+            wide(value, mask)
+            low(value, mask)
+
+        return write
+
+    def _control_writer(self, view: Array) -> Callable[[Array, Mask], None]:
+        write_view, execution, control = plain_writer(view), self.execution, self.threads.control
+
+        def write(value: Array, mask: Mask) -> None:
+            write_view(value, mask)
+            execution.rounding = rounding_mode(control, execution.rows)
+
+        return write
+
+    def _flag_writer(self, operand: RegisterOperand) -> Callable[[Array, Mask], None]:
+        bits = flag_bits(self.threads, operand.register, operand.type.bytes)
+        storage = operand.type.storage
+
+        def write(value: Array, mask: Mask) -> None:
+            words = np.ascontiguousarray(np.broadcast_to(value.astype(storage), self.shape)).reshape(len(bits), -1)
+            new = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").view(np.bool_)
+            np.copyto(bits, new, where=True if mask is None else mask.reshape(len(mask), -1)[:, :1])
+
+        if prod(self.axes) != 1:
+            raise self.unknown("with more than one lane into a flag register")
+        return write
+
+    def _scatter_writer(self, operand: RegisterOperand) -> Callable[[Array, Mask], None]:
+        file = self.file(operand.register)
+        index, flat = gather_index(file, self.lanes(operand)), file.reshape(-1).view(operand.type.storage)
+        return self._put(flat, lambda: index)
+
+    def _indirect_writer(self, operand: IndirectOperand) -> Callable[[Array, Mask], None]:
+        addresses, file = self._indirect_addresses(operand), self.threads.grf
+        flat, size, execution = file.reshape(-1).view(operand.type.storage), operand.type.bytes, self.execution
+
+        def index() -> NDArray[np.int64]:
+            address = addresses()
+            address[~execution.rows] = 0
+            return indirect_index(file, address, size)
+
+        return self._put(flat, index)
+
+    def _put(self, flat: Array, index: Callable[[], NDArray[np.int64]]) -> Callable[[Array, Mask], None]:
+        def write(value: Array, mask: Mask) -> None:
+            where = index()
+            new = np.broadcast_to(value, self.shape).reshape(where.shape)
+            if mask is None:
+                flat[where] = new
+            else:
+                chosen = np.broadcast_to(mask, self.shape).reshape(where.shape)
+                flat[where[chosen]] = new[chosen]
+
+        return write
+
+    def converter(self) -> Callable[[Array], Array]:
+        """Conversion of a result to the destination's type, with saturation."""
+        destination = self.instruction.destination
+        if destination is None:
+            raise self.unknown("without a destination")
+        return lambda value: convert(value, destination.type, self.instruction.saturate, self.execution.rounding)
+
+    def finish(self) -> Callable[[Array], None]:
+        """Conversion, saturation, write under the mask, and flags, of an instruction's result."""
+        converted, write, mask = self.converter(), self.writer(), self.write_mask
+        if not self.instruction.condition:
+            return lambda value: write(converted(value), mask())
+        set_flags = self.flag_writer()
+        compare = CONDITIONS.get(self.instruction.condition)
+        if compare is None:
+            raise self.unknown(f"with condition {self.instruction.condition}")
+
+        def finished(value: Array) -> None:
+            result, lanes = converted(value), mask()
+            zero = np.zeros((), result.dtype)
+            set_flags(compare(result, zero), lanes)
+            write(result, lanes)
+
+        return finished
+
+    def flag_writer(self) -> Callable[[Array, Mask], None]:
+        """Writer of a condition's bits (T, *axes) into the flag register."""
+        bits = self.condition_bits().reshape(self.shape)  # a view: one axis splits into several
+        assert np.may_share_memory(bits, self.threads.flag)
+        return plain_writer(bits)
+
+
+def plain_writer(view: Array) -> Callable[[Array, Mask], None]:
+    """Writer of a view; integers wrap."""
+    def write(value: Array, mask: Mask) -> None:
+        if mask is None:
+            view[...] = value
+        else:
+            np.copyto(view, value, where=mask, casting="unsafe")
+
+    return write
+
+
+def wide_lanes(threads: Threads, register: int, channel: int, region: Region, binding: Binding) -> Array:
+    """View of the 64-bit accumulators: lane i is channel ``channel + i`` from ``register`` on."""
+    width = threads.wide.shape[2] * 8
+    file = threads.wide.view(np.uint8)
+    lanes = Lanes.of(register * width + channel * 8, region, binding.instruction.execution_size, 8, width)
+    view = strided_view(file, lanes, binding.axes, np.dtype(np.int64))
+    if view is None:
+        raise binding.unknown("with this region of the accumulator")
+    return view
+
+
+def flag_bits(threads: Threads, register: Register, size: int) -> NDArray[np.bool_]:
+    """View of the bits of a flag register operand of ``size`` bytes: (T, bits)."""
+    first = 8 * size * register.subregister
+    return threads.flag[register.number, :, first:first + 8 * size]
+
+
+def rounding_mode(control: NDArray[np.uint8], rows: NDArray[np.bool_]) -> int:
+    """Rounding mode of the threads that run: bits 5:4 of cr0.0.
+
+    Raises:
+        UnknownInstruction: they differ.
+    """
+    modes = np.unique(control[0, rows, 0] >> 4 & 3)
+    if len(modes) > 1:
+        raise UnknownInstruction("threads with different rounding modes at one instruction")
+    return int(modes[0]) if len(modes) else 0
+
+
+def immediate_lanes(operand: ImmediateOperand, count: int) -> Array:
+    """Values of an immediate for ``count`` lanes."""
+    lane = np.arange(count)
+    if operand.type.name in ("v", "uv"):
+        nibble = operand.bits >> 4 * (lane % 8) & 15
+        return nibble.astype(np.uint16) if operand.type.name == "uv" else ((nibble ^ 8) - 8).astype(np.int16)
+    if operand.type.name == "vf":  # sign, 3 bits of exponent with bias 3, 4 bits of mantissa; 0 is zero
+        byte = operand.bits >> 8 * (lane % 4) & 255
+        size = (1 + (byte & 15) / 16) * 2.0 ** ((byte >> 4 & 7) - 3)
+        return np.where(byte & 127 == 0, 0, np.where(byte & 128, -size, size)).astype(np.float32)
+    raw = operand.bits.to_bytes(operand.type.bytes, "little")
+    return np.full(count, np.frombuffer(raw, operand.type.storage)[0])
+
+
+def convert(value: Array, kind: DataType, saturate: bool, rounding: int) -> Array:
+    """Convert to a type: floats round by ``rounding``, to integers towards zero and clamped; integers wrap."""
+    is_float = value.dtype.kind == "f" or value.dtype == ml_dtypes.bfloat16
+    if kind.is_float:
+        if saturate:
+            value = np.where(np.isnan(value), 0, np.clip(value, 0, 1)).astype(value.dtype if is_float else np.float64)
+        if value.dtype == kind.storage:
+            return value
+        return round_to(value, kind.storage, rounding)
+    if is_float:
+        return _float_to_integer(value, kind)
+    if saturate:
+        limits = np.iinfo(kind.storage)
+        value = np.clip(value, limits.min, limits.max)
+    return value if value.dtype == kind.storage else value.astype(kind.storage)
+
+
+def _float_to_integer(value: Array, kind: DataType) -> Array:
+    limits = np.iinfo(kind.storage)
+    wide = value.astype(np.float64)
+    inside = np.where(np.isnan(wide), 0, np.clip(np.trunc(wide), float(limits.min), float(limits.max)))
+    result = inside.astype(kind.storage)
+    if kind.bytes == 8:  # the largest integers are no float64
+        result = np.where(inside >= float(limits.max), np.array(limits.max, kind.storage), result)
+    return result

@@ -1,0 +1,110 @@
+"""Rounding of floating-point results in all modes of cr0, and fused multiply-add.
+
+Errors of sums and products are exact (Knuth's and Dekker's transformations). A sum rounded to odd in a wider type, then
+rounded to the narrower one, equals the sum rounded once (Boldo and Melquiond).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.simulator.alu.regions import Array
+
+TO_EVEN, UP, DOWN, TO_ZERO = range(4)
+"""Rounding modes in bits 5:4 of cr0."""
+_SPLITTER = 2.0 ** 27 + 1  # of float64's 53 bits into 26 and 27
+_HALF = np.uint64(1 << 28)  # float64's bits behind float32's mantissa, where they are half of its last place
+_BEHIND = np.uint64((1 << 29) - 1)
+
+
+def round_to(value: Array, dtype: np.dtype[Any], mode: int) -> Array:
+    """Round values to a floating-point type."""
+    if mode == TO_EVEN or value.dtype == dtype:
+        return value.astype(dtype)
+    wide = value.astype(np.longdouble if value.dtype.itemsize == 8 else np.float64)
+    rounded = value.astype(dtype)
+    return _directed(rounded, wide - rounded.astype(wide.dtype), mode)
+
+
+def add(a: Array, b: Array, mode: int) -> Array:
+    """Sum of values of one type."""
+    if mode == TO_EVEN:
+        return np.asarray(a + b)
+    if a.dtype == np.float32:
+        return round_to(_add_to_odd(a.astype(np.float64), b.astype(np.float64)), np.dtype(np.float32), mode)
+    return _directed(*_two_sum(a, b), mode)
+
+
+def multiply(a: Array, b: Array, mode: int) -> Array:
+    """Product of values of one type."""
+    if mode == TO_EVEN:
+        return np.asarray(a * b)
+    if a.dtype == np.float32:
+        return round_to(a.astype(np.float64) * b, np.dtype(np.float32), mode)
+    return _directed(*_two_product(a, b), mode)
+
+
+def fused(a: Array, b: Array, c: Array, mode: int) -> Array:
+    """``a * b + c``, rounded once."""
+    if a.dtype == np.float32:
+        return _fused_single(a, b, c, mode)
+    high, low = _two_product(a, b)
+    third, fourth = _two_sum(c, low)
+    top, rest = _two_sum(high, third)
+    tail = _add_to_odd(fourth, rest)
+    result, error = _two_sum(top, tail)
+    plain = a * b + c
+    usable = np.isfinite(plain) & np.isfinite(error)
+    return np.where(usable, _directed(result, np.where(usable, error, 0), mode), plain)
+
+
+def _fused_single(a: Array, b: Array, c: Array, mode: int) -> Array:
+    product = np.multiply(a, b, dtype=np.float64)  # exact
+    total = product + c
+    if mode == TO_EVEN and not ((total.view(np.uint64) & _BEHIND) == _HALF).any():
+        return total.astype(np.float32)
+    return round_to(_add_to_odd(product, np.broadcast_to(c, product.shape).astype(np.float64)),
+                    np.dtype(np.float32), mode)
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Sum and its error (Knuth)."""
+    total = a + b
+    second = total - a
+    return total, (a - (total - second)) + (b - second)
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    """High and low halves of float64 (Veltkamp)."""
+    scaled = a * _SPLITTER
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Product and its error (Dekker)."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _split(a), _split(b)
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return product, np.where(np.isfinite(error), error, 0)
+
+
+def _add_to_odd(a: Array, b: Array) -> Array:
+    """Sum of float64 rounded to odd: where it is inexact, the neighbour whose last bit is 1."""
+    total, error = _two_sum(a, b)
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    change = even & (error != 0) & np.isfinite(total)
+    return np.where(change, np.nextafter(total, np.where(error > 0, np.inf, -np.inf)), total)
+
+
+def _directed(rounded: Array, error: Array, mode: int) -> Array:
+    """Correct a result that was rounded to even by the sign of its error."""
+    if mode == TO_EVEN:
+        return rounded
+    up = (error > 0) & ((mode == UP) | ((mode == TO_ZERO) & (rounded < 0)))
+    down = (error < 0) & ((mode == DOWN) | ((mode == TO_ZERO) & (rounded > 0)))
+    infinity = np.array(np.inf, rounded.dtype)
+    result = np.where(up, np.nextafter(rounded, infinity), np.where(down, np.nextafter(rounded, -infinity), rounded))
+    return result.astype(rounded.dtype)

@@ -1,0 +1,52 @@
+"""Math functions: computed in float64 and rounded, which is within the about one unit in the last place of hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from codegen.simulator.alu.operands import Binding, Step
+from codegen.simulator.alu.regions import Array
+
+_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "inv": lambda a: 1 / a, "sqt": np.sqrt, "rsqt": lambda a: 1 / np.sqrt(a), "exp": np.exp2, "log": np.log2,
+    "sin": np.sin, "cos": np.cos, "fdiv": lambda a, b: a / b, "pow": lambda a, b: np.abs(a) ** b,
+}
+# First steps of macros for exact division and root, with their early-out flag: the final result, the rest is skipped.
+_MACROS: dict[str, Callable[..., Array]] = {"invm": lambda a, b: a / b, "rsqtm": np.sqrt}
+
+
+def build_math(binding: Binding) -> Step:
+    """Builder of ``math``."""
+    instruction = binding.instruction
+    if instruction.subop in _MACROS:
+        return _macro(binding)
+    if instruction.subop not in _FUNCTIONS:
+        raise binding.unknown()
+    function, finish = _FUNCTIONS[instruction.subop], binding.finish()
+    sources = _sources(binding, instruction.subop in ("fdiv", "pow"))
+    return lambda: finish(function(*(read() for read in sources)).astype(np.float32))
+
+
+def _sources(binding: Binding, two: bool) -> list[Callable[[], Array]]:
+    return [binding.source(each, np.dtype(np.float64)) for each in range(1 + two)]
+
+
+def _macro(binding: Binding) -> Step:
+    instruction = binding.instruction
+    assert instruction.destination is not None
+    function, storage = _MACROS[instruction.subop], instruction.destination.type.storage
+    sources = _sources(binding, instruction.subop == "invm")
+    converted, write, mask = binding.converter(), binding.writer(), binding.write_mask
+    if instruction.condition not in ("eo", ""):
+        raise binding.unknown(f"with condition {instruction.condition}")
+    set_flags = binding.flag_writer() if instruction.condition else None
+
+    def step() -> None:
+        lanes = mask()
+        write(converted(function(*(read() for read in sources)).astype(storage)), lanes)
+        if set_flags is not None:
+            set_flags(np.ones((1,) * (1 + len(binding.axes)), np.bool_), lanes)
+
+    return step
