@@ -9,6 +9,8 @@ from xegpu.ir.dtypes import DType, bf16, f16, tf32
 
 UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 """The unsigned integer of so many bits."""
+SIGNED = {bits: name.removeprefix("u") for bits, name in UNSIGNED.items()}
+"""The signed integer of so many bits."""
 ACCUMULATORS = {"f32": "float", "f16": "half", "bf16": "short", "i32": "int"}
 """The C type in which DPAS builtins take and give sums."""
 SCALED = {"e4m3": "hf8", "e5m2": "bf8"}

@@ -98,10 +98,10 @@ def _peak(block: Block) -> int:
         for value in ends[operation]:
             total -= alive.pop(value, 0)
         if not isinstance(operation, (*VIEWS, *_FREE)):
-            made = {value: size for value in operation.results
-                    if (size := bytes_of(value)) and value in last and value not in alive}
-            alive |= made
-            total += sum(made.values())
+            defined = {value: size for value in operation.results
+                       if (size := bytes_of(value)) and value in last and value not in alive}
+            alive |= defined
+            total += sum(defined.values())
         peak = max(peak, total)
     return peak
 

@@ -27,7 +27,7 @@ from xegpu.dialect.fused_store import LoadMadStoreOp
 from xegpu.ir.dtypes import f32
 from xegpu.ir.matchers import number
 from xegpu.rewrite.inserter import Inserter, copy_module
-from xegpu.rewrite.verifier import verify_made
+from xegpu.rewrite.verifier import verify_inserted
 from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 
@@ -46,7 +46,7 @@ class FuseStore:
             for operation in list(function.walk()):
                 if (product := _product(operation)) is not None:
                     _fuse(inserter, product)
-            verify_made(function, inserter.made)
+            verify_inserted(function, inserter.inserted)
         return new
 
 
@@ -111,10 +111,10 @@ def _is_plain(loop: scf.ForOp, mad: LoadMadOp, body: list[Operation]) -> bool:
 
 
 def _is_zero(value: SSAValue) -> bool:
-    made = value.owner
-    if not isinstance(made, BroadcastOp) or not isinstance(made.source.owner, arith.ConstantOp):
+    broadcast = value.owner
+    if not isinstance(broadcast, BroadcastOp) or not isinstance(broadcast.source.owner, arith.ConstantOp):
         return False
-    constant = made.source.owner.value
+    constant = broadcast.source.owner.value
     return isinstance(constant, FloatAttr) and constant.value.data == 0
 
 

@@ -33,7 +33,7 @@ from xegpu.mlir.arith import SelectOp
 from xegpu.passes.unroll import split_loop
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.offsets import index_of
-from xegpu.rewrite.verifier import verify_made
+from xegpu.rewrite.verifier import verify_inserted
 
 _Box = tuple[int, int, int, int]
 
@@ -55,7 +55,7 @@ class PeelBounds:
             for loop in list(_candidates(function)):
                 if reads := _reads(loop):
                     _peel(inserter, loop, reads)
-            verify_made(function, inserter.made)
+            verify_inserted(function, inserter.inserted)
         return new
 
 

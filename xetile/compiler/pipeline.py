@@ -26,7 +26,8 @@ from xegpu.passes.slm_panels import SlmPanels
 from xegpu.passes.unroll import Unroll
 from xegpu.target.targets import Target
 from xetile.dialect.stage import IN_XEGPU, INPUTS, Pass, run_pass, stage_of
-from xetile.dialect.tile_ops import InitTileOp, TileTransposeOp
+from xetile.dialect.tile_ops import InitTileOp
+from xetile.dialect.vector import TileTransposeOp
 from xetile.passes.blocking import Blocking
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads

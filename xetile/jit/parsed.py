@@ -40,7 +40,7 @@ from xetile.text.gpu_module import (
     resolved,
     unknown,
 )
-from xetile.text.llvm import WRITTEN_FOR
+from xetile.text.llvm import LANES_OF_TEXT
 
 _OPENCL = "opencl"
 _STAGES = ("xetile", *NAMES, _OPENCL)
@@ -111,7 +111,7 @@ class ParsedKernel(BaseKernel):
                               f"{self.name} is text that was lowered for {lowered_for}, not for {target.name}",
                               f"choose target={lowered_for!r}, or lower the kernel again, starting from its "
                               "first stage")
-        lanes = self._function.attributes.get(WRITTEN_FOR)
+        lanes = self._function.attributes.get(LANES_OF_TEXT)
         if isinstance(lanes, IntegerAttr) and lanes.value.data != target.subgroup_size:
             fitting = [name for name, each in TARGETS.items() if each.subgroup_size == lanes.value.data]
             raise TargetError("XT2021",
