@@ -473,7 +473,7 @@ def _distributed_otherwise(change: Callable[[ConvertedValues], ConvertedValues])
     seen = []
 
     def other(rewriter: DistributeSubgroupsRewriter, operation: LoadTileOp) -> None:
-        rewriter.copy(operation)
+        rewriter.each_part(operation)
         seen.append(operation)
         if len(seen) == 2:
             rewriter.converted_values[operation.result] = change(rewriter.lookup(operation.result))
