@@ -48,9 +48,9 @@ def held(holds: str, width: int, *, opposite: bool = False) -> str:
     return f"{'~' if opposite else ''}convert_{vector_type('short', width)}({holds})"
 
 
-def numbers(truth: str, dtype: DType, width: int) -> str:
-    """Truth values of a fragment as 0 and 1 of an integer or float type."""
-    return f"convert_{vector_type(dtype.opencl, width)}(-{truth})"
+def numbers(truth: str, dtype: DType, width: int, *, signed: bool = False) -> str:
+    """Truth values of a fragment as 0 and 1 of an integer or float type, or if they are signed as 0 and -1."""
+    return f"convert_{vector_type(dtype.opencl, width)}({'' if signed else '-'}{truth})"
 
 
 def as_wide_as(truth: str, dtype: DType, width: int) -> str:

@@ -27,10 +27,11 @@ from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
+from xegpu.mlir.signedness import SIGNEDNESS
 from xegpu.rewrite.rewriter import copied, rewrite
 
 _POSITIONS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.SubgroupIdOp)
-_MAY_FAIL = (arith.FloorDivSIOp, arith.RemSIOp)
+_MAY_FAIL = tuple(kind for kind, sign in SIGNEDNESS.items() if sign.divides)
 
 
 @dataclass(frozen=True)
