@@ -20,7 +20,7 @@ from codegen.opencl import predicate
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.predicate import register_bits
 from codegen.opencl.prelude.macros import F64_TO_F32
-from codegen.opencl.values import SIGNED, UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
+from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, i8, index, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CONVERSIONS
@@ -52,7 +52,7 @@ _UNARY: dict[type[Operation], str] = {
 _EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp: "<"}
 
 
-_ROUNDING: dict[type[Operation], str] = {
+_ROUNDING: dict[type[Any], str] = {
     arith.DivSIOp: "divide", arith.FloorDivSIOp: "floor_divide", arith.CeilDivSIOp: "ceil_divide",
     arith.RemSIOp: "remainder",
 }
@@ -179,20 +179,24 @@ def cast(expression: str, source: str, target: str, width: int, *, always: bool 
 
 
 def _division(emitter: Emitter, operation: Operation, left: str, right: str, scalar: str, width: int) -> str:
-    """A signed division. A processor may trap where the smallest number is divided by -1, so it is of magnitudes."""
-    kind, type_, divisor = type(operation), vector_type(scalar, width), _uniform(operation.operands[1])
+    """A signed division; by what may be -1 in a function that does not divide the smallest number by it."""
+    kind, divisor = type(operation), _uniform(operation.operands[1])
     if divisor not in (None, 0, -1):
         left, right = (cast(side, scalar, scalar, width) for side in (left, right))
-        quotient, rest = f"{left} / {right}", f"{left} % {right}"
-        if kind in (arith.DivSIOp, arith.RemSIOp):
-            return quotient if kind is arith.DivSIOp else rest
-        zero = f"({scalar})0"  # C++'s rules for vectors refuse an int beside narrower elements
-        down = kind is arith.FloorDivSIOp
-        inexact = f"(({rest}) != {zero}) & (({left} < {zero}) {'!=' if down else '=='} ({right} < {zero}))"
-        return f"{quotient} {'-' if down == (width == 1) else '+'} ({inexact})"  # a true vector lane is -1
-    name = f"{_ROUNDING[kind]}_{type_}"
+        return _quotient(kind, left, right, scalar, width)
+    name = f"{_ROUNDING[kind]}_{vector_type(scalar, width)}"
     emitter.function(_division_function(name, kind, scalar, width))
     return f"{name}({left}, {right})"
+
+
+def _quotient(kind: type[Operation], left: str, right: str, scalar: str, width: int) -> str:
+    quotient, rest = f"{left} / {right}", f"{left} % {right}"
+    if kind in (arith.DivSIOp, arith.RemSIOp):
+        return quotient if kind is arith.DivSIOp else rest
+    zero = f"({scalar})0"  # C++'s rules for vectors refuse an int beside narrower elements
+    down = kind is arith.FloorDivSIOp
+    inexact = f"(({rest}) != {zero}) & (({left} < {zero}) {'!=' if down else '=='} ({right} < {zero}))"
+    return f"{quotient} {'-' if down == (width == 1) else '+'} ({inexact})"  # a true vector lane is -1
 
 
 def _uniform(value: SSAValue) -> int | None:
@@ -201,21 +205,18 @@ def _uniform(value: SSAValue) -> int | None:
 
 
 def _division_function(name: str, kind: type[Operation], scalar: str, width: int) -> str:
-    bits = {c_type: bits for bits, c_type in SIGNED.items()}[scalar]
-    type_, words = vector_type(scalar, width), vector_type(UNSIGNED[bits], width)
-    wide = words if width > 1 or bits >= 32 else "uint"  # C computes narrower scalars as int
-    into = f"as_{words}" if width > 1 else f"({wide})"
-    nonzero = f"-as_{words}(x % y != ({words})(0))" if width > 1 else f"({wide})(x % y != 0)"
-    inexact = {arith.FloorDivSIOp: f" + ({nonzero} & s)", arith.CeilDivSIOp: f" + ({nonzero} & ~s)"}.get(kind, "")
-    quotient = "x % y ^ a_s" if kind is arith.RemSIOp else f"(x / y{inexact}) ^ s"
-    back = f"as_{type_}" if width > 1 else f"({type_})"
-    shift = f">> ({type_})({bits - 1})"
+    """Division by -1 as division of the negated dividend by 1: processors trap at the smallest number by -1."""
+    type_ = vector_type(scalar, width)
+    if width > 1:
+        x, y = f"select(a, ({type_})(0) - a, b == ({type_})(-1))", f"select(b, ({type_})(1), b == ({type_})(-1))"
+    else:
+        word = "ulong" if scalar == "long" else "uint"
+        x, y = f"b == -1 ? ({scalar})(0 - ({word})a) : a", "b == -1 ? 1 : b"
     return f"""\
 static {type_} {name}({type_} a, {type_} b)
 {{
-  const {wide} a_s = {into}(a {shift}), b_s = {into}(b {shift}), s = a_s ^ b_s;
-  const {wide} x = ({into}(a) ^ a_s) - a_s, y = ({into}(b) ^ b_s) - b_s;
-  return {back}(({quotient}) - {'a_s' if kind is arith.RemSIOp else 's'});
+  const {type_} x = {x}, y = {y};
+  return {_quotient(kind, 'x', 'y', scalar, width)};
 }}
 """
 

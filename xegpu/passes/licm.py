@@ -77,7 +77,7 @@ def _is_invariant(operation: Operation, block: Block) -> bool:
         return False
     if not operation.results or not all(isinstance(result.type, kinds) for result in operation.results):
         return False
-    if isinstance(operation, _MAY_FAIL) and not number(operation.rhs):
+    if isinstance(operation, _MAY_FAIL) and number(operation.operands[1]) in (None, 0):
         return False
     return not isinstance(operation, UpdateNdOffsetOp) and _stands_outside(operation.operands, block)
 

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), *DEVICE]
 ELEMENTS = ("i8", "i16", "i32", "i64")
 SHAPES = {"tile of vectors": 8, "tile of 3 scalars": 3, "scalar": 0}
-"""Rows of the tile; 0 is a scalar that ``load_scalar`` loads. Words of 8 rows are an OpenCL vector, those of 3 are not."""
+"""Rows of the tile, whose words are an OpenCL vector if they are 8; 0 is a scalar that ``load_scalar`` loads."""
 COLUMNS = 16
 
 
@@ -43,8 +43,8 @@ EITHER: dict[str, Callable[[int, int], int]] = {
 BINARY = {**SIGNED, **UNSIGNED, **EITHER}
 PREDICATES: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-    **{f"{sign}{name}": function for sign in "su" for name, function in
-       (("lt", lambda a, b: a < b), ("le", lambda a, b: a <= b), ("gt", lambda a, b: a > b), ("ge", lambda a, b: a >= b))},
+    **dict.fromkeys(("slt", "ult"), lambda a, b: a < b), **dict.fromkeys(("sle", "ule"), lambda a, b: a <= b),
+    **dict.fromkeys(("sgt", "ugt"), lambda a, b: a > b), **dict.fromkeys(("sge", "uge"), lambda a, b: a >= b),
 }
 
 
@@ -62,7 +62,8 @@ def width_of(element: str) -> int:
 def edges(element: str, count: int, seed: int) -> list[int]:
     """Integers that hurt, and random ones."""
     width = width_of(element)
-    ends = [0, 1, -1, 2, -2, 3, 7, -(1 << (width - 1)), (1 << (width - 1)) - 1, 1 - (1 << (width - 1)), 1 << (width - 2)]
+    least = -(1 << (width - 1))
+    ends = [0, 1, -1, 2, -2, 3, 7, least, -1 - least, least + 1, 1 << (width - 2)]
     random = np.random.default_rng(seed)
     return [read(value, width, "s") for value in
             [*ends, *(int.from_bytes(random.bytes(8), "little") for _ in range(count - len(ends)))]]
