@@ -121,9 +121,9 @@ def test_memory_of_any_array() -> None:
     for array in (whole, whole.T, whole[::-1, ::2], whole[5:0:-2, ::-3], whole[2:2], whole[1, 3]):
         memory, first = flat(array)
         array = np.atleast_1d(array)
-        for place in np.ndindex(array.shape):
-            at = sum(i * s // array.itemsize for i, s in zip(place, array.strides, strict=True))
-            assert memory[first + at] == array[place]
+        for index in np.ndindex(array.shape):
+            at = sum(i * s // array.itemsize for i, s in zip(index, array.strides, strict=True))
+            assert memory[first + at] == array[index]
 
 
 def test_equal_places_take_their_turns() -> None:
