@@ -62,8 +62,8 @@ def is_shared(kernel: Any, *given: Any, target: str = "pvc", **constants: Any) -
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize(("types", "execution"), [(BF16, NUMPY), (BF16, PVC), (F16, BMG), (I8, PVC), (U8, BMG),
-                                                  (BF16, DEVICE[0]), (F16, DEVICE[1]), (I8, DEVICE[1]), (U8, DEVICE[0])],
-                         ids=str)
+                                                  (BF16, DEVICE[0]), (F16, DEVICE[1]), (I8, DEVICE[1]),
+                                                  (U8, DEVICE[0])], ids=str)
 def test_the_result_is_right(types: Types, execution: Execution) -> None:
     """Rows, columns and K that are no whole tiles; K of less than a step, of one, two, three and a part."""
     generator = np.random.default_rng(1)
