@@ -1,4 +1,4 @@
-"""Element-wise operations of arith and math, as OpenCL C.
+"""Emission of element-wise arith and math operations as OpenCL C.
 
 Integers, f16, f32 and f64 compute in their own type. bf16 is stored as 16-bit words and computes in float, rounded to
 nearest even after every operation, as the NumPy reference does. tf32 computes as float32. An index is an int. Truth
@@ -50,7 +50,7 @@ _EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp
 
 
 def literal(number: float, dtype: DType) -> str:
-    """A constant as OpenCL C writes it."""
+    """OpenCL C literal of a constant."""
     if dtype is bf16:
         return f"(ushort){int(np.asarray(number, bf16.numpy).view(np.uint16)):#06x}"
     if not dtype.is_float:
@@ -71,7 +71,7 @@ def _integer(number: int, dtype: DType) -> str:
 
 
 def stored(expression: str, dtype: DType) -> str:
-    """A scalar as it lies in a fragment; only truth values are kept in another form."""
+    """Fragment representation of a scalar; only predicates have another one."""
     if dtype is i1:
         return f"(short)-({expression})"
     return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
@@ -91,7 +91,7 @@ def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, 
 
 
 def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> None:
-    """Declare the result of an operation: an expression for each variable, or the one of a scalar."""
+    """Declare an operation's result: one expression for each variable, or that of a scalar."""
     result = operation.results[0]
     if isinstance(result.type, VectorType):
         emitter.assign(result, emitter.fresh(result), expressions)
@@ -100,7 +100,7 @@ def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> No
 
 
 def binary(emitter: Emitter, operation: Operation) -> None:
-    """A binary operation on fragments or scalars."""
+    """Emit a binary operation on fragments or scalars."""
     dtype, width, groups = operand_groups(emitter, operation)
     expressions = []
     for group in groups:
@@ -122,14 +122,14 @@ def _binary(kind: type[Operation], left: str, right: str, dtype: DType, width: i
 
 
 def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str:
-    """The larger or the smaller, NaN if either is: fmax and fmin would drop the NaN."""
+    """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
     if width == 1:
         return f"(({left} {order} {right} || isnan({left})) ? {left} : {right})"
     return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
 
 
 def unary(emitter: Emitter, operation: Operation) -> None:
-    """A function of one operand; f16 computes in float, whose functions are more accurate than half's."""
+    """Emit a unary function; f16 computes in float, whose functions are more accurate than half's."""
     dtype, width, groups = operand_groups(emitter, operation)
     name = _UNARY[type(operation)]
     expressions = []
@@ -142,7 +142,7 @@ def unary(emitter: Emitter, operation: Operation) -> None:
 
 
 def in_float(emitter: Emitter, operation: Operation) -> None:
-    """A function of several operands, computed as :func:`unary` computes those of one."""
+    """Emit an n-ary function, computed in the same type as :func:`unary`."""
     dtype, width, groups = operand_groups(emitter, operation)
     name = _IN_FLOAT[type(operation)]
     finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
@@ -156,7 +156,7 @@ def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
 
 
 def convert(emitter: Emitter, operation: Operation) -> None:
-    """A conversion between element types."""
+    """Emit a conversion between element types."""
     source, width, groups = operand_groups(emitter, operation)
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
@@ -228,7 +228,7 @@ WIDENED: dict[DType, tuple[str, ...]] = {
 
 
 def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
-    """The name of a function that widens 8-bit floats to f16 (:data:`WIDENED`)."""
+    """Define a function that widens 8-bit floats to f16 (:data:`WIDENED`), and return its name."""
     half, word, signed, wide = (vector_type(scalar, width) for scalar in ("half", "ushort", "char", "short"))
     name = f"{dtype}_to_{half}"
     lines = "".join(f"  {line.format(half=half, word=word, signed=signed, wide=wide)}\n" for line in WIDENED[dtype])
@@ -237,7 +237,7 @@ def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
 
 
 def converted(expression: str, source: DType, target: DType, width: int) -> str:
-    """A register of one element type as another."""
+    """Conversion expression of one register to another element type."""
     value = computed(expression, source, width)
     if target in (bf16, tf32) and source not in (bf16, tf32, f32):
         value = f"convert_{vector_type('float', width)}({value})"
@@ -256,7 +256,7 @@ def converted(expression: str, source: DType, target: DType, width: int) -> str:
 
 
 def _round_tf32(value: str, width: int) -> str:
-    """float32 rounded to nearest even to ten bits of mantissa, infinities and NaN as they are."""
+    """Round float32 to tf32: to nearest even at ten bits of mantissa; infinities and NaN are unchanged."""
     bits, floats = vector_type("uint", width), vector_type("float", width)
     read = f"as_{bits}({value})"
     rounded_bits = f"(({read} + 0xfffu + (({read} >> 13) & 1u)) & 0xffffe000u)"
@@ -301,7 +301,7 @@ def _index(symbol: str) -> Rule:
 
 
 def _add(emitter: Emitter, operation: arith.AddiOp) -> None:
-    """An index sum; a counter and a constant are written where they are used."""
+    """Emit an index sum; the sum of a counter and a constant is inlined at its uses."""
     counter, added = operation.lhs, number(operation.rhs)
     loop = counter.block.parent_op() if isinstance(counter, BlockArgument) else None
     if added is not None and isinstance(loop, scf.ForOp) and loop.body.block.args[0] is counter:

@@ -75,7 +75,7 @@ class Sketch:
     spans: dict[SSAValue, Any] = field(default_factory=dict)
 
     def fail(self, code: str, message: str, hint: str, *operands: SSAValue) -> NoReturn:
-        """Raise an error at the operation's name; ``others`` become notes."""
+        """Raise an error at the operation's name; ``operands`` become notes."""
         fail(self.parser, code, f"{self.name}: {message}", hint, self.span, *operands)
 
     def take(self, *names: str) -> Attribute | None:

@@ -43,7 +43,7 @@ SPACES = {"slm": 3, "shared": 3, "global": 0}
 
 
 def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None, *operands: SSAValue) -> NoReturn:
-    """Raise an error at a position of the text, by default the next token; ``others`` become notes."""
+    """Raise an error at a position of the text, by default the next token; ``operands`` become notes."""
     try:
         misread(parser, code, f"{message}\n{hint}", at)
     except ParseError as error:

@@ -76,7 +76,7 @@ class Layout:
 
 
 def _owned_shape(shape: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
-    """Shape of one owner's part of ``whole``, distributed round-robin in pieces, or replicated."""
+    """Shape of one owner's part of ``shape``, distributed round-robin in pieces, or replicated."""
     owners = layout or (1,) * len(shape)
     part = data or tuple(max(size // n, 1) for size, n in zip(shape, owners, strict=True))
     for size, piece, count in zip(shape, part, owners, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.sync import handed_over
+from codegen.opencl.sync import communicated_memory
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Execution, integers, tiles
 
@@ -137,7 +137,7 @@ def test_shared_local_memory_is_waited_for() -> None:
     """
     kernel = xt.parse(text)["k"]
     low = kernel.lower(xt.Spec((None, None), "f32"))
-    assert handed_over(low.function) == ["shared"]
+    assert communicated_memory(low.function) == ["shared"]
 
 
 @xt.kernel
