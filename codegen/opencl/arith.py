@@ -202,6 +202,7 @@ def _f64_to_float(emitter: Emitter, target: DType, width: int) -> str:
     Intel's compiler miscompiles OpenCL's: it makes vector instructions of the conversions of all elements, and their
     sources are one register apart, where 16 elements of f64 fill two. It leaves inline vISA alone.
     """
+    # vISA: one mov of the subgroup's lanes, from contiguous doubles (region <1;1,0>) to contiguous floats.
     emitter.function(f"#ifndef {F64_TO_F32}\n#define {F64_TO_F32}(to, from) __asm__( \\\n"
                      f'  "mov (M1, {emitter.subgroup}) %0(0,0)<1> %1(0,0)<1;1,0>" : "=rw"(to) : "rw"(from))\n#endif\n')
     emitter.function(_ROUND_TO_ODD if target is f16 else _ROUND)
@@ -259,7 +260,9 @@ def _round_tf32(value: str, width: int) -> str:
     """Round float32 to tf32: to nearest even at ten bits of mantissa; infinities and NaN are unchanged."""
     bits, floats = vector_type("uint", width), vector_type("float", width)
     read = f"as_{bits}({value})"
+    # 13 of the 23 bits of mantissa are dropped: half of the last place that stays, less one if that is even.
     rounded_bits = f"(({read} + 0xfffu + (({read} >> 13) & 1u)) & 0xffffe000u)"
+    # The exponent of infinities and NaN has all bits set.
     finite = f"({read} & 0x7f800000u) != 0x7f800000u"
     if width == 1:
         return f"(({finite}) ? as_{floats}({rounded_bits}) : {value})"

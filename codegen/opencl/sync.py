@@ -53,7 +53,7 @@ def _fence(emitter: Emitter, operation: FenceOp) -> None:
 
 
 def _allocate(emitter: Emitter, operation: AllocNbarrierOp) -> None:
-    """Emit the allocation of a named barrier, which Intel's compiler counts."""
+    """Emit nothing: Intel's compiler counts the named barriers of a kernel itself."""
 
 
 def _init(emitter: Emitter, operation: InitNbarrierOp) -> None:
@@ -107,7 +107,8 @@ def _flags(operation: Operation) -> str:
     return " | ".join(_FLAGS[kind] for kind in communicated_memory(_function(operation)))
 
 
-_AT = "%0(0,0)<0;1,0>"
+_AT = "%0(0,0)<0;1,0>"  # vISA operand: the first element of %0, as a scalar (region <0;1,0>)
+# #side and the counts are pasted by the macro's parameters; vISA takes them as 16-bit immediates (:uw).
 _SIDES = '" #side ":uw " #p ":uw " #c ":uw'
 MACROS = f"""#ifndef {SIGNAL}
 #define {SIGNAL}(id, count) __asm__ volatile("nbarrier.signal " #id ":uw " #count ":uw" : : : "memory")

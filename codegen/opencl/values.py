@@ -226,6 +226,7 @@ def widened(expression: str, dtype: DType, width: int, total: str) -> str:
         return computed(expression, dtype, width)
     if dtype is tf32:
         number = "" if width == 1 else str(width)
+        # The matrix engine ignores the low 13 bits of tf32's mantissa.
         return f"as_float{number}(as_uint{number}({expression}) & 0xffffe000u)"
     return expression if total.startswith(dtype.opencl) else f"convert_{total}({expression})"
 

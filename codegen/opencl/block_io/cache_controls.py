@@ -38,6 +38,7 @@ def block_call(emitter: Emitter, name: str, arguments: str, buffer: str, cache: 
     if not cache:
         emitter.line(f"{name}({arguments}{behind});")
         return
+    # Internal variant of the official builtin, in IGC's library; it is in no header, so that it is declared here.
     type_ = f", {buffer[1:buffer.index(')')]}" if buffer else ""
     emitter.function(f"void __internal_{name}_cache_controls({_SURFACE}{type_}, int);")
     emitter.line(f"__internal_{name}_cache_controls({arguments}{behind}, {cache});")
@@ -46,6 +47,8 @@ def block_call(emitter: Emitter, name: str, arguments: str, buffer: str, cache: 
 def load(emitter: Emitter, type_: str, size: int, address: str, cache: int) -> str:
     """Load expression of one element of ``size`` bytes, as an OpenCL C type."""
     word = UNSIGNED[8 * size]
+    # Internal builtin of Intel's compiler (IGC): OpenCL C has no load with a cache policy. Its second operand is an
+    # immediate offset in bytes.
     name, result = f"__builtin_IB_lsc_load_global_{word}", word
     if size < 4:
         name, result = f"{name}_to_uint", "uint"

@@ -13,6 +13,7 @@ from codegen.opencl.prelude.macros import SLM_READ
 from xegpu.layout.slm_panels import Run
 
 _BYTES = 512
+"""Bytes of the largest SLM message: 64 elements of 64 bits (``d64x64t``)."""
 _WORDS = {1: "uint8", 2: "ushort16"}
 """What a message fills, by the number of runs that it has."""
 
