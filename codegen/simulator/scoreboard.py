@@ -19,12 +19,18 @@ from numpy.typing import NDArray
 from codegen.simulator.alu.regions import Lanes
 from codegen.simulator.control_flow import Block, is_branch
 from codegen.simulator.findings import Finding
-from codegen.simulator.instruction import ImmediateOperand, Instruction, RegisterOperand, Scoreboard
+from codegen.simulator.instruction import (
+    DataType,
+    ImmediateOperand,
+    Instruction,
+    LabelOperand,
+    RegisterOperand,
+    Scoreboard,
+)
 from codegen.simulator.messages.descriptor import Message
 
 _LATENCY = {"I": 10, "F": 10, "L": 15, "M": 18}
 """Instructions after which the result of an in-order pipe is there without a wait, by pipe; compilers rely on it."""
-_ALL = "A"
 _SHORT_REGISTER = 32  # bytes, of instruction sets whose math functions are out of order
 _COPIES = ("mov", "sel", "csel")
 """Instructions that pass on what is undefined: copies at joins of paths, selections among values that may not exist."""
@@ -288,9 +294,7 @@ def in_order_pipe(instruction: Instruction) -> str:
         return ""
     if instruction.op == "math":
         return "M"
-    if destination.type.name == "df":
-        return "L"
-    return "F" if destination.type.is_float else "I"
+    return _type_pipe(destination.type)
 
 
 def _discards(instruction: Instruction) -> bool:
@@ -299,15 +303,30 @@ def _discards(instruction: Instruction) -> bool:
     return instruction.op == "mov" and isinstance(destination, RegisterOperand) and destination.register.is_null
 
 
+def _waited_pipes(instruction: Instruction, pipe: str) -> frozenset[str]:
+    """Pipes that the distance of an annotation counts in; without one, those of the instruction and its sources."""
+    named = instruction.scoreboard.pipe
+    if named and named != "A":
+        return frozenset(named)
+    if named or not pipe:
+        return frozenset(_LATENCY)
+    types = [each.type for each in instruction.sources if not isinstance(each, LabelOperand)]
+    return frozenset({pipe} | {_type_pipe(each) for each in types})
+
+
+def _type_pipe(kind: DataType) -> str:
+    """In-order pipe of values of a type."""
+    return "L" if kind.name == "df" else "F" if kind.is_float else "I"
+
+
 def _waited(state: State, instruction: Instruction, pipe: str, out_of_order: bool) -> State:
     """The state after the waits of an instruction's annotation; a token that is taken again is waited for."""
     annotation: Scoreboard = instruction.scoreboard
     deliveries, flights = state.deliveries, state.flights
     if annotation.distance:
-        own = "F" if pipe == "M" and out_of_order else pipe  # such functions' sources come from the float pipe
-        waited = annotation.pipe or own or _ALL
+        waited = _waited_pipes(instruction, pipe)
         deliveries = tuple(each for each in deliveries
-                           if not (waited in (_ALL, each.pipe) and each.back >= annotation.distance))
+                           if each.pipe not in waited or each.back < annotation.distance)
     if annotation.token is not None and (annotation.token_use or out_of_order):
         flights = _token_waited(flights, annotation.token, annotation.token_use or "dst")
     if instruction.name in ("sync.allwr", "sync.allrd"):
