@@ -12,6 +12,7 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 # The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
@@ -29,10 +30,13 @@ from codegen.runtime import devices
 from codegen.simulator.decoder import find_iga64
 from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
+from tests import machine_code
+from tests.level_zero import gpu
 from tests.selection import COLLECTED, default_run
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.jit.base import BaseKernel
 
+FINDINGS = pytest.StashKey[Path]()
 ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -44,27 +48,46 @@ THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--everything``."""
+    """``--everything``, ``--machine-code`` and ``--level-zero``."""
     parser.addoption("--everything", action="store_true", help="all cases of all tests, not the default selection")
+    parser.addoption("--machine-code", action="store_true", help="the cases that run as machine code, all and alone")
+    parser.addoption("--level-zero", metavar="TARGET", help="the tests that launch, on a software GPU of this target; "
+                                                            "SYCL_UR_USE_LEVEL_ZERO_V2=0 or 1 chooses the adapter")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load the hypothesis profile: before test files are imported, whose settings start from it."""
     profile = "everything" if config.getoption("everything") else "default"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", profile))
+    if target := config.getoption("level_zero"):
+        folder = tempfile.mkdtemp(prefix="xetile-")
+        config.add_cleanup(lambda: shutil.rmtree(folder))
+        config.stash[FINDINGS] = Path(folder) / "findings"
+        # Before anything imports dpctl. The device survives a kernel that fails, so that other tests run after it.
+        gpu.load({**gpu.environment(target, config.stash[FINDINGS]), "SOFTWARE_GPU_FAULT": "finding"})
 
 
 def _selects(config: pytest.Config) -> bool:
     """Whether a selection of the cases runs: not with ``--everything``, nor for tests that are named by their ids."""
-    return not config.getoption("everything") and not any("::" in argument for argument in config.args)
+    everything = config.getoption("everything") or config.getoption("machine_code")
+    return not everything and not any("::" in argument for argument in config.args)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the cases that only ``--everything`` runs."""
+    if config.getoption("level_zero"):
+        items[:] = [item for item in items if item.get_closest_marker("launches")]
     config.stash[COLLECTED] = list(items)
-    if _selects(config):
+    twins = [] if config.getoption("level_zero") else machine_code.twins(items)
+    if config.getoption("machine_code"):
+        items[:] = twins
+    elif _selects(config):
         items[:], left_out = default_run(items)
-        config.hook.pytest_deselected(items=left_out)
+        taken = machine_code.chosen(twins)
+        config.hook.pytest_deselected(items=[*left_out, *(twin for twin in twins if twin not in taken)])
+        items += taken
+    elif config.getoption("everything"):
+        items += twins
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -98,8 +121,11 @@ def require_sycl_compiler() -> str:
         unavailable(f"needs the SYCL compiler: {error}")
 
 
-def require_device(where: str = "opencl:cpu") -> Any:
-    """The queue of a device; without it the test is skipped."""
+def require_device(where: str = "") -> Any:
+    """The queue of a device, by default that of launching tests; without it the test is skipped."""
+    from tests.device import DEVICE_FILTER  # known when pytest is configured
+
+    where = where or DEVICE_FILTER
     try:
         return devices.find_queue(where)
     except DeviceError as error:
@@ -112,6 +138,13 @@ def require_ocloc() -> str:
         return str(find_ocloc())
     except ToolError as error:
         unavailable(f"needs ocloc: {error}")
+
+
+def require_software_gpu() -> None:
+    """What a software GPU is made of and runs by; without it the test is skipped."""
+    if gpu.find_cxx_compiler() is None:
+        unavailable("needs a C++ compiler: install g++")
+    require_simulator()
 
 
 def require_simulator() -> None:
@@ -170,10 +203,40 @@ def compiled_kernels(request: pytest.FixtureRequest) -> Generator[None, None, No
         ctypes.CDLL(None).malloc_trim(0)
 
 
+@pytest.fixture(autouse=True)
+def no_findings(request: pytest.FixtureRequest) -> Generator[None, None, None]:
+    """A test fails for what a GPU would do wrong without a word."""
+    file = request.config.stash.get(FINDINGS, None)
+    yield
+    if file is not None and (found := gpu.take_findings(file)):
+        pytest.fail("\n".join(found))
+
+
+@pytest.fixture(scope="session")
+def device_queue() -> Any:
+    """The queue of the device that launching tests use."""
+    return require_device()
+
+
+@pytest.fixture(autouse=True)
+def launches_as_machine_code(request: pytest.FixtureRequest) -> Generator[None, None, None]:
+    """In the twin of a case, launches of a GPU's text on the CPU device go to the simulator; there must be some."""
+    gpu = machine_code.gpu_of(request.node)
+    if gpu is None:
+        yield
+        return
+    require_simulator()
+    ran: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseKernel, "_bound", machine_code.redirected(gpu, ran))
+        yield
+    assert ran, "nothing ran as machine code: mark the test on_devices_only"
+
+
 @pytest.fixture(scope="session")
 def cpu_queue() -> Any:
     """The queue of the OpenCL CPU device."""
-    return require_device()
+    return require_device("opencl:cpu")
 
 
 def _forbid_skip(report: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 import xetile as xt
 from tests.conftest import THOROUGH, require_device
+from tests.device import DEVICE_FILTER, device_targets
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import TargetError
@@ -37,7 +38,7 @@ class Place:
 
 NUMPY = Place("numpy", "pvc")
 LANES = [Place("numpy:xegpu", target) for target in ("pvc", "bmg", "dg2", "cpu")]
-DEVICE = [Place("opencl:cpu", target) for target in ("pvc", "dg2", "cpu")]
+DEVICE = [Place(DEVICE_FILTER, target) for target in device_targets("pvc", "dg2", "cpu")]
 PLACES = [NUMPY, *LANES, *DEVICE]
 
 

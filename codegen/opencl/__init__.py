@@ -14,8 +14,9 @@ from xdsl.ir import Operation
 from codegen.opencl import arith, block_io, compare, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
 from codegen.opencl.block_io import bounds, payload, scalar, slm
 from codegen.opencl.cpu_gemm import fused_store, simt
-from codegen.opencl.emitter import CALL, FETCH, FILL, Emitter, Rule
+from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.kernel import Source, build_options
+from codegen.opencl.prelude.macros import fallbacks
 from codegen.opencl.vector import convert_layout, padding, reduction, shuffle_rows
 from xegpu.analysis import barriers
 from xegpu.dialect.debug import prints
@@ -50,19 +51,13 @@ def emit(function: func.FuncOp, target: Target) -> Source:
            f"kernel void {name}({', '.join(declared)})\n{{\n"
     body = "\n".join(emitter.lines) + "\n}\n"
     functions = "".join(f"{text}\n" for text in emitter.functions.values())
-    before = _pragmas(functions + head + body) + [sync.MACROS] * emitter.needs_named_barriers
-    text = "".join([*before, functions, head, body])
+    text = functions + head + body
+    pragma = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if "half" in text else ""
+    text = f"{pragma}{fallbacks(text)}{sync.MACROS if emitter.needs_named_barriers else ''}{text}"
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
     return Source(name, text, build_options(function, target, subgroup, subgroups), subgroups, subgroup, ranks,
                   bool(barriers.divergent_operations(function)), emitter.assertions, prints(function))
-
-
-def _pragmas(text: str) -> list[str]:
-    lines = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
-    defined = [name for word, name in ((CALL, CALL), (FILL, FILL), (FETCH, f"{FETCH}(pointer)")) if word in text]
-    lines += [f"#ifndef {name.partition('(')[0]}\n#define {name}\n#endif\n" for name in defined]
-    return [*lines, "\n"] if defined else lines
 
 
 RULES: dict[type[Operation], Rule] = {

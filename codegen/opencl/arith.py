@@ -16,6 +16,7 @@ from xdsl.ir import BlockArgument, Operation
 
 from codegen.opencl import predicate
 from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
@@ -167,7 +168,49 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     if source.kind == "s":
         finish(emitter, operation, [f"{_float8(emitter, source, width)}({group[0]})" for group in groups])
         return
-    finish(emitter, operation, [converted(group[0], source, target, width) for group in groups])
+    values = [group[0] for group in groups]
+    if source is f64 and target.is_float and isinstance(result, VectorType) and emitter.target.ocloc:
+        to_float = _f64_to_float(emitter, target, width)
+        source, values = f32, [f"{to_float}({value})" for value in values]
+    finish(emitter, operation, [converted(value, source, target, width) for value in values])
+
+
+_ROUND_TO_ODD = f"""\
+static float f64_to_odd_float(double v)
+{{
+  float nearest;
+  {F64_TO_F32}(nearest, v);
+  const double back = nearest;
+  const int truncated = as_int(nearest) - (fabs(back) > fabs(v) ? 1 : 0);
+  return back == v ? nearest : as_float(truncated | 1);
+}}
+"""
+"""Round to odd: truncate, and set the last bit if anything was lost. f16 of that is f64 rounded once, not twice."""
+_ROUND = f"""\
+static float f64_to_float(double v)
+{{
+  float nearest;
+  {F64_TO_F32}(nearest, v);
+  return nearest;
+}}
+"""
+
+
+def _f64_to_float(emitter: Emitter, target: DType, width: int) -> str:
+    """Define a function that rounds f64 to f32 for a conversion to ``target``, and return its name.
+
+    Intel's compiler miscompiles OpenCL's: it makes vector instructions of the conversions of all elements, and their
+    sources are one register apart, where 16 elements of f64 fill two. It leaves inline vISA alone.
+    """
+    emitter.function(f"#ifndef {F64_TO_F32}\n#define {F64_TO_F32}(to, from) __asm__( \\\n"
+                     f'  "mov (M1, {emitter.subgroup}) %0(0,0)<1> %1(0,0)<1;1,0>" : "=rw"(to) : "rw"(from))\n#endif\n')
+    emitter.function(_ROUND_TO_ODD if target is f16 else _ROUND)
+    scalar = "f64_to_odd_float" if target is f16 else "f64_to_float"
+    if width == 1:
+        return scalar
+    floats, words = vector_type("float", width), ", ".join(f"{scalar}(v.s{i:x})" for i in range(width))
+    emitter.function(f"static {floats} {scalar}{width}(double{width} v)\n{{\n  return ({floats})({words});\n}}\n")
+    return f"{scalar}{width}"
 
 
 def _float8(emitter: Emitter, dtype: DType, width: int) -> str:

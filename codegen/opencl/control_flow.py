@@ -9,7 +9,8 @@ from typing import Any
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from codegen.opencl.emitter import ROLLED, Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
@@ -210,7 +211,8 @@ def rebind(emitter: Emitter, variables: list[str], new: list[str], kinds: list[s
         kept = []
         for variable, value, type_ in changes:
             name = emitter.name(f"{variable}_next")
-            emitter.line(f"const {type_ or f'__typeof__({variable})'} {name} = {value};")
+            # const stands behind the type: in front of one it would be the elements that a pointer may not change.
+            emitter.line(f"{type_ or f'__typeof__({variable})'} const {name} = {value};")
             kept.append((variable, name, type_))
         changes = kept
     for variable, value, _ in changes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from codegen.opencl.emitter import CALL, Emitter, Rule
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import ACCUMULATORS, SCALED, Fragment, narrowed, vector_type, widened
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.ir.dtypes import tf32, u8

@@ -22,15 +22,6 @@ from xegpu.target.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
 
-CALL = "XETILE_CALL"
-"""What stands before a function's type; a prelude may define it to keep calls as calls."""
-FILL = "XETILE_FILL"
-"""The same for functions that give their results through pointers, which fewer compilers can keep."""
-FETCH = "XETILE_FETCH"
-"""What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
-ROLLED = "XETILE_ROLLED"
-"""What a prelude defines to leave main loops out that their authors did not ask for (``xegpu.skip_if_rolled``)."""
-
 
 class Emitter:
     """The text of one function as it grows; rules read values and append lines."""

@@ -14,7 +14,8 @@ from xdsl.ir import Operation
 
 from codegen.opencl import arith
 from codegen.opencl.block_io import cache_controls
-from codegen.opencl.emitter import CALL, Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Array, Descriptor, Scattered, computed, rounded
 from codegen.opencl.vector.lane_exchange import bits_in, bits_out
 from xegpu.dialect import gather_scatter as ops

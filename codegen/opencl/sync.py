@@ -17,6 +17,7 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.prelude.macros import SCHEDULE_BARRIER, SIGNAL, WAIT
 from xegpu.dialect.sync import (
     AllocNbarrierOp,
     CompileHintOp,
@@ -106,7 +107,6 @@ def _flags(operation: Operation) -> str:
     return " | ".join(_FLAGS[kind] for kind in handed_over(_function(operation)))
 
 
-SIGNAL, WAIT = "NBARRIER_SIGNAL", "NBARRIER_WAIT"
 _AT = "%0(0,0)<0;1,0>"
 _SIDES = '" #side ":uw " #p ":uw " #c ":uw'
 MACROS = f"""#ifndef {SIGNAL}
@@ -160,16 +160,15 @@ def _function(operation: Operation) -> func.FuncOp:
 # LLVM moves instructions across it. A device without vISA has no use for it.
 
 
-_BARRIER = "XETILE_SCHEDULE_BARRIER"
-_DEFINITION = f"""#ifndef {_BARRIER}
-#define {_BARRIER} __asm__ volatile("fence_sw" ::: "memory")
+_DEFINITION = f"""#ifndef {SCHEDULE_BARRIER}
+#define {SCHEDULE_BARRIER} __asm__ volatile("fence_sw" ::: "memory")
 #endif
 """
 
 
 def _hint(emitter: Emitter, operation: CompileHintOp) -> None:
     emitter.function(_DEFINITION)
-    emitter.line(f"{_BARRIER};")
+    emitter.line(f"{SCHEDULE_BARRIER};")
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -1,4 +1,4 @@
-"""Build log of an OpenCL program, which dpctl does not expose: the program is built again through the OpenCL C API."""
+"""Build log of a program, which dpctl does not expose: the program is built again through the driver's C API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from ctypes import byref, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_voi
 from functools import cache
 from typing import Any
 
-from codegen.runtime.devices import Queue
+from codegen.runtime.devices import Queue, needs_spirv
+from codegen.runtime.level_zero_log import level_zero_log
 
 _ALL_DEVICES = 0xFFFFFFFF
 _DEVICE_NAME = 0x102B
@@ -19,8 +20,11 @@ _BUILD_LOG = 0x1183
 def build_log(queue: Queue, source: str | bytes, options: str) -> str:
     """Rebuild OpenCL C (``str``) or SPIR-V (``bytes``) on the queue's device and return the build log.
 
-    Empty if the OpenCL library or the device is not found: it is for an error message and must not raise another error.
+    Empty if the driver's library or the device is not found: it is for an error message, and must not raise another
+    error.
     """
+    if needs_spirv(queue):
+        return level_zero_log(queue, source, options) if isinstance(source, bytes) else ""
     library = opencl_library()
     if library is None:
         return ""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from codegen.runtime.devices import Queue, import_dpctl
+from codegen.runtime.synchronize import wait_for
 from xegpu.dialect.debug import Assertion, check
 
 FLAGS = 8
@@ -31,6 +32,6 @@ def watched(queue: Queue, found: Sequence[Assertion], start: Callable[[Sequence[
     flags = np.frombuffer(buffer, np.int32)
     flags[:] = 0
     sys.stdout.flush()
-    start([buffer] if found else []).wait()
+    wait_for(queue, start([buffer] if found else []))
     ctypes.CDLL(None).fflush(None)  # the device's printf writes to C's buffered stdout
     check(found, flags.tolist())

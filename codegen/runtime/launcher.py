@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from codegen.runtime.devices import Queue, import_dpctl, needs_spirv
+from codegen.runtime.synchronize import find_loss
 from codegen.runtime.usm import UsmArray
 from codegen.toolchain.spirv import is_spirv
 from xegpu.support.errors import BUG, DeviceError, ToolError
@@ -50,7 +51,7 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
         from codegen.runtime.build_log import build_log
         from codegen.toolchain.compile_error import refusal
 
-        log = "" if needs_spirv(queue) else build_log(queue, source, options)
+        log = build_log(queue, source, options)
         text = source if isinstance(source, str) else ""
         raise refusal(f"{queue.sycl_device.name.strip()} refused the program", log, text) from error
 
@@ -212,6 +213,8 @@ def _refusal(
     queue: Queue, kernel: Kernel, args: Sequence[Argument], global_size: Sequence[int], local_size: Sequence[int]
 ) -> DeviceError:
     """Diagnose a failed launch as far as possible; the driver gives no reason."""
+    if needs_spirv(queue) and (lost := find_loss(queue)):
+        return lost
     name, limit = kernel.get_function_name(), queue.sycl_device.max_work_group_size
     if len(args) != kernel.num_args:
         return DeviceError("XT5011", f"kernel {name} takes {kernel.num_args} arguments, not {len(args)}",

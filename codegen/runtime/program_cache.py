@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from collections.abc import Mapping
 from ctypes import byref, c_bool, c_char, c_int, c_int32, c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -20,13 +19,14 @@ from typing import Any
 from codegen.runtime.build_log import opencl_library
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import build_program, find_kernel
+from codegen.runtime.native_handles import LIBRARY, native_getter
+from codegen.runtime.unresolved import unresolved
 from codegen.toolchain import disk_cache
 from codegen.toolchain.cpu_features import description
+from codegen.toolchain.spirv import is_spirv
+from xegpu.support.errors import DeviceError, ToolError
 
-_LIBRARY = "libsycl.so.9"
 _MAKE = "_ZN4sycl3_V16detail18make_kernel_bundleEmRKNS0_7contextEbNS0_12bundle_stateENS0_7backendE"
-_NATIVE: Mapping[str, str] = {name: f"_ZNK4sycl3_V1{len(name)}{name}9getNativeEv"
-                              for name in ("context", "device", "kernel")}
 _SIGNATURE = b"struct PySyclProgramObject *(DPCTLSyclKernelBundleRef)"
 _EXECUTABLE, _OPENCL = 2, 1  # sycl::bundle_state::executable, sycl::backend::opencl
 # CL_KERNEL_PROGRAM, CL_PROGRAM_DEVICES, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BINARIES
@@ -53,9 +53,7 @@ class _Interface:
 
     def native(self, kind: str, reference: int) -> int:
         """Native OpenCL handle of a SYCL object, retained."""
-        function = getattr(self.sycl, _NATIVE[kind])
-        function.restype, function.argtypes = c_void_p, [c_void_p]
-        return int(function(reference))
+        return int(native_getter(kind)(reference))
 
 
 @cache
@@ -66,15 +64,16 @@ def _interface() -> _Interface | None:
     opencl = opencl_library()
     capsules = getattr(import_dpctl("dpctl.program._program"), "__pyx_capi__", {})
     try:
-        sycl = ctypes.CDLL(_LIBRARY)
-        wanted = [getattr(sycl, name) for name in (_MAKE, *_NATIVE.values())]
+        sycl = ctypes.CDLL(LIBRARY)
+        make = getattr(sycl, _MAKE)
+        for kind in ("context", "device", "kernel"):
+            native_getter(kind)
         malloc = ctypes.CDLL(None).malloc
         pointer = _capsule(capsules["SyclProgram_Make"])
     except (OSError, AttributeError, KeyError, ValueError):
         return None
-    if opencl is None or not all(wanted):
+    if opencl is None:
         return None
-    make = wanted[0]
     make.restype, make.argtypes = c_void_p, [c_void_p, c_uint64, c_void_p, c_bool, c_char, c_int]
     malloc.restype, malloc.argtypes = c_void_p, [c_size_t]
     opencl.clCreateProgramWithBinary.restype = c_void_p
@@ -187,33 +186,48 @@ def _release_lost_references(queue: Queue, kernel: Any, of_program: int) -> None
 _KIND = "program"
 
 
-def build_kernel(queue: Queue, source: str | bytes, options: str, name: str) -> Any:
+def build_kernel(queue: Queue, source: str | bytes, options: str, name: str, text: str = "") -> Any:
     """Build a kernel from OpenCL C or SPIR-V, or load it from the disk cache.
 
+    Args:
+        text: OpenCL C from which SPIR-V was made, for the author's line in errors.
+
     Raises:
+        ToolError: the driver lacks functions that SPIR-V imports.
         XeError: what :func:`codegen.runtime.launcher.build_program` and :func:`codegen.runtime.launcher.find_kernel`
         raise.
     """
     if not disk_cache.is_on() or not can_keep(queue):
-        kernel = find_kernel(build_program(queue, source, options), name)
+        kernel = _build_anew(queue, source, options, name, text)
         _release_lost_references(queue, kernel, 2)
         return kernel
     key = _key(queue, source, options)
-    if (binary := disk_cache.find(_KIND, key)) is not None:
+    if (binary := disk_cache.find(key)) is not None:
         program = program_of(queue, binary)
         kernel = program.get_sycl_kernel(name) if program is not None else None
         if kernel is not None and kernel.addressof_ref():
             _release_lost_references(queue, kernel, 1)
             return kernel
-        disk_cache.drop(_KIND, key)
-    kernel = find_kernel(build_program(queue, source, options), name)
+        disk_cache.drop(key)
+    kernel = _build_anew(queue, source, options, name, text)
     if (binary := binary_of(queue, kernel)) is not None:
-        disk_cache.keep(_KIND, key, binary)
+        disk_cache.keep(key, binary)
     _release_lost_references(queue, kernel, 2)
     return kernel
 
 
-def _key(queue: Queue, source: str | bytes, options: str) -> str:
+def _build_anew(queue: Queue, source: str | bytes, options: str, name: str, text: str) -> Any:
+    try:
+        return find_kernel(build_program(queue, source, options), name)
+    except (DeviceError, ToolError) as error:
+        log = error.log if isinstance(error, ToolError) else ""
+        if isinstance(source, bytes) and is_spirv(source) and (
+                missing := unresolved(queue, source, options, log, text)):
+            raise missing from error
+        raise
+
+
+def _key(queue: Queue, source: str | bytes, options: str) -> disk_cache.Key:
     device = queue.sycl_device
-    return disk_cache.key_of(source, type(source).__name__, options, device.name, device.driver_version, device.vendor,
-                             versions(), description() if device.is_cpu else "")
+    return disk_cache.key_of(_KIND, source, type(source).__name__, options, device.name, device.driver_version,
+                             device.vendor, versions(), description() if device.is_cpu else "")

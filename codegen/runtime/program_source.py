@@ -18,12 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86, WHOLE
+from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86
 from codegen.opencl.cpu_gemm.microkernel import DOT
-from codegen.opencl.emitter import CALL, FETCH, FILL, ROLLED
 from codegen.opencl.kernel import LARGE_GRF
 from codegen.opencl.prelude import prelude_for
-from codegen.opencl.sync import SIGNAL, WAIT
+from codegen.opencl.prelude.macros import CPU_CALL, CPU_FETCH, CPU_FILL, NAMED_BARRIERS, ROLLED, SIGNAL, WHOLE, define
 from codegen.runtime.devices import (
     VARIABLE,
     Queue,
@@ -42,17 +41,6 @@ from xegpu.target.targets import find_target
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
-_CALL = (CALL, "__attribute__((noinline))")
-"""``CALL`` for CPUs: their compiler takes seven times as long where every out-of-bounds-checked load is inlined."""
-_FILL = (FILL, "__attribute__((noinline))")
-"""``FILL``, for the OpenCL driver only: with SYCL's compiler, such a call let a lane read a later write of another."""
-_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
-"""``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
-is a call per lane there, and SPIR-V has no such instruction."""
-_TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
-_NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
-              f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
-"""Named barriers in uniform control flow, as work-group barriers at the wait."""
 _LARGE_GRF_LEVEL_ZERO = "-ze-opt-large-register-file"
 """Level Zero's name of the build option for 256 registers a thread."""
 _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]
@@ -220,7 +208,7 @@ def opencl_for_cpu(text: str, device: Any) -> str:
     if not has_intel_cpu_compiler(device):
         LOGGER.info("%s gets no functions of whole vectors: Intel's compiler for x86-64 alone takes them", device.name)
         return _portable(text)
-    return _defined(_FETCH) + _defined(_FILL) + _cpu_gemm_macros(text) + _portable(text)
+    return define(CPU_FETCH, CPU_FILL) + _cpu_gemm_macros(text) + _portable(text)
 
 
 def _cpu_gemm_macros(text: str) -> str:
@@ -231,27 +219,23 @@ def _cpu_gemm_macros(text: str) -> str:
     if DOT in text:
         LOGGER.info("products of bf16 take %s", "the processor's vdpbf16ps" if has_dot else
                     "float32: this processor has no avx512_bf16")
-    return _defined((WHOLE, "")) + FENCE_X86 + (DOT_BF16 if DOT in text and has_dot else "")
+    return define((WHOLE, "")) + FENCE_X86 + (DOT_BF16 if DOT in text and has_dot else "")
 
 
 def _portable(text: str) -> str:
     """OpenCL C for SPIR-V compilers and for other processors' compilers: without micro-kernels."""
-    return f"{_defined(_CALL)}{_defined((ROLLED, ''))}{_emulation(text)}{text}"
-
-
-def _defined(macro: tuple[str, str]) -> str:
-    return f"#define {' '.join(macro)}\n"
+    return f"{define(CPU_CALL, (ROLLED, ''))}{_emulation(text)}{text}"
 
 
 def _emulation(text: str) -> str:
-    """Prelude of the builtins that a text uses and a CPU lacks."""
-    return prelude_for(text) + (_NBARRIERS if SIGNAL in text else "")
+    """Prelude of the builtins and barriers that a text uses and a CPU lacks."""
+    return prelude_for(text) + (define(*NAMED_BARRIERS) if SIGNAL in text else "")
 
 
 def _by_sycl(text: KernelSource, emulated: bool) -> bytes:
     if not emulated:
         return compile_sycl(text.sycl(None), *_FEATURES)
-    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{ROLLED}")
+    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(CPU_CALL)}", f"-D{ROLLED}")
 
 
 def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:

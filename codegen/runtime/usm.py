@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from codegen.runtime.devices import Queue, import_dpctl
+from codegen.runtime.synchronize import copy, finish
 from xegpu.support.errors import DeviceError
 
 LINE = 64
@@ -164,8 +165,8 @@ def scratch_copy(array: UsmArray) -> UsmArray:
     bytes_ = array.pointer + sum(r for r in reach if r > 0) + size - low
     memory = import_dpctl("dpctl.memory").MemoryUSMDevice(bytes_ + 2 * LINE, alignment=LINE, queue=array.queue)
     start = usm_interface(memory).pointer + low % LINE
-    array.queue.memcpy(_memory_at(start, bytes_, array.queue, memory),
-                       _memory_at(low, bytes_, array.queue, array.owner), bytes_)
+    copy(array.queue, _memory_at(start, bytes_, array.queue, memory),
+         _memory_at(low, bytes_, array.queue, array.owner), bytes_)
     return replace(array, pointer=start + array.pointer - low, owner=memory, read_only=False)
 
 
@@ -190,8 +191,8 @@ def copy_out(source: UsmArray, target: np.ndarray) -> None:
     gapless = target.flags.c_contiguous or target.flags.f_contiguous
     landed = _host_bytes(low, high) if gapless else np.empty(high - low, np.uint8)
     first = target.ctypes.data - low
-    source.queue.wait()
-    source.queue.memcpy(landed, _memory_at(source.pointer - first, high - low, source.queue, source.owner), high - low)
+    finish(source.queue)
+    copy(source.queue, landed, _memory_at(source.pointer - first, high - low, source.queue, source.owner), high - low)
     if not gapless:
         target[...] = np.ndarray(target.shape, target.dtype, landed, first, target.strides)
 
@@ -241,7 +242,7 @@ def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int
     base = usm_interface(memory).pointer
     start = base + (-aligned - base) % LINE
     if high > low:
-        queue.memcpy(_memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
+        copy(queue, _memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
     return memory, start
 
 

@@ -301,7 +301,7 @@ class _Machine:
         finding.offset = offset
         if finding.thread is not None:
             x, y, z = (int(each) for each in self._threads.group_id[finding.thread])
-            finding.where = f"subgroup {self._threads.subgroup[finding.thread]} of work-group ({x}, {y}, {z})"
+            finding.group, finding.subgroup = (x, y, z), int(self._threads.subgroup[finding.thread])
         return finding
 
     def _barrier(self, instruction: Instruction) -> Callable[[], NDArray[np.int64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 
@@ -26,6 +27,12 @@ def imports(data: bytes) -> list[str]:
     names = {_text(words[2:]) for opcode, words in _instructions(data)
              if opcode == _DECORATE and words[1] == _LINKAGE and words[-1] == _IMPORT}
     return sorted(name for name in names if not name.startswith("__spirv_BuiltIn"))
+
+
+def plain_name(symbol: str) -> str:
+    """Name of a function without the types of its arguments, which C++'s mangling adds: ``f`` of ``_Z1fPi``."""
+    mangled = re.match(r"_Z(\d+)", symbol)
+    return symbol[mangled.end():mangled.end() + int(mangled[1])] if mangled else symbol
 
 
 def _instructions(data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -1,4 +1,4 @@
-"""Layout of arrays in shared local memory: panels of blocks, where that takes fewer messages (:mod:`xegpu.panels`).
+"""Layout of arrays in shared local memory: panels of blocks, where it saves messages (:mod:`xegpu.layout.slm_panels`).
 
     %s = memref.alloc() : memref<32x256xbf16, 3>
 becomes

@@ -1,4 +1,4 @@
-"""What a kernel is called with: arrays, views, specifications and numbers, in one form."""
+"""Arguments of a call: arrays, typed views, specifications and numbers in one representation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("xetile", "codegen", "xegpu")
 
 
 class AtTheCall:
-    """Places errors at the line that called into this package; those placed inside a kernel get it as their caller."""
+    """Context manager that locates errors at the line that called into this package; located ones get it as caller."""
 
     def __enter__(self) -> None:
         """Nothing to do."""
@@ -29,12 +29,12 @@ class AtTheCall:
 
 
 def at_the_call(error: XeError) -> None:
-    """Places an error at the line that called into this package, as :class:`AtTheCall` does."""
+    """Locate an error at the line that called into this package, as :class:`AtTheCall` does."""
     error.called_from(Location.of_caller(_PACKAGES))
 
 
 class Spec:
-    """An array that is described and not there, for :meth:`Kernel.lower`.
+    """Shape, strides and element type of an array without data, for :meth:`Kernel.lower`.
 
     Args:
         shape: sizes, None where they are known at run time only.
@@ -80,7 +80,7 @@ def _row_major(shape: Sizes) -> Sizes:
 
 
 class TypedView:
-    """An array with the element type that a kernel shall read it as; :func:`xetile.view` makes it."""
+    """An array reinterpreted with another element type: the result of :func:`xetile.view`."""
 
     def __init__(self, array: Any, dtype: DType) -> None:
         inner = array.array if isinstance(array, TypedView) else array
@@ -89,15 +89,16 @@ class TypedView:
         self.dtype = dtype
 
 
-def check_view(name: str, held: DType, wanted: DType) -> None:
+def check_view(name: str, actual: DType, requested: DType) -> None:
     """Raise unless elements of one type can be read as another.
 
     Raises:
         ElementTypeError: they differ in size.
     """
-    if held.bits != wanted.bits:
-        fitting = [str(dtype) for dtype in dtypes.ALL if dtype.bits == held.bits and dtype is not dtypes.index]
-        raise ElementTypeError("XT1034", f"{name} holds {held} of {held.bits} bits, and {wanted} has {wanted.bits}",
+    if actual.bits != requested.bits:
+        fitting = [str(dtype) for dtype in dtypes.ALL if dtype.bits == actual.bits and dtype is not dtypes.index]
+        raise ElementTypeError("XT1034", f"{name} has elements of type {actual}, {actual.bits} bits, "
+                               f"and {requested} has {requested.bits}",
                                f"view it as one of {', '.join(fitting)}; to convert values, load them and use .to(...)")
 
 
@@ -124,7 +125,7 @@ class Argument:
 
     @classmethod
     def of(cls, name: str, value: Any) -> Argument:
-        """The argument for what the author passed.
+        """The argument for a value of the author's call.
 
         Raises:
             ElementTypeError: it is neither an array nor a number, or its element type is not one of ours.
@@ -144,7 +145,7 @@ class Argument:
 
     @property
     def key(self) -> tuple[DType, int | None]:
-        """What a recording depends on."""
+        """The part of an argument that a traced module depends on."""
         return self.dtype, self.rank
 
     @property
@@ -154,8 +155,8 @@ class Argument:
             return not self.source.flags.writeable
         return bool(self.kind == "usm" and self.source.read_only)
 
-    def check_there(self) -> None:
-        """Raise if the array is described only.
+    def check_exists(self) -> None:
+        """Raise if the argument has no array.
 
         Raises:
             ArgumentError: it is a :class:`Spec`.
@@ -163,17 +164,17 @@ class Argument:
         if self.kind == "spec":
             shape = tuple(1 if size is None else size for size in self.shape)
             kind = self.dtype.numpy.type
-            raise ArgumentError("XT1041", f"{self.name} is a Spec, which describes an array and holds no elements",
+            raise ArgumentError("XT1041", f"{self.name} is a Spec, which describes an array without elements",
                                 "compile with kernel.lower(...), or launch with an array, such as "
                                 f"numpy.zeros({shape}, {kind.__module__}.{kind.__name__})")
 
     @property
     def pointer(self) -> int | None:
-        """Address of the first element on a device; None for an array that is not there, or not there yet."""
+        """Address of the first element on a device; None without an array, or before it is copied in."""
         return self.source.pointer if self.kind == "usm" else None
 
     def numpy(self) -> Any:
-        """The NumPy array as the element type it is read as, or the number."""
+        """The NumPy array viewed as its element type, or the number."""
         if self.kind == "number":
             return self.source
         if self.kind == "usm":
@@ -184,8 +185,8 @@ class Argument:
 
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
     dtype = _element_type(name, array.dtype)
-    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # naming numpy.ma imports it
-        raise ElementTypeError("XT1038", f"{name} is a masked array, and kernels know no masks",
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # an attribute access imports numpy.ma
+        raise ElementTypeError("XT1038", f"{name} is a masked array, and kernels support no masks",
                                f"give the masked elements a value, as in {name}.filled(0), or pass {name}.data and "
                                f"{name}.mask as two arrays")
     if any(stride % max(array.itemsize, 1) for stride in array.strides):
@@ -203,21 +204,21 @@ def _of_usm(name: str, array: Any) -> Argument:
 
 
 def _of_number(name: str, value: Any) -> Argument:
-    wide = dtypes.u64 if isinstance(value, np.uint64) else dtypes.i64 if isinstance(value, np.int64) else None
+    dtype = dtypes.u64 if isinstance(value, np.uint64) else dtypes.i64 if isinstance(value, np.int64) else None
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        what = "None" if value is None else f"a {type(value).__name__}"
+        actual = "None" if value is None else f"a {type(value).__name__}"
         raise ElementTypeError("XT1030",
-                               f"{name} is {what}, which no kernel takes as a run-time argument",
-                               _instead(name, value))
-    if isinstance(value, int) and (wide is not None or not -(2**31) <= value < 2**31):
-        return _of_wide(name, value, wide)
+                               f"{name} is {actual}, which no kernel takes as a run-time argument",
+                               _hint_for_number(name, value))
+    if isinstance(value, int) and (dtype is not None or not -(2**31) <= value < 2**31):
+        return _of_64_bits(name, value, dtype)
     return Argument(name, dtypes.index if isinstance(value, int) else dtypes.f32, None, (), (), value, "number")
 
 
-def _of_wide(name: str, value: int, dtype: DType | None) -> Argument:
-    """A number of 64 bits, such as an address; the numbers that count elements have 32."""
+def _of_64_bits(name: str, value: int, dtype: DType | None) -> Argument:
+    """A 64-bit number, such as an address; sizes and indices have 32 bits."""
     dtype = dtype or (dtypes.i64 if value < 2**63 else dtypes.u64)
     if not -(2**63) <= value < 2**64:
         raise ElementTypeError("XT1031", f"{name} = {value} does not fit 64 bits",
@@ -225,7 +226,7 @@ def _of_wide(name: str, value: int, dtype: DType | None) -> Argument:
     return Argument(name, dtype, None, (), (), dtype.numpy.type(value), "number")
 
 
-def _instead(name: str, value: Any) -> str:
+def _hint_for_number(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"pass a number, int({name}), or make {name} a compile-time constant by putting it behind a bare *"
     if isinstance(value, (list, tuple)):
@@ -234,7 +235,7 @@ def _instead(name: str, value: Any) -> str:
            "it behind a bare *"
 
 
-def _converted(name: str, dtype: np.dtype[Any]) -> str:
+def _hint_for_element_type(name: str, dtype: np.dtype[Any]) -> str:
     if dtype.kind == "c":
         return f"pass two arrays, {name}.real.copy() and {name}.imag.copy()"
     if dtype.names:
@@ -244,8 +245,8 @@ def _converted(name: str, dtype: np.dtype[Any]) -> str:
 
 def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
     try:
-        found = dtypes.of(dtype)
+        element = dtypes.of(dtype)
     except ElementTypeError as error:
-        raise ElementTypeError("XT1032", f"{name} holds {dtype}, which is not an element type",
-                               f"{_converted(name, dtype)}; {error.hint}") from None
-    return dtypes.whole(found)
+        raise ElementTypeError("XT1032", f"{name} has elements of type {dtype}, which is not an element type here",
+                               f"{_hint_for_element_type(name, dtype)}; {error.hint}") from None
+    return dtypes.whole(element)

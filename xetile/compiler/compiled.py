@@ -1,7 +1,7 @@
-"""What ``kernel.lower(...)`` returns: every stage of one kernel for one target.
+"""Compiled kernels, the result of ``kernel.lower(...)``: every stage of one kernel for one target.
 
-What not every kernel is asked for is imported when it is: NumPy runs the recorded kernel without the passes, a device
-gets it without the text of any stage, and few look at another dialect or at machine code.
+Imports are lazy where not every kernel needs them: NumPy runs the traced module without the passes, a device needs no
+text of a stage, and exports to other dialects and machine code are rare.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from xetile.passes.row_major import check_orders
 if TYPE_CHECKING:
     from codegen.opencl.kernel import Source
     from codegen.runtime.program_source import KernelSource
+    from codegen.simulator.launch import Execution
     from codegen.toolchain.ocloc import DeviceBinary, Disassembly
     from xetile.compiler.report import Report
     from xetile.compiler.report.cost import Work
@@ -34,18 +35,19 @@ if TYPE_CHECKING:
 
 
 class CompiledKernel:
-    """One kernel, compiled for one target; stages are made when they are first asked for.
+    """One kernel, compiled for one target; stages are computed lazily.
 
     Args:
-        module: the kernel as recorded or parsed; it holds one function.
-        target: the device that code is made for.
-        access: for each argument, how its memory may be reached.
-        location: where the kernel is defined, for errors that have no line of their own.
+        module: the traced or parsed module, of one function.
+        target: the device that code is generated for.
+        access: for each argument its access kind.
+        location: where the kernel is defined, for errors without a more precise location.
         origin: its constants, and how to lower it with others.
-        opencl_text: OpenCL C in the place of what would be emitted; None for that.
+        opencl_text: OpenCL C that replaces the emitted text; None to emit it.
 
     Attributes:
         programs: built device kernels, by queue and build settings.
+        execution: what its last launch on a simulated GPU executed and moved; None before the first.
     """
 
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
@@ -53,7 +55,8 @@ class CompiledKernel:
         self.module, self.target, self.access = module, target, access
         self.location, self._origin, self._opencl_text = location, origin, opencl_text
         self.programs: dict[Hashable, Any] = {}
-        if stage_of(module) in IN_XETILE:  # NumPy, which runs the recorded kernel, minds the promise of an order too
+        self.execution: Execution | None = None
+        if stage_of(module) in IN_XETILE:  # also for NumPy, which runs the traced module
             check_orders(self.function, access)
 
     def __repr__(self) -> str:
@@ -77,12 +80,12 @@ class CompiledKernel:
     @cached_property
     def modules(self) -> dict[str, ModuleOp]:
         """Every stage as IR, in order."""
-        return self._passed(shares=True)
+        return self._run_passes(shares=True)
 
     @cached_property
     def without_shares(self) -> dict[str, ModuleOp]:
-        """The same, with no subgroup loading operands for another: for forms in which that cannot be said."""
-        return self._passed(shares=False) if "cooperative-loads" in self.modules else self.modules
+        """The same without cooperative loads, for dialects that cannot express them."""
+        return self._run_passes(shares=False) if "cooperative-loads" in self.modules else self.modules
 
     def after(self, name: str) -> ModuleOp | None:
         """The kernel after a pass, whether that changed something or not; None if it was read at a later stage."""
@@ -100,27 +103,27 @@ class CompiledKernel:
         """The kernel in operations that the target has, before its loops are rewritten; else, what was read later."""
         return self.after("legalize") or self.final
 
-    def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
-        made: dict[str, ModuleOp] = {}
+    def _run_passes(self, *, shares: bool) -> dict[str, ModuleOp]:
+        modules: dict[str, ModuleOp] = {}
         try:
             with gc_paused():
                 from xetile.compiler.pipeline import Options, stages
 
                 for name, module in stages(self.module, Options.of(self.module, self.target, self.access,
                                                                             shares=shares)):
-                    made[name] = module
+                    modules[name] = module
         except XeError as error:
             if dumps.is_on():
-                dumps.write(self.name, self.target, made, None)
+                dumps.write(self.name, self.target, modules, None)
             raise error.at(self.location) from None
-        return made
+        return modules
 
     @cached_property
     def _dumped(self) -> set[int]:
         return set()
 
     def dump(self, modules: dict[str, ModuleOp]) -> None:
-        """Write the stages that NumPy runs, once, if XETILE_DEBUG=dump asks for it; what is emitted is written then."""
+        """Write the stages that NumPy runs, once, if XETILE_DEBUG=dump; :attr:`emitted` writes its own."""
         if len(modules) not in self._dumped and dumps.is_on():
             self._dumped.add(len(modules))
             dumps.write(self.name, self.target, modules, None)
@@ -132,7 +135,7 @@ class CompiledKernel:
 
     @property
     def xetile(self) -> str:
-        """The recorded kernel as MLIR text; transfers of vectors as the tiles that they become."""
+        """The kernel in XeTile as MLIR text; SuperVector transfers lowered to tiles."""
         if stage_of(self.module) in IN_XETILE:
             return _printed(self.module)
         return _printed(self.after("lower-supervector") or self.module)
@@ -153,7 +156,7 @@ class CompiledKernel:
 
     @cached_property
     def xegpu_upstream_workgroup(self) -> str:
-        """The same at work-group level: what was recorded, each ``wg_map`` as a ``#xegpu.layout``.
+        """The same at work-group level: the traced module, each ``wg_map`` as a ``#xegpu.layout``.
 
         Raises:
             TargetError: the kernel has no ``wg_map``, or LLVM's dialect lacks something that it needs.
@@ -171,7 +174,7 @@ class CompiledKernel:
             if (module := self.after("pack-vnni")) is None:
                 raise TargetError("XT4003",
                                   f"the text of {self.name} is at the stage {stage_of(self.module)}, and the earlier "
-                                  "generation's form is made after pack-vnni",
+                                  "generation's form is exported after pack-vnni",
                                   "start from the kernel, or from its text at pack-vnni or before")
             from xetile.text.reader import older_text
 
@@ -181,7 +184,7 @@ class CompiledKernel:
 
     @cached_property
     def emitted(self) -> Source:
-        """The OpenCL C text with what its launch needs."""
+        """The OpenCL C text with its launch parameters."""
         function = only_function(self.final)
         try:
             with gc_paused():
@@ -200,9 +203,9 @@ class CompiledKernel:
     def opencl(self) -> str:
         """The kernel as OpenCL C, the same text for every device.
 
-        Kernel, arguments and variables keep the author's names where those are free. What OpenCL C, C++ or the text
-        itself calls so (``exp``, ``max``, ``float4``, ``launch``) gets a number behind it, ``exp1``, or ``v_`` in front
-        where a whole family is reserved (``intel_sub_group_...``); letters that are not of ASCII become underscores.
+        Kernel, arguments and variables keep the author's names where those are free. Names that are reserved in OpenCL
+        C, C++ or the text itself (``exp``, ``max``, ``float4``, ``launch``) get a number as suffix, ``exp1``, or the
+        prefix ``v_`` where a name pattern is reserved (``intel_sub_group_...``); non-ASCII letters become underscores.
         ``.emitted.name`` is the kernel's name in the text, ``.name`` the author's.
         """
         return self.emitted.text
@@ -224,8 +227,8 @@ class CompiledKernel:
         """The kernel as SPIR-V.
 
         Args:
-            compiler: what compiles it: ``"sycl"``, the SYCL runtime's compiler, or ``"ocloc"``.
-            emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
+            compiler: ``"sycl"``, the SYCL runtime's compiler, or ``"ocloc"``.
+            emulated: whether the device lacks Intel's builtins, so that the module must define them.
 
         Raises:
             ToolError: there is no such compiler, or it is missing or refused the kernel.
@@ -247,7 +250,7 @@ class CompiledKernel:
         from codegen.toolchain import ocloc
 
         if self.target.ocloc is None:
-            raise TargetError("XT4002", f"there is no machine code for {self.target.name} to look at",
+            raise TargetError("XT4002", f"there is no machine code for {self.target.name}",
                               "lower it for a GPU: target=\"pvc\"; .opencl is the text that its driver compiles",
                               self.location)
         try:
@@ -257,7 +260,7 @@ class CompiledKernel:
             raise error.at(self.location) from None
 
     def binary(self) -> bytes:
-        """The device binary that Intel's offline compiler makes.
+        """The device binary of Intel's offline compiler.
 
         Raises:
             ToolError: ocloc is missing (the message says how to get it), or it refused the text.
@@ -269,17 +272,17 @@ class CompiledKernel:
     def check_registers(self) -> None:
         """Raise if the accumulators alone take the registers of a thread; the message says which constant to lower.
 
-        What is refused surely spills. What is not may: only :meth:`report` knows.
+        It is a lower bound: refused kernels certainly spill, others may (see :meth:`report`).
 
         Raises:
-            TargetError: nothing is left for the operands.
+            TargetError: no registers are left for the operands.
         """
         from xetile.compiler.report import register_check
 
         register_check.check(self.modules, self.target, self._origin, self.location)
 
     def accumulator_registers(self) -> float:
-        """Registers a thread that what a loop with products carries from step to step takes."""
+        """Registers a thread that the loop-carried accumulators of a product take."""
         from xetile.compiler.report import register_check
 
         return register_check.accumulator_registers(self.modules, self.target)
@@ -287,7 +290,7 @@ class CompiledKernel:
     def show(self) -> View:
         """A page with every stage beside the source, what each pass changed, the machine code, and pictures of maps.
 
-        A notebook shows it; ``.save("page.html")`` writes it to a file that stands alone.
+        A notebook shows it; ``.save("page.html")`` writes a self-contained file.
         """
         from xetile.compiler.viewer import View
 
@@ -305,44 +308,44 @@ class CompiledKernel:
         return ocloc.disassemble(self._binary)
 
     def report(self) -> Report:
-        """What the machine code uses: registers, spills, private and shared memory, the hot loop's mix; a prediction.
+        """Resource use of the machine code: registers, spills, private and shared memory, instruction mix, prediction.
 
         Raises:
             ToolError: ocloc is missing, or it refused the text.
             TargetError: the target has no machine code of its own.
         """
         from xetile.compiler.report import Report
-        from xetile.compiler.report.slow_access import slow_ways
+        from xetile.compiler.report.slow_access import slow_accesses
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup_size
-        slow = slow_ways(only_function(self.legal), self.target, self.access)
+        slow = slow_accesses(only_function(self.legal), self.target, self.access)
         remedy = self._remedy if self._origin else None
-        return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
+        return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow, self.execution)
 
     def _work(self, subgroups: int) -> Work | None:
         recorded, distributed = self.after("lower-supervector"), self.after("distribute-subgroups")
         if recorded is None or distributed is None:
-            return None  # text at a later stage no longer says what belongs to a work-group
+            return None  # text at a later stage has no work-group tiles
         from xetile.compiler.report.cost import work_of
 
         return work_of(only_function(recorded), only_function(distributed), subgroups)
 
     def live_bytes(self) -> int:
-        """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
+        """Peak live bytes of a lane's values: an estimate without a compiler."""
         from xegpu.analysis.register_pressure import live_bytes
 
         return live_bytes(only_function(self.legal))
 
     def in_memory(self) -> int:
-        """Bytes a thread that live in memory for lack of registers: spilled ones and private ones."""
+        """Bytes of a thread in memory instead of registers: spilled and private ones."""
         facts = self.isa().kernels[self.emitted.name]
         return facts.spill_size + facts.private_size
 
     def _remedy(self) -> Remedy:
         assert self._origin is not None
-        room = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
-        return find_remedy(self._origin, self.live_bytes(), room)
+        register_bytes = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
+        return find_remedy(self._origin, self.live_bytes(), register_bytes)
 
 
 def upstream_text(compiled: CompiledKernel, level: str) -> str:
@@ -355,7 +358,7 @@ def upstream_text(compiled: CompiledKernel, level: str) -> str:
         if module is None:
             raise TargetError("XT4003",
                               f"the text of {compiled.name} is at the stage {stage_of(compiled.module)}, and LLVM's "
-                              f"form is made from {stage}",
+                              f"form is exported from {stage}",
                               f"start from the kernel, or from its text at {stage} or before")
         return str(export(only_function(module), compiled.target, compiled.access))
     except XeError as error:

@@ -20,40 +20,40 @@ _FOLDER = "xetile-dump"
 
 
 def is_on() -> bool:
-    """Whether XETILE_DEBUG asks for files.
+    """Whether XETILE_DEBUG is ``dump``.
 
     Raises:
-        ToolError: it asks for something else.
+        ToolError: it has another value.
     """
-    wanted = os.environ.get("XETILE_DEBUG", "")
-    if wanted not in ("", "0", "dump"):
+    value = os.environ.get("XETILE_DEBUG", "")
+    if value not in ("", "0", "dump"):
         raise ToolError("XT1620",
-                        f"XETILE_DEBUG is {wanted!r}, which means nothing", "set XETILE_DEBUG=dump, or unset it")
-    return wanted == "dump"
+                        f"XETILE_DEBUG is {value!r}, which is no debug option", "set XETILE_DEBUG=dump, or unset it")
+    return value == "dump"
 
 
 def write(name: str, target: Target, modules: Mapping[str, ModuleOp], source: Source | None) -> Path:
-    """Write the stages of a kernel, and its code where it has come so far, to a folder of their own; says which.
+    """Write the stages of a kernel, and its code if it is emitted, to a folder; print its name to stderr.
 
     Args:
         name: the kernel's name.
         target: the device that it is compiled for.
         modules: the stages so far.
-        source: the emitted code, None if it has not come so far.
+        source: the emitted code, None before emission.
 
     Returns:
-        the folder: XETILE_DEBUG_DIR, by default ``xetile-dump``, and in it one named after the kernel, the target and
-        what the first stage says.
+        the folder: XETILE_DEBUG_DIR, by default ``xetile-dump``, and in it one named by the kernel, the target and
+        a hash of the first stage.
 
     Raises:
         ToolError: the folder cannot be written.
     """
-    import hashlib  # like what the files are made with, for those programs alone that ask for files
+    import hashlib  # lazy imports: only programs that dump need these
 
     files = dict(_files(target, modules, source))
     first = next(iter(files.values()), "")
-    mark = hashlib.sha256(first.encode()).hexdigest()[:8]
-    folder = Path(os.environ.get("XETILE_DEBUG_DIR", _FOLDER)) / f"{name}-{target.name}-{mark}"
+    digest = hashlib.sha256(first.encode()).hexdigest()[:8]
+    folder = Path(os.environ.get("XETILE_DEBUG_DIR", _FOLDER)) / f"{name}-{target.name}-{digest}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():

@@ -1,4 +1,4 @@
-"""The one list of passes, from the recorded kernel to what is emitted."""
+"""The pass pipeline, from the traced module to the emitted one; no other module lists passes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from xetile.passes.to_xegpu import ToXeGPU
 
 @dataclass(frozen=True)
 class Options:
-    """What the passes depend on.
+    """Options of the passes.
 
     Attributes:
         target: the device.
-        access: for each argument, how its memory may be reached, empty for numbers.
-        transposes: whether the kernel transposes vectors, or says itself how memory lies that block messages reach.
-        shares: whether subgroups may load operands for each other.
-        is_text: whether the kernel was read as text in XeGPU.
+        access: for each argument its access kind, empty for numbers.
+        transposes: whether the kernel transposes vectors, or asserts the alignment of memory at raw addresses.
+        shares: whether cooperative loads are allowed.
+        is_text: whether the kernel was parsed from text in XeGPU.
     """
 
     target: Target
@@ -60,20 +60,20 @@ class Options:
 
     @classmethod
     def of(cls, module: ModuleOp, target: Target, access: tuple[str, ...], *, shares: bool = True) -> Options:
-        """What the passes of a module depend on."""
+        """The options for a module."""
         transposes = any(isinstance(operation, TileTransposeOp) or (
             isinstance(operation, InitTileOp) and ALIGNED in operation.attributes) for operation in module.walk())
         return cls(target, access, transposes, shares, stage_of(module) in IN_XEGPU)
 
     @property
-    def turns(self) -> bool:
-        """Whether memory may hold an operand the other way round."""
+    def may_be_column_major(self) -> bool:
+        """Whether an operand may be column-major in memory."""
         return self.transposes or "block-columns" in self.access
 
     @property
     def loads_shares(self) -> bool:
-        """Whether subgroups may load operands for each other."""
-        return self.shares and self.target.block_io and self.turns
+        """Whether cooperative loads may apply."""
+        return self.shares and self.target.block_io and self.may_be_column_major
 
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
@@ -106,10 +106,10 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("peel-bounds", lambda options: PeelBounds()),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )
-"""Passes in order, each under the name of the stage that it leads to; None where a target or a kernel needs it not."""
+"""Passes in order, each under the name of the stage that it leads to; None where it does not apply."""
 NAMES = tuple(name for name, _ in PASSES)
 STAGES = (*INPUTS, *NAMES)
-"""What a module may say of how far it is lowered: the dialect that it was recorded or written in, or its last pass."""
+"""Values of a module's stage attribute: the input dialect, or the last pass."""
 
 
 def stage_names(options: Options) -> tuple[str, ...]:
@@ -129,35 +129,35 @@ def steps(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:
         if (step := make(options)) is None:
             continue
         module = run_pass(name, step, module, options.target)
-        if name == "lower-supervector":  # what was a transfer may be transposed now
+        if name == "lower-supervector":  # a transfer may have become a transpose
             options = Options.of(module, options.target, options.access, shares=options.shares)
         yield name, module
 
 
 def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:
-    """Every stage from that of the given module on, in order: what the passes made that changed something.
+    """Every stage from that of the given module on, in order: the results of passes that changed something.
 
     Raises:
         XeError: the kernel cannot be lowered for this target; it points at the author's line.
     """
     last = None
-    for name, made in steps(module, options):
-        if made is not last:
-            yield name, made
-        last = made
+    for name, result in steps(module, options):
+        if result is not last:
+            yield name, result
+        last = result
 
 
 def first_pass(stage: str) -> int:
-    """Which of ``PASSES`` comes first behind a stage."""
-    return NAMES.index(_BEHIND.get(stage, stage)) + 1 if stage != INPUTS[0] else 0
+    """Index in ``PASSES`` of the first pass after a stage."""
+    return NAMES.index(_EQUIVALENT.get(stage, stage)) + 1 if stage != INPUTS[0] else 0
 
 
-_BEHIND = {"xetile": "lower-supervector"}
-"""The pass whose result a recorded or written dialect is like."""
+_EQUIVALENT = {"xetile": "lower-supervector"}
+"""For an input dialect the pass whose result it is equivalent to."""
 
 
 def after(modules: Mapping[str, ModuleOp], name: str) -> ModuleOp | None:
-    """What a kernel is after a pass, if its stages begin before it; the pass itself may have changed nothing.
+    """The module after a pass, None if it was parsed at a later stage; the pass itself may have changed nothing.
 
     Args:
         modules: the stages of the kernel, in order.

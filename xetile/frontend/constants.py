@@ -26,32 +26,33 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
     if isinstance(value, ScalarBase):
         if value.dtype is not dtype:
             location = current().location()
-            raise ElementTypeError("XT1203", f"a {value.describe()} stands where a number of type {dtype} is needed",
+            raise ElementTypeError("XT1203", f"a {value.describe()} is used where a number of type {dtype} is required",
                                    f"convert it with .to(xt.{dtype})", location, notes(location, it=value))
         return value.ssa
-    value = plain(value)
+    value = python_number(value)
     if dtype.kind == "s":
         raise ElementTypeError("XT1214", f"{dtype} is loaded, stored, multiplied and widened, and the number {value} "
-                               "stands where one of it is needed",
-                               "calculate in f16, which holds 8-bit floats exactly: .to(xt.f16)", current().location())
+                               "is used where one of it is required",
+                               "calculate in f16, which represents 8-bit floats exactly: .to(xt.f16)",
+                               current().location())
     if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
         return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         location = current().location()
-        what = f"a {value.describe()}" if isinstance(value, Value) else "None" if value is None else \
+        operand = f"a {value.describe()}" if isinstance(value, Value) else "None" if value is None else \
             f"{type(value).__name__} {value!r:.40}"
-        raise ElementTypeError("XT1204", f"{what} stands where a number of type {dtype} is needed",
+        raise ElementTypeError("XT1204", f"{operand} is used where a number of type {dtype} is required",
                                "give a Python number or a run-time one, such as xt.group_id(0) or array.shape[0]",
                                location, notes(location, it=value))
     if isinstance(value, float) and not dtype.is_float:
-        raise ElementTypeError("XT1205", f"the number {value} stands where an integer ({dtype}) is needed",
-                               f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}" + (
+        raise ElementTypeError("XT1205", f"the number {value} is used where an integer ({dtype}) is required",
+                               f"use an integer such as {int(value) if abs(value) < 2**31 else 0}" + (
                                    "; // divides to one" if dtype is dtypes.index else
-                                   ", or convert what it is combined with: .to(xt.f32)"), current().location())
+                                   ", or convert the other operand: .to(xt.f32)"), current().location())
     return current().constant(value, dtype)
 
 
-def plain(number: Any) -> Any:
+def python_number(number: Any) -> Any:
     """Python number of a NumPy scalar or 0D array; any other object unchanged."""
     if not isinstance(number, Value) and hasattr(number, "item") and getattr(number, "ndim", 1) == 0:
         number = number.item()
@@ -128,6 +129,7 @@ def hashable(value: Any, name: str) -> Any:
         instead = f"pass a tuple, or {name}=frozenset(...)" if kind is set else \
             "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; of a class of your " \
             "own make a @dataclass(frozen=True)"
-        raise ElementTypeError("XT1014", f"the constant {name} is a {kind.__name__}, or holds one, which has no hash",
+        raise ElementTypeError("XT1014",
+                               f"the constant {name} is a {kind.__name__}, or contains one, which has no hash",
                                instead) from None
     return kind, value

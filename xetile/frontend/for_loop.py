@@ -47,7 +47,7 @@ class range:
     Args:
         start, stop, step: Python integers or run-time indices. The step is positive; a run-time step is
             not checked.
-        unroll: unroll factor; the remaining iterations get a loop of their own.
+        unroll: unroll factor; the remaining iterations get a remainder loop.
             By default loops that only load, prefetch and multiply are unrolled where that saves instructions. It does
             not change results.
         barrier: the subgroups of a work-group wait for each other in every so many steps (a split barrier: they arrive
@@ -105,7 +105,7 @@ class range:
 
     def _misplaced(self) -> TraceError:
         """Error for a range outside a ``for`` statement."""
-        return TraceError("XT1334", "xt.range stands somewhere else than in a for statement",
+        return TraceError("XT1334", "xt.range is used outside a for statement",
                           "write `for k in xt.range(...):`, with nothing like enumerate, zip or a comprehension "
                           "around it; to count iterations as well, carry i = xt.scalar(0)", self._location)
 

@@ -20,7 +20,7 @@ from xegpu.support.errors import ElementTypeError, Note, TraceError, XeError
 from xegpu.support.location import Location
 from xetile.frontend.bytecode import Statement, with_statement
 from xetile.frontend.frames import Path, Scope
-from xetile.frontend.loop_carried import PLAIN, Body, Construct, describe_object, described
+from xetile.frontend.loop_carried import PYTHON_TYPES, Body, Construct, describe_object, described
 from xetile.frontend.notes import definition_notes, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import Tracer, current
@@ -143,8 +143,8 @@ class _Branch:
     def _early_exit(self, how: str) -> TraceError:
         """Error for a body that is left early."""
         return TraceError("XT1321", f"the body of {self.construct.name} is left before its end, by {how}",
-                          "let it run to its end: it is recorded whether the condition holds or not, so put what "
-                          "depends on it into the body, and the rest behind it", self._location)
+                          "let it run to its end: it is recorded whether the condition holds or not; move code that "
+                          "does not depend on the condition after the body", self._location)
 
     def _runs_now(self) -> bool:
         """Whether the body runs, in eager execution."""
@@ -197,8 +197,8 @@ class when(_Branch):
 
     def _runs_now(self) -> bool:
         """Whether the condition is true, in eager execution."""
-        self.taken = bool(self._tracer.evaluate(self.condition))
-        return self.taken
+        self.is_taken = bool(self._tracer.evaluate(self.condition))
+        return self.is_taken
 
     def _ran(self) -> None:
         """Remember this statement for an ``xt.otherwise``."""
@@ -221,9 +221,9 @@ class when(_Branch):
         assert end is not None
         self.block.erase_op(end)
         for path in self.changes:
-            known = path in self.body.before or path in self.body.plain
+            known = path in self.body.before or path in self.body.python_values
             if known and self.body.scope.is_assignable(path):
-                self.body.scope.assign(path, self.body.before.get(path, self.body.plain.get(path)))
+                self.body.scope.assign(path, self.body.before.get(path, self.body.python_values.get(path)))
 
 
 class otherwise(_Branch):
@@ -244,7 +244,7 @@ class otherwise(_Branch):
 
     def _runs_now(self) -> bool:
         """Whether the condition of the ``xt.when`` is false, in eager execution."""
-        return not self._preceding_when().taken
+        return not self._preceding_when().is_taken
 
     def _start(self) -> None:
         """Undo the ``xt.when`` before this body is recorded."""
@@ -265,8 +265,8 @@ class otherwise(_Branch):
     def _end(self) -> None:
         """Emit ``scf.if`` with both blocks."""
         was, body = self._when.body, self.body
-        first = {**was.plain, **was.before, **self._when.changes}
-        second = body.scope.reachable((Value, *PLAIN))
+        first = {**was.python_values, **was.before, **self._when.changes}
+        second = body.scope.reachable((Value, *PYTHON_TYPES))
         body.end(exempt=self._when.changes)
         groups = self._result_groups(first, second, [*self._when.changes, *changes(body)])
         new, old = ([left[paths[0]].ssa for paths in groups] for left in (first, second))
@@ -322,8 +322,8 @@ def changes(body: Body) -> dict[Path, Any]:
     """Objects that variables refer to after a body and not before: Python objects, and copies of traced values."""
     copies: dict[int, Any] = {}
     found: dict[Path, Any] = {}
-    for path, value in body.scope.reachable((Value, *PLAIN)).items():
-        if value is not body.before.get(path, body.plain.get(path, body)):
+    for path, value in body.scope.reachable((Value, *PYTHON_TYPES)).items():
+        if value is not body.before.get(path, body.python_values.get(path, body)):
             copy = value.clone() if isinstance(value, Value) else value
             found[path] = copies.setdefault(id(value), copy)
     return found
@@ -335,13 +335,13 @@ def _condition(condition: Any, location: Location) -> SSAValue:
         return condition.ssa
     if isinstance(condition, (bool, int, float, np.bool_, np.number)):
         raise TraceError("XT1324", f"the condition of xt.when is {condition!r}, known when the kernel is recorded",
-                         "branch on it with a plain `if`", location)
+                         "branch on it with Python's `if`", location)
     if isinstance(condition, Scalar):
         raise ElementTypeError("XT1325", f"the condition of xt.when is a {condition.describe()}, and no truth value",
                                "compare it, as in xt.when(x != 0)", location, notes(location, it=condition))
     if isinstance(condition, Vector):
         raise ElementTypeError("XT1326", f"the condition of xt.when is a {condition.describe()}, of many truth values",
-                               "a condition is one for a whole subgroup; choose element by element with "
+                               "a condition is one value for the subgroup; select element by element with "
                                "xt.where(condition, a, b)", location, notes(location, it=condition))
     what = condition.describe() if isinstance(condition, Value) else f"{type(condition).__name__} {condition!r:.40}"
     raise ElementTypeError("XT1327", f"the condition of xt.when is a {what}, which neither holds nor fails",

@@ -22,7 +22,7 @@ from xetile.frontend.tiles import Tile
 from xetile.frontend.tracer import Tracer, name_value
 from xetile.frontend.values import Scalar, Vector
 
-PLAIN = (int, float, complex, str, NoneType)
+PYTHON_TYPES = (int, float, complex, str, NoneType)
 """Types of Python objects that a body may not rebind, as its single recording would fix the first value."""
 
 
@@ -55,7 +55,7 @@ class Body:
     Attributes:
         scope: the variables.
         before: the traced values that they reach before the body, by path, each a distinct object.
-        plain: Python's numbers, texts and Nones that they reach.
+        python_values: Python's numbers, texts and Nones that they reach.
         after: the traced values that they reach after the body.
         objects: the objects of ``before``, by identity.
         initial: the SSA values of these objects, by identity.
@@ -66,7 +66,7 @@ class Body:
         self._separate()
         self.before: dict[Path, Value] = {path: value for path, value in scope.reachable().items()
                                           if tracer.dominates(value.ssa)}
-        self.plain = scope.reachable(PLAIN)
+        self.python_values = scope.reachable(PYTHON_TYPES)
         self._sizes = self._lengths()
         self.objects = {id(value): value for value in self.before.values()}
         self.initial = {identity: value.ssa for identity, value in self.objects.items()}
@@ -125,16 +125,16 @@ class Body:
     def rebind(self, groups: list[list[Path]], results: list[SSAValue]) -> None:
         """Re-point every carried variable at the statement's result, in an object that no other variable refers to."""
         every = {path for paths in groups for path in paths}
-        taken = {*self.objects, *(id(value) for path, value in self.after.items() if path not in every)}
+        seen = {*self.objects, *(id(value) for path, value in self.after.items() if path not in every)}
         for paths, result in zip(groups, results, strict=True):
             name_value(result, paths[0].hint or None)
             value = self.after[paths[0]]
-            if id(value) in taken:
+            if id(value) in seen:
                 value = value.clone()
                 for path in paths:
                     self.scope.assign(path, value)
             value.ssa = result
-            taken.add(id(value))
+            seen.add(id(value))
 
     def reads(self, path: Path) -> bool:
         """Whether the variable of ``path`` is live after the body."""
@@ -180,8 +180,8 @@ class Body:
 
     def _check_python_objects(self, exempt: Container[Path]) -> None:
         """Check that no live variable with a Python number or text is rebound."""
-        now = {**self.scope.reachable(PLAIN), **self.after}
-        for path, old in self.plain.items():
+        now = {**self.scope.reachable(PYTHON_TYPES), **self.after}
+        for path, old in self.python_values.items():
             new = now.get(path, old)
             if new is old or (not isinstance(new, Value) and type(new) is type(old) and new == old):
                 continue

@@ -47,13 +47,13 @@ def function_hint(function: str, method: str) -> str:
     name = function if method == "__call__" else f"{function}.{method}"
     replacement = REPLACEMENTS.get(name, f"xt.{name}({'a, b' if name in BINARY else 'x'})" if name in SAME_NAME else "")
     return f"write {replacement}" if replacement else \
-        "calculate with the language's own operators and functions, such as xt.exp, xt.where and xt.tile_reduce"
+        "calculate with the operators and functions of the language, such as xt.exp, xt.where and xt.tile_reduce"
 
 
-def member_hint(name: str, own: Sequence[str]) -> str:
-    """Hint for an attribute that a value lacks; ``own`` are those that it has."""
+def member_hint(name: str, members: Sequence[str]) -> str:
+    """Hint for an attribute that a value lacks; ``members`` are those that it has."""
     if name in METHODS:
         return f"write {METHODS[name]}"
-    near = difflib.get_close_matches(name, own, 1)
-    has = f"it has {', '.join(f'.{each}' for each in own)}; all else is functions, such as xt.exp(x)"
+    near = difflib.get_close_matches(name, members, 1)
+    has = f"it has {', '.join(f'.{each}' for each in members)}; all else is functions, such as xt.exp(x)"
     return f"did you mean .{near[0]}?" if near else has

@@ -17,7 +17,7 @@ from xegpu.support.errors import ArgumentError, ElementTypeError
 from xetile.dialect.types import WgMapAttr
 from xetile.frontend.arith_rules import constant_of, fold, rules_of
 from xetile.frontend.broadcast import broadcast_pair
-from xetile.frontend.constants import plain, scalar, scalar_of_element
+from xetile.frontend.constants import python_number, scalar, scalar_of_element
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Arithmetic, ScalarBase, Value, VectorBase
 from xetile.frontend.tracer import current
@@ -31,7 +31,7 @@ _ROOT, _PRECISE = 0.5, (1, 2, 3, 4)
 def operate(operator: str, left: Any, right: Any) -> Any:
     """Result of an operator: :func:`power` for ``**``, else :func:`binary`."""
     if operator == "**" and isinstance(left, Arithmetic):
-        return power(left, plain(right), binary)
+        return power(left, python_number(right), binary)
     return binary(operator, left, right)
 
 
@@ -43,7 +43,7 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         ShapeError: the shapes, or the work-group maps, differ.
         ArgumentError: an integer is divided by the number 0.
     """
-    left, right = plain(left), plain(right)
+    left, right = python_number(left), python_number(right)
     if wrong := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
         raise operand_error(operator, wrong[0])
     if operator in ("//", "%") and isinstance(right, (int, float)) and right == 0:
@@ -71,11 +71,11 @@ def operand_error(function: str, side: Any) -> ElementTypeError:
     """Error for an operand that is neither a vector nor a number."""
     location = current().location()
     if isinstance(side, Value):
-        what, hint = side.describe(), "load the elements first: xt.load_tile(tile) gives a vector"
+        operand, hint = side.describe(), "load the elements first: xt.load_tile(tile) gives a vector"
     else:
-        what, hint = type(side).__name__, "of Python's own objects only numbers take part; pass an array as an " \
+        operand, hint = type(side).__name__, "of Python's own objects only numbers take part; pass an array as an " \
             "argument of the kernel, and load a tile of it with xt.load_tile"
-    return ElementTypeError("XT1201", f"{function} takes vectors and numbers, not a {what}", hint, location,
+    return ElementTypeError("XT1201", f"{function} takes vectors and numbers, not a {operand}", hint, location,
                             notes(location, it=side))
 
 
@@ -109,7 +109,7 @@ def _operator_hint(operator: str, dtype: DType) -> str:
     if dtype is dtypes.i1:
         return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
     if dtype.kind == "s":
-        return "convert with .to(xt.f16), which holds 8-bit floats exactly"
+        return "convert with .to(xt.f16), which represents 8-bit floats exactly"
     other = {"/": "//", "//": "/"}.get(operator, "")
     kind = "xt.f32" if operator in ("/", "**") else "xt.i32"
     return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"

@@ -71,8 +71,8 @@ class Value:
     def __bool__(self) -> bool:
         return bool(self._concrete(
             "XT1300", "Python cannot branch on it",
-            "choose between values with xt.where(condition, a, b), put what only some work-groups do under `with "
-            "xt.when(condition):`, state what must hold with xt.device_assert, join conditions with & | ~, or branch "
+            "choose between values with xt.where(condition, a, b), put code of some work-groups alone under `with "
+            "xt.when(condition):`, check invariants with xt.device_assert, join conditions with & | ~, or branch "
             "on a compile-time constant (a keyword-only parameter)"))
 
     def __index__(self) -> int:
@@ -149,8 +149,8 @@ class Value:
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise TraceError("XT1307", f"the elements of a {self.describe()} cannot be set",
-                         "write whole tiles with xt.store_tile(vector, tile); for some elements choose between the old "
-                         "and the new with xt.where(condition, new, old)", current("a traced value").location())
+                         "write complete tiles with xt.store_tile(vector, tile); for some elements select the old "
+                         "or the new value with xt.where(condition, new, old)", current("a traced value").location())
 
     def __matmul__(self, other: object) -> NoReturn:
         raise ElementTypeError("XT1200", f"a {self.describe()} has no operator @",

@@ -50,7 +50,7 @@ class _Recordings(threading.local):
 
 _recordings = _Recordings()
 STAGE = "xetile.stage"
-"""The module's attribute that says how far a kernel is lowered; the pipeline goes on from there."""
+"""The module's attribute with its stage; the pipeline continues from there."""
 
 
 class Tracer:
@@ -67,7 +67,7 @@ class Tracer:
 
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
         self.code, self.subgroups = code, subgroups
-        self.stage = "xetile"  # what records operations above XeTile says so
+        self.stage = "xetile"  # functions of SuperVector set theirs
         self.entry = Block()
         self.blocks = [self.entry]
         self.starts: dict[SSAValue, SSAValue] = {}
@@ -126,7 +126,7 @@ class Tracer:
         """
         if self._mapped not in (0, count):
             raise ShapeError("XT1070", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
-                             "all maps of a kernel share out one work-group: make the product of every sg_layout "
+                             "all maps of a kernel distribute over one work-group: make the product of every sg_layout "
                              f"{self._mapped}", self.location(), self._first_map_note("the first map is used here"))
         if not self._mapped:
             self._mapped_at = self.location()
@@ -155,7 +155,7 @@ class Tracer:
         """Check that the kernel is written for a work-group or for a subgroup, not both."""
         if self._mapped and self._split and self.subgroups == (1, 1):
             raise ShapeError("XT1072", "this kernel uses both wg_map and xt.subgroup_id(d)",
-                             "with a wg_map every line is executed for the whole work-group: drop xt.subgroup_id(d), "
+                             "with a wg_map every line applies to the complete work-group: drop xt.subgroup_id(d), "
                              "or "
                              "write a kernel without wg_map and give it subgroups, as in @xt.kernel(subgroups=(8, 4))",
                              self.location(), [*self._first_map_note("the map is used here"),

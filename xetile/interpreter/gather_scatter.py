@@ -1,6 +1,6 @@
 """NumPy semantics of XeTile's scattered tiles and atomic updates (see :mod:`xetile.interpreter.tile_ops`).
 
-Each element has its own offset, so blocked vectors need no treatment of their own.
+Each element has its own offset, so blocked vectors need no special treatment.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ def _element_indices(tile: TileParameters) -> tuple[Array, Array]:
 
 def updated_elements(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Elements, Array]:
     """Elements that an atomic update accesses, and the mask of active ones."""
-    (_, place, *masks), tile = operands, tile_of(operation.tile)
-    if isinstance(place, Elements):
-        return place, np.asarray(masks[0] if masks else True)
-    return block_elements(place.array, (*place.lead, place.row, place.column), *_element_indices(tile), machine.batch)
+    (_, tile_value, *masks), tile = operands, tile_of(operation.tile)
+    if isinstance(tile_value, Elements):
+        return tile_value, np.asarray(masks[0] if masks else True)
+    return block_elements(tile_value.array, (*tile_value.lead, tile_value.row, tile_value.column),
+                          *_element_indices(tile), machine.batch)
 
 
 def _atomic_rmw(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:

@@ -51,10 +51,10 @@ def _coordinates(machine: Interpreter, indices: Sequence[Any], permutation: Perm
 
 def _in_bounds(array: Array, coordinates: Sequence[Array]) -> Array:
     """In-bounds mask of element indices."""
-    inside: Array = np.asarray(True)
+    in_bounds: Array = np.asarray(True)
     for coordinate, size in zip(coordinates, array.shape, strict=True):
-        inside = inside & (coordinate >= 0) & (coordinate < size)
-    return inside
+        in_bounds = in_bounds & (coordinate >= 0) & (coordinate < size)
+    return in_bounds
 
 
 def _active(machine: Interpreter, rank: int) -> Any:
@@ -69,10 +69,10 @@ def _work_group(machine: Interpreter, source: SSAValue, rank: int) -> list[Array
     return [np.asarray(index).reshape(*(np.shape(index) or (1,) * machine.batch), *[1] * rank) for index in group]
 
 
-def _check_in_bounds(machine: Interpreter, operation: Any, array: Array, coordinates: Sequence[Array], inside: Array,
+def _check_in_bounds(machine: Interpreter, operation: Any, array: Array, coordinates: Sequence[Array], in_bounds: Array,
                    rank: int) -> None:
     """Check the guarantee of an in-bounds transfer: devices would access other memory."""
-    outside = np.asarray(~inside & np.asarray(_active(machine, rank), bool))
+    outside = np.asarray(~in_bounds & np.asarray(_active(machine, rank), bool))
     if not outside.any():
         return
     at = np.unravel_index(int(np.argmax(outside)), outside.shape)
@@ -85,7 +85,7 @@ def _check_in_bounds(machine: Interpreter, operation: Any, array: Array, coordin
     raise ShapeError("XT6020", f"this {'read' if read else 'write'} reaches {name}{element}, outside its "
                      f"{'x'.join(map(str, array.shape[-count:]))} elements, and promises to stay inside",
                      "mend the indices, or give it a padding, such as padding=0" if read else
-                     "mend the indices, or drop in_bounds, and what lies outside is not written", location)
+                     "correct the indices, or drop in_bounds: elements out of bounds are not written then", location)
 
 
 def _window(operation: ops.TransferReadOp | ops.TransferWriteOp) -> bool | None:
@@ -114,10 +114,10 @@ def _blocks(machine: Interpreter, operation: ops.TransferReadOp, operands: Seque
         return None
     *lead, row, column = indices
     group = machine.work_group if is_shared(operation.source.type) else ()
-    found = memory.read(array, row, column, (shape[0], shape[1]), machine.batch, padding, (*group, *lead))
+    vector = memory.read(array, row, column, (shape[0], shape[1]), machine.batch, padding, (*group, *lead))
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
-    value = memory.as_numbers(found, of_mlir(type_.element_type))
+    value = memory.as_numbers(vector, of_mlir(type_.element_type))
     value = value.copy() if np.may_share_memory(value, array) else value  # the kernel may write this array afterwards
     return np.swapaxes(value, -1, -2) if transposed else value
 
@@ -133,21 +133,21 @@ def _transfer_read(machine: Interpreter, operation: ops.TransferReadOp, operands
     assert isinstance(type_, VectorType)
     coordinates = [*_work_group(machine, operation.source, len(shape)),
               *_coordinates(machine, rest[:count], operation.permutation, shape)]
-    inside, dtype = _in_bounds(array, coordinates), of_mlir(type_.element_type)
+    in_bounds, dtype = _in_bounds(array, coordinates), of_mlir(type_.element_type)
     if operation.padding is None:
-        _check_in_bounds(machine, operation, array, coordinates, inside, len(shape))
-    whole = (*np.broadcast_shapes(*(coordinate.shape for coordinate in coordinates), (1,
+        _check_in_bounds(machine, operation, array, coordinates, in_bounds, len(shape))
+    full_shape = (*np.broadcast_shapes(*(coordinate.shape for coordinate in coordinates), (1,
                                                                                       ) * (machine.batch + len(shape)))
              [:machine.batch], *shape)
     if array.size == 0:
-        found: Array = np.zeros((1,) * len(whole), dtype.compute)
+        vector: Array = np.zeros((1,) * len(full_shape), dtype.compute)
     else:
         clipped = (np.clip(coordinate, 0, size - 1) for coordinate, size in zip(coordinates, array.shape, strict=True))
-        found = memory.as_numbers(np.ascontiguousarray(array[tuple(np.broadcast_arrays(*clipped))]), dtype)
+        vector = memory.as_numbers(np.ascontiguousarray(array[tuple(np.broadcast_arrays(*clipped))]), dtype)
     if operation.padding is not None:
         padding = machine.as_vector(rest[count], len(shape))
-        found = np.where(inside, found, np.asarray(padding, found.dtype))
-    return np.broadcast_to(found, np.broadcast_shapes(found.shape, whole))
+        vector = np.where(in_bounds, vector, np.asarray(padding, vector.dtype))
+    return np.broadcast_to(vector, np.broadcast_shapes(vector.shape, full_shape))
 
 
 def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
@@ -162,10 +162,10 @@ def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operan
         return
     coordinates = [*_work_group(machine, operation.source, len(shape)),
               *_coordinates(machine, indices, operation.permutation, shape)]
-    inside = _in_bounds(array, coordinates)
+    in_bounds = _in_bounds(array, coordinates)
     if operation.in_bounds is not None:
-        _check_in_bounds(machine, operation, array, coordinates, inside, len(shape))
-    chosen = inside & _active(machine, len(shape))
+        _check_in_bounds(machine, operation, array, coordinates, in_bounds, len(shape))
+    chosen = in_bounds & _active(machine, len(shape))
     full = np.broadcast_shapes(np.shape(chosen), np.shape(value), *(coordinate.shape for coordinate in coordinates))
     mask = np.broadcast_to(chosen, full)
     at = tuple(np.broadcast_to(coordinate, full)[mask] for coordinate in coordinates)
@@ -177,10 +177,11 @@ def _type_cast(machine: Interpreter, operation: ops.TypeCastOp, operands: Sequen
     array: Array = operands[0]
     shape = operation.vector.get_shape()
     if array.shape[-len(shape):] != shape:
-        said = "x".join(map(str, shape))
+        expected = "x".join(map(str, shape))
         location = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
-        raise ShapeError("XT1047", f"the array is {'x'.join(map(str, array.shape))}, and its one vector is said to be "
-                         f"{said}", f"pass an array of {said}, or read a part with xt.vector.transfer_read", location)
+        raise ShapeError("XT1047", f"the array is {'x'.join(map(str, array.shape))}, and its vector_type_cast says "
+                         f"{expected}", f"pass an array of {expected}, or read a part with xt.vector.transfer_read",
+                         location)
     return array
 
 
@@ -191,10 +192,10 @@ def _load_vector(machine: Interpreter, operation: memref.LoadOp, operands: Seque
     assert isinstance(memory_type.element_type, VectorType)
     dtype = of_mlir(memory_type.element_type.element_type)
     if group := _work_group(machine, operation.memref, 0):
-        found = np.asarray(array[tuple(np.broadcast_arrays(*group))])
+        vector = np.asarray(array[tuple(np.broadcast_arrays(*group))])
     else:
-        found = array.reshape(*[1] * machine.batch, *array.shape)
-    return memory.as_numbers(found.copy(), dtype)
+        vector = array.reshape(*[1] * machine.batch, *array.shape)
+    return memory.as_numbers(vector.copy(), dtype)
 
 
 def _store_vector(machine: Interpreter, operation: memref.StoreOp, operands: Sequence[Any]) -> None:

@@ -75,8 +75,8 @@ def _tile_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     dtypes = tuple(of_mlir(value.type.element_type) for value in types)
     if len(tile_ops.shape_of(operation.result)) == 2:
         return dpas.accumulate(acc[0] if acc else None, a, b, dtypes)  # type: ignore[arg-type]
-    whole = dpas.accumulate(unpack(force(acc[0])) if acc else None, unpack(a), unpack(b), dtypes)  # type: ignore[arg-type]
-    return pack(force(whole), tile_ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
+    product = dpas.accumulate(unpack(force(acc[0])) if acc else None, unpack(a), unpack(b), dtypes)  # type: ignore[arg-type]
+    return pack(force(product), tile_ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
 
 
 def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:

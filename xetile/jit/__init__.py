@@ -1,1 +1,1 @@
-"""Kernel objects: the decorator, parsed modules, overrides."""
+"""Kernel objects: ``@xt.kernel``, ``xt.parse``, ``kernel.override``."""

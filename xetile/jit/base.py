@@ -1,4 +1,4 @@
-"""Kernels, recorded or parsed: binding of arguments and grid, compilation, and ``kernel.on(...)``."""
+"""Base class of traced and parsed kernels: binding of arguments and grid, compilation, ``kernel.on(...)``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.constants import hashable
 from xetile.frontend.tracer import is_recording
 from xetile.runtime.executors import executor_at, is_machine, machine_executor
-from xetile.runtime.grid import Grid, three_counts
+from xetile.runtime.grid import Grid, normalize_grid
 from xetile.runtime.launch import BoundKernel, GridLauncher
 from xetile.runtime.launch_cache import LaunchCache
 from xetile.runtime.launch_plan import PreparedLaunch
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class BaseKernel:
-    """What kernels that were recorded and kernels that were parsed have in common.
+    """Base class of traced and parsed kernels.
 
     Attributes:
         name: the kernel's name.
         parameters: names of its run-time arguments.
-        grid_function: gives the grid where the caller does not; None if there is none.
-        own_target: the device that the kernel is made for, None if it is made for none in particular.
-        cache: all that is kept in memory from launch to launch.
+        grid_function: computes the grid of a launch without one; None if there is none.
+        fixed_target: the device that the kernel is written for, None for any.
+        cache: the in-memory state that launches reuse.
     """
 
     name: str
     parameters: tuple[str, ...]
     grid_function: Callable[..., Any] | None = None
-    own_target: Target | None = None
+    fixed_target: Target | None = None
 
     def __init__(self) -> None:
         self.cache = LaunchCache()
@@ -50,7 +50,7 @@ class BaseKernel:
         self._override_opencl: str | None = None
 
     def forget(self) -> None:
-        """Let go of all that was compiled and looked up for this kernel, with every stage; a launch makes it anew."""
+        """Clear the launch cache, with all compiled code and stages; a launch compiles again."""
         self.cache.forget()
         if self._override is not None:
             self._override.forget()
@@ -61,7 +61,7 @@ class BaseKernel:
         raise NotImplementedError
 
     def check_target(self, target: Target, arguments: Sequence[Argument], access: Sequence[str]) -> None:
-        """Raise if the kernel is made for another device, or for arrays that are accessed in another way."""
+        """Raise if the kernel is lowered for another device, or for arrays of another access kind."""
 
     def location(self) -> Location:
         """Where the kernel is defined."""
@@ -84,7 +84,7 @@ class BaseKernel:
         return self._bound(None, None, None).prepare(grid, *args, **constants)
 
     def __call__(self, *args: Any, **constants: Any) -> None:
-        """Launch with the grid that the decorator's function gives."""
+        """Launch with the grid of the decorator's function."""
         self._bound(None, None, None)(*args, **constants)
 
     def on(self, where: Any, *, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
@@ -128,26 +128,26 @@ class BaseKernel:
             return self._bound(where, target, subgroups)
 
     def _bound(self, where: Any, target: str | Target | None, subgroups: tuple[int, int] | None) -> BoundKernel:
-        """The kernel bound to an executor, from the cache if it was bound so before."""
+        """The kernel bound to an executor, cached."""
         if isinstance(target, Target) and TARGETS.get(target.name) is target:
             target = target.name  # the hash of a Target takes longer than ten launches: it has its block shapes in it
         shape = None if subgroups is None else check_subgroups(subgroups)
         key = where, target, shape
         try:
-            found = self.cache.bindings.get(key)
-        except TypeError:  # no hash: neither a string nor a queue, which executor_at refuses
-            found = None
-        if found is None:
+            bound = self.cache.bindings.get(key)
+        except TypeError:  # unhashable: neither a string nor a queue, which executor_at refuses
+            bound = None
+        if bound is None:
             device = self._target(target)
             executor = None if where is None else executor_at(where, device)
-            found = self.cache.bindings.setdefault(key, BoundKernel(self, executor, device, shape))
-        return found  # type: ignore[no-any-return]
+            bound = self.cache.bindings.setdefault(key, BoundKernel(self, executor, device, shape))
+        return bound  # type: ignore[no-any-return]
 
     def eager(self, only: tuple[int, ...] | int | None, subgroups: tuple[int, int] | None) -> EagerKernel:
-        """The kernel, to run its own Python function.
+        """The kernel bound to eager mode.
 
         Raises:
-            DeviceError: it has none.
+            DeviceError: it has no Python function.
         """
         raise DeviceError("XT1601", f"{self.name} was parsed from text, so there is no Python function to run",
                           'use .on("numpy"), which runs its operations')
@@ -155,31 +155,31 @@ class BaseKernel:
     def override(self, stage: str | None, path: str | Path | None = None) -> None:
         """Compile from an edited stage, or emit edited OpenCL C, for every launch until ``override(None)``.
 
-        The file is read now. An MLIR stage is parsed and verified, and the passes behind it run as ever; constants and
-        ways to reach arrays are those that the text was lowered for, and a launch for which they are wrong is an error.
-        ``"opencl"`` replaces the emitted text; it must keep the kernel's name and arguments. NumPy runs the recorded
-        kernel then as before.
+        The file is read now. An MLIR stage is parsed and verified, and the later passes run on it; constants and access
+        kinds of arrays are those that the text was lowered for, and a launch for which they are wrong is an error.
+        ``"opencl"`` replaces the emitted text; it must keep the kernel's name and arguments. NumPy still runs the
+        traced kernel then.
 
         Args:
-            stage: a name of ``lower(...).stages``, or ``"opencl"``; None takes back what was overridden.
+            stage: a name of ``lower(...).stages``, or ``"opencl"``; None ends the override.
             path: the file; XETILE_DEBUG=dump writes such files.
 
         Raises:
             ArgumentError: there is no such stage, or the file cannot be read.
-            TextError: the text does not parse, is another stage, or holds another kernel.
+            TextError: the text does not parse, is another stage, or contains another kernel.
         """
         raise NotImplementedError
 
     def compile_from(self, stage: BaseKernel | None, opencl: str | None) -> None:
         """Compile from the kernel of a stage, or emit this OpenCL C, from now on; None for neither.
 
-        What was compiled before is forgotten.
+        The launch cache is cleared.
         """
         self.forget()
         self._override, self._override_opencl = stage, opencl
 
     def _target(self, target: str | Target | None) -> Target | None:
-        return self.own_target if target is None else find_target(target)
+        return self.fixed_target if target is None else find_target(target)
 
     def lower(self, *args: Any, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
               **constants: Any) -> CompiledKernel:
@@ -209,8 +209,8 @@ class BaseKernel:
         """
         if is_recording():
             raise TraceError("XT1023", f"{self.name} is a kernel, and is called inside another one",
-                             f"what two kernels share is a plain function: drop @xt.kernel above {self.name}, and call "
-                             "it with vectors or tiles; or launch one kernel after the other from outside",
+                             f"code that two kernels share is an undecorated function: drop @xt.kernel at {self.name}, "
+                             "and call it with vectors or tiles; or launch one kernel after the other from outside",
                              notes=self.defined())
         if named := [name for name in self.parameters if name in (constants or ())]:
             raise ArgumentError("XT1010", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
@@ -239,16 +239,16 @@ class BaseKernel:
         Raises:
             ShapeError: there is none, or it is not one to three non-negative integers.
         """
-        made_by: list[Note] = []
+        grid_notes: list[Note] = []
         if grid is None:
             if self.grid_function is None:
                 raise ShapeError("XT1020", f"{self.name} is launched without a grid",
-                                 f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or give the "
-                                 "kernel a grid of its own: @xt.kernel(grid=lambda ...)", notes=self.defined())
+                                 f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or declare "
+                                 "the kernel's grid: @xt.kernel(grid=lambda ...)", notes=self.defined())
             grid = self._call_grid_function(self.grid_function, args, self.all_constants(constants))
-            made_by = [Note("this function gave it", Location.of_definition(self.grid_function.__code__))] \
+            grid_notes = [Note("this function computed it", Location.of_definition(self.grid_function.__code__))] \
                 if inspect.isfunction(self.grid_function) else []
-        return three_counts(grid, self.name, made_by)
+        return normalize_grid(grid, self.name, grid_notes)
 
     def _call_grid_function(self, function: Callable[..., Any], args: Sequence[Any], constants: dict[str, Any]) -> Any:
         """The result of the decorator's grid function.
@@ -262,15 +262,16 @@ class BaseKernel:
             try:
                 inspect.signature(function).bind(*args, **constants)
             except TypeError as error:
-                taken = ", ".join((*self.parameters, *(["*"] if constants else []), *constants))
-                raise ArgumentError("XT1022", f"the grid function of {self.name} does not take what {self.name} is "
-                                    f"called with: {error}", "give it the kernel's parameters and constants, as in "
-                                    f"lambda {taken}: ...", notes=self.defined()) from None
+                signature = ", ".join((*self.parameters, *(["*"] if constants else []), *constants))
+                raise ArgumentError("XT1022",
+                                    f"the grid function of {self.name} does not take the arguments of {self.name}: "
+                                    f"{error}", "give it the kernel's parameters and constants, as in "
+                                    f"lambda {signature}: ...", notes=self.defined()) from None
             raise
 
     def compile(self, arguments: Sequence[Argument], target: Target, constants: dict[str, Any],
                 subgroups: tuple[int, int] | None) -> CompiledKernel:
-        """The compiled kernel, from the cache if it was compiled for such types, constants and ways of access."""
+        """The compiled kernel for these types, constants and access kinds, cached."""
         if self._override is not None:
             return self._override.compile(arguments, target, {}, None)
         access = tuple(block2d.access(target, a.pointer, a.shape, a.strides, a.dtype.bytes)
@@ -278,7 +279,7 @@ class BaseKernel:
         key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, target.name, access)
         if key not in self.cache.compiled:
             self.check_target(target, arguments, access)
-            types = [replace(argument, source=None) for argument in arguments]  # no array is kept alive
+            types = [replace(argument, source=None) for argument in arguments]  # the cache keeps no array alive
             self.cache.compiled[key] = self._compile(types, target, access, constants, subgroups)
         return self.cache.compiled[key]
 
@@ -288,8 +289,9 @@ class BaseKernel:
         from xetile.compiler.report.suggest_tile_sizes import Origin
 
         module = self.module_for(arguments, constants, subgroups)
-        defaulted = self.all_constants(constants)
-        origin = Origin(defaulted, lambda changes: self._compile(arguments, target, access, {**defaulted, **changes},
+        all_constants = self.all_constants(constants)
+        origin = Origin(all_constants,
+                        lambda changes: self._compile(arguments, target, access, {**all_constants, **changes},
                                                                  subgroups))
         return CompiledKernel(module, target, access, self.location(), origin, self._override_opencl)
 

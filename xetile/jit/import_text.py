@@ -1,4 +1,4 @@
-"""Import of MLIR text: verified functions in the form that the language records, at any stage of the pipeline."""
+"""Import of MLIR text: verified functions in the tracer's canonical form, at any stage of the pipeline."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ImportedFunction = tuple[func.FuncOp, Mapping[str, Attribute]]
 
 
 def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
-    """The functions of a text, and the text as it prints at the stage that it is at.
+    """The functions of a text, and the text as it is printed at its stage.
 
     Args:
         text: functions in the XeTile or XeGPU dialect, as ``lower(...).stages`` prints them.
@@ -58,39 +58,39 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
     for operation in module.walk():
         _verify(operation)
     _check_stage(module)
-    found = functions(module, reader.host)
-    if not found:
-        raise TextError("XT2009", "the text holds no function with a body",
+    imported = functions(module, reader.host)
+    if not imported:
+        raise TextError("XT2009", "the text contains no function with a body",
                         "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module",
                         text_location(module))
     if isinstance(reader, UpstreamReader):
-        modules = [converted(function) for function in found]
-        for made in modules:
-            _settle(made)
-        return _checked(pair for made in modules for pair in _detached(made)), text
+        modules = [converted(function) for function in imported]
+        for converted_module in modules:
+            _canonicalize(converted_module)
+        return _checked(pair for each in modules for pair in _detached(each)), text
     if isinstance(reader, OlderReader):
-        text = printed(ModuleOp([function.clone() for function in found],
+        text = printed(ModuleOp([function.clone() for function in imported],
                                 {**module.attributes, GENERATION: StringAttr(OLDER)}))
         module.attributes.pop(GENERATION, None)
-        found = present(found)
-    whole = ModuleOp(found, dict(module.attributes))
-    if stage_of(whole) == "to-xegpu":
-        for function in found:
+        imported = present(imported)
+    combined = ModuleOp(imported, dict(module.attributes))
+    if stage_of(combined) == "to-xegpu":
+        for function in imported:
             simt.settle(function)
-        text = text if isinstance(reader, OlderReader) else printed(whole)
-        whole = run_pass("normalize", Normalize(), whole)
-        _settle(whole)
+        text = text if isinstance(reader, OlderReader) else printed(combined)
+        combined = run_pass("normalize", Normalize(), combined)
+        _canonicalize(combined)
     else:
-        _settle(whole)
-        text = printed(whole)
-    return _checked(_detached(whole)), text
+        _canonicalize(combined)
+        text = printed(combined)
+    return _checked(_detached(combined)), text
 
 
 def _checked(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:
-    """The same functions, once control flow, barriers and names are found to be right.
+    """The same functions, after checks of control flow, barriers and names.
 
     Raises:
-        TextError: they are not.
+        TextError: one of the checks fails.
     """
     seen: dict[str, func.FuncOp] = {}
     checked = []
@@ -104,8 +104,8 @@ def _checked(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:
     return checked
 
 
-def _settle(module: ModuleOp) -> None:
-    """Bring what was read to the form that the language records, and check it."""
+def _canonicalize(module: ModuleOp) -> None:
+    """Rewrite a module to the canonical form that the tracer records, and verify it."""
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
         if (stage := stage_of(module)) in (FIRST, "assign-wg-map", *IN_XETILE):
@@ -120,7 +120,7 @@ def _settle(module: ModuleOp) -> None:
 
 
 def _detached(module: ModuleOp) -> list[ImportedFunction]:
-    """The functions of a module, taken out of it, each with its attributes."""
+    """The functions of a module, detached from it, each with the module's attributes."""
     functions = [operation for operation in module.body.block.ops if isinstance(operation, func.FuncOp)]
     for function in functions:
         function.detach()  # type: ignore[no-untyped-call]
@@ -138,12 +138,12 @@ def _check_names(module: ModuleOp) -> None:
 
 
 def _same_name(name: str, function: Operation, first: Location) -> TextError:
-    return TextError("XT2010", f"two kernels have the name {name}", "give each a name of its own",
+    return TextError("XT2010", f"two kernels have the name {name}", "give each another name",
                      text_location(function), [Note("the other one is here", first)])
 
 
 def _check_known(operation: Operation) -> None:
-    """Raise unless an operation has a meaning here; xDSL knows many more."""
+    """Raise unless an operation has semantics here; xDSL's dialects have many more."""
     if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in SEMANTICS:
         raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
                         "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
@@ -156,7 +156,7 @@ def _verify(operation: Operation) -> None:
         verify_memory(operation)
     except VerifyException as error:
         code, message, hint = error_parts(error)
-        hint = "" if "\n" in hint else hint or hint_of(message)  # more lines are xDSL's account of a type
+        hint = "" if "\n" in hint else hint or hint_of(message)  # several lines are xDSL's own message about a type
         raise TextError(code, f"{operation.name}: {message}", hint, text_location(operation),
                         operand_notes(operation, error)) from None
     except XeError as error:

@@ -1,4 +1,4 @@
-"""``@xt.kernel``: a Python function as a kernel, traced for the types and constants that it is called with."""
+"""``@xt.kernel``: kernels of Python functions, traced for the types and constants of a call."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Kernel(BaseKernel):
     Args:
         function: the author's function. Positional parameters are run-time arguments, keyword-only parameters
             compile-time constants.
-        grid: ``grid(*arguments, **constants)`` gives the grid where the caller does not.
+        grid: ``grid(*arguments, **constants)`` computes the grid of a launch without one.
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
-        registers: registers of a thread, 128 or 256; None to have it chosen.
+        registers: registers of a thread, 128 or 256; None to choose automatically.
     """
 
     def __init__(self, function: Callable[..., None], grid: Callable[..., Any] | None = None,
@@ -44,7 +44,7 @@ class Kernel(BaseKernel):
         super().__init__()
         if not inspect.isfunction(function):
             option = f"subgroups={function!r}" if isinstance(function, tuple) else "grid=..."
-            raise ArgumentError("XT1001", f"@xt.kernel makes a kernel of a function, not of {function!r}",
+            raise ArgumentError("XT1001", f"@xt.kernel decorates a function, not {function!r}",
                                 "it is one already: write @xt.kernel once" if isinstance(function, BaseKernel) else
                                 "write @xt.kernel above a def statement, and its options by name: "
                                 f"@xt.kernel({option})")
@@ -52,13 +52,13 @@ class Kernel(BaseKernel):
         self.name = function.__name__
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
-        self.parameters = self._positional()
+        self.parameters = self._parameters()
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
 
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
-        self.constants_key(constants)  # an unknown or missing one is an error here, not in the author's grid function
+        self.constants_key(constants)  # raises for an unknown or missing one, before the author's grid function does
         return {**self._constants, **constants}
 
     def location(self) -> Location:
@@ -70,12 +70,12 @@ class Kernel(BaseKernel):
         parameters = inspect.signature(self.function).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
-    def _positional(self) -> tuple[str, ...]:
+    def _parameters(self) -> tuple[str, ...]:
         parameters = inspect.signature(self.function).parameters.values()
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise ArgumentError("XT1002",
-                                    f"the parameter {parameter} of {self.name} stands for any number of arguments",
+                                    f"the parameter {parameter} of {self.name} takes any number of arguments",
                                     "name every parameter; those behind a bare * are compile-time constants",
                                     self.location())
             if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
@@ -111,7 +111,8 @@ class Kernel(BaseKernel):
             if self.registers is not None:
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
             with gc_paused():
-                self.cache.modules[key] = trace(self.function, self.name, _makers(arguments), constants, attributes,
+                self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
+                                                attributes,
                                                 shape)
         return self.cache.modules[key]
 
@@ -124,18 +125,18 @@ class Kernel(BaseKernel):
         from xetile.runtime.eager import EagerKernel, check_only
 
         shape = self.subgroups if subgroups is None else check_subgroups(subgroups)
-        return EagerKernel(self.name, self.function, self.bind_arguments, self.evaluate_grid, _makers, shape,
+        return EagerKernel(self.name, self.function, self.bind_arguments, self.evaluate_grid, _symbol_builders, shape,
                            check_only(only))
 
 
-def _makers(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
+def _symbol_builders(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
     return [partial(_symbol, argument.name, argument.dtype, argument.rank) for argument in arguments]
 
 
 def _check_registers(registers: Any) -> int | None:
     if registers not in (None, 128, 256):
         raise ShapeError("XT1005", f"registers={registers!r} is no register mode",
-                         "a thread has 128 registers, or 256: registers=256; leave it out to have it chosen")
+                         "a thread has 128 registers, or 256: registers=256; leave it out to choose automatically")
     return registers  # type: ignore[no-any-return]
 
 
@@ -152,13 +153,13 @@ def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., A
     Args:
         function: the function; its positional parameters become run-time arguments, its keyword-only parameters
             compile-time constants.
-        grid: ``grid(*arguments, **constants)`` gives the grid of a launch that names none.
+        grid: ``grid(*arguments, **constants)`` computes the grid of a launch without one.
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
         registers: registers of a thread on a GPU, 128 or 256: with 256 half as many threads run at a time. By default
             128 where the kernel fits, by an estimate; the report says whether anything spills.
     """
-    def make(function: Callable[..., None]) -> Kernel:
+    def decorate(function: Callable[..., None]) -> Kernel:
         with AtTheCall():
             return Kernel(function, grid, subgroups, registers)
 
-    return make if function is None else make(function)
+    return decorate if function is None else decorate(function)

@@ -44,8 +44,8 @@ from xetile.text.llvm import WRITTEN_FOR
 
 _OPENCL = "opencl"
 _STAGES = ("xetile", *NAMES, _OPENCL)
-"""What can be overridden: the stages of the pipeline, and the emitted text."""
-_REACHED = {"block": "by 2D block IO", "block-columns": "by 2D block IO of its transpose", "rows": "row by row",
+"""Names for ``override``: the stages of the pipeline, and the emitted text."""
+_ACCESS_PHRASES = {"block": "by 2D block IO", "block-columns": "by 2D block IO of its transpose", "rows": "row by row",
             "columns": "column by column", "strided": "element by element"}
 
 
@@ -69,7 +69,7 @@ class Module(Mapping[str, "ParsedKernel"]):
 
 
 class ParsedKernel(BaseKernel):
-    """A kernel that was read from text, at any stage between XeTile and fully lowered XeGPU."""
+    """A kernel of MLIR text, at any stage between XeTile and fully lowered XeGPU."""
 
     def __init__(self, function: func.FuncOp, attributes: Mapping[str, Attribute]) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class ParsedKernel(BaseKernel):
         if (counts := grid_size(function)) is not None:
             self.grid_function = lambda *args, **constants: counts
         named = function.attributes.get("xegpu.target") or attributes.get(TARGET)
-        self.own_target = find_target(named.data) if isinstance(named, StringAttr) else None
+        self.fixed_target = find_target(named.data) if isinstance(named, StringAttr) else None
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)}), parsed>"
@@ -91,7 +91,7 @@ class ParsedKernel(BaseKernel):
 
     @property
     def module(self) -> ModuleOp:
-        """What was read, at its stage."""
+        """The parsed module, at its stage."""
         return self._module
 
     @property
@@ -100,30 +100,31 @@ class ParsedKernel(BaseKernel):
         return tuple(argument.type for argument in self._function.body.block.args)
 
     def location(self) -> Location:
-        """Where the function stands in the text."""
+        """Location of the function in the text."""
         return text_location(self._function)
 
     def check_target(self, target: Target, arguments: Sequence[Argument], access: Sequence[str]) -> None:
-        """Raise if the text was lowered for another target, or for arrays that are easier to reach."""
-        if self.own_target is not None and self.own_target.name != target.name:
-            made = self.own_target.name
-            raise TargetError("XT2020", f"{self.name} is text that was lowered for {made}, not for {target.name}",
-                              f"choose target={made!r}, or lower the kernel again, starting from its "
+        """Raise if the text was lowered for another target, or for arrays of a faster access kind."""
+        if self.fixed_target is not None and self.fixed_target.name != target.name:
+            lowered_for = self.fixed_target.name
+            raise TargetError("XT2020",
+                              f"{self.name} is text that was lowered for {lowered_for}, not for {target.name}",
+                              f"choose target={lowered_for!r}, or lower the kernel again, starting from its "
                               "first stage")
         lanes = self._function.attributes.get(WRITTEN_FOR)
         if isinstance(lanes, IntegerAttr) and lanes.value.data != target.subgroup_size:
-            fitting = [name for name, other in TARGETS.items() if other.subgroup_size == lanes.value.data]
+            fitting = [name for name, each in TARGETS.items() if each.subgroup_size == lanes.value.data]
             raise TargetError("XT2021",
-                              f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
+                              f"{self.name} has blocks for subgroups of {lanes.value.data} lanes, and those of "
                               f"{target.name} have {target.subgroup_size}", f"choose one of {', '.join(fitting)}")
         self._check_lanes(target)
-        needed = self._function.attributes.get("xegpu.access")
-        ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
-        for argument, way, need in zip(arguments, access, ways, strict=False):
-            if argument.kind == "usm" and need and way not in SERVED_BY[need]:  # NumPy reaches any memory
+        attribute = self._function.attributes.get("xegpu.access")
+        required = [kind.data for kind in attribute] if isinstance(attribute, ArrayAttr) else []
+        for argument, kind, need in zip(arguments, access, required, strict=False):
+            if argument.kind == "usm" and need and kind not in SERVED_BY[need]:  # NumPy reaches any memory
                 raise ShapeError("XT2022",
-                                 f"{self.name} reaches {argument.name} {_REACHED[need]}, as its text was lowered, "
-                                 f"and this array can only be reached {_REACHED[way]}",
+                                 f"{self.name} accesses {argument.name} {_ACCESS_PHRASES[need]}, as its text was "
+                                 f"lowered, and this array can only be accessed {_ACCESS_PHRASES[kind]}",
                                  f"pass a contiguous copy of {argument.name} on a 64-byte boundary, or lower the "
                                  "kernel for this array")
 
@@ -132,7 +133,7 @@ class ParsedKernel(BaseKernel):
         lanes = self._function.attributes.get(simt.SUBGROUP_SIZE)
         if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup_size:
             return
-        fitting = ", ".join(name for name, other in TARGETS.items() if other.subgroup_size == size)
+        fitting = ", ".join(name for name, each in TARGETS.items() if each.subgroup_size == size)
         rewritten = f"write its maps for {target.subgroup_size} lanes, as XeGPU.md's rules of sg_map have them"
         raise TargetError("XT2021",
                           f"{self.name} is written for subgroups of {size} lanes, and those of {target.name} have "
@@ -141,21 +142,21 @@ class ParsedKernel(BaseKernel):
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
-        """The parsed module, for as many subgroups as it says or the caller does.
+        """The parsed module, with its own number of subgroups or the caller's.
 
         Raises:
-            ArgumentError: constants or subgroups are given, which the text has in it already.
-            RankError, ElementTypeError: an argument is not what the function takes.
-            ShapeError: the kernel asks for the position of its subgroup, and nothing says how many there are.
+            ArgumentError: there are constants or subgroups, which the text has already.
+            RankError, ElementTypeError: an argument does not have the parameter's type.
+            ShapeError: the kernel uses subgroup ids, and neither the text nor the caller has the number of subgroups.
         """
         if constants:
             raise ArgumentError("XT2023", f"{self.name} was parsed from text, and takes no constant {min(constants)}",
                                 "constants are fixed in the text: change it there")
-        if subgroups is not None and self._says_subgroups():
-            raise ArgumentError("XT2024", f"{self.name} was parsed from text, which says how many subgroups it has",
+        if subgroups is not None and self._has_subgroups():
+            raise ArgumentError("XT2024", f"{self.name} was parsed from text, which has the number of its subgroups",
                                 "change the function's attribute xegpu.subgroups, or drop subgroups=")
         for argument, parameter in zip(arguments, self._function.body.block.args, strict=True):
-            _check(argument, parameter.type, Note(f"{self.name} says so here", self.location()))
+            _check_argument(argument, parameter.type, Note(f"{self.name} is declared here", self.location()))
         if subgroups not in self.cache.modules:
             self.cache.modules[subgroups] = self._for_subgroups(subgroups)
         return self.cache.modules[subgroups]
@@ -163,8 +164,8 @@ class ParsedKernel(BaseKernel):
     def override(self, stage: str | None, path: str | Path | None = None) -> None:
         override(self, stage, path)
 
-    def _says_subgroups(self) -> bool:
-        """Whether the text says how many subgroups a work-group has, by an attribute or by a map."""
+    def _has_subgroups(self) -> bool:
+        """Whether the text has the number of subgroups of a work-group, as an attribute or in a map."""
         return SUBGROUPS in self._function.attributes or is_distributed(self._function)
 
     def _for_subgroups(self, subgroups: tuple[int, int] | None) -> ModuleOp:
@@ -175,7 +176,7 @@ class ParsedKernel(BaseKernel):
                 raise unknown(threads)
             function = resolved(function, block_size(function) or (rows, columns, 1))
             uniformity.check(function, is_distributed(function),
-                             TextError)  # what differs between subgroups is seen now
+                             TextError)  # subgroup ids are visible only after resolution
         elif subgroups is None:
             barriers.check(function, rows * columns, TextError)
             return self._module
@@ -186,51 +187,54 @@ class ParsedKernel(BaseKernel):
         return ModuleOp([function], dict(self._module.attributes))
 
 
-def _check(argument: Argument, type_: Any, note: Note) -> None:
+def _check_argument(argument: Argument, type_: Any, note: Note) -> None:
     if isinstance(type_, MemRefType):
         rank = len(type_.get_shape())
         if argument.rank != rank:
-            what = "a number" if argument.rank is None else f"an array of {argument.rank} dimensions"
-            raise RankError("XT2026", f"{argument.name} is {what}, the kernel takes {type_}",
+            actual = "a number" if argument.rank is None else f"an array of {argument.rank} dimensions"
+            raise RankError("XT2026", f"{argument.name} is {actual}, the kernel takes {type_}",
                             f"pass an array of {rank} dimensions", notes=[note])
         element = of_mlir(type_.element_type)
         if argument.dtype is not element:
-            raise ElementTypeError("XT2027", f"{argument.name} holds {argument.dtype}, the kernel takes {type_}",
+            raise ElementTypeError("XT2027",
+                                   f"{argument.name} has elements of type {argument.dtype}, the kernel takes {type_}",
                                    f"pass an array of {element}, or view it: xt.view({argument.name}, xt.{element})",
                                    notes=[note])
         _check_layout(argument, type_, note)
     elif argument.rank is not None or argument.dtype is not of_mlir(type_):
-        what = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
-        raise ElementTypeError("XT2028", f"{argument.name} is {what}, the kernel takes a number of type {type_}",
-                               _number_of(of_mlir(type_)), notes=[note])
+        actual = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
+        raise ElementTypeError("XT2028", f"{argument.name} is {actual}, the kernel takes a number of type {type_}",
+                               _number_hint(of_mlir(type_)), notes=[note])
 
 
-def _number_of(dtype: DType) -> str:
-    """What to pass for a number of a type."""
+def _number_hint(dtype: DType) -> str:
+    """The hint that says which number to pass for a type."""
     if dtype in (i64, u64):
         return f"pass numpy.{dtype.numpy.name}(...)"
     return "pass a float" if dtype.is_float else "pass an integer of at most 32 bits"
 
 
 def _check_layout(argument: Argument, type_: MemRefType, note: Note) -> None:
-    """Raise unless an array has the sizes and strides that a static memref has; what is not known yet passes."""
+    """Raise unless an array has the sizes and strides of a memref type; dynamic ones are not compared."""
     static = static_form(type_)
     shape, strides = static or (type_.get_shape(), (None,) * len(type_.get_shape()))
-    for what, has, wanted in zip(("size", "stride"), (argument.shape, argument.strides), (shape, strides), strict=True):
-        for axis, (mine, its) in enumerate(zip(has, wanted, strict=True)):
-            free = its in (None, DYNAMIC_INDEX) or mine is None or (what == "stride" and shape[axis] == 1)
-            if not free and mine != its:
-                raise ShapeError("XT2029", f"{what} {axis} of {argument.name} is {mine}, and the kernel takes {type_}",
+    for quantity, actual, expected in zip(("size", "stride"), (argument.shape, argument.strides), (shape, strides),
+                                          strict=True):
+        for axis, (one, other) in enumerate(zip(actual, expected, strict=True)):
+            is_dynamic = other in (None, DYNAMIC_INDEX) or one is None or (quantity == "stride" and shape[axis] == 1)
+            if not is_dynamic and one != other:
+                raise ShapeError("XT2029",
+                                 f"{quantity} {axis} of {argument.name} is {one}, and the kernel takes {type_}",
                                  f"pass an array of shape {shape} with strides {strides}, in elements" if static else
-                                 f"pass an array with {its} elements along dimension {axis}", notes=[note])
+                                 f"pass an array with {other} elements along dimension {axis}", notes=[note])
 
 
 def parse(text: str, name: str = "<text>") -> Module:
-    """Read MLIR text and give its kernels by name.
+    """Parse MLIR text; its kernels by name.
 
     Args:
         text: functions in the XeTile or XeGPU dialect, as ``lower(...).stages`` prints them.
-        name: what the text is called in messages.
+        name: the text's name in messages.
 
     Raises:
         TextError: the text does not parse or does not verify; the message names line and column.
@@ -248,9 +252,9 @@ def override(kernel: BaseKernel, stage: str | None, path: str | Path | None) -> 
             return
         _check_stage(stage)
         if path is None:
-            raise ArgumentError("XT1615", f"override({stage!r}) names no file", "name the file that holds the "
-                                f"stage: override({stage!r}, \"edited.mlir\"); override(None) takes all back")
-        text = _read(path)
+            raise ArgumentError("XT1615", f"override({stage!r}) names no file", "name the file of the "
+                                f"stage: override({stage!r}, \"edited.mlir\"); override(None) ends all overrides")
+        text = _read_file(path)
         if stage == _OPENCL:
             kernel.compile_from(None, text)
         else:
@@ -258,33 +262,34 @@ def override(kernel: BaseKernel, stage: str | None, path: str | Path | None) -> 
 
 
 def _kernel_of_stage(text: str, stage: str, path: str, original: BaseKernel) -> ParsedKernel:
-    """The kernel in the text of a stage that takes the place of ``original``.
+    """The kernel in the text of a stage that replaces ``original``.
 
     Args:
-        text: what is in the file.
-        stage: the stage that it shall be.
+        text: the content of the file.
+        stage: the expected stage.
         path: the file, for messages.
         original: the kernel, whose name and arguments the text keeps.
 
     Raises:
-        TextError: the text does not parse, is another stage, or holds another kernel.
+        TextError: the text does not parse, is another stage, or contains another kernel.
     """
     name, kernels = original.name, parse(text, path)
-    (said,) = {stage_of(kernel.module) for kernel in kernels.values()}
-    if said != stage and (stage, said) != IN_XEGPU:  # text in XeGPU is normalized when it is read
+    (actual,) = {stage_of(kernel.module) for kernel in kernels.values()}
+    if actual != stage and (stage, actual) != IN_XEGPU:  # text in XeGPU is normalized when it is read
         raise TextError("XT1612",
-                        f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
+                        f"{path} contains the stage {actual}, and not {stage}",
+                        f"write kernel.override({actual!r}, ...)")
     if name not in kernels:
-        raise TextError("XT1613", f"{path} holds {', '.join(kernels)}, and no {name}",
+        raise TextError("XT1613", f"{path} contains {', '.join(kernels)}, and no {name}",
                         f"name the function in the file {name}: func.func @{name}(...)")
-    found = kernels[name]
-    if (count := len(found.parameters)) != len(original.parameters):
-        there = Note("in the file it stands here", found.location())
+    kernel = kernels[name]
+    if (count := len(kernel.parameters)) != len(original.parameters):
+        there = Note("in the file it is here", kernel.location())
         raise TextError("XT1614", f"{name} takes {count} argument{'' if count == 1 else 's'} in {path}, and "
                         f"{len(original.parameters)} in Python",
-                        f"keep the arguments, {', '.join(original.parameters)}, or write the text anew from "
+                        f"keep the arguments, {', '.join(original.parameters)}, or begin with the text of "
                         f"{name}.lower(...).stages", notes=[*original.defined(), there])
-    return found
+    return kernel
 
 
 def _check_stage(stage: Any) -> None:
@@ -294,7 +299,7 @@ def _check_stage(stage: Any) -> None:
                             f"the stages are {', '.join(_STAGES)}")
 
 
-def _read(path: str | Path) -> str:
+def _read_file(path: str | Path) -> str:
     """The text in a file.
 
     Raises:

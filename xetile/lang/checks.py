@@ -10,7 +10,7 @@ import numpy as np
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError, XeError
 from xetile.dialect.tile_ops import text
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.constants import plain
+from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
@@ -37,7 +37,7 @@ def check_shape_2d(shape: Any, whose: str) -> tuple[int, int]:
         ShapeError: it is not two positive compile-time integers.
     """
     location = current().location()
-    sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
+    sizes = [python_number(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):
         raise ShapeError("XT1105",
                          f"{whose} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "

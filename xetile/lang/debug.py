@@ -11,7 +11,7 @@ from xegpu.dialect.debug import AssertOp, PrintOp
 from xegpu.ir import dtypes
 from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError
 from xetile.dialect.vector_ops import IotaOp
-from xetile.frontend.constants import plain
+from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tracer import Tracer, current
@@ -72,7 +72,7 @@ def device_assert(condition: Any, message: str = "the condition does not hold") 
 
 def _printf_operand(tracer: Tracer, what: str, value: Any) -> Arithmetic:
     """Operand of ``printf``: a value widened to 32 or 64 bits."""
-    number = plain(value)
+    number = python_number(value)
     if type(number) in (int, float, bool):
         dtype = dtypes.f32 if type(number) is float else dtypes.i32 if abs(number) < 2**31 else dtypes.i64
         return Scalar(tracer.constant(number if type(number) is float else int(number), dtype))

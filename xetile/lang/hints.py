@@ -13,7 +13,7 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xegpu.target.cache_policy import BY_KIND
 from xetile.dialect.types import CacheHintAttr
-from xetile.frontend.constants import limits, plain
+from xetile.frontend.constants import limits, python_number
 from xetile.frontend.tracer import current
 from xetile.lang.checks import describe_argument
 
@@ -28,7 +28,7 @@ def padding_of(padding: Any, dtype: DType) -> Attribute | None:
     Raises:
         ElementTypeError: it is no number, or the type does not hold it.
     """
-    number = plain(padding)
+    number = python_number(padding)
     if dtype is dtypes.i1 and isinstance(number, bool):
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)):

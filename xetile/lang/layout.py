@@ -13,7 +13,7 @@ from xetile.dialect.tile_ops import (
     text,
 )
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.frontend.constants import plain
+from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current, is_recording
@@ -62,7 +62,7 @@ def check_blocks(blocks: Any, shape: Pair, what: str, wg_map: WgMap | None = Non
         ShapeError: not two positive integers, or they do not divide ``shape`` or the subgroup's part of it.
     """
     location = current().location()
-    sizes = [plain(size) for size in blocks] if isinstance(blocks, (tuple, list)) else []
+    sizes = [python_number(size) for size in blocks] if isinstance(blocks, (tuple, list)) else []
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
         raise ShapeError("XT1232",
                          f"inner_blocks must be two positive compile-time integers, not {_describe_blocks(blocks)}",

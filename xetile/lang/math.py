@@ -17,7 +17,7 @@ from xegpu.mlir.arith import SelectOp
 from xegpu.support.errors import ElementTypeError
 from xetile.dialect.vector_ops import TileBitcastOp
 from xetile.frontend.broadcast import broadcast_operands
-from xetile.frontend.constants import plain, scalar
+from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
 from xetile.frontend.operators import binary, splat
 from xetile.frontend.ssa_value import Arithmetic, Value
@@ -50,7 +50,7 @@ def _float_error(name: str, v: Any) -> ElementTypeError:
 
 def _describe(v: Any) -> str:
     """Description of an argument in an error message."""
-    return f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {plain(v)!r:.40}"
+    return f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {python_number(v)!r:.40}"
 
 
 def exp(v: Any) -> Any:
@@ -202,7 +202,7 @@ def minnum(a: Any, b: Any) -> Any:
 def _extreme(operator: str, a: Any, b: Any) -> Any:
     """Emit a maximum or a minimum."""
     current(f"xt.{operator}")
-    if all(isinstance(plain(side), (int, float)) for side in (a, b)):
+    if all(isinstance(python_number(side), (int, float)) for side in (a, b)):
         return max(a, b) if operator.startswith("max") else min(a, b)
     return binary(operator, a, b)
 
@@ -291,13 +291,13 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     tracer = current("xt.where")
     _check_condition(condition)
     if not any(isinstance(side, Value) for side in (a, b)):
-        a = _first(condition, plain(a), plain(b))
-    condition, a, b = broadcast_operands([condition, plain(a), plain(b)])
+        a = _first(condition, python_number(a), python_number(b))
+    condition, a, b = broadcast_operands([condition, python_number(a), python_number(b)])
     like, sides = matched_operands("xt.where", a, b)
     if isinstance(condition, Vector) and isinstance(like, Vector):
         check_shapes("xt.where", condition, like)
     elif isinstance(condition, Vector):
-        sides = [splat(plain(side), condition, like.dtype) for side in (a, b)]
+        sides = [splat(python_number(side), condition, like.dtype) for side in (a, b)]
     shaped = like if isinstance(like, Vector) else condition
     return shaped.like(tracer.emit(SelectOp(condition.ssa, *sides)))
 

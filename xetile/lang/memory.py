@@ -16,7 +16,7 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import SHARED, is_shared, row_major
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
-from xetile.frontend.constants import plain, scalar
+from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, check_rank
@@ -283,7 +283,7 @@ def _example(sizes: list[Any]) -> tuple[int, int]:
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     """Compile-time sizes of an array in shared local memory."""
-    sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
+    sizes = [python_number(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):
         raise ShapeError("XT1140",
                          "the shape of an array in shared local memory holds a run-time value", "it is allocated when "

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.tile_ops import text
 from xetile.frontend.broadcast import broadcast_operands
-from xetile.frontend.constants import plain, scalar_of_element
+from xetile.frontend.constants import python_number, scalar_of_element
 from xetile.frontend.notes import notes
 from xetile.frontend.operators import operand_error, splat
 from xetile.frontend.ssa_value import Arithmetic
@@ -28,7 +28,7 @@ def matched_operands(function: str, *sides: Any) -> tuple[Vector | Scalar, list[
         ElementTypeError: one is something else, all are Python numbers, or element types differ.
         ShapeError: shapes or work-group maps differ.
     """
-    numbers = broadcast_operands([plain(side) for side in sides])
+    numbers = broadcast_operands([python_number(side) for side in sides])
     for side in numbers:
         if not isinstance(side, (Arithmetic, int, float)):
             raise operand_error(function, side)

@@ -11,7 +11,7 @@ from xetile.dialect.tile_ops import text
 from xetile.dialect.vector_ops import TileConvLayoutOp, TileReduceOp
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.broadcast import broadcast
-from xetile.frontend.constants import plain
+from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
@@ -75,7 +75,7 @@ def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = 
     """
     tracer = current("xt.tile_broadcast")
     _check_vector(v, "tile_broadcast")
-    sizes = tuple(plain(size) for size in shape) if isinstance(shape, (tuple, list)) else ()
+    sizes = tuple(python_number(size) for size in shape) if isinstance(shape, (tuple, list)) else ()
     if len(v.shape) == 4:
         raise ShapeError("XT1222", f"tile_broadcast takes rows x columns, and the vector is in blocks: {text(v.shape)}",
                          "use xt.tile_unpack(v) first, xt.tile_pack(v, inner_blocks) afterwards", tracer.location(),
@@ -105,7 +105,7 @@ def tile_conv_layout(v: Vector, wg_map: WgMap) -> Vector:
 
 def _axes(axis: Any) -> tuple[int, ...]:
     """Normalized axes: ascending, negative ones counted from the end."""
-    axes = [plain(value) for value in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    axes = [python_number(value) for value in (axis if isinstance(axis, (tuple, list)) else (axis,))]
     if not axes or not all(type(value) is int and -2 <= value < 2 for value in axes):
         raise RankError("XT1224", f"a vector has dimensions 0 and 1, not {axis!r}",
                         "use 0 to reduce columns, 1 to reduce rows, (0, 1) for both", current().location())

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from xegpu.dialect.sync import SCOPES, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError
-from xetile.frontend.constants import plain, scalar
+from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
@@ -99,7 +99,7 @@ def nbarrier(id: int | Scalar, participants: int, *, producers: int | None = Non
             lowered for the target.
     """
     tracer = current("xt.nbarrier")
-    id_, count = plain(id), plain(participants)
+    id_, count = python_number(id), python_number(participants)
     if type(count) is not int:
         raise ElementTypeError("XT1460", f"the number of participants is {_describe(count)}, not a compile-time "
                                "integer",
@@ -109,7 +109,7 @@ def nbarrier(id: int | Scalar, participants: int, *, producers: int | None = Non
         raise ElementTypeError("XT1461", f"the id of a barrier is {_describe(id_)}, not an index",
                                "give an integer from 0 to 30, or a run-time index such as xt.subgroup_id() // 2",
                                tracer.location(), notes(tracer.location(), it=id_))
-    arriving = plain(producers)
+    arriving = python_number(producers)
     if arriving is not None and type(arriving) is not int:
         raise ElementTypeError("XT1460", f"the number of producers is {_describe(arriving)}, not a compile-time "
                                "integer",

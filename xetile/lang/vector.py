@@ -20,7 +20,7 @@ from xetile.dialect.supervector import NAME, ContractOp, TransferReadOp, Transfe
 from xetile.dialect.tile_ops import text
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.constants import plain, scalar, scalar_of_element
+from xetile.frontend.constants import python_number, scalar, scalar_of_element
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
@@ -181,7 +181,7 @@ def transfer_read(array: Array | View, indices: Any, shape: Any, *, permutation:
     axes = _permutation(source, sizes, permutation)
     check_map(wg_map, collapsed(sizes))
     _check_view(array, indices, sizes, axes, guaranteed=padding is None)
-    value = None if padding is None else scalar_of_element(plain(padding), source.dtype)
+    value = None if padding is None else scalar_of_element(python_number(padding), source.dtype)
     operation = TransferReadOp(source.ssa, [scalar(index) for index in subscripts], VectorType(source.dtype.mlir,
                                                                                                sizes),
                                axes, value, wg_map)
@@ -314,7 +314,7 @@ def _sizes(shape: Any) -> tuple[int, ...]:
         raise ShapeError("XT1506",
                          "the shape of a vector holds a run-time value", "sizes of vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, N=128)", current().location())
-    sizes = tuple(plain(size) for size in extents)
+    sizes = tuple(python_number(size) for size in extents)
     if not all(type(size) is int and size > 0 for size in sizes):
         raise ShapeError("XT1507", f"the shape of a vector must be positive integers, not {short_repr(shape)}",
                          "give a size for each dimension, for example (3, 4, 5), or 128", current().location())
@@ -342,7 +342,8 @@ def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permut
                             f"a vector of {text(sizes)} has more dimensions than {array.name}, which has {rank}",
                             "say where it repeats: permutation=(None, 0, 1)", location)
         return minor_identity(rank, len(sizes))
-    axes = tuple(plain(axis) for axis in permutation) if isinstance(permutation, (tuple, list)) else (permutation,)
+    axes = permutation if isinstance(permutation, (tuple, list)) else (permutation,)
+    axes = tuple(python_number(axis) for axis in axes)
     if not all(axis is None or type(axis) is int for axis in axes):
         raise ElementTypeError("XT1510",
                                f"permutation={short_repr(permutation)} is no permutation", "for each dimension of the "
@@ -361,7 +362,7 @@ def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: P
     if not isinstance(array, View) or guaranteed:
         return
     for axis, (index, size) in enumerate(zip(_listed(indices), array.sizes, strict=True)):
-        extent, first = sizes[axes.index(axis)] if axis in axes else 1, plain(index)
+        extent, first = sizes[axes.index(axis)] if axis in axes else 1, python_number(index)
         if not isinstance(first, int) or first < 0 or first + extent > size:
             shown = str(first) if isinstance(first, int) else "an index of the run time"
             raise ShapeError("XT1512", "this transfer may leave the view that it goes through, and not the array: of "
@@ -376,6 +377,6 @@ def _listed(indices: Any) -> tuple[Any, ...]:
 
 def _sum(offset: Any, index: Any) -> Any:
     """Sum of two indices, folded where one is zero."""
-    if not isinstance(index, Scalar) and plain(index) == 0:
+    if not isinstance(index, Scalar) and python_number(index) == 0:
         return offset
-    return index if not isinstance(offset, Scalar) and plain(offset) == 0 else offset + index
+    return index if not isinstance(offset, Scalar) and python_number(offset) == 0 else offset + index

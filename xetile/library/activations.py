@@ -55,35 +55,35 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-def find_activation(given: str | Activation | None) -> Activation | None:
+def find_activation(activation: str | Activation | None) -> Activation | None:
     """Activation named by ``activation=``, or the author's function.
 
     Raises:
         ArgumentError: it is neither a known name nor a function.
     """
-    if given is None:
+    if activation is None:
         return None
-    if callable(given):
-        return first_alike(_taking_one(given))
-    if isinstance(given, str) and given in ACTIVATIONS:
-        return ACTIVATIONS[given]
-    near = difflib.get_close_matches(str(given), ACTIVATIONS, 1)
-    raise ArgumentError("XT7004", f"there is no activation {given!r}",
+    if callable(activation):
+        return first_alike(_check_unary(activation))
+    if isinstance(activation, str) and activation in ACTIVATIONS:
+        return ACTIVATIONS[activation]
+    near = difflib.get_close_matches(str(activation), ACTIVATIONS, 1)
+    raise ArgumentError("XT7004", f"there is no activation {activation!r}",
                         f"{f'did you mean {near[0]!r}? ' if near else ''}use one of {', '.join(ACTIVATIONS)}, or pass "
                         "a function of a vector: activation=lambda x: xt.maximum(x, 0) * x")
 
 
-def _taking_one(given: Activation) -> Activation:
+def _check_unary(activation: Activation) -> Activation:
     """Check that a function can be called with one vector."""
     try:
-        inspect.signature(given).bind(None)
+        inspect.signature(activation).bind(None)
     except TypeError:
-        raise ArgumentError("XT7014", f"the activation {_named(given)} cannot be called with one vector",
+        raise ArgumentError("XT7014", f"the activation {_named(activation)} cannot be called with one vector",
                             "pass a function of one argument: activation=lambda x: xt.maximum(x, 0) * x",
-                            notes=_defined(given)) from None
+                            notes=_defined(activation)) from None
     except ValueError:  # a function of C, which does not tell
         pass
-    return given
+    return activation
 
 
 def applied(activation: Activation, x: Any) -> Any:
@@ -95,8 +95,9 @@ def applied(activation: Activation, x: Any) -> Any:
     y = activation(x)
     if isinstance(y, Vector) and y.shape == x.shape:
         return y
-    what = f"a {y.describe()}" if isinstance(y, Value) else repr(y)[:40]
-    raise ArgumentError("XT7015", f"the activation {_named(activation)} is given a {x.describe()} and returns {what}",
+    result = f"a {y.describe()}" if isinstance(y, Value) else repr(y)[:40]
+    raise ArgumentError("XT7015",
+                        f"the activation {_named(activation)} takes a {x.describe()} and returns {result}",
                         "return a vector of the same shape, calculated with the language's functions, such as "
                         "xt.maximum(x, 0)", notes=_defined(activation))
 
@@ -118,7 +119,7 @@ def first_alike(function: Activation) -> Activation:
     """Canonical function among those of equal code and closure, so that a lambda in a loop is compiled once.
 
     A lambda that is written into a call is another object each time; without this, each call would record and lower its
-    kernel anew. Functions that reach what may change, such as arrays or objects, are taken as they are.
+    kernel anew. Functions that reference mutable state, such as arrays or objects, are compared by identity.
     """
     code = getattr(function, "__code__", None)
     if code is None or any(isinstance(constant, CodeType) for constant in code.co_consts):

@@ -16,7 +16,7 @@ from xegpu.support.errors import DeviceError, ElementTypeError, ShapeError
 from xetile.compiler.arguments import Argument, TypedView
 
 ENGINE = (dtypes.f16, dtypes.bf16, dtypes.tf32, dtypes.f32)
-"""Floating-point types that products are made of."""
+"""Floating-point types of operands."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def empty_like_input(operand: Operand, shape: tuple[int, ...], dtype: DType) -> 
     uint16."""
     if operand.library is np:
         return Operand("the result", np.empty(shape, dtype.numpy), dtype)
-    held = np.dtype(np.uint16) if dtype is dtypes.bf16 else dtype.numpy
-    array = operand.library.empty(shape, dtype=held, usm_type=operand.array.usm_type,
+    storage = np.dtype(np.uint16) if dtype is dtypes.bf16 else dtype.numpy
+    array = operand.library.empty(shape, dtype=storage, usm_type=operand.array.usm_type,
                                   sycl_queue=operand.array.sycl_queue)
     return Operand("the result", array, dtype)
 
@@ -110,7 +110,7 @@ def result_type(a: DType, b: DType) -> DType:
     """Result type of a product by NumPy's promotion rules.
 
     Raises:
-        ElementTypeError: products of these types are not made here.
+        ElementTypeError: there is no product of these types.
     """
     try:
         return dtypes.of(np.result_type(a.numpy, b.numpy))
@@ -119,10 +119,10 @@ def result_type(a: DType, b: DType) -> DType:
 
 
 def engine_type(a: DType, b: DType) -> DType:
-    """Element type in which operands are multiplied; i32 stands for products of 8-bit integers.
+    """Element type in which operands are multiplied; i32 for products of 8-bit integers.
 
     Raises:
-        ElementTypeError: products of these types are not made here.
+        ElementTypeError: there is no product of these types.
     """
     if {a, b} <= {dtypes.i8, dtypes.u8}:
         return dtypes.i32
@@ -189,7 +189,7 @@ def _text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "none"
 
 
-def check_places(*operands: Operand) -> None:
+def check_same_device(*operands: Operand) -> None:
     """Check that all arrays are of one library and on one queue.
 
     Raises:
@@ -216,7 +216,7 @@ def check_queues(operands: Sequence[Operand]) -> None:
                           f"make both on one: dpnp.asarray({other.name}, sycl_queue={operands[0].name}.sycl_queue)")
 
 
-def check_written(*results: Operand) -> None:
+def check_writable(*results: Operand) -> None:
     """Check that an output array is writeable.
 
     Raises:
@@ -243,9 +243,9 @@ def result_for(out: Any, like: Operand, shape: tuple[int, ...], dtype: DType) ->
     """
     if out is None:
         return empty_like_input(like, shape, dtype)
-    given = Operand.of("out", out)
-    check_places(like, given)
-    check_written(given)
-    if given.shape != shape:
-        raise ShapeError("XT7003", f"out is {given.shape}, and the result {shape}", f"pass an array of {shape}")
-    return given
+    result = Operand.of("out", out)
+    check_same_device(like, result)
+    check_writable(result)
+    if result.shape != shape:
+        raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+    return result

@@ -26,7 +26,7 @@ from xetile.lang.math import exp2, maximum, minimum, where
 from xetile.lang.matmul import tile_mma
 from xetile.lang.reduction import tile_reduce
 from xetile.lang.tiles import init_tile, load_tile, store_tile
-from xetile.library.array_operands import Operand, check_places, copied_where_shared, result_for
+from xetile.library.array_operands import Operand, check_same_device, copied_where_shared, result_for
 
 _SUBGROUPS = 8
 """Subgroups of a work-group, where there are queries enough."""
@@ -77,10 +77,10 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
             v = load_tile(init_tile(V, (batch, head // share, n, at), (BN, width), wg_map=map_v))
             out[i] = tile_mma(p, v, out[i] * shrink)
         largest = above
-    whole = where(total > 0.0, total, 1.0)
+    divisor = where(total > 0.0, total, 1.0)
     for i, (at, width) in enumerate(outs):
         map_o = WgMap(layout, (rows, width // parts))
-        store_tile((out[i] / whole).to(O.dtype), init_tile(O, (batch, head, m, at), (BM, width), wg_map=map_o))
+        store_tile((out[i] / divisor).to(O.dtype), init_tile(O, (batch, head, m, at), (BM, width), wg_map=map_o))
 
 
 def chunks(size: int, chunk: int, parts: int = 1) -> list[tuple[int, int]]:
@@ -116,7 +116,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
             gives zeros.
         scale: factor of the scores, by default 1 / sqrt(size).
         out: where the result goes.
-        target: the device that code is made for, by default the one that the arrays are on.
+        target: the device that code is generated for, by default that of the arrays.
 
     Returns:
         (..., heads, queries, size of v), of q's element type: ``out``, or a new array. Scores and sums are f32; the
@@ -129,7 +129,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
     """
     with AtTheCall():
         operands = tuple(Operand.of(name, value) for name, value in (("q", q), ("k", k), ("v", v)))
-        check_places(*operands)
+        check_same_device(*operands)
         _check(*operands)
         shape = (*operands[0].shape[:-1], operands[2].shape[-1])
         result = result_for(out, operands[0], shape, operands[0].dtype)
@@ -200,13 +200,13 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
             target: str | Target | None) -> None:
     q, k, v = (four_dimensions(copied_where_shared(x, result)) for x in operands)
     o = four_dimensions(result)
-    placed = attention_of_heads.on(None if o.library is np else o.array.sycl_queue, target=target)
-    device = placed.target or find_target("pvc" if target is None else target)
+    bound = attention_of_heads.on(None if o.library is np else o.array.sycl_queue, target=target)
+    device = bound.target or find_target("pvc" if target is None else target)
     size = max(q.shape[-1], v.shape[-1])
     blocks = blocks_for(size, q.shape[2], device)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     grid = -(-q.shape[2] // blocks.queries), q.shape[1], q.shape[0]
-    placed[grid](q.argument, k.argument, v.argument, o.argument, factor, **blocks.constants, D=q.shape[-1],
+    bound[grid](q.argument, k.argument, v.argument, o.argument, factor, **blocks.constants, D=q.shape[-1],
                  DV=v.shape[-1], share=q.shape[1] // k.shape[1], causal=causal)
 
 

@@ -28,9 +28,9 @@ from xetile.lang.memory import load_scalar
 from xetile.lang.tiles import init_tile, store_tile
 from xetile.library.array_operands import (
     Operand,
-    check_places,
+    check_same_device,
     check_shapes,
-    check_written,
+    check_writable,
     empty_like_input,
     engine_type,
     result_type,
@@ -46,20 +46,20 @@ class Access:
 
     Attributes:
         dtype: their element type.
-        way: ``"rows"`` if all have contiguous rows, ``"columns"`` for columns, ``"any"`` for neither.
+        order: ``"rows"`` if all have contiguous rows, ``"columns"`` for columns, ``"any"`` for neither.
         aligned: whether 2D block messages may reach them.
     """
 
     dtype: DType
-    way: str
+    order: str
     aligned: bool
 
     def tiles(self, address: Any, size: tuple[Any, Any], strides: tuple[Any, Any]) -> Callable[..., Any]:
         """Factory of tiles on such a matrix."""
-        steps = {"rows": (strides[0], 1), "columns": (1, strides[1]), "any": strides}[self.way]
-        order = (0, 1) if self.way == "columns" else (1, 0)
+        steps = {"rows": (strides[0], 1), "columns": (1, strides[1]), "any": strides}[self.order]
+        tile_order = (0, 1) if self.order == "columns" else (1, 0)
         return lambda row, column, shape, wg_map: init_tile(
-            address, (row, column), shape, order=order, wg_map=wg_map, base_shape=size, base_strides=steps,
+            address, (row, column), shape, order=tile_order, wg_map=wg_map, base_shape=size, base_strides=steps,
             dtype=self.dtype, aligned=self.aligned)
 
 
@@ -99,7 +99,7 @@ def grouped_matmul(a: Sequence[Any], b: Sequence[Any], *, out: Sequence[Any] | N
         The products: ``out``, or new arrays. Of empty lists none, and no launch.
 
     Raises:
-        ShapeError, ElementTypeError, DeviceError: lists, shapes, types or places do not go together.
+        ShapeError, ElementTypeError, DeviceError: lists, shapes, types or devices do not match.
     """
     with AtTheCall():
         _check_lists(a=a, b=b, **({} if out is None else {"out": out}))
@@ -110,12 +110,12 @@ def grouped_matmul(a: Sequence[Any], b: Sequence[Any], *, out: Sequence[Any] | N
                     for i, pair in enumerate(zip(a, b, strict=True))]
         if problems:
             operands = [operand for problem in problems for operand in problem]
-            check_places(*operands)
+            check_same_device(*operands)
             _check_types(problems)
-            check_written(*(problem[2] for problem in problems))
+            check_writable(*(problem[2] for problem in problems))
         if out is not None:
-            taken = _joined(span(problem[2]) for problem in problems if 0 not in problem[2].shape)
-            problems = [(_copied_if_aliased(a, taken), _copied_if_aliased(b, taken), c) for a, b, c in problems]
+            outputs = _joined(span(problem[2]) for problem in problems if 0 not in problem[2].shape)
+            problems = [(_copied_if_aliased(a, outputs), _copied_if_aliased(b, outputs), c) for a, b, c in problems]
         some = [problem for problem in problems if 0 not in problem[2].shape]
         for left, _, result in some:
             if not left.shape[1]:
@@ -156,20 +156,20 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _copied_if_aliased(operand: Operand, taken: Sequence[tuple[int, int]]) -> Operand:
+def _copied_if_aliased(operand: Operand, outputs: Sequence[tuple[int, int]]) -> Operand:
     """Operand, copied if any of the results may alias it.
 
-    ``taken`` are the results' addresses in order, none overlapping another, so that the last one that begins before the
-    operand's end is the only one to look at.
+    ``outputs`` are the results' addresses in order, none overlapping another, so that the last one that begins before
+    the operand's end is the only one to look at.
     """
     low, high = span(operand)
-    before = bisect_left(taken, (high, high))
-    shared = before > 0 and taken[before - 1][1] > low
+    before = bisect_left(outputs, (high, high))
+    shared = before > 0 and outputs[before - 1][1] > low
     return replace(operand, array=operand.array.copy()) if shared else operand
 
 
-def _check_lists(**given: Any) -> None:
-    for name, value in given.items():
+def _check_lists(**lists: Any) -> None:
+    for name, value in lists.items():
         if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
             raise ElementTypeError("XT7032", f"{name} is of type {type(value).__name__}, not a list of matrices",
                                    f"pass a list: grouped_matmul([x, y], [v, w]); of a generator, list({name})")
@@ -186,8 +186,8 @@ def _check_types(problems: Sequence[Problem]) -> None:
 def _launch(problems: Sequence[Problem], target: str | Target | None) -> None:
     a, b, c = problems[0]
     queue = None if c.library is np else c.array.sycl_queue
-    placed = grouped_product.on("numpy" if queue is None else queue, target=target)
-    device = placed.target or find_target("pvc" if target is None else target)
+    bound = grouped_product.on("numpy" if queue is None else queue, target=target)
+    device = bound.target or find_target("pvc" if target is None else target)
     engine = engine_type(a.dtype, b.dtype)
     sizes = [(c.shape[0], c.shape[1], a.shape[1]) for a, _, c in problems]
     tiling = choose_for_all(sizes, engine if engine.is_float else dtypes.i8, device)
@@ -195,10 +195,10 @@ def _launch(problems: Sequence[Problem], target: str | Target | None) -> None:
     access = tuple(_access(operand.dtype, described, device) for operand, described in
                    zip(problems[0], lists, strict=True))
     table = table_of(sizes, [tiling.groups(m, n) for m, n, _ in sizes], [
-        [(address, *_strides(how.way, size, strides)) for address, size, strides in described]
+        [(address, *_strides(how.order, size, strides)) for address, size, strides in described]
         for how, described in zip(access, lists, strict=True)])
     groups = len(table) - FIELDS * len(problems)
-    placed[groups,](_on_device(table, c, queue), **tiling.constants, as_type=engine, ahead=tiling.ahead, access=access)
+    bound[groups,](_on_device(table, c, queue), **tiling.constants, as_type=engine, ahead=tiling.ahead, access=access)
     if queue is not None:
         keep(queue, [operand.array for problem in problems for operand in problem])
 
@@ -217,24 +217,24 @@ def _described(operand: Operand) -> Described:
 
 def _access(dtype: DType, matrices: Sequence[Described], target: Target) -> Access:
     """Access that all matrices of a list allow; a single row or column has any layout."""
-    way = "any"
+    order = "any"
     if all(right == 1 or columns <= 1 for _, (_, columns), (_, right) in matrices):
-        way = "rows"
+        order = "rows"
     elif all(down == 1 or rows <= 1 for _, (rows, _), (down, _) in matrices):
-        way = "columns"
-    turn = -1 if way == "columns" else 1
-    aligned = target.block_io and way != "any" and not any(
-        block_io_fault(address, size[::turn], _strides(way, size, strides)[::turn], dtype.bytes)
+        order = "columns"
+    step = -1 if order == "columns" else 1
+    aligned = target.block_io and order != "any" and not any(
+        block_io_fault(address, size[::step], _strides(order, size, strides)[::step], dtype.bytes)
         for address, size, strides in matrices)
-    return Access(dtype, way, aligned)
+    return Access(dtype, order, aligned)
 
 
-def _strides(way: str, size: tuple[int, int], strides: tuple[int, int]) -> tuple[int, int]:
+def _strides(order: str, size: tuple[int, int], strides: tuple[int, int]) -> tuple[int, int]:
     """Strides for the access of a matrix; those of a single row or column are arbitrary."""
     (rows, columns), (down, right) = size, strides
-    if way == "rows":
+    if order == "rows":
         return down if rows > 1 else -(-columns // 64) * 64, 1
-    if way == "columns":
+    if order == "columns":
         return 1, right if columns > 1 else -(-rows // 64) * 64
     return down, right
 
@@ -252,8 +252,8 @@ def table_of(sizes: Sequence[tuple[int, int, int]], groups: Sequence[tuple[int, 
     """
     order = sorted(range(len(sizes)), key=lambda i: -sizes[i][2])
     counts = [math.prod(groups[i]) for i in order]
-    rows = [[sum(counts[:place]), *sizes[i], *(number for each in matrices for number in each[i])]
-            for place, i in enumerate(order)]
+    rows = [[sum(counts[:position]), *sizes[i], *(number for each in matrices for number in each[i])]
+            for position, i in enumerate(order)]
     return np.concatenate([np.repeat(np.arange(len(order)), counts), np.array(rows).reshape(-1)]).astype(np.int64)
 
 

@@ -24,16 +24,16 @@ from xetile.lang.math import bitcast, fma
 from xetile.lang.matmul import tile_mma as multiply
 from xetile.lang.tiles import init_tile, load_tile, store_tile
 from xetile.library.activations import Activation, applied, find_activation
-from xetile.library.array_operands import Operand, check_places, copied_where_shared, result_for
+from xetile.library.array_operands import Operand, check_same_device, copied_where_shared, result_for
 from xetile.library.scaled_matmul import float_type, vector_of
 from xetile.library.tile_heuristics import Tiling, choose
 
 ROWS = 32
-"""Rows of weights whose bits lie in the same place of their words."""
+"""Rows of weights whose bits have the same position in their words."""
 STEP, WORDS = 4 * ROWS, ROWS // 2
 """Rows of weights that are packed together, and the rows of words that hold them."""
 FORMS = {dtypes.f16: (0x4C00, 6), dtypes.bf16: (0x4180, 3)}
-"""The bits of 16 as a float, and the place in which its mantissa counts ones: a weight there makes it 16 + weight."""
+"""The bits of 16.0, and the position of the mantissa's unit digit: a weight in these bits makes it 16 + weight."""
 
 
 def pack_int4(weights: Any) -> Any:
@@ -148,11 +148,11 @@ def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: A
         (M, N): ``out``, or a new array.
 
     Raises:
-        ShapeError, ElementTypeError, DeviceError: shapes, types or places do not go together.
+        ShapeError, ElementTypeError, DeviceError: shapes, types or devices do not match.
     """
     with AtTheCall():
         operand, packed, scale = Operand.of("a", a), Operand.of("weights", weights), Operand.of("scales", scales)
-        check_places(operand, packed, scale)
+        check_same_device(operand, packed, scale)
         group = group_of(operand, packed, scale)
         zero = zeros_of(zeros, scale)
         shape = operand.shape[0], packed.shape[1]
@@ -160,11 +160,11 @@ def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: A
         result = result_for(out, operand, shape, kind)
         row = vector_of("bias", bias, operand, shape[1])
         operand = copied_where_shared(operand, result)
-        placed = int4_product.on(None if result.library is np else result.array.sycl_queue, target=target)
-        device = placed.target or find_target("pvc" if target is None else target)
+        bound = int4_product.on(None if result.library is np else result.array.sycl_queue, target=target)
+        device = bound.target or find_target("pvc" if target is None else target)
         tiling = choose(*shape, operand.shape[1], 1, operand.dtype, device, tilings(group, device))
         if 0 not in shape:
-            placed[tiling.groups(*shape)](
+            bound[tiling.groups(*shape)](
                 operand.argument, packed.argument, scale.argument, (zero or scale).argument, result.argument,
                 (row or result).argument, BM=tiling.rows, BN=tiling.columns, sg=tiling.layout, group=group,
                 offset=zero is not None, biased=row is not None, activation=find_activation(activation))
@@ -212,7 +212,7 @@ def zeros_of(zeros: Any, scales: Operand) -> Operand | None:
         full = scales.library.full_like(scales.array, zeros)
         return replace(scales, name="zeros", array=full)
     operand = Operand.of("zeros", zeros)
-    check_places(scales, operand)
+    check_same_device(scales, operand)
     if operand.shape != scales.shape:
         raise ShapeError("XT7045",
                          f"zeros are {operand.shape} and scales {scales.shape}", "pass one zero point a scale, or one")

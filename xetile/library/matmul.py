@@ -17,7 +17,7 @@ from xetile.compiler.arguments import AtTheCall
 from xetile.library.activations import Activation, find_activation
 from xetile.library.array_operands import (
     Operand,
-    check_places,
+    check_same_device,
     check_shapes,
     copied_where_shared,
     empty_like_input,
@@ -51,9 +51,9 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
         bias: an array or a number that broadcasts to the result, usually one row of N.
         activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"``, ``"tanh"``, or a function of a
             vector written with the language's functions.
-        alpha, beta: factors of the product and of what ``out`` held.
-        out_dtype: element type of the result; with ``out`` it is that of ``out``, and need not be given.
-        target: the device that code is made for, by default the one that the arrays are on.
+        alpha, beta: factors of the product and of the old values of ``out``.
+        out_dtype: element type of the result; with ``out`` it is that of ``out``, and may be omitted.
+        target: the device that code is generated for, by default that of the arrays.
 
     Returns:
         ``out``, or a new array.
@@ -66,15 +66,15 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
     """
     with AtTheCall():
         left, right = Operand.of("a", a), Operand.of("b", b)
-        check_places(left, right)
+        check_same_device(left, right)
         bias = _array_of_number(bias, left)
         epilogue = Epilogue(_factor("alpha", alpha), _factor("beta", beta), find_activation(activation))
-        wide = _two_dimensions(left, right)
-        batch = check_shapes(*wide)
-        shape = (*batch, wide[0].shape[-2], wide[1].shape[-1])
+        padded = _two_dimensions(left, right)
+        batch = check_shapes(*padded)
+        shape = (*batch, padded[0].shape[-2], padded[1].shape[-1])
         kind = _result_dtype(left.dtype, right.dtype, epilogue, bias, out_dtype)
         result = _result(out, left, right, out_dtype, kind, shape, epilogue)
-        _multiply(*wide, _expanded(result, left, right), batch, _bias(bias, left, shape), epilogue, target)
+        _multiply(*padded, _expanded(result, left, right), batch, _bias(bias, left, shape), epilogue, target)
         return out if out is not None else result.array
 
 
@@ -105,12 +105,12 @@ def _factor(name: str, value: Any) -> float:
     """
     if isinstance(value, numbers.Real) or (getattr(value, "shape", None) == () and isinstance(value, np.ndarray)):
         return float(value)
-    raise ArgumentError("XT7013", f"{name} is {_shown(value)}, and it is one number for the whole product",
+    raise ArgumentError("XT7013", f"{name} is {_described(value)}, and must be one number for the complete product",
                         "scale the rows of a or the columns of b before the product, as in a * scales[:, None]; "
                         f"one number is {name}=0.5")
 
 
-def _shown(value: Any) -> str:
+def _described(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return repr(value)[:40] if shape is None else f"an array of {'x'.join(map(str, shape)) or 'one number'}"
 
@@ -146,14 +146,15 @@ def _result(out: Any, a: Operand, b: Operand, wanted: Any, dtype: DType, shape: 
     final = _final_shape(a, b, shape)
     if out is None:
         if epilogue.beta:
-            raise ArgumentError("XT7005", f"beta = {epilogue.beta} scales what out held, and there is no out",
+            raise ArgumentError("XT7005", f"beta = {epilogue.beta} scales the old values of out, and there is no out",
                                 "pass out=..., or leave beta at 0")
         return empty_like_input(a, final, dtype)
-    given = result_for(out, a, final, dtype)
-    if wanted is not None and given.dtype is not dtype:
-        raise ArgumentError("XT7012", f"out holds {given.dtype}, and out_dtype={dtype} asks for another type",
+    result = result_for(out, a, final, dtype)
+    if wanted is not None and result.dtype is not dtype:
+        raise ArgumentError("XT7012",
+                            f"out has elements of type {result.dtype}, and out_dtype={dtype} asks for another type",
                             "leave out_dtype out: with out= the result has the type that out has")
-    return given
+    return result
 
 
 def _expanded(out: Operand, a: Operand, b: Operand) -> Operand:
@@ -177,19 +178,19 @@ def _array_of_number(bias: Any, beside: Operand) -> Any:
 def _bias(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | None:
     if bias is None:
         return None
-    given = Operand.of("bias", bias)
-    check_places(given, a)
-    wide = given
-    while len(wide.shape) < 2:
-        wide = wide.as_row()
+    operand = Operand.of("bias", bias)
+    check_same_device(operand, a)
+    padded = operand
+    while len(padded.shape) < 2:
+        padded = padded.as_row()
     try:
-        fits = tuple(np.broadcast_shapes(wide.shape, shape)) == shape
+        fits = tuple(np.broadcast_shapes(padded.shape, shape)) == shape
     except ValueError:
         fits = False
     if not fits:
-        raise ShapeError("XT7006", f"a bias of {given.shape} does not broadcast to the result, {shape}",
+        raise ShapeError("XT7006", f"a bias of {operand.shape} does not broadcast to the result, {shape}",
                          f"pass one row of {shape[-1]}, one column of {shape[-2]}x1, or all {shape}")
-    return wide
+    return padded
 
 
 def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: Operand | None, epilogue: Epilogue,
@@ -212,8 +213,8 @@ def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: 
 
 def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: Epilogue,
             target: str | Target | None) -> None:
-    placed = product.on(_executor_of(c), target=target)
-    device = placed.target or find_target("pvc" if target is None else target)
+    bound = product.on(_executor_of(c), target=target)
+    device = bound.target or find_target("pvc" if target is None else target)
     (rows, columns), depth, batch = c.shape[-2:], a.shape[-1], math.prod(c.shape[:-2])
     engine = engine_type(a.dtype, b.dtype)
     sharing = c.library is not np or target is not None  # NumPy runs work-groups side by side: they share nothing
@@ -228,10 +229,10 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
         _stream(a, b, c, tiling, grid, sums, last, constants, ending, target)
         return
     if tiling.parts == 1:
-        placed[grid](a.argument, b.argument, c.argument, *last, **constants, **ending)
+        bound[grid](a.argument, b.argument, c.argument, *last, **constants, **ending)
         return
     work = empty_like_input(c, (tiling.parts, *c.shape), sums)
-    placed[(*grid[:2], batch * tiling.parts)](a.argument, b.argument, work.argument, work.argument, 1.0, 0.0,
+    bound[(*grid[:2], batch * tiling.parts)](a.argument, b.argument, work.argument, work.argument, 1.0, 0.0,
                                              **constants, parts=tiling.parts)
     small = Tiling(32, 64, (4, 2), 1)
     ends = sum_of_parts.on(_executor_of(c), target=target)

@@ -19,11 +19,11 @@ from xetile.library.activations import Activation, applied
 
 def matrix_of(array: Any, linear: Any) -> tuple[Any, ...]:
     """Batch index of the ``linear``-th matrix: one index a leading dimension, the last one fastest."""
-    places: list[Any] = []
+    indices: list[Any] = []
     for size in reversed(array.shape[1:-2]):
-        places.insert(0, linear % size)
+        indices.insert(0, linear % size)
         linear = linear // size
-    return (linear, *places) if len(array.shape) > 2 else ()
+    return (linear, *indices) if len(array.shape) > 2 else ()
 
 
 def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple[Any, ...], *, scaled: bool,
@@ -35,8 +35,8 @@ def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple
         x = x + load_tile(c).to(x.dtype) * beta
     if bias_tile is not None:
         rows, columns, map_ = bias_tile
-        places = (*at[:-2], at[-2] if rows > 1 else 0, at[-1] if columns > 1 else 0)
-        x = x + load_tile(init_tile(bias, places, (rows, columns), wg_map=map_)).to(x.dtype)
+        offsets = (*at[:-2], at[-2] if rows > 1 else 0, at[-1] if columns > 1 else 0)
+        x = x + load_tile(init_tile(bias, offsets, (rows, columns), wg_map=map_)).to(x.dtype)
     if activation is not None:
         x = applied(activation, x)
     return x.to(C.dtype)
@@ -62,8 +62,8 @@ def sum_along_k(A: Tiles, B: Tiles, m: Any, n: Any, start: Any, stop: Any, *, BM
     b = B(start, n, (BK, BN), WgMap(sg, (BK, BN // sg[1])))
     x = zeros((BM, BN), dtypes.f32 if as_type.is_float else dtypes.i32, wg_map=WgMap(sg, (BM // sg[0], BN // sg[1])))
     if ahead:
-        own_a, own_b = shares((BM, BK), sg[0] * sg[1], BK), shares((BK, BN), sg[0] * sg[1], BK)
-        pa, pb = A(m, start + ahead * BK, (BM, BK), own_a), B(start + ahead * BK, n, (BK, BN), own_b)
+        share_a, share_b = shares((BM, BK), sg[0] * sg[1], BK), shares((BK, BN), sg[0] * sg[1], BK)
+        pa, pb = A(m, start + ahead * BK, (BM, BK), share_a), B(start + ahead * BK, n, (BK, BN), share_b)
     for _ in device_range(start, stop, BK):
         if ahead:
             prefetch_tile(pa)
@@ -123,11 +123,11 @@ def sum_of_parts(W: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, B
 
 def matrix_of_part(array: Any, linear: Any) -> tuple[Any, ...]:
     """Batch index as by :func:`matrix_of` for a work array, whose first dimension is the part of K."""
-    places: list[Any] = []
+    indices: list[Any] = []
     for size in reversed(array.shape[2:-2]):
-        places.insert(0, linear % size)
+        indices.insert(0, linear % size)
         linear = linear // size
-    return (linear, *places) if len(array.shape) > 3 else ()
+    return (linear, *indices) if len(array.shape) > 3 else ()
 
 
 def converted(v: Any, dtype: DType) -> Any:

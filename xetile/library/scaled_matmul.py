@@ -20,7 +20,7 @@ from xetile.lang.grid import group_id
 from xetile.lang.matmul import tile_mma as multiply
 from xetile.lang.tiles import init_tile, load_tile, store_tile, update_tile_offset
 from xetile.library.activations import Activation, find_activation
-from xetile.library.array_operands import Operand, check_places, check_shapes, copied_where_shared, result_for
+from xetile.library.array_operands import Operand, check_same_device, check_shapes, copied_where_shared, result_for
 from xetile.library.tile_heuristics import Tiling, choose
 
 FORMATS = {str(dtype): dtype for dtype in (dtypes.e4m3, dtypes.e5m2)}
@@ -79,12 +79,12 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         (M, N): ``out``, or a new array.
 
     Raises:
-        ShapeError, ElementTypeError, DeviceError: shapes, types or places do not go together.
+        ShapeError, ElementTypeError, DeviceError: shapes, types or devices do not match.
     """
     with AtTheCall():
         left, right = (
             bytes_of(name, value, formats and formats[i]) for i, (name, value) in enumerate((("a", a), ("b", b))))
-        check_places(left, right)
+        check_same_device(left, right)
         for operand in (left, right):
             if len(operand.shape) != 2:
                 raise ShapeError("XT7008",
@@ -117,13 +117,13 @@ class Vectors:
 def _launch(a: Operand, b: Operand, c: Operand, vectors: Vectors, activation: Activation | None,
             target: str | Target | None) -> None:
     a, b = copied_where_shared(a, c), copied_where_shared(b, c)
-    placed = scaled_product.on(None if c.library is np else c.array.sycl_queue, target=target)
-    device = placed.target or find_target("pvc" if target is None else target)
+    bound = scaled_product.on(None if c.library is np else c.array.sycl_queue, target=target)
+    device = bound.target or find_target("pvc" if target is None else target)
     widen = not device.multiplies(a.dtype, b.dtype)
     (m, n), table = c.shape, WIDENED if widen and device.block_io else ()
     tiling = replace(choose(m, n, a.shape[1], 1, dtypes.f16 if widen else a.dtype, device, table), parts=1, depth=64)
     rows, columns, bias = (vector or c for vector in (vectors.rows, vectors.columns, vectors.bias))
-    placed[tiling.groups(m, n)](a.argument, b.argument, c.argument, rows.argument, columns.argument, bias.argument,
+    bound[tiling.groups(m, n)](a.argument, b.argument, c.argument, rows.argument, columns.argument, bias.argument,
                                    **tiling.constants, widen=widen, by_row=vectors.rows is not None,
                                    by_column=vectors.columns is not None, biased=vectors.bias is not None,
                                    activation=activation)
@@ -162,7 +162,7 @@ def vector_of(name: str, value: Any, like: Operand, size: int, *, column: bool =
         value = like.library.asarray(value, dtype=np.float32) if like.library is np else \
             like.library.asarray(value, dtype=np.float32, sycl_queue=like.array.sycl_queue)
     operand = Operand(name, value, dtypes.of(np.dtype(value.dtype))) if value.ndim == 0 else Operand.of(name, value)
-    check_places(like, operand)
+    check_same_device(like, operand)
     count = int(np.prod(operand.shape))
     if count not in (1, size) or sum(n > 1 for n in operand.shape) > 1:
         raise ShapeError("XT7052", f"{name} is {operand.shape}, and there are {size} to scale or to add to",

@@ -99,7 +99,7 @@ def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target
         rows, columns, depth: M, N and K of one product.
         batch: how many products.
         dtype: the element type that the matrix engine reads.
-        target: the device that code is made for.
+        target: the device that code is generated for.
         among: other tilings than those of :func:`xetile.matmul`.
         sharing: whether work-groups may share tiles.
     """
@@ -149,7 +149,7 @@ def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target:
     """
     found = []
     for case, _ in _cases([(rows, columns, depth)], dtype, target, among, batch):
-        found += [case.whole(), *(case.shared() if sharing and not target.fuses_loads else ())]
+        found += [case.data_parallel(), *(case.shared() if sharing and not target.fuses_loads else ())]
     return found
 
 
@@ -192,7 +192,7 @@ class _Case:
         adding = _SECOND_LAUNCH + sums * elements * 4 * 2 / (self.cores * _L2_BYTES) if sums else 0
         return Plan(tiling, groups, computing + adding)
 
-    def whole(self) -> Plan:
+    def data_parallel(self) -> Plan:
         """Plan with one work-group per tile."""
         waves = -(-self.tiles // (self.cores * self.resident))
         return self.plan(self.tiling, self.tiles, max(waves, 1) * self.steps, 0)

@@ -8,8 +8,8 @@ becomes
       %c = load_mma %a, %b, %acc : tile<32x64xbf16>, tile<64x64xbf16>
       %a1 = update_tile_offset %a, [0, 64] ; %b1 = update_tile_offset %b, [64, 0]
 
-A loop that runs to the last column of A may step over its end: what lies there adds nothing. So the loop must do
-nothing but this, start where A's tile does, and leave no tile behind; its sums must not be rounded at each step.
+A loop that runs to the last column of A may step over its end, where loads are zeros. So the loop must have no other
+operations, start at the offset of A's tile, and have no results but accumulators, which must not be rounded each step.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from xetile.dialect.types import TileType
 
 _FACTORS = (16, 8, 4, 2)
 _DEEPEST = 128
-"""Longer ones gain nothing, and sums of 8-bit integers as floats must stay exact."""
+"""The largest K tile: sums of 8-bit integers that are computed as floats stay exact, and longer ones are no faster."""
 _DEEPEST_OF_FLOATS = 512
-"""Of floats that are summed up in f32: each step loads and stores all sums, and shorter pieces of B are packed."""
+"""The largest K tile with f32 accumulators: each step loads and stores them all, and packs a smaller panel of B."""
 _PANEL = 4096
-"""Numbers of B that are copied at a time, where they have to be widened: half of what the fastest cache holds."""
-_ALONE = (LoadMmaOp, tile_ops.UpdateTileOffsetOp, tile_ops.PrefetchTileOp, arith.ConstantOp, scf.YieldOp)
+"""The most elements of a panel of B that is widened while it is packed: as f32 half of a 32 KiB L1 cache."""
+_ALLOWED = (LoadMmaOp, tile_ops.UpdateTileOffsetOp, tile_ops.PrefetchTileOp, arith.ConstantOp, scf.YieldOp)
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class DeepenK:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with longer steps where that is the same; itself if that is nowhere so."""
+        """The module with longer K tiles where results are the same; itself if there are none."""
         return rewrite(module, _function)
 
 
 def _function(function: func.FuncOp) -> func.FuncOp:
-    deepener = _DeepenKRewriter(function)
-    return deepener.function(function) if deepener.factors else function
+    rewriter = _DeepenKRewriter(function)
+    return rewriter.function(function) if rewriter.factors else function
 
 
 class _DeepenKRewriter(Rewriter):
@@ -70,7 +70,7 @@ class _DeepenKRewriter(Rewriter):
                 self.shapes.update(dict.fromkeys(webs.members(product.b), (k * factor, n)))
 
     def scaled(self, value: SSAValue, loop: scf.ForOp) -> SSAValue:
-        """A constant, times what a loop's steps are longer."""
+        """A constant, multiplied by a loop's factor."""
         return self.constant((number(value) or 0) * self.factors[loop])
 
 
@@ -79,21 +79,21 @@ def _products(loop: scf.ForOp) -> list[LoadMmaOp]:
 
 
 def _factor(loop: scf.ForOp, webs: Webs) -> int:
-    """How many steps of a loop may be one."""
+    """The number of steps of a loop that are merged into one."""
     block, step, products = loop.body.block, number(loop.step), _products(loop)
     if step is None or not products or block.args[0].uses.get_length():
         return 1
-    if not all(isinstance(operation, _ALONE) for operation in block.ops):
+    if not all(isinstance(operation, _ALLOWED) for operation in block.ops):
         return 1
-    if not all(_is_alone(loop, position, webs) for position in range(len(loop.iter_args))):
+    if not all(_is_sole_use(loop, position, webs) for position in range(len(loop.iter_args))):
         return 1
-    if not all(_goes_to_the_end(loop, product, step) for product in products):
+    if not all(_covers_k(loop, product, step) for product in products):
         return 1
     if all(_is_of_floats(product) for product in products):
         return next((f for f in _FACTORS if step * f <= _DEEPEST_OF_FLOATS), 1)
     tiles = [tile_ops.tile_of(product.b) for product in products]
-    copied = max((tile.shape[1] for tile in tiles if tile.dtype is not f32), default=0)
-    return next((f for f in _FACTORS if step * f <= _DEEPEST and step * f * copied <= _PANEL), 1)
+    widened = max((tile.shape[1] for tile in tiles if tile.dtype is not f32), default=0)
+    return next((f for f in _FACTORS if step * f <= _DEEPEST and step * f * widened <= _PANEL), 1)
 
 
 def _is_of_floats(product: LoadMmaOp) -> bool:
@@ -102,8 +102,8 @@ def _is_of_floats(product: LoadMmaOp) -> bool:
         and of_mlir(product.result.type.element_type) is f32  # type: ignore[attr-defined]
 
 
-def _is_alone(loop: scf.ForOp, position: int, webs: Webs) -> bool:
-    """Whether a loop has a carried tile for itself, or carries a sum that nothing else of the loop sees."""
+def _is_sole_use(loop: scf.ForOp, position: int, webs: Webs) -> bool:
+    """Whether a loop-carried tile is used in the loop only, or a loop-carried accumulator by its product only."""
     argument, end = loop.body.block.args[1 + position], loop.body.block.last_op
     assert isinstance(end, scf.YieldOp)
     yielded = end.operands[position].owner
@@ -111,23 +111,23 @@ def _is_alone(loop: scf.ForOp, position: int, webs: Webs) -> bool:
         return isinstance(yielded, LoadMmaOp) and yielded.acc is argument and yielded.result.has_one_use() \
             and argument.has_one_use() and of_mlir(argument.type.element_type) in (f32, i32)  # type: ignore[attr-defined]
     moved = isinstance(yielded, tile_ops.UpdateTileOffsetOp) and yielded.tile is argument
-    inside = all(use.operation.parent is loop.body.block for use in webs.uses(argument))
-    return moved and inside and not loop.results[position].uses.get_length() \
+    local = all(use.operation.parent is loop.body.block for use in webs.uses(argument))
+    return moved and local and not loop.results[position].uses.get_length() \
         and all(number(offset) is not None for offset in yielded.offsets)  # type: ignore[union-attr]
 
 
-def _goes_to_the_end(loop: scf.ForOp, product: LoadMmaOp, step: int) -> bool:
-    """Whether a product's operands go along K in steps of their own depth, from the loop's start to the end of A."""
+def _covers_k(loop: scf.ForOp, product: LoadMmaOp, step: int) -> bool:
+    """Whether a product's operands advance along K by their own depth, from the loop's start to the end of A."""
     if tile_ops.tile_of(product.a).shape[1] != step:
         return False
-    if _moves(loop, product.a) != (0, step) or _moves(loop, product.b) != (step, 0):
+    if _advance(loop, product.a) != (0, step) or _advance(loop, product.b) != (step, 0):
         return False
-    made = loop.iter_args[loop.body.block.args.index(product.a) - 1].owner  # type: ignore[arg-type]
-    return isinstance(made, tile_ops.InitTileOp) and _same(made.offsets[-1], loop.lb) and _ends(made, loop.ub)
+    init = loop.iter_args[loop.body.block.args.index(product.a) - 1].owner  # type: ignore[arg-type]
+    return isinstance(init, tile_ops.InitTileOp) and _same(init.offsets[-1], loop.lb) and _ends_at(init, loop.ub)
 
 
-def _moves(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
-    """By how much a carried tile moves in a step; nothing if it is none."""
+def _advance(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
+    """The offsets by which a loop-carried tile advances in a step; empty for any other value."""
     if tile not in loop.body.block.args:
         return ()
     moves = [use.operation for use in tile.uses if isinstance(use.operation, tile_ops.UpdateTileOffsetOp)]
@@ -138,20 +138,20 @@ def _same(one: SSAValue, other: SSAValue) -> bool:
     return one is other or (number(one) is not None and number(one) == number(other))
 
 
-def _ends(made: tile_ops.InitTileOp, stop: SSAValue) -> bool:
-    """Whether a loop's end is that of the rows below a tile."""
-    if made.shape:
-        return _same(made.shape[-1], stop)
-    static = static_form(made.source.type)
+def _ends_at(init: tile_ops.InitTileOp, stop: SSAValue) -> bool:
+    """Whether a loop's upper bound is the number of columns of a tile's array."""
+    if init.shape:
+        return _same(init.shape[-1], stop)
+    static = static_form(init.source.type)
     return static is not None and number(stop) == static[0][-1]
 
 
 def _loop(rewriter: _DeepenKRewriter, loop: scf.ForOp) -> None:
-    if loop in rewriter.factors:  # only this loop takes the longer step
-        kept = rewriter.lookup(loop.step)
+    if loop in rewriter.factors:  # the step may be shared with other loops, which keep it
+        step = rewriter.lookup(loop.step)
         rewriter.converted_values[loop.step] = ConvertedValues((rewriter.scaled(loop.step, loop),))
         rewriter.loop(loop)
-        rewriter.converted_values[loop.step] = kept
+        rewriter.converted_values[loop.step] = step
         return
     rewriter.loop(loop)
 

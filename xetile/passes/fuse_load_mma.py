@@ -1,4 +1,4 @@
-"""Fuses loads into the products that they serve, on processors, whose instructions read memory themselves.
+"""Fuses the loads of A and B into their products, on CPUs, whose instructions have memory operands.
 
     %a = load_tile %ta : tile<32x32xbf16> -> vector<32x32xbf16>
     %b = load_tile %tb : tile<32x64xbf16> -> vector<32x64xbf16>
@@ -6,9 +6,9 @@
 becomes
     %c = load_mma %ta, %tb, %acc : tile<32x32xbf16>, tile<32x64xbf16> -> vector<32x64xf32>
 
-A CPU multiplies a number in memory by a vector in one instruction. Loaded into the lanes of a subgroup first, A would
-have to be handed from lane to lane, a shuffle for each multiply-add. Loads only move past what writes no memory and
-waits for nothing; a tile that is stored to, or read in another way, keeps its loads.
+A CPU multiplies an element in memory by a vector in one instruction. If A were loaded into the lanes of a subgroup,
+each multiply-add would need a shuffle. Loads are moved only past operations without memory effects or barriers; a tile
+that is stored to, or loaded for another use, keeps its loads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp
 
-_HARMLESS = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp)
+_READ_ONLY = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp)
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class FuseLoadMma:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with ``load_mma`` where both operands are loaded for products alone; itself without such."""
+        """The module with ``load_mma`` where A and B are loaded for products alone; itself without such products."""
         return rewrite(module, _function)
 
 
 def _function(function: func.FuncOp) -> func.FuncOp:
-    fuser = _FuseLoadMmaRewriter(function)
-    return fuser.function(function) if fuser.products else function
+    rewriter = _FuseLoadMmaRewriter(function)
+    return rewriter.function(function) if rewriter.products else function
 
 
 class _FuseLoadMmaRewriter(Rewriter):
@@ -51,18 +51,18 @@ class _FuseLoadMmaRewriter(Rewriter):
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__({tile_ops.LoadTileOp: _load_tile, tile_ops.TileMmaOp: _tile_mma})
         self.tiles = view_webs(function)
-        products = [op for op in function.walk() if isinstance(op, tile_ops.TileMmaOp) and _reads_both(op)]
-        while True:  # a tile that one product cannot read by itself is loaded for all others, too
+        products = [op for op in function.walk() if isinstance(op, tile_ops.TileMmaOp) and _has_loaded_operands(op)]
+        while True:  # to a fixed point: a tile that one product cannot fuse keeps its loads for all products
             loads = {load for product in products for load in (product.a.owner, product.b.owner)
                      if isinstance(load, tile_ops.LoadTileOp)}
-            kept = [p for p in products if all(self._only_for(value, loads, products) for value in (p.a, p.b))]
-            if len(kept) == len(products):
+            fusible = [p for p in products if all(self._only_for(value, loads, products) for value in (p.a, p.b))]
+            if len(fusible) == len(products):
                 break
-            products = kept
+            products = fusible
         self.products, self.loads = set(products), loads
 
     def _only_for(self, value: SSAValue, loads: set[tile_ops.LoadTileOp], products: list[tile_ops.TileMmaOp]) -> bool:
-        """Whether all that is read through the tile of a loaded value is read by products."""
+        """Whether all loads of a loaded value's tile are operands of ``products``."""
         assert isinstance(value.owner, tile_ops.LoadTileOp)
         if any(use.operation not in products for use in value.uses):
             return False
@@ -71,13 +71,13 @@ class _FuseLoadMmaRewriter(Rewriter):
                                     tile_ops.UpdateTileOffsetOp)) or use in loads for use in uses)
 
 
-def _reads_both(product: tile_ops.TileMmaOp) -> bool:
+def _has_loaded_operands(product: tile_ops.TileMmaOp) -> bool:
     return len(tile_ops.shape_of(product.result)) == 2 and product.a is not product.b \
-        and all(_is_loaded_for(value, product) for value in (product.a, product.b))
+        and all(_is_fusible_load(value, product) for value in (product.a, product.b))
 
 
-def _is_loaded_for(value: SSAValue, product: tile_ops.TileMmaOp) -> bool:
-    """Whether a value is loaded from global memory in the block of a product, and might be loaded there."""
+def _is_fusible_load(value: SSAValue, product: tile_ops.TileMmaOp) -> bool:
+    """Whether a value is loaded from global memory in the block of a product, and the load may move to the product."""
     load = value.owner
     if not isinstance(load, tile_ops.LoadTileOp) or load.padding is not None:
         return False
@@ -85,7 +85,7 @@ def _is_loaded_for(value: SSAValue, product: tile_ops.TileMmaOp) -> bool:
         return False
     following = load.next_op
     while following is not product:
-        if following is None or not (isinstance(following, _HARMLESS) or following.has_trait(Pure)):
+        if following is None or not (isinstance(following, _READ_ONLY) or following.has_trait(Pure)):
             return False
         following = following.next_op
     return True

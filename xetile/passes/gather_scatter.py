@@ -1,12 +1,12 @@
-"""Scattered tiles and atomic updates through the passes: what each pass's table includes of them.
+"""Rules of scattered tiles and atomic updates: distribution over subgroups, blocking, and lowering to XeGPU.
 
     %t = init_scattered_tile %A, %i : memref<?x?xf32>, vector<1x64xindex> -> tile<1x64xf32, scatter = true>
     %v = load_gather %t, %m : -> vector<1x64xf32>
-becomes, after a part for each subgroup and blocks of what is computed with, for each register
+becomes, after distribution and blocking, for each register
     %d = xegpu.create_tdesc %A, %j : memref<?x?xf32>, vector<16xindex> -> tensor_desc<16xf32, #scatter>
     %w = xegpu.load_gather %d, %n : -> vector<16xf32>
 
-An atomic update of a window on an array takes descriptors of single elements from the window's own descriptor.
+An atomic update of a block tile takes descriptors of single elements from the block descriptor.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from xetile.dialect.wg_map import Pair
 Make = Callable[..., Operation]
 
 
-def _each(rewriter: Rewriter, make: Make, *operands: SSAValue) -> tuple[SSAValue, ...]:
-    """An operation for each subgroup's part of its operands."""
+def _emit_each(rewriter: Rewriter, make: Make, *operands: SSAValue) -> tuple[SSAValue, ...]:
+    """One operation for each part of its operands."""
     parts = [rewriter.lookup(operand) for operand in operands]
-    for other in parts[1:]:
-        if other.encoding != parts[0].encoding:
-            rewriter.fail("XT1401", f"the operands are distributed as {parts[0].encoding} and as {other.encoding}",
+    for part in parts[1:]:
+        if part.encoding != parts[0].encoding:
+            rewriter.fail("XT1401", f"the operands are distributed as {parts[0].encoding} and as {part.encoding}",
                        "give both the same wg_map", **{f"operand {i + 1}": value for i, value in enumerate(operands)})
     return tuple(rewriter.emit(make(*values)) for values in zip(*(part.values for part in parts), strict=True))
 
@@ -59,28 +59,28 @@ def _distribute_init_scattered_tile(rewriter: Rewriter, operation: InitScattered
     if indices.encoding is not None:
         result = result.with_(shape=indices.encoding.wg_map.sg_data, wg_map=None)
     source = rewriter.single(operation.source)
-    tiles = _each(rewriter, lambda part: InitScatteredTileOp(source, part, result), operation.indices)
+    tiles = _emit_each(rewriter, lambda part: InitScatteredTileOp(source, part, result), operation.indices)
     rewriter.set(operation.result, tiles, indices.encoding)
 
 
 def _distribute_update_scattered_tile(rewriter: Rewriter, operation: UpdateScatteredTileOp) -> None:
-    moved = _each(rewriter, UpdateScatteredTileOp, operation.tile, operation.indices)
+    moved = _emit_each(rewriter, UpdateScatteredTileOp, operation.tile, operation.indices)
     rewriter.set(operation.result, moved, rewriter.lookup(operation.tile).encoding)
 
 
 def _distribute_load_gather(rewriter: Rewriter, operation: LoadGatherOp) -> None:
-    loaded = _each(rewriter, lambda tile, mask: hinted(LoadGatherOp(tile, mask, operation.padding), operation),
+    loaded = _emit_each(rewriter, lambda tile, mask: hinted(LoadGatherOp(tile, mask, operation.padding), operation),
                    operation.tile, operation.mask)
     rewriter.set(operation.result, loaded, rewriter.lookup(operation.tile).encoding)
 
 
 def _distribute_store_scatter(rewriter: Rewriter, operation: StoreScatterOp) -> None:
-    _each(rewriter, lambda *parts: hinted(StoreScatterOp(*parts), operation), operation.value, operation.tile,
+    _emit_each(rewriter, lambda *parts: hinted(StoreScatterOp(*parts), operation), operation.value, operation.tile,
           operation.mask)
 
 
 def _distribute_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp) -> None:
-    """Every subgroup updates its own parts: a part that several share would be updated by each of them."""
+    """Each subgroup updates its parts; no part may be replicated, since each copy would be updated."""
     form = rewriter.lookup(operation.tile).encoding
     if form is not None and any(layout * data > size for layout, data, size in
                                 zip(form.wg_map.sg_layout, form.wg_map.sg_data, form.shape, strict=True)):
@@ -89,7 +89,8 @@ def _distribute_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp) 
                    "each would update them", "choose a map whose sg_layout x sg_data is not more than the tile",
                    tile=operation.tile)
     operands = [operation.value, operation.tile, *([operation.mask] if operation.mask is not None else [])]
-    rewriter.set(operation.result, _each(rewriter, partial(AtomicRMWTileOp, operation.kind.data), *operands), form)
+    updates = _emit_each(rewriter, partial(AtomicRMWTileOp, operation.kind.data), *operands)
+    rewriter.set(operation.result, updates, form)
 
 
 SUBGROUP_RULES: dict[type[Operation], Rule] = {
@@ -103,7 +104,7 @@ SUBGROUP_RULES: dict[type[Operation], Rule] = {
 
 
 def _blocked(rewriter: Any, value: SSAValue, tile: SSAValue) -> SSAValue:
-    """A vector in the blocks of a tile."""
+    """A vector in the ``inner_blocks`` of a tile."""
     blocked: SSAValue = rewriter.reblock(rewriter.single(value), tile_of(tile).encoding.inner_blocks)
     return blocked
 
@@ -128,22 +129,22 @@ def _block_update_scattered_tile(rewriter: Any, operation: UpdateScatteredTileOp
 
 def _block_load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
     tile = rewriter.single(operation.tile)
-    made = LoadGatherOp(tile, _blocked(rewriter, operation.mask, tile), operation.padding)
-    rewriter.set(operation.result, rewriter.emit(hinted(made, operation)))
+    load = LoadGatherOp(tile, _blocked(rewriter, operation.mask, tile), operation.padding)
+    rewriter.set(operation.result, rewriter.emit(hinted(load, operation)))
 
 
 def _block_store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
     tile = rewriter.single(operation.tile)
-    made = StoreScatterOp(_blocked(rewriter, operation.value, tile), tile, _blocked(rewriter, operation.mask, tile))
-    rewriter.emit(hinted(made, operation))
+    store = StoreScatterOp(_blocked(rewriter, operation.value, tile), tile, _blocked(rewriter, operation.mask, tile))
+    rewriter.emit(hinted(store, operation))
 
 
 def _block_atomic_rmw_tile(rewriter: Any, operation: AtomicRMWTileOp) -> None:
     tile = rewriter.single(operation.tile)
     mask = None if operation.mask is None else _blocked(rewriter, operation.mask, tile)
-    made = rewriter.emit(AtomicRMWTileOp(operation.kind.data, _blocked(rewriter, operation.value, tile), tile, mask))
+    update = rewriter.emit(AtomicRMWTileOp(operation.kind.data, _blocked(rewriter, operation.value, tile), tile, mask))
     flat = shape_of(operation.result)
-    rewriter.set(operation.result, made if len(flat) == 4 else rewriter.reblock(made,
+    rewriter.set(operation.result, update if len(flat) == 4 else rewriter.reblock(update,
                                                                                 rewriter.sizes.compute_block(flat)))
 
 
@@ -154,13 +155,13 @@ BLOCKING_RULES: dict[type[Operation], Rule] = {
     StoreScatterOp: _block_store_scatter,
     AtomicRMWTileOp: _block_atomic_rmw_tile,
 }
-"""Flat vectors to the blocks that are computed with."""
+"""2D vectors to vectors in the blocks of the accumulator."""
 
 
-def _register(rewriter: Rewriter, block: Pair, lanes: int) -> Pair:
-    """Rows and columns of a block that the lanes of a subgroup hold an element each of.
+def _register_shape(rewriter: Rewriter, block: Pair, lanes: int) -> Pair:
+    """Shape of the part of a block that has one element for each lane of a subgroup.
 
-    A block of fewer elements repeats over the lanes.
+    A block of fewer elements is replicated over the lanes.
     """
     try:
         unit = lane_map.plain(lanes, block[1], block[0]).unit
@@ -169,34 +170,35 @@ def _register(rewriter: Rewriter, block: Pair, lanes: int) -> Pair:
     return unit
 
 
-def _places(block: Pair, register: Pair) -> Iterable[Pair]:
+def _offsets(block: Pair, register: Pair) -> Iterable[Pair]:
     return [(row, column) for row in range(0, block[0], register[0]) for column in range(0, block[1], register[1])]
 
 
 def _registers(rewriter: Rewriter, parts: ConvertedValues, lanes: int) -> list[SSAValue]:
-    """A vector's registers as lines of lanes: block by block, row-major in each."""
+    """The registers of a vector, each a 1D vector of an element a lane: block by block, row-major in each."""
     block: Pair = parts.encoding.block
-    register = _register(rewriter, block, lanes)
-    found = []
+    register = _register_shape(rewriter, block, lanes)
+    registers = []
     for value in parts.values:
-        for place in _places(block, register):
-            piece = value if block == register else rewriter.emit(ExtractStridedSliceOp(value, place, register))
-            found.append(rewriter.emit(ShapeCastOp(piece, (register[0] * register[1],))))
-    return found
+        for offset in _offsets(block, register):
+            slice_ = value if block == register else rewriter.emit(ExtractStridedSliceOp(value, offset, register))
+            registers.append(rewriter.emit(ShapeCastOp(slice_, (register[0] * register[1],))))
+    return registers
 
 
-def _assembled(rewriter: Rewriter, registers: list[SSAValue], form: Any, element: Attribute) -> tuple[SSAValue, ...]:
+def _from_registers(rewriter: Rewriter, registers: list[SSAValue], form: Any,
+                    element: Attribute) -> tuple[SSAValue, ...]:
     """The blocks of a vector from its registers, the inverse of :func:`_registers`."""
     (lanes,) = shape_of(registers[0])
-    register = _register(rewriter, form.block, lanes)
-    pieces = iter([rewriter.emit(ShapeCastOp(line, register)) for line in registers])
+    register = _register_shape(rewriter, form.block, lanes)
+    slices = iter([rewriter.emit(ShapeCastOp(line, register)) for line in registers])
     if form.block == register:
-        return tuple(pieces)
+        return tuple(slices)
     blocks = []
     for _ in range(len(registers) * lanes // (form.block[0] * form.block[1])):
         result: SSAValue = rewriter.emit(ub.PoisonOp(VectorType(element, form.block)))
-        for place in _places(form.block, register):
-            result = rewriter.emit(InsertStridedSliceOp(next(pieces), result, place))
+        for offset in _offsets(form.block, register):
+            result = rewriter.emit(InsertStridedSliceOp(next(slices), result, offset))
         blocks.append(result)
     return tuple(blocks)
 
@@ -205,8 +207,8 @@ def _lower_init_scattered_tile(rewriter: Rewriter, operation: InitScatteredTileO
     indices, source = rewriter.lookup(operation.indices), rewriter.single(operation.source)
     lines = _registers(rewriter, indices, lanes)
     desc = TensorDesc(shape_of(lines[0]), tile_of(operation.result).element_type, scatter=ScatterTdesc())
-    made = tuple(rewriter.emit(xegpu.CreateTdescOp(source, line, TensorDescType(desc))) for line in lines)
-    rewriter.set(operation.result, made, indices.encoding)
+    descs = tuple(rewriter.emit(xegpu.CreateTdescOp(source, line, TensorDescType(desc))) for line in lines)
+    rewriter.set(operation.result, descs, indices.encoding)
 
 
 def _lower_update_scattered_tile(rewriter: Rewriter, operation: UpdateScatteredTileOp, lanes: int) -> None:
@@ -224,7 +226,7 @@ def _lower_load_gather(rewriter: Rewriter, operation: LoadGatherOp, lanes: int) 
     for load in loads:
         load.name_hint = operation.result.name_hint
     element = tile_of(operation.tile).element_type
-    rewriter.set(operation.result, _assembled(rewriter, loads, tile.encoding, element), tile.encoding)
+    rewriter.set(operation.result, _from_registers(rewriter, loads, tile.encoding, element), tile.encoding)
 
 
 def _lower_store_scatter(rewriter: Rewriter, operation: StoreScatterOp, lanes: int) -> None:
@@ -234,15 +236,15 @@ def _lower_store_scatter(rewriter: Rewriter, operation: StoreScatterOp, lanes: i
         rewriter.emit(with_hints(xegpu.StoreScatterOp(value, desc, mask), hints_of(operation)))
 
 
-def _all(rewriter: Rewriter, lanes: int) -> SSAValue:
-    """A mask of which nothing is off."""
+def _all_true_mask(rewriter: Rewriter, lanes: int) -> SSAValue:
+    """A mask of all lanes."""
     true = arith.ConstantOp(IntegerAttr(1, i1))
     rewriter.emit(true)
     return rewriter.emit(BroadcastOp(true.result, VectorType(i1, (lanes,))))
 
 
 def prefetch(rewriter: Rewriter, tile: SSAValue, hints: Mapping[str, Attribute]) -> None:
-    """The elements of a scattered tile to the caches."""
+    """Prefetch the elements of a scattered tile."""
     for desc in rewriter.lookup(tile).values:
         rewriter.emit(with_hints(xegpu.PrefetchOp(desc), hints))
 
@@ -252,35 +254,37 @@ def _lower_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp, lanes
     lines = _registers(rewriter, value, lanes)
     if tile.encoding.scatter:
         descs: list[SSAValue] = list(rewriter.lookup(operation.tile).values)
-        masks = [_all(rewriter, shape_of(lines[0])[0])] * len(descs) if operation.mask is None else \
+        masks = [_all_true_mask(rewriter, shape_of(lines[0])[0])] * len(descs) if operation.mask is None else \
             _registers(rewriter, rewriter.lookup(operation.mask), lanes)
     else:
-        descs, masks = _window(rewriter, operation, lanes)
+        descs, masks = _block_elements(rewriter, operation, lanes)
     updates = [rewriter.emit(xegpu.AtomicRMWOp(operation.kind.data, line, desc, mask)) for line, desc, mask in
                zip(lines, descs, masks, strict=True)]
-    rewriter.set(operation.result, _assembled(rewriter, updates, value.encoding, tile.element_type), value.encoding)
+    result = _from_registers(rewriter, updates, value.encoding, tile.element_type)
+    rewriter.set(operation.result, result, value.encoding)
 
 
-def _window(rewriter: Rewriter, operation: AtomicRMWTileOp, lanes: int) -> tuple[list[SSAValue], list[SSAValue]]:
-    """For each register of a window on an array, a descriptor of its elements and which are inside the array."""
+def _block_elements(rewriter: Rewriter, operation: AtomicRMWTileOp,
+                    lanes: int) -> tuple[list[SSAValue], list[SSAValue]]:
+    """For each register of a block tile, a scattered descriptor of its elements and the mask of those in bounds."""
     tile, desc = tile_of(operation.tile), rewriter.single(operation.tile)
     block = tile.encoding.inner_blocks
     assert block is not None, "blocking comes before this pass"
     if tile.encoding.order != (1, 0):
-        rewriter.fail("XT2524", f"an atomic update takes blocks in the order of their rows, and those of "
-                   f"{text(block)} here are in that of their columns", "drop order = [0, 1], or inner_blocks",
+        rewriter.fail("XT2524", f"an atomic update takes row-major blocks, and those of "
+                   f"{text(block)} here are column-major", "drop order = [0, 1], or inner_blocks",
                    tile=operation.tile)
-    register = _register(rewriter, block, lanes)
+    register = _register_shape(rewriter, block, lanes)
     descs: list[SSAValue] = []
     masks: list[SSAValue] = []
-    for place in _places(tile.shape, block):
-        moved = desc if place == (0, 0) else rewriter.emit(UpdateNdOffsetOp(desc,
-                                                                            [rewriter.constant(n) for n in place]))
-        for inner in _places(block, register):
-            made = xegpu.BlockElementsOp(moved, inner, register)
-            rewriter.emit(made)
-            descs.append(made.result)
-            masks.append(made.inside)
+    for offset in _offsets(tile.shape, block):
+        moved = desc if offset == (0, 0) else rewriter.emit(UpdateNdOffsetOp(desc,
+                                                                            [rewriter.constant(n) for n in offset]))
+        for inner in _offsets(block, register):
+            elements = xegpu.BlockElementsOp(moved, inner, register)
+            rewriter.emit(elements)
+            descs.append(elements.result)
+            masks.append(elements.inside)
     return descs, masks
 
 

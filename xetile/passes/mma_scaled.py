@@ -1,4 +1,4 @@
-"""Block-scaled products on their way down, a rule a pass: dealt out, in blocks, and as products of the engine.
+"""Rules of ``tile_mma_scaled``: distribution over subgroups, blocking, and lowering to ``xegpu.dpas_scaled``.
 
     %d = tile_mma_scaled %a, %b, %c, %sa, %sb : vector<16x64xf8E5M2>, vector<64x32xf8E5M2>, ..., vector<16x2xui8>, ...
 becomes 2 x 2 x 2 of
@@ -17,18 +17,18 @@ from xetile.dialect.mma import TileMmaScaledOp
 from xetile.passes.wg_offsets import Distributed
 
 
-def to_subgroups(rewriter: Any, operation: TileMmaScaledOp) -> None:
-    """Each subgroup multiplies what it has of A and B: one block of each."""
+def distribute_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp) -> None:
+    """Distribution: each subgroup multiplies its block of A by its block of B."""
     parts = [rewriter.lookup(operand) for operand in operation.operands]
     if parts[0].encoding is None:
         rewriter.copy(operation)
         return
     if any(len(part.values) != 1 for part in parts):
         raise located(ShapeError("XT1263", "a subgroup has several blocks of an operand of tile_mma_scaled",
-                                "make sg_layout x sg_data the whole tile for each of the five"), operation)
-    made = rewriter.emit(TileMmaScaledOp(*(part.values[0] for part in parts)))
+                                "choose sg_layout x sg_data equal to the tile for each of the five"), operation)
+    product = rewriter.emit(TileMmaScaledOp(*(part.values[0] for part in parts)))
     assert operation.wg_map is not None
-    rewriter.set(operation.result, (made,), Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result)))  # type: ignore[arg-type]
+    rewriter.set(operation.result, (product,), Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result)))  # type: ignore[arg-type]
 
 
 def check_target(operation: TileMmaScaledOp, target: Target) -> None:
@@ -38,14 +38,14 @@ def check_target(operation: TileMmaScaledOp, target: Target) -> None:
         TargetError: it does not.
     """
     if not target.block_scales:
-        having = ", ".join(other.name for other in TARGETS.values() if other.block_scales)
+        supporting = ", ".join(each.name for each in TARGETS.values() if each.block_scales)
         raise located(TargetError("XT4108", f"the matrix engine of {target.name} takes no scales",
                                  f"widen A and B with .to(xt.f16) and multiply products of {DEPTH} of K by their "
-                                 f"scales; {having} takes scales"), operation)
+                                 f"scales; {supporting} takes scales"), operation)
 
 
-def to_blocks(rewriter: Any, operation: TileMmaScaledOp) -> None:
-    """The blocks that the engine takes; scales by columns and rows of blocks."""
+def block_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp) -> None:
+    """Blocking: operands in blocks of DPAS; the scales of A as columns, those of B as rows of blocks."""
     if len(tile_ops.shape_of(operation.result)) == 4:
         rewriter.copy(operation)
         return
@@ -55,14 +55,14 @@ def to_blocks(rewriter: Any, operation: TileMmaScaledOp) -> None:
         raise located(ShapeError("XT4109", f"{m}x{n} is no block-scaled product of a subgroup",
                                 f"make its rows a multiple of {ROWS} and its columns one of {lanes}"), operation)
     blocks = (ROWS, DEPTH), (DEPTH, lanes), (ROWS, lanes), (ROWS, 1), (1, lanes)
-    whole = [rewriter.single(operand) for operand in operation.operands]
-    values = [rewriter.reblock(value, block) for value, block in zip(whole, blocks, strict=True)]
+    operands = [rewriter.single(operand) for operand in operation.operands]
+    values = [rewriter.reblock(value, block) for value, block in zip(operands, blocks, strict=True)]
     rewriter.set(operation.result, rewriter.reblock(rewriter.emit(TileMmaScaledOp(*values)),
                                                     rewriter.sizes.compute_block((m, n))))
 
 
-def to_products(rewriter: Any, operation: TileMmaScaledOp, form: Any) -> None:
-    """One product of the engine for each block of the result and 32 of K."""
+def lower_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp, form: Any) -> None:
+    """Lowering: one ``dpas_scaled`` for each block of the result and 32 of K."""
     a, b, acc, scale_a, scale_b = (rewriter.lookup(operand).values for operand in operation.operands)
     rows, columns, *_ = tile_ops.shape_of(operation.result)
     depth, result = tile_ops.shape_of(operation.a)[1], list(acc)

@@ -1,4 +1,4 @@
-"""Tiles in the order of memory, and transpositions folded into loads (XeTile.md, ``order`` and ``tile_transpose``).
+"""Row-major tiles, and transpositions folded into loads (XeTile.md, ``order`` and ``tile_transpose``).
 
     %t = init_tile %BT, [%n, %k] : tile<64x32xbf16>
     %v = load_tile %t : -> vector<64x32xbf16>
@@ -7,8 +7,8 @@ becomes
     %t = init_tile %BT, [%k, %n] : tile<32x64xbf16, order = [0, 1]>      sizes and strides exchanged, too
     %w = load_tile %t : -> vector<32x64xbf16>
 
-After this pass ``order`` says how a tile lies in memory: ``[0, 1]`` where its columns are contiguous. A tile on an
-array that is stored column by column, such as a transposed view, takes that order by itself.
+After this pass ``order`` is the order of memory: ``[0, 1]`` where the tile's columns are contiguous. A tile on a
+column-major array, such as a transposed view, gets that order.
 """
 
 from __future__ import annotations
@@ -36,48 +36,49 @@ class RowMajor:
     """The pass.
 
     Attributes:
-        access: for each argument how it may be reached; arrays stored column by column end in ``columns``.
+        access: for each argument its access kind; those of column-major arrays end in ``columns``.
     """
 
     access: tuple[str, ...]
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with every tile's order that of memory, and no transposition of what is only loaded.
+        """The module with tiles in the order of memory, and without transpositions of loads.
 
-        It is the module itself if all tiles are so.
+        It is the module itself if all tiles are in that order already.
         """
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         check_orders(function, self.access)
-        orders = _RowMajorRewriter(self.access, function)
+        rewriter = _RowMajorRewriter(self.access, function)
         inits = (operation for operation in function.walk() if isinstance(operation, tile_ops.InitTileOp))
-        if not any(orders.is_transposed(init.result) or orders.result_type(init) != init.result.type for init in inits):
+        if not any(rewriter.is_transposed(init.result) or rewriter.result_type(init) != init.result.type
+                   for init in inits):
             return function
-        return orders.function(function)
+        return rewriter.function(function)
 
 
 def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
-    """Raise unless the tiles of a kernel that promise columns to be contiguous stand on arrays of which that is true.
+    """Raise unless every tile of order ``[0, 1]`` is on a column-major array.
 
     Args:
         function: the kernel as recorded or parsed.
-        access: for each argument how it may be reached.
+        access: for each argument its access kind.
 
     Raises:
         ShapeError: at the author's line of the tile.
     """
-    ways = dict(zip(function.body.block.args, access, strict=True))
+    access_kinds = dict(zip(function.body.block.args, access, strict=True))
     for operation in function.walk():
         if not isinstance(operation, tile_ops.InitTileOp) or tile_ops.tile_of(operation.result).encoding.order == (1,
                                                                                                                    0):
             continue
-        way = access_kind(operation, ways)
-        if not way.endswith("columns"):
-            stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
+        kind = access_kind(operation, access_kinds)
+        if not kind.endswith("columns"):
+            stored = "is not known to be stored column by column" if kind == "strided" else "is stored row by row"
             raise located(ShapeError("XT2131",
                 f"the tile has order [0, 1], and its array {stored}",
-                "drop the order, or pass the transposed view of an array stored the other way round; an address takes "
+                "drop the order, or pass the transposed view of a row-major array; an address takes "
                 "base_strides=(1, pitch)"), operation)
 
 
@@ -88,18 +89,18 @@ class _RowMajorRewriter(Rewriter):
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
                           tile_ops.LoadTileOp: _load_tile,
                           tile_ops.TileTransposeOp: _tile_transpose})
-        self.ways = dict(zip(function.body.block.args, access, strict=True))
+        self.access_kinds = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
 
     def result_type(self, operation: tile_ops.InitTileOp) -> TileType:
         """The type of a tile in the order of memory."""
         tile, transposed = tile_ops.tile_of(operation.result), self.is_transposed(operation.result)
-        columns = access_kind(operation, self.ways).endswith("columns")
+        columns = access_kind(operation, self.access_kinds).endswith("columns")
         return TileType(tile).with_(shape=tile.shape[::-1] if transposed else tile.shape,
                                     order=(0, 1) if columns != transposed else (1, 0))
 
     def is_transposed(self, tile: SSAValue) -> bool:
-        """Whether everything that is loaded through a tile's web is transposed, and nothing is stored."""
+        """Whether all loads of a tile's web are transposed, and it has no stores."""
         loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
         stores = any(isinstance(use.operation, (tile_ops.StoreTileOp, AtomicRMWTileOp)) for use in self.webs.uses(tile))
         users = [use.operation for load in loads for use in load.result.uses]
@@ -113,10 +114,10 @@ def _init_tile(rewriter: _RowMajorRewriter, operation: tile_ops.InitTileOp) -> N
     if transposed:
         source, sizes, strides = spelled_out(rewriter, operation)
         offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
-    made = tile_ops.InitTileOp(source, offsets, sizes, strides, rewriter.result_type(operation))
-    made.attributes.update({name: value for name, value in operation.attributes.items()
+    init_tile = tile_ops.InitTileOp(source, offsets, sizes, strides, rewriter.result_type(operation))
+    init_tile.attributes.update({name: value for name, value in operation.attributes.items()
                             if not transposed or name in tile_ops.PROMISES})
-    rewriter.set(operation.result, rewriter.emit(made), transposed or None)
+    rewriter.set(operation.result, rewriter.emit(init_tile), transposed or None)
 
 
 def _update_tile_offset(rewriter: _RowMajorRewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
@@ -128,8 +129,8 @@ def _update_tile_offset(rewriter: _RowMajorRewriter, operation: tile_ops.UpdateT
 
 def _load_tile(rewriter: _RowMajorRewriter, operation: tile_ops.LoadTileOp) -> None:
     tile = rewriter.lookup(operation.tile)
-    made = hinted(tile_ops.LoadTileOp(tile.values[0], operation.padding), operation)
-    rewriter.set(operation.result, rewriter.emit(made), tile.encoding)
+    load = hinted(tile_ops.LoadTileOp(tile.values[0], operation.padding), operation)
+    rewriter.set(operation.result, rewriter.emit(load), tile.encoding)
 
 
 def _tile_transpose(rewriter: _RowMajorRewriter, operation: tile_ops.TileTransposeOp) -> None:

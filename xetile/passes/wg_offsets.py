@@ -1,4 +1,4 @@
-"""Where the blocks of a work-group's tile lie: the arithmetic of a ``wg_map`` in a kernel (XeTile.md, ``wg_map``)."""
+"""Offsets of a subgroup's blocks in a work-group's tile: the index arithmetic of ``wg_map`` (XeTile.md, ``wg_map``)."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from xetile.dialect.wg_map import Pair, WgMap
 
 @dataclass(frozen=True)
 class Distributed:
-    """The form of a value that was dealt out.
+    """Encoding of a value that is distributed over the subgroups of a work-group.
 
     Attributes:
-        wg_map: by which map.
-        shape: from which shape.
-        turned: whether it was dealt out as what it becomes when it is transposed: ``wg_map`` and ``shape`` are those of
-            the transpose, and each part is a block of that, not yet transposed.
+        wg_map: the map.
+        shape: of the work-group's value.
+        transposed: whether it is distributed as its transpose: ``wg_map`` and ``shape`` are those of the transpose, and
+            each part is a block of it, not yet transposed.
     """
 
     wg_map: WgMap
     shape: Pair
-    turned: bool = False
+    transposed: bool = False
 
     def __str__(self) -> str:
         return f"{self.wg_map} of {tile_ops.text(self.shape)}"
 
     @property
     def rounds(self) -> list[Pair]:
-        """The rounds of the deal, in the order of a subgroup's blocks."""
+        """The rounds of the round-robin distribution, in the order of a subgroup's blocks."""
         return list(self.wg_map.blocks(self.shape))
 
     def owners(self, axis: int) -> int:
-        """Subgroups along ``axis`` that own something of their own; the others share with one of these."""
+        """Subgroups along ``axis`` with distinct blocks; the others have copies of these."""
         return min(self.wg_map.sg_layout[axis], self.shape[axis] // self.wg_map.sg_data[axis])
 
-    def held(self) -> list[list[Pair]]:
+    def block_origins(self) -> list[list[Pair]]:
         """For each subgroup, by its linear id, where its blocks start, in the order of its rounds."""
         map_, (height, width) = self.wg_map, self.shape
         return [[(map_.offset(0, linear // map_.sg_layout[1], i, height),
@@ -47,21 +47,21 @@ class Distributed:
                 for linear in range(map_.subgroups)]
 
 
-def choice(mine: list[list[Pair]], wanted: list[list[Pair]]) -> list[int] | None:
-    """For each of the wanted blocks the position at which *every* subgroup holds it, None if one does not.
+def local_blocks(present: list[list[Pair]], required: list[list[Pair]]) -> list[int] | None:
+    """Positions of the required blocks among each subgroup's own, the same for every subgroup; None if one lacks them.
 
     Args:
-        mine: for each subgroup the origins of the blocks that it holds.
-        wanted: for each subgroup the origins of the blocks that it needs.
+        present: for each subgroup the origins of its blocks.
+        required: for each subgroup the origins of the blocks that it needs.
     """
-    chosen = []
-    for origins in zip(*wanted, strict=True):
-        found = {held.index(origin) if origin in held else None for held, origin in zip(mine, origins, strict=True)}
+    positions = []
+    for origins in zip(*required, strict=True):
+        found = {own.index(origin) if origin in own else None for own, origin in zip(present, origins, strict=True)}
         position = found.pop()
         if found or position is None:
             return None
-        chosen.append(position)
-    return chosen
+        positions.append(position)
+    return positions
 
 
 def coordinate(rewriter: Rewriter, layout: Pair, axis: int) -> SSAValue:
@@ -90,14 +90,14 @@ def modulo(rewriter: Rewriter, value: SSAValue, size: int) -> SSAValue:
 
 
 def owner(rewriter: Rewriter, form: Distributed, axis: int) -> SSAValue:
-    """Which of the owners along ``axis`` this subgroup is, or shares with."""
+    """The index, among the owners along ``axis``, of this subgroup or of the one whose blocks it copies."""
     subgroup = coordinate(rewriter, form.wg_map.sg_layout, axis)
     count = form.owners(axis)
     return modulo(rewriter, subgroup, count) if count < form.wg_map.sg_layout[axis] else subgroup
 
 
 def offset(rewriter: Rewriter, form: Distributed, axis: int, round_: int) -> SSAValue:
-    """Where the block of this subgroup's round starts along ``axis``: ((round * layout + s) * data) mod size."""
+    """Offset along ``axis`` of this subgroup's block of a round: ((round * layout + s) * data) mod size."""
     layout, data = form.wg_map.sg_layout[axis], form.wg_map.sg_data[axis]
     start = rewriter.index(arith.MuliOp, owner(rewriter, form, axis), rewriter.constant(data))
     return rewriter.add(start, round_ * layout * data)

@@ -1,4 +1,4 @@
-"""The device executor: builds compiled kernels for a queue of dpctl's, and launches them there."""
+"""Device executor: builds compiled kernels for a dpctl queue, and launches them on it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
 
-_INT = 2**31
+_INT_LIMIT = 2**31
+"""Sizes and strides are arguments of the C type ``int``."""
 
 
 class DeviceExecutor:
-    """Runs kernels on a queue of dpctl's.
+    """Runs kernels on a dpctl queue.
 
     Args:
         where: a dpctl filter string or queue.
-        target: the device that code is made for; None for the one that it runs on. On the CPU device a GPU's own text
-            runs, with the builtins that the CPU lacks emulated.
+        target: the device that code is generated for; None for the queue's. The CPU device runs code for GPUs, too,
+            with emulated builtins.
 
     Raises:
-        DeviceError: there is no such device, or it is a GPU in no table and no target is given.
+        DeviceError: there is no such device, or it is an unknown GPU and ``target`` is None.
         TargetError: the device cannot run code for the target.
     """
 
@@ -45,31 +46,31 @@ class DeviceExecutor:
         self.queue = find_queue(where)
         self.device = str(self.queue.sycl_device.name).strip()
         try:
-            own = find_target(device_target(self.queue))
+            native = find_target(device_target(self.queue))
         except DeviceError:
             if target is None:
                 raise
-            own = target  # a GPU that no table knows: the author says what it takes
-        self.target = target or own
-        check_fits(self.target, own, self.device)
+            native = target  # an unknown GPU: the author names a target that it is compatible with
+        self.target = target or native
+        check_compatible(self.target, native, self.device)
 
     def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
-        """The arguments on the device: host arrays are copied there.
+        """The arguments with host arrays copied to the device.
 
         Raises:
             DeviceError: an array is on another queue.
         """
-        stranger = next((a.name for a in arguments if a.kind == "usm" and a.source.queue != self.queue), None)
-        if stranger is not None:
-            raise DeviceError("XT1044", f"{stranger} is on another queue than the kernel runs on",
+        elsewhere = next((a.name for a in arguments if a.kind == "usm" and a.source.queue != self.queue), None)
+        if elsewhere is not None:
+            raise DeviceError("XT1044", f"{elsewhere} is on another queue than the kernel runs on",
                               "drop .on(...), and the kernel runs on the queue of its arrays; or move the array: "
-                              f"dpnp.asarray({stranger}, sycl_queue=queue)")
+                              f"dpnp.asarray({elsewhere}, sycl_queue=queue)")
         host = [argument for argument in arguments if argument.kind == "numpy"]
         copies = iter(usm.copy_in([argument.source for argument in host], self.queue))
         return tuple(replace(a, source=next(copies), kind="usm") if a.kind == "numpy" else a for a in arguments)
 
     def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
-        """The built kernel with its grid; None with arrays of the host, without work-groups, or with assertions."""
+        """The launch plan of the built kernel; None with host arrays, an empty grid, or assertions."""
         kernel = self._kernel(compiled)
         if 0 in grid or compiled.emitted.is_watched or any(argument.kind == "numpy" for argument in arguments):
             return None
@@ -81,27 +82,27 @@ class DeviceExecutor:
                       [*grid[:2], grid[2] * local], [1, 1, local], compiled.written)
 
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
-        """Launch the kernel on arguments that :meth:`copy_in` gave; the arrays are written in the queue's order."""
+        """Launch the kernel on arguments of :meth:`copy_in`, asynchronously in the queue's order."""
         kernel = self._kernel(compiled)
         values = [value for argument in arguments for value in packed(argument)]
         emitted = compiled.emitted
 
-        def start(more: Sequence[Any]) -> Any:
-            return launch(self.queue, kernel, [*values, *more], grid[::-1], emitted.local_size)
+        def start(extra: Sequence[Any]) -> Any:
+            return launch(self.queue, kernel, [*values, *extra], grid[::-1], emitted.local_size)
 
         if emitted.is_watched:
             watched(self.queue, emitted.assertions, start)
         else:
             start([])
 
-    def copy_out(self, written: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
-        """Copy what the kernel wrote back to the host arrays that were copied in."""
-        for position in written:
+    def copy_out(self, outputs: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        """Copy outputs back to the host arrays that were copied in."""
+        for position in outputs:
             if arguments[position].kind == "numpy":
                 usm.copy_out(reachable[position].source, arguments[position].source)
 
     def _kernel(self, compiled: CompiledKernel) -> Any:
-        """The built kernel; which compiler builds it, and with what options, may change while a program runs."""
+        """The built kernel, cached by queue and build settings, which are environment variables and may change."""
         key = self.queue, build_settings()
         if key not in compiled.programs:
             compiled.programs[key] = self._build(compiled, spirv_compiler_for(self.queue))
@@ -110,17 +111,17 @@ class DeviceExecutor:
     def _build(self, compiled: CompiledKernel, compiler: str) -> Any:
         emitted, on_cpu = compiled.emitted, _is_cpu(self.queue)
         if on_cpu and emitted.apart:
-            waits = barriers.divergent_operations(only_function(compiled.final))
+            divergent = barriers.divergent_operations(only_function(compiled.final))
             raise TargetError("XT4001",
-                              f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
-                              f"and {self.device} runs the subgroups of a work-group one after the other",
-                              'run it on "numpy" or on a GPU, or let all subgroups come by the barrier',
-                              notes=notes_at(None, [("they wait here", author_location(waits[0]))]))
+                              f"{emitted.name} has a barrier in control flow that differs between subgroups, and "
+                              f"{self.device} runs the subgroups of a work-group one after the other",
+                              'run it on "numpy" or on a GPU, or let all subgroups reach the barrier',
+                              notes=notes_at(None, [("the barrier is here", author_location(divergent[0]))]))
         if not on_cpu:
             compiled.check_registers()
         program = self.program(compiled)
         with suggest_other_compiler(compiler, emitted.name):
-            return build_kernel(self.queue, program.source, program.options, program.name)
+            return build_kernel(self.queue, program.source, program.options, program.name, emitted.text)
 
     def program(self, compiled: CompiledKernel) -> Program:
         """The program that the queue builds for a kernel."""
@@ -131,41 +132,42 @@ def _is_cpu(queue: Queue) -> bool:
     return bool(queue.sycl_device.is_cpu)
 
 
-def check_fits(target: Target, own: Target, device: str) -> None:
-    """Raise unless a device runs code for ``target``: a GPU builds what it cannot run, and gives garbage.
+def check_compatible(target: Target, native: Target, device: str) -> None:
+    """Raise unless a device runs code for ``target``: a driver also builds incompatible code, with wrong results.
 
     Args:
-        target: the device that code is made for.
-        own: the target of the device that shall run it.
+        target: the device that code is generated for.
+        native: the target of the device that runs it.
         device: the device's name.
 
     Raises:
-        TargetError: subgroups of another size, or block messages that the device has not.
+        TargetError: subgroups of another size, or block messages that the device lacks.
     """
-    if own.ocloc is None:  # the CPU device, which emulates every GPU
+    if native.ocloc is None:  # the CPU device, which emulates every GPU
         return
-    runs = [other.name for other in TARGETS.values()
-            if other.ocloc and other.subgroup_size == own.subgroup_size and other.blocks <= own.blocks]
-    if target.name not in runs:
-        raise TargetError("XT4000", f"code for {target.name} does not run on {device}, which takes code for {own.name}",
-                          f"drop target=, or choose one of {', '.join(runs)}; \"opencl:cpu\" runs the text of "
+    compatible = [each.name for each in TARGETS.values()
+            if each.ocloc and each.subgroup_size == native.subgroup_size and each.blocks <= native.blocks]
+    if target.name not in compatible:
+        raise TargetError("XT4000",
+                          f"code for {target.name} does not run on {device}, which takes code for {native.name}",
+                          f"drop target=, or choose one of {', '.join(compatible)}; \"opencl:cpu\" runs the text of "
                           "every GPU")
 
 
 def packed(argument: Argument) -> list[Any]:
-    """What a kernel gets for one argument: a number, or a pointer with its sizes and strides in elements."""
+    """The device arguments of one argument: a number, or a pointer with its sizes and strides in elements."""
     if argument.kind == "number":
         return [_number(argument.source, argument.dtype)]
     array: UsmArray = argument.source
     for size in (*array.shape, *array.strides):
-        if not -_INT <= size < _INT:
+        if not -_INT_LIMIT <= size < _INT_LIMIT:
             raise ShapeError("XT1046", f"{argument.name} has a size or stride of {size} elements",
-                             "devices count with 32-bit integers: pass a part of the array")
+                             "sizes and strides are 32-bit integers: pass a part of the array")
     return [array, *(ctypes.c_int(value) for value in (*array.shape, *array.strides))]
 
 
 def _number(value: Any, dtype: DType) -> Any:
     if dtype.is_float:
         return ctypes.c_float(value)
-    wide = {"i64": ctypes.c_int64, "u64": ctypes.c_uint64}.get(dtype.name)
-    return ctypes.c_int(value) if wide is None else wide(int(value))
+    c_type = {"i64": ctypes.c_int64, "u64": ctypes.c_uint64}.get(dtype.name)
+    return ctypes.c_int(value) if c_type is None else c_type(int(value))

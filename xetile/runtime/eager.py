@@ -1,7 +1,7 @@
-"""``kernel.on("numpy:program")``: the author's Python function itself, one program instance at a time, on real values.
+"""Eager mode, ``kernel.on("numpy:program")``: the Python function on concrete values, one program instance at a time.
 
-Nothing is recorded. Each call of the language makes its operation, checks it as a recording would, and runs its NumPy
-meaning at once, so that ``breakpoint()``, ``print`` and an editor's steps work inside a kernel. The body of an
+Nothing is traced. Each function of the language builds its operation, verifies it as the tracer does, and evaluates it
+in NumPy at once, so that ``breakpoint()``, ``print`` and a debugger's steps work inside a kernel. The body of an
 ``xt.when`` runs only where the condition holds. Subgroups of a work-group run one at a time, each up to a barrier
 (:mod:`xegpu.interpreter.subgroup_scheduler`).
 """
@@ -33,26 +33,26 @@ from xetile.frontend.tracer import Tracer, recording
 from xetile.runtime.grid import Grid
 from xetile.runtime.numpy_executor import SEMANTICS
 
-Place = tuple[int, int, int, int, int]
-"""Where an instance stands: its work-group in the grid, its subgroup in the work-group."""
+InstanceId = tuple[int, int, int, int, int]
+"""Indices of a program instance: of its work-group in the grid, of its subgroup in the work-group."""
 
 
 @dataclass
-class OneInstance(Interpreter):
-    """The machine of a single instance.
+class InstanceInterpreter(Interpreter):
+    """The interpreter of a single program instance.
 
     Attributes:
-        place: where it stands.
+        instance: its indices.
     """
 
-    place: Place = (0, 0, 0, 0, 0)
+    instance: InstanceId = (0, 0, 0, 0, 0)
 
     @property
     def instances(self) -> tuple[int, ...]:
         return (1,) * BATCH
 
     def along(self, axis: int, first: int, count: int) -> Any:
-        return self.place[axis]
+        return self.instance[axis]
 
     @property
     def work_group(self) -> tuple[Any, ...]:
@@ -61,11 +61,11 @@ class OneInstance(Interpreter):
 
 @dataclass
 class WorkGroup:
-    """What the subgroups of a work-group share.
+    """State that the subgroups of a work-group share.
 
     Attributes:
-        scheduler: lets one of them run at a time.
-        shared: arrays in shared local memory that there are so far, in the order in which they were made.
+        scheduler: runs one of them at a time.
+        shared: arrays in shared local memory, in the order of their allocation.
         barriers: the first barrier of each id.
     """
 
@@ -74,31 +74,31 @@ class WorkGroup:
     barriers: dict[int, InitNbarrierOp] = field(default_factory=dict)
 
 
-class Running(Tracer):
-    """What the language's functions find in the place of a recording: it runs each operation when it is made.
+class EagerTracer(Tracer):
+    """A tracer that evaluates each operation as soon as it is built.
 
     Args:
         name: the kernel's name.
         code: the code object of the author's function.
         subgroups: subgroups of a work-group.
-        machine: the instance.
+        machine: the interpreter of the instance.
         group: its work-group.
         member: its subgroup.
     """
 
     runs = True
 
-    def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int], machine: OneInstance,
+    def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int], machine: InstanceInterpreter,
                  group: WorkGroup, member: Subgroup) -> None:
         super().__init__(name, code, subgroups)
         self.machine, self._group, self._member, self._allocated = machine, group, member, 0
-        self._arrivals: dict[int, NbarrierOp] = {}  # at barriers without producers, with no wait behind them yet
+        self._arrivals: dict[int, NbarrierOp] = {}  # at barriers without producers, not yet followed by a wait
 
     def check_visible(self, value: SSAValue, location: Location) -> None:
-        """Nothing: what was never made has no name."""
+        """No check: values of branches that did not run have no name."""
 
     def emit(self, operation: Operation) -> Any:
-        """Check an operation, and run it."""
+        """Verify an operation, and evaluate it."""
         self.condition = None
         result = super().emit(operation)
         operation.detach()  # type: ignore[no-untyped-call]
@@ -122,7 +122,7 @@ class Running(Tracer):
 
     def _arrive(self, operation: NbarrierArriveOp, barrier: int) -> None:
         if init_of(operation).declared_producers is None:
-            if barrier in self._arrivals and not _may_have_sides(operation):
+            if barrier in self._arrivals and not _may_have_implicit_roles(operation):
                 raise second_arrival(operation, self._arrivals[barrier])
             self._arrivals[barrier] = operation
         self._count(operation, barrier)
@@ -130,13 +130,13 @@ class Running(Tracer):
     def _wait(self, operation: NbarrierWaitOp, barrier: int) -> None:
         """A wait; a consumer, which does not arrive, is counted here."""
         if self._arrivals.pop(barrier, None) is None:
-            if init_of(operation).declared_producers is None and not _may_have_sides(operation):
+            if init_of(operation).declared_producers is None and not _may_have_implicit_roles(operation):
                 raise no_arrival(operation)
             self._count(operation, barrier)
         self._group.scheduler.wait(self._member, operation, barrier)
 
     def _count(self, operation: NbarrierOp, barrier: int) -> None:
-        """Count an arrival: as a producer's or a consumer's where they are told apart, else as that of any."""
+        """Count an arrival: separately for producers and consumers if the barrier declares producers."""
         init = init_of(operation)
         kind, awaited = NbarrierOp, Counter[type[Operation]]({NbarrierOp: init.participants})
         if (producers := init.declared_producers) is not None:
@@ -145,15 +145,15 @@ class Running(Tracer):
         self._group.scheduler.arrive(self._member, operation, barrier, kind, awaited)
 
     def check_end(self) -> None:
-        """Raise if the function ends where a recording would have been refused.
+        """Raise if the function ends in a state that the tracer would refuse.
 
         Raises:
-            XeError: what a call broke, or an arrival at a named barrier that no wait follows.
+            XeError: the error of an earlier call, or an arrival at a named barrier that no wait follows.
         """
         if self.broken is not None:
             raise self.broken
         for arrival in self._arrivals.values():
-            if not _may_have_sides(arrival):
+            if not _may_have_implicit_roles(arrival):
                 raise no_wait(arrival)
 
     def _at_entry(self, operation: Operation) -> None:
@@ -165,7 +165,7 @@ class Running(Tracer):
             values[operation.results[0]] = self._allocate(operation)
             return
         try:
-            made = force(self.machine.evaluate(operation, [values[operand] for operand in operation.operands]))
+            result = force(self.machine.evaluate(operation, [values[operand] for operand in operation.operands]))
         except XeError as error:
             raise error.at(location) from None
         except ValueError as error:
@@ -174,12 +174,12 @@ class Running(Tracer):
             raise ElementTypeError("XT1045",
                                    "this writes an array that is read-only", "pass an array that can be written, such "
                                    "as its .copy()", location) from None
-        results = [made] if len(operation.results) == 1 else made or []
+        results = [result] if len(operation.results) == 1 else result or []
         values.update(zip(operation.results, results, strict=False))
-        _let_go(operation)
+        _release_operands(operation)
 
     def _allocate(self, operation: AllocOp) -> Any:
-        """The work-group's next array in shared local memory: all of its subgroups ask in the same order."""
+        """The work-group's next array in shared local memory: all its subgroups allocate in the same order."""
         shared = self._group.shared
         if self._allocated == len(shared):
             shared.append(self.machine.evaluate(operation, []))
@@ -187,21 +187,21 @@ class Running(Tracer):
         return shared[self._allocated - 1]
 
     def evaluate(self, value: SSAValue) -> Any:
-        """What a value is: a Python number, or a NumPy array of a vector's shape."""
-        found = force(self.machine.values[value])
-        if not isinstance(found, np.ndarray):
-            return found
-        shape = found.shape[self.machine.batch:] if found.ndim > BATCH else ()
-        return found.reshape(shape) if shape else found.reshape(-1)[0].item()
+        """A value as a Python number, or as a NumPy array of a vector's shape."""
+        array = force(self.machine.values[value])
+        if not isinstance(array, np.ndarray):
+            return array
+        shape = array.shape[self.machine.batch:] if array.ndim > BATCH else ()
+        return array.reshape(shape) if shape else array.reshape(-1)[0].item()
 
 
-def _may_have_sides(operation: NbarrierOp) -> bool:
-    """Whether one may only arrive and the other only wait, though no number of producers is said."""
+def _may_have_implicit_roles(operation: NbarrierOp) -> bool:
+    """Whether one subgroup may only arrive and the other only wait, although the barrier declares no producers."""
     return init_of(operation).participants == 2
 
 
-def _let_go(operation: Operation) -> None:
-    """Keep what an operation was made of from living as long as its result, and chains of moved tiles from growing."""
+def _release_operands(operation: Operation) -> None:
+    """Drop references to operands, which would live as long as the result; a moved tile keeps its chain's first."""
     if all(isinstance(result.type, VectorType) for result in operation.results):
         operation.operands = ()
     elif operation.operands and isinstance(before := operation.operands[0].owner, type(operation)):
@@ -210,14 +210,14 @@ def _let_go(operation: Operation) -> None:
 
 @dataclass(frozen=True)
 class EagerKernel:
-    """A kernel whose Python function runs itself: what ``kernel.on("numpy:program")`` gives.
+    """A kernel bound to eager mode: the result of ``kernel.on("numpy:program")``.
 
     Attributes:
         name: the kernel's name.
         function: the author's function.
-        bind_arguments: gives the arguments of a call, checked.
-        grid_of: gives the counts of a launch.
-        makers: give the kernel's arguments.
+        bind_arguments: checks the arguments of a call.
+        evaluate_grid: checks the grid of a launch.
+        symbol_builders: functions that build the traced value of each argument.
         subgroups: subgroups of a work-group.
         only: the indices of the groups that run, None for all.
     """
@@ -225,8 +225,8 @@ class EagerKernel:
     name: str
     function: Callable[..., None]
     bind_arguments: Callable[..., tuple[Argument, ...]]
-    grid_of: Callable[..., Grid]
-    makers: Callable[[Sequence[Argument]], list[Callable[[Tracer], Any]]]
+    evaluate_grid: Callable[..., Grid]
+    symbol_builders: Callable[[Sequence[Argument]], list[Callable[[Tracer], Any]]]
     subgroups: tuple[int, int]
     only: tuple[int, ...] | None = None
     target = None
@@ -236,29 +236,29 @@ class EagerKernel:
         return partial(self._launch, grid)
 
     def __call__(self, *args: Any, **constants: Any) -> None:
-        """Launch with the grid that the decorator's function gives."""
+        """Launch with the grid of the decorator's function."""
         self._launch(None, *args, **constants)
 
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
         with AtTheCall():
             arguments = self.bind_arguments(args, constants)
-            counts = self.grid_of(grid, args, constants)
+            counts = self.evaluate_grid(grid, args, constants)
             for argument in arguments:
-                argument.check_there()
+                argument.check_exists()
             values = [argument.numpy() for argument in arguments]
             with np.errstate(all="ignore"):
                 for group in self._groups(counts):
                     self._group(group, counts, arguments, values, constants)
 
     def _groups(self, counts: Grid) -> Iterator[tuple[int, int, int]]:
-        wanted = self.only or ()
-        if any(not 0 <= place < count for place, count in zip(wanted, counts, strict=False)):
-            first, last = (0,) * len(wanted), tuple(count - 1 for count in counts[:len(wanted)])
-            raise ShapeError("XT1603", f"only={wanted} names no group of a grid of {counts}",
+        only = self.only or ()
+        if any(not 0 <= index < count for index, count in zip(only, counts, strict=False)):
+            first, last = (0,) * len(only), tuple(count - 1 for count in counts[:len(only)])
+            raise ShapeError("XT1603", f"only={only} names no group of a grid of {counts}",
                              f"give the indices of a group, from {_only(first)} to {_only(last)}"
                              if all(counts) else "this grid has no groups: launch one that has")
         for z, y, x in product(*(range(count) for count in reversed(counts))):
-            if (x, y, z)[:len(wanted)] == wanted:
+            if (x, y, z)[:len(only)] == only:
                 yield x, y, z
 
     def _group(self, group: tuple[int, int, int], counts: Grid, arguments: Sequence[Argument], values: list[Any],
@@ -266,15 +266,16 @@ class EagerKernel:
         shared = WorkGroup(SubgroupScheduler(self.subgroups))
 
         def instance(member: Subgroup) -> None:
-            groups = tuple((place, 1) for place in group)
-            machine = OneInstance(SEMANTICS, groups, counts, self.subgroups, place=(*group, *member.position))
-            running = Running(self.name, self.function.__code__, self.subgroups, machine, shared, member)
-            with recording(running):
-                symbols = [make(running) for make in self.makers(arguments)]
+            groups = tuple((index, 1) for index in group)
+            machine = InstanceInterpreter(SEMANTICS, groups, counts, self.subgroups,
+                                          instance=(*group, *member.position))
+            tracer = EagerTracer(self.name, self.function.__code__, self.subgroups, machine, shared, member)
+            with recording(tracer):
+                symbols = [build(tracer) for build in self.symbol_builders(arguments)]
                 for symbol, value in zip(symbols, values, strict=True):
                     machine.values[symbol.ssa] = value
                 self.function(*symbols, **constants)
-                running.check_end()
+                tracer.check_end()
 
         shared.scheduler.run(instance)
 
@@ -284,7 +285,7 @@ def _only(indices: tuple[int, ...]) -> str:
 
 
 def check_only(only: Any) -> tuple[int, ...] | None:
-    """The indices that ``only`` gives, as a tuple.
+    """The argument ``only`` as a tuple of indices.
 
     Raises:
         ArgumentError: it is neither an integer nor a tuple of up to three.

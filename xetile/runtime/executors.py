@@ -1,6 +1,6 @@
 """Executors: where a launch runs, in NumPy at two levels, on a simulated GPU or on a device.
 
-Each is imported when a kernel first goes there.
+Each is imported when a kernel first uses it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Executor(Protocol):
     """Runs compiled kernels.
 
     Attributes:
-        target: the device that code is made for.
+        target: the device that code is generated for.
         device: the name of the device that runs it.
     """
 
@@ -32,47 +32,47 @@ class Executor(Protocol):
     device: str
 
     def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
-        """The arguments where kernels reach them: host arrays are copied to a device."""
+        """The arguments with host arrays copied to the device."""
 
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
-        """Run the kernel on arguments that :meth:`copy_in` gave; outputs are written in place."""
+        """Run the kernel on arguments of :meth:`copy_in`; outputs are written in place."""
 
-    def copy_out(self, written: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
-        """Copy what the kernel wrote back to the host arrays that were copied in."""
+    def copy_out(self, outputs: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        """Copy outputs back to the host arrays that were copied in."""
 
     def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
-        """The kernel, built for arguments in the executor's memory; None where a launch needs all of :meth:`run`."""
+        """The launch plan for arguments in the executor's memory; None where a launch needs all of :meth:`run`."""
 
 
 def best_device() -> str:
-    """The device on which kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU, else NumPy.
+    """The fastest device of this machine, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU, else NumPy.
 
-    Level Zero devices count only where a compiler makes SPIR-V, which is all that they take.
+    Level Zero devices take SPIR-V alone, so they count only if a compiler of SPIR-V is installed.
     """
     from codegen.runtime.program_source import can_make_spirv
 
     return best_sycl_device(spirv=can_make_spirv()) or "numpy"
 
 
-_IN_NUMPY = ("numpy", "numpy:xegpu", "numpy:program")
+_NUMPY_EXECUTIONS = ("numpy", "numpy:xegpu", "numpy:program")
 """Executions that need no device."""
 
 
-def select_executor(own: Target | None, where: Any, target: str | Target | None,
+def select_executor(kernel_target: Target | None, where: Any, target: str | Target | None,
                     arguments: Sequence[Argument]) -> Executor:
     """The executor for a call: the one at ``where``, or that of the arrays if it is None.
 
     Args:
-        own: the device that the kernel itself is made for, None for none in particular.
+        kernel_target: the device that the kernel is written for, None for any.
         where: as in ``kernel.on(where)``.
         target: the device that code is generated for; None for the kernel's own, or that of the executor.
-        arguments: what the kernel is called with.
+        arguments: of the call.
 
     Raises:
         DeviceError: there is no such executor, or the arrays are on several.
     """
-    found = own if target is None else find_target(target)
-    return executor_of_arrays(arguments, found) if where is None else executor_at(where, found)
+    chosen = kernel_target if target is None else find_target(target)
+    return executor_of_arrays(arguments, chosen) if where is None else executor_at(where, chosen)
 
 
 def executor_at(where: Any, target: Target | None) -> Executor:
@@ -86,7 +86,7 @@ def executor_at(where: Any, target: Target | None) -> Executor:
 
         kind = numpy_executor.NumPyExecutor if where == "numpy" else numpy_executor.NumPyXeGPUExecutor
         return kind(target or find_target("pvc"))
-    if isinstance(where, str) and (where.startswith("numpy") or difflib.get_close_matches(where, _IN_NUMPY, 1)):
+    if isinstance(where, str) and (where.startswith("numpy") or difflib.get_close_matches(where, _NUMPY_EXECUTIONS, 1)):
         raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy", "numpy:xegpu" or "numpy:program"')
     if is_machine(where):
         return machine_executor(where, target, check=False)
@@ -122,7 +122,7 @@ def machine_executor(where: str, target: Target | None, check: Any) -> Executor:
 
 
 def executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:
-    """Where the arrays of a call are: on the queue of them all, or in host memory, where NumPy runs.
+    """The executor of a call's arrays: that of their common queue, or NumPy for host arrays.
 
     Raises:
         DeviceError: they are in several places.
@@ -138,8 +138,9 @@ def executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> 
     if kinds != {"usm"}:
         return executor_at("numpy", target)
     queues = [argument.source.queue for argument in arrays]
-    other = next((a for a, queue in zip(arrays, queues, strict=True) if queue != queues[0]), None)
-    if other is not None:
-        raise DeviceError("XT1043", f"{arrays[0].name} and {other.name} are on different queues",
-                          f"make both on one queue: dpnp.asarray({other.name}, sycl_queue={arrays[0].name}.sycl_queue)")
+    elsewhere = next((a for a, queue in zip(arrays, queues, strict=True) if queue != queues[0]), None)
+    if elsewhere is not None:
+        raise DeviceError("XT1043", f"{arrays[0].name} and {elsewhere.name} are on different queues",
+                          f"allocate both on one queue: dpnp.asarray({elsewhere.name}, "
+                          f"sycl_queue={arrays[0].name}.sycl_queue)")
     return executor_at(queues[0], target)

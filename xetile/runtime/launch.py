@@ -1,4 +1,4 @@
-"""Launches: a kernel bound to an executor, and how one call of it becomes a launch on a device or in NumPy."""
+"""Bound kernels: a kernel with its executor, whose calls are launches on a device or in NumPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xegpu.ir.use_def import written_at
-from xegpu.support.errors import ElementTypeError, Note, XeError
+from xegpu.support.errors import DeviceError, ElementTypeError, Note, XeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument, AtTheCall, at_the_call
 from xetile.frontend.tracer import is_recording
@@ -19,10 +19,11 @@ from xetile.runtime.launch_plan import LaunchPlan, PreparedLaunch
 
 if TYPE_CHECKING:
     from xetile.compiler.compiled import CompiledKernel
+    from xetile.compiler.report import Report
 
 
 class Launchable(Protocol):
-    """A kernel as a launch sees it; :class:`xetile.jit.base.BaseKernel` says more of each member."""
+    """The interface of a kernel that launches use; :class:`xetile.jit.base.BaseKernel` documents each member."""
 
     name: str
     parameters: tuple[str, ...]
@@ -33,7 +34,7 @@ class Launchable(Protocol):
         """The arguments of a call, checked against the parameters."""
 
     def evaluate_grid(self, grid: Any, args: Sequence[Any], constants: dict[str, Any]) -> Grid:
-        """The grid as three counts, from the kernel's own function if it is None."""
+        """The grid as three counts, from the kernel's grid function if it is None."""
 
     def compile(self, arguments: Sequence[Argument], target: Target, constants: dict[str, Any],
                 subgroups: tuple[int, int] | None) -> CompiledKernel:
@@ -46,33 +47,45 @@ class BoundKernel:
     Args:
         kernel: the kernel.
         executor: where it runs; None lets the arrays of each call decide.
-        target: the device that code is made for where the arrays decide.
+        target: the device that code is generated for where the arrays decide.
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
 
     Attributes:
-        launches: its launches that are known.
+        launches: its launch table.
     """
 
     def __init__(self, kernel: Launchable, executor: Executor | None, target: Target | None,
                  subgroups: tuple[int, int] | None) -> None:
         self._kernel, self._executor, self._target, self._subgroups = kernel, executor, target, subgroups
         self.launches = LaunchTable()
+        self._last: CompiledKernel | None = None
 
     @property
     def target(self) -> Target | None:
-        """The device that code is made for; None while only the arrays will tell."""
+        """The device that code is generated for; None if it depends on the arrays of a call."""
         return self._target if self._executor is None else self._executor.target
 
     @property
     def device(self) -> str:
-        """The name of the device that the kernel runs on, empty while only the arrays will tell."""
+        """The name of the device that the kernel runs on, empty if it depends on the arrays of a call."""
         return "" if self._executor is None else self._executor.device
+
+    def report(self) -> Report:
+        """The report of what the last launch on a simulated GPU ran, with instructions executed and bytes moved.
+
+        Raises:
+            DeviceError: there was no launch, or not on ``"machine:pvc"`` and the like.
+        """
+        if self._last is None or self._last.execution is None:
+            raise DeviceError("XT1057", f"no launch of {self._kernel.name} on a simulated GPU is there to report",
+                              f'launch it there first: run = {self._kernel.name}.on("machine:pvc"); run[grid](...)')
+        return self._last.report()
 
     def __getitem__(self, grid: Any) -> GridLauncher:
         return GridLauncher(self._launch, (grid,) if type(grid) is int and grid > 0 else grid)
 
     def __call__(self, *args: Any, **constants: Any) -> None:
-        """Launch with the grid that the decorator's function gives."""
+        """Launch with the grid of the decorator's function."""
         self._launch(None, *args, **constants)
 
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
@@ -112,20 +125,21 @@ class BoundKernel:
         return grid, (grid, seen, *constants_key(constants))
 
     def _compile(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> _CheckedCall:
-        """The call with everything checked, its arrays where the executor reaches them, and its compiled kernel."""
+        """The checked call: its arguments in the executor's memory, and its compiled kernel."""
         kernel = self._kernel
         arguments = kernel.bind_arguments(args, constants)
         for argument in arguments:
-            argument.check_there()
+            argument.check_exists()
         counts = kernel.evaluate_grid(grid, args, constants)
         executor = self._executor or executor_of_arrays(arguments, self._target)
-        reachable = executor.copy_in(arguments)
-        compiled = kernel.compile(reachable, executor.target, constants, self._subgroups)
+        copied_in = executor.copy_in(arguments)
+        compiled = kernel.compile(copied_in, executor.target, constants, self._subgroups)
+        self._last = compiled
         _check_outputs(compiled, arguments, kernel.name)
-        return _CheckedCall(executor, compiled, counts, arguments, reachable)
+        return _CheckedCall(executor, compiled, counts, arguments, copied_in)
 
     def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> PreparedLaunch:
-        """The kernel with its grid and arguments, checked and compiled; see :meth:`BaseKernel.prepare`."""
+        """The checked and compiled launch; see :meth:`xetile.jit.base.BaseKernel.prepare`."""
         with AtTheCall():
             call = self._compile(grid, args, constants)
             plan = call.plan()
@@ -137,42 +151,42 @@ class GridLauncher(partial[None]):
     """A bound kernel with its grid: calling it launches, ``prepare`` binds the arguments too."""
 
     def prepare(self, *args: Any, **constants: Any) -> PreparedLaunch:
-        """The launch, checked and compiled; see :meth:`BaseKernel.prepare`."""
+        """The checked and compiled launch; see :meth:`xetile.jit.base.BaseKernel.prepare`."""
         bound: BoundKernel = self.func.__self__  # type: ignore[attr-defined]
         return bound.prepare(*self.args, *args, **constants)
 
 
 @dataclass(frozen=True)
 class _CheckedCall:
-    """A call that was checked and compiled.
+    """A checked and compiled call.
 
     Attributes:
         executor: where it runs.
         compiled: the code.
         grid: work-groups.
-        arguments: as the author gave them.
-        reachable: the same where the executor reaches them: host arrays are copied to a device.
+        arguments: of the author's call.
+        copied_in: the same in the executor's memory: host arrays are copied to a device.
     """
 
     executor: Executor
     compiled: CompiledKernel
     grid: Grid
     arguments: Sequence[Argument]
-    reachable: Sequence[Argument]
+    copied_in: Sequence[Argument]
 
     def plan(self) -> LaunchPlan | None:
-        """The built kernel, for launches to come; None where each launch needs all that :meth:`run` does."""
-        return self.executor.plan(self.compiled, self.reachable, self.grid)
+        """The launch plan for later launches; None where each launch needs all of :meth:`run`."""
+        return self.executor.plan(self.compiled, self.copied_in, self.grid)
 
     def run(self) -> None:
-        """Run the kernel; what it wrote is in the author's arrays then, or will be in the queue's order."""
-        self.executor.run(self.compiled, self.reachable, self.grid)
-        self.executor.copy_out(self.compiled.written, self.reachable, self.arguments)
+        """Run the kernel; its outputs are in the author's arrays, on a device asynchronously in the queue's order."""
+        self.executor.run(self.compiled, self.copied_in, self.grid)
+        self.executor.copy_out(self.compiled.written, self.copied_in, self.arguments)
 
     def run_again(self) -> None:
-        """Run the kernel on what host arrays hold by now."""
+        """Run the kernel on the current contents of host arrays."""
         with AtTheCall():
-            replace(self, reachable=self.executor.copy_in(self.arguments)).run()
+            replace(self, copied_in=self.executor.copy_in(self.arguments)).run()
 
 
 def _check_outputs(compiled: CompiledKernel, arguments: Sequence[Argument], name: str) -> None:
@@ -180,7 +194,7 @@ def _check_outputs(compiled: CompiledKernel, arguments: Sequence[Argument], name
     for position in compiled.written:
         if arguments[position].read_only:
             output = arguments[position].name
-            stored = written_at(compiled.function, position)
+            store = written_at(compiled.function, position)
             raise ElementTypeError("XT1045", f"{name} writes {output}, and {output} is read-only",
                                    f"pass an array that can be written, such as {output}.copy()",
-                                   notes=[Note(f"{output} is written here", stored)] if stored else [])
+                                   notes=[Note(f"{output} is written here", store)] if store else [])

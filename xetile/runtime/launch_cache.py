@@ -1,6 +1,6 @@
-"""The launch cache of a kernel: everything in memory that one launch leaves for the next.
+"""The launch cache of a kernel: all in-memory state that launches reuse.
 
-Each kernel has one :class:`LaunchCache`. Its levels, in the order in which a launch that finds nothing fills them:
+Each kernel has one :class:`LaunchCache`. Its levels, in the order in which a first launch fills them:
 
 | level | key | value |
 |---|---|---|
@@ -11,17 +11,18 @@ Each kernel has one :class:`LaunchCache`. Its levels, in the order in which a la
 | ``LaunchTable``, by signature | grid, constants, types, shapes, strides, alignment and queue of the arrays | a plan |
 | ``LaunchTable``, by identity | grid, constants, the arrays themselves | a plan with its arrays packed |
 
-A launch asks the last level first and goes up only as far as it must.
+A launch looks up the last level first, and the levels above it only on a miss.
 
-Lifetime: everything stays until ``kernel.forget()``, which empties all levels at once, the tables of bound kernels that
-an author still holds included; ``kernel.override()`` does the same. Nothing else is invalidated: all that a value
-depends on is in its key, the environment variables included, and a launch table checks what an author can change in an
-array in place. A launch table keeps no array alive, and begins anew after :data:`MOST` launches.
+Lifetime: everything stays until ``kernel.forget()``, which empties all levels at once, the launch tables of bound
+kernels that an author still references included; ``kernel.override()`` does the same. Nothing else is invalidated: keys
+contain all that a value depends on, environment variables included, and a launch table checks the attributes of an
+array that an author can change in place. A launch table keeps no array alive, and is cleared when it has
+:data:`CAPACITY` launches.
 
 A prepared launch (``kernel.prepare``) is the author's, not the cache's, and stays what it was.
 
-Not per kernel are two more: the queue of a filter string (:func:`codegen.devices.find_queue`), which is the same
-for the life of the process because arrays belong to it; and what compilers made, on disk, shared by processes
+Not per kernel are two more: the queue of a filter string (:func:`codegen.runtime.devices.find_queue`), which is the
+same for the life of the process because arrays belong to it; and compilers' output on disk, shared by processes
 (:mod:`codegen.toolchain.disk_cache`).
 """
 
@@ -49,13 +50,13 @@ if TYPE_CHECKING:
 INT32 = range(-(2**31), 2**31)
 """The integers that kernels get as 32 bits."""
 INTEGERS = {int}
-"""The types of a grid's counts that need no look at each."""
-MOST = 256
-"""Launches that a table remembers by signature, and by identity."""
+"""The types of a grid's counts that need no further check."""
+CAPACITY = 256
+"""Launches that a table has by signature, and by identity, before it is cleared."""
 
 
 class LaunchCache:
-    """Everything that a kernel keeps in memory from one launch to the next; the levels are those of the module's table.
+    """All in-memory state that a kernel's launches reuse; the levels are those of the module's table.
 
     Attributes:
         modules: XeTile modules.
@@ -71,7 +72,7 @@ class LaunchCache:
         self.bindings: dict[Hashable, Any] = {}
 
     def forget(self) -> None:
-        """Empty every level. Bound kernels stay, for an author may hold them; they start with empty launch tables."""
+        """Empty every level; bound kernels, which an author may reference, stay valid with empty launch tables."""
         self.modules.clear()
         self.compiled.clear()
         for bound in self.bindings.values():
@@ -84,12 +85,12 @@ class _BoundLaunch:
 
     Attributes:
         plan: the built kernel.
-        grid: work-groups, as the author gave them.
-        settings: what :func:`build_settings` gave.
+        grid: work-groups, the author's object.
+        settings: the result of :func:`build_settings`.
         count: arguments.
         arrays: of each a weak reference, its shape and strides, whether the kernel writes it, its slot in the template,
-            and the memory that a part of an array begins at (None for a whole one).
-        numbers: of each its position, its type, what packs it, and its slot.
+            and the memory that a slice of an array begins at (None for a complete array).
+        numbers: of each its position, its type, its packer, and its slot.
     """
 
     plan: LaunchPlan
@@ -99,16 +100,16 @@ class _BoundLaunch:
     arrays: Sequence[tuple[Callable[[], Any], tuple[int, ...], tuple[int, ...], bool, int, Any]]
     numbers: list[tuple[int, type, Callable[[Any], Any], int]]
 
-    def pack(self, grid: tuple[Any, ...], held: Sequence[Any], args: Sequence[Any]) -> list[Any] | None:
-        """The kernel's arguments; None if anything differs: another array at the old one's address, a shape.
+    def pack(self, grid: tuple[Any, ...], arrays: Sequence[Any], args: Sequence[Any]) -> list[Any] | None:
+        """The kernel's packed arguments; None if anything differs: another array at the same address, a shape.
 
-        What cannot change while an array lives is not compared: its memory, its element type, its queue.
+        Attributes that are immutable while an array lives are not compared: memory, element type, queue.
         """
         if len(args) != self.count or build_settings() != self.settings or \
                 (grid is not self.grid and {*map(type, grid)} != INTEGERS):
             return None
         values = self.plan.template.copy()
-        for usm, (seen, shape, strides, is_written, slot, part) in zip(held, self.arrays, strict=True):
+        for usm, (seen, shape, strides, is_written, slot, part) in zip(arrays, self.arrays, strict=True):
             if usm is not seen() or usm.shape != shape or usm.strides != strides or \
                     (is_written and not usm.flags.writable):
                 return None
@@ -124,7 +125,7 @@ class _BoundLaunch:
 class LaunchTable:
     """The launches of one bound kernel, by the signature of their arguments and by the identity of their arrays.
 
-    The second is noted when the same arrays come for the second time: many come once.
+    Identities are recorded at the second launch on the same arrays, since many arrays are launched on once.
     """
 
     __slots__ = ("_array_positions", "_by_identity", "_by_signature")
@@ -140,22 +141,22 @@ class LaunchTable:
         self._by_identity.clear()
 
     def may_relaunch(self, args: Sequence[Any]) -> bool:
-        """Whether arguments are arrays where those were that are known, so that :meth:`relaunch` may find them."""
+        """Whether arguments have arrays at the recorded positions, so that :meth:`relaunch` may find them."""
         return bool(self._by_identity) and all(hasattr(args[position], "get_array")
                                                for position in self._array_positions)
 
     def relaunch(self, grid: Any, args: tuple[Any, ...], constants: Mapping[str, Any]) -> bool:
-        """Launch once more what was launched on these very arrays; False if it is not known, or anything differs."""
+        """Repeat a launch on the same arrays; False if there was none, or anything differs."""
         positions = self._array_positions
         try:
-            held = [args[position].get_array() for position in positions]
-            key = (grid, positions, constants_key(constants) if constants else (), *map(id, held))
+            arrays = [args[position].get_array() for position in positions]
+            key = (grid, positions, constants_key(constants) if constants else (), *map(id, arrays))
             known = self._by_identity.get(key)
         except (AttributeError, IndexError, TypeError, ElementTypeError):
-            return False  # arguments of other kinds, or none at all: they are looked at one by one
+            return False  # arguments of other kinds, or none at all: the caller checks each
         if known is None:
             return False
-        values = known.pack(grid, held, args)
+        values = known.pack(grid, arrays, args)
         if values is None:
             self._by_identity.pop(key, None)
             return False
@@ -168,18 +169,18 @@ class LaunchTable:
         return None if key is None else self._by_signature.get(key)
 
     def add(self, key: Hashable, plan: LaunchPlan) -> None:
-        """Remember the plan of a signature."""
-        if len(self._by_signature) >= MOST:
+        """Store the plan of a signature."""
+        if len(self._by_signature) >= CAPACITY:
             self._by_signature.clear()
         self._by_signature[key] = plan
 
     def add_arrays(self, grid: tuple[int, ...], args: tuple[Any, ...], constants: Mapping[str, Any],
                    plan: LaunchPlan) -> None:
-        """Remember a launch on dpnp arrays and numbers of 32 bits by the identity of its arrays."""
+        """Store a launch on dpnp arrays and 32-bit numbers by the identity of its arrays."""
         positions = tuple([position for position, value in enumerate(args) if hasattr(value, "get_array")])
-        held = [args[position].get_array() for position in positions]
-        key = (grid, positions, constants_key(constants) if constants else (), *map(id, held))
-        if len(self._by_identity) >= MOST:
+        usm_arrays = [args[position].get_array() for position in positions]
+        key = (grid, positions, constants_key(constants) if constants else (), *map(id, usm_arrays))
+        if len(self._by_identity) >= CAPACITY:
             self._by_identity.clear()
         self._array_positions = positions
         if key not in self._by_identity:
@@ -190,7 +191,7 @@ class LaunchTable:
         if any(kind not in (int, float) for _, kind, *_ in numbers):
             return
         arrays = [(ref(usm), usm.shape, usm.strides, position in plan.written, plan.slots[position], part_of(usm))
-                  for usm, position in zip(held, positions, strict=True)]
+                  for usm, position in zip(usm_arrays, positions, strict=True)]
         self._by_identity[key] = _BoundLaunch(plan, grid, build_settings(), len(args), arrays, numbers)
 
 
@@ -200,11 +201,11 @@ def constants_key(constants: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def signature_of(args: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What code and checks depend on of a launch's arguments; None if they have to be looked at one by one.
+    """The signature of a launch's arguments: all that code and checks depend on; None if each must be checked.
 
-    That is so for all arrays but dpnp's, and for integers of 64 bits.
+    It is None with arrays other than dpnp's, and with 64-bit integers.
     """
-    found: list[Any] = [build_settings()]
+    parts: list[Any] = [build_settings()]
     for value in args:
         kind = type(value)
         one: Any
@@ -218,8 +219,8 @@ def signature_of(args: Sequence[Any]) -> tuple[Any, ...] | None:
             one = signature(value)
         if one is None:
             return None
-        found.append(one)
-    return tuple(found)
+        parts.append(one)
+    return tuple(parts)
 
 
 def _signature_of_view(view: TypedView) -> tuple[DType, Any] | None:

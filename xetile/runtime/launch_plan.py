@@ -20,7 +20,7 @@ class LaunchPlan:
     Args:
         queue, kernel: dpctl's.
         template: the kernel's arguments as dpctl takes them, with None where pointers go.
-        slots: for each argument of the author, the position of its pointer or number in the template.
+        slots: for each argument of a call, the position of its pointer or number in the template.
         global_range, local_range: work-items, in SYCL's order of dimensions.
         written: positions of the arguments that the kernel writes.
     """
@@ -45,15 +45,15 @@ class LaunchPlan:
         start(self.queue, self.kernel, self.pack(args), self.global_range, self.local_range, args)
 
     def bind(self, args: tuple[Any, ...]) -> Callable[[], Any]:
-        """A function that starts the kernel on these very arguments, again and again."""
+        """A function that starts the kernel on these arguments at each call."""
         return partial(start, self.queue, self.kernel, self.pack(args), self.global_range, self.local_range, args)
 
 
 class PreparedLaunch:
     """A launch that is bound to its arguments: ``ready = kernel.prepare(grid, A, B, C)``, then ``ready()``.
 
-    Checks, compilation and the choice of code are done. The arrays are the same at every launch, with what they hold by
-    then; sizes and numbers are those of the preparation. It keeps the arrays alive.
+    Checks, compilation and the choice of code are done. Every launch has the same arrays, with their current contents;
+    sizes and numbers are those of the preparation. It keeps the arrays alive.
 
     Attributes:
         name: the kernel's name.

@@ -13,7 +13,7 @@ from codegen.runtime.debug import FLAGS
 from codegen.runtime.devices import requested_spirv_compiler
 from codegen.runtime.program_source import Program, gpu_program, suggest_other_compiler
 from codegen.simulator.findings import Finding
-from codegen.simulator.launch import Execution, launch
+from codegen.simulator.launch import launch
 from codegen.simulator.memory.global_memory import Allocation
 from codegen.simulator.simulator import load
 from codegen.toolchain.ocloc import compile_device
@@ -22,7 +22,7 @@ from xegpu.support.errors import DeviceError
 from xegpu.target.targets import TARGETS, Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel
-from xetile.runtime.device_executor import check_fits, packed
+from xetile.runtime.device_executor import check_compatible, packed
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
 from xetile.runtime.machine_arena import Arena, process_memory
@@ -39,9 +39,6 @@ class MachineExecutor:
         target: the device that code is made for; None for the GPU's own.
         check: whether to look for what no GPU minds: races and reads before the first write in shared local memory.
 
-    Attributes:
-        execution: counts of the last launch, None before the first.
-
     Raises:
         DeviceError: there is no such GPU.
         TargetError: the GPU does not run code for the target.
@@ -52,8 +49,7 @@ class MachineExecutor:
         self.device = f"a simulated {self._gpu.name}"
         self.target = target or self._gpu
         self._check = check
-        self.execution: Execution | None = None
-        check_fits(self.target, self._gpu, self.device)
+        check_compatible(self.target, self._gpu, self.device)
 
     def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
         """The arguments with copies of the arrays, between redzones.
@@ -87,16 +83,16 @@ class MachineExecutor:
             binary = self._build(program)
         words = [_word(value) for argument in arguments for value in packed(argument)]
         allocations = _allocations(arguments)
-        if load(binary, program.name, self._gpu.name).kernel.takes_addresses:
-            allocations += process_memory(allocations)
         flags = np.zeros(FLAGS, np.int32)
         if compiled.emitted.assertions:
             words.append(struct.pack("<Q", flags.ctypes.data))
             allocations.append(Allocation("the assertions", flags.ctypes.data, flags.view(np.uint8)))
         groups = grid[2], grid[1], grid[0]
         try:
-            self.execution = launch(binary, program.name, self._gpu.name, words, groups,
-                                    (compiled.emitted.local_size, 1, 1), allocations, check=self._check)
+            if load(binary, program.name, self._gpu.name).kernel.takes_addresses:
+                allocations += process_memory(allocations)
+            compiled.execution = launch(binary, program.name, self._gpu.name, words, groups,
+                                        (compiled.emitted.local_size, 1, 1), allocations, check=self._check)
         except Finding as finding:
             raise check_error(finding, compiled, lambda: self._build(program, "-gline-tables-only"), program) from None
         check_assertions(compiled.emitted.assertions, flags.tolist())

@@ -34,7 +34,9 @@ def check_error(finding: Finding, compiled: CompiledKernel, with_lines: Callable
         with_lines: builds it with a line table, which leaves its code as it is.
         program: what was built.
     """
-    message = f"{finding.where}: {finding.message}" if finding.where else finding.message
+    message = finding.message
+    if finding.group is not None:  # the author's order of axes is the reverse
+        message = f"subgroup {finding.subgroup} of work-group {finding.group[::-1]} {message}"
     return CheckError(finding.code, message, finding.hint, _location(finding, compiled, with_lines, program))
 
 

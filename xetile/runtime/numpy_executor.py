@@ -1,4 +1,4 @@
-"""The NumPy executors: the recorded program, or the fully lowered one."""
+"""NumPy executors: of the traced XeTile module, and of the fully lowered one."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:
     return [argument.numpy() for argument in arguments]
 
 
-class _InHostMemory:
-    """What the NumPy executions share: arrays are used where they are."""
+class _HostExecutor:
+    """Base of the NumPy executors: host arrays are used in place."""
 
     device = "NumPy"
 
@@ -38,16 +38,16 @@ class _InHostMemory:
     def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
         return tuple(arguments)
 
-    def copy_out(self, written: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
-        """Nothing was copied."""
+    def copy_out(self, outputs: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        """No copies: arrays are used in place."""
 
     def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
-        """NumPy has nothing to build."""
+        """No plans: there is nothing to build."""
         return None
 
 
-class NumPyExecutor(_InHostMemory):
-    """The recorded XeTile program, all instances at once."""
+class NumPyExecutor(_HostExecutor):
+    """Executor of the traced XeTile module, all program instances at once."""
 
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
         function = compiled.function
@@ -56,8 +56,8 @@ class NumPyExecutor(_InHostMemory):
                   lanes_of(function))
 
 
-class NumPyXeGPUExecutor(_InHostMemory):
-    """The fully lowered program, lane by lane."""
+class NumPyXeGPUExecutor(_HostExecutor):
+    """Executor of the fully lowered module, lane by lane."""
 
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(compiled.final)
@@ -67,6 +67,6 @@ class NumPyXeGPUExecutor(_InHostMemory):
 
 
 def lanes_of(function: Any) -> int | None:
-    """Lanes of a distributed function, None for one that works on whole blocks."""
+    """Lanes of a function that is distributed over lanes, None for one of subgroup-level operations."""
     size = function.attributes.get("xegpu.subgroup_size")
     return None if size is None else int(size.value.data)

@@ -89,8 +89,8 @@ def _check_subgroups(function: func.FuncOp) -> None:
             if map_.subgroups != first[0].subgroups:
                 _fail(operation, "XT1070",
                       f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
-                      "all maps of a kernel share out one work-group: make the product of every sg_layout "
-                      f"{first[0].subgroups}", ("the other map is given here", first[1]))
+                      "all maps of a kernel distribute over one work-group: make the product of every sg_layout "
+                      f"{first[0].subgroups}", ("the other map is here", first[1]))
 
 
 def _check(operation: Operation, any_rank: bool) -> None:

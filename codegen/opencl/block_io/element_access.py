@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from codegen.opencl import predicate
-from codegen.opencl.emitter import CALL, FILL, Emitter
+from codegen.opencl.emitter import Emitter
+from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.types import TensorDesc

@@ -18,7 +18,8 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.block_io import slm_visa
-from codegen.opencl.emitter import CALL, Emitter, Rule
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import UNSIGNED, Array, Descriptor, Fragment, vector_type
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.memory_access import geometry

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.opencl.emitter import Emitter
+from codegen.opencl.prelude.macros import SLM_READ
 from xegpu.layout.slm_panels import Run
 
 _BYTES = 512
@@ -22,7 +23,7 @@ def _macro(words: str) -> str:
     The message takes the first word of its address register, but the register allocator may put ``%1``, a scalar, at
     any word of one: vISA aligns the variables that it makes itself, and leaves those of inline text as they are.
     """
-    name = f"XETILE_SLM_READ_{words}"
+    name = f"{SLM_READ}{words}"
     address = r".decl ADDRESS v_type=G type=ud num_elts=1 align=GRF\nmov (M1_NM, 1) ADDRESS(0,0)<1> %1(0,0)<0;1,0>\n"
     return (f'#ifndef {name}\n#define {name}(words, from, distance) __asm__ volatile( \\\n'
             f'  "{{\\n{address}" \\\n'
@@ -69,7 +70,7 @@ def lines(emitter: Emitter, address: str, distance: int, first: int, count: int)
     words = _WORDS[count]
     emitter.function(_macro(words))
     yield f"{words} wide{first};"
-    yield f"XETILE_SLM_READ_{words}(wide{first}, {address}, {distance:#x});"
+    yield f"{SLM_READ}{words}(wide{first}, {address}, {distance:#x});"
     if count == 1:
         yield f"const {words} run{first} = wide{first};"
     else:

@@ -24,11 +24,9 @@ from codegen.opencl.cpu_gemm.macrokernel import FENCE, ProductText
 from codegen.opencl.cpu_gemm.microkernel import DOT
 from codegen.opencl.cpu_gemm.skinny import FewRows
 from codegen.opencl.emitter import Emitter
+from codegen.opencl.prelude.macros import WHOLE
 from xegpu.ir.dtypes import bf16
 from xegpu.target.gemm_microkernel import MicrokernelShape
-
-WHOLE = "XETILE_WHOLE"
-"""Defined where functions of whole vectors can be called in this way."""
 
 
 def function_name(shape: MicrokernelShape) -> str:

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from codegen.opencl.cpu_gemm import WHOLE, define, function_name
+from codegen.opencl.cpu_gemm import define, function_name
 from codegen.opencl.cpu_gemm.macrokernel import FENCE
 from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import WHOLE
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.fused_store import LoadMadStoreOp

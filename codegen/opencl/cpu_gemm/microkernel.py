@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen.opencl.emitter import FETCH
+from codegen.opencl.prelude.macros import FETCH
 from codegen.opencl.values import inline_floats
 from xegpu.ir.dtypes import DType, f32
 from xegpu.target.gemm_microkernel import LANES

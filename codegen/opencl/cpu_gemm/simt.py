@@ -24,9 +24,10 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from codegen.opencl.cpu_gemm import WHOLE, define, function_call
+from codegen.opencl.cpu_gemm import define, function_call
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
-from codegen.opencl.emitter import FETCH, Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import FETCH, WHOLE
 from codegen.opencl.values import Descriptor, Fragment, narrowed, widened
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from codegen.opencl.emitter import FETCH
+from codegen.opencl.prelude.macros import FETCH
 from codegen.opencl.values import inline_float, inline_floats
 from xegpu.ir.dtypes import DType
 

@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import product
 
+from codegen.opencl.prelude import macros
 from codegen.opencl.values import SCALED, block_word
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import BLOCK_BUILTINS
@@ -81,19 +82,9 @@ def _lsc_lines() -> Iterator[tuple[str, str]]:
             yield name, f"PRELUDE_LSC_{operation.upper()}({name}, {word}, {wide or word})"
 
 
-def _macro_lines() -> Iterator[tuple[str, str]]:
-    # A device that does not compile through vISA has no use for a scheduling barrier.
-    yield "XETILE_SCHEDULE_BARRIER", "#define XETILE_SCHEDULE_BARRIER"
-    # The even and the odd rows of words of two rows are their low and their high halves.
-    yield "XETILE_ROWS_APART", "#define XETILE_ROWS_APART(even, odd, words) " \
-        "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"
-
-
-def _slm_lines() -> Iterator[tuple[str, str]]:
-    for word, width in (("ushort", 16), ("uint", 8)):
-        name = f"XETILE_SLM_READ_{word}{width}"
-        yield name, f"#define {name}(words, from, distance) " \
-            f"words = prelude_slm_{word}{width}((local const {word} *)(from) + (distance) / sizeof({word}))"
+def _macro_lines(*defined: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    for macro in defined:
+        yield macros.name_of(macro), macros.define(macro).rstrip("\n")
 
 
 # file -> (what the names of its family look like, builtin -> the line that defines it)
@@ -104,8 +95,9 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "lsc.cl": (r"\b__builtin_IB_lsc_\w+", dict(_lsc_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
-    "": (r"\bXETILE_(?:SCHEDULE|ROWS)_\w+", dict(_macro_lines())),  # macros alone: no file
-    "slm.cl": (r"\bXETILE_SLM_\w+", dict(_slm_lines())),
+    "": (r"\bXETILE_(?:SCHEDULE|ROWS|F64)_\w+",  # macros alone: no file
+         dict(_macro_lines(*macros.SCHEDULE_BARRIERS, *macros.ROWS, *macros.F64_NARROWING))),
+    "slm.cl": (rf"\b{macros.SLM_READ}\w+", dict(_macro_lines(*macros.SLM_READS))),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }
 

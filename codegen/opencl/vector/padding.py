@@ -5,7 +5,8 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
-from codegen.opencl.emitter import CALL, Emitter, Rule
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.vector import PadOp

@@ -119,5 +119,5 @@ def test_a_work_group_that_large_registers_leave_no_room_for() -> None:
             a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
         xt.store_tile(acc, xt.init_tile(C, (0, 0), (256, 512), wg_map=map_c))
 
-    with pytest.raises(xt.XeError, match="at most 32 subgroups"):
+    with pytest.raises(xt.XeError, match="XT4050"):
         _ = lowered(crowded, "pvc", "bf16", "bf16", "f32").opencl

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from codegen.opencl.prelude import emulated_builtins, prelude_for
+from codegen.runtime.devices import added_options
 from xegpu.support.errors import TargetError
-from xetile.runtime.device_executor import added_options
 
 SENTINEL = 0xA5
 OPTIONS = "-cl-std=CL3.0"

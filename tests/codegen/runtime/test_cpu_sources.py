@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.cpu_gemm import WHOLE
+from codegen.opencl.prelude.macros import WHOLE
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue, has_intel_cpu_compiler
 from tests.conftest import require_device

@@ -56,15 +56,15 @@ def test_the_spirv_compiler_of_a_queue(queue: Any, sycl: bool, ocloc: bool, name
 
 def test_without_a_compiler_the_error_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
     have(monkeypatch, False, False)
-    with pytest.raises(xt.ToolError, match=r"(?s)no compiler that makes it.*xetile\[device\].*XETILE_OCLOC"):
+    with pytest.raises(xt.ToolError, match="XT5106"):
         program_source.spirv_compiler_for(LEVEL_ZERO)
 
 
 def test_a_wrong_choice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XETILE_SPIRV", "clang")
-    with pytest.raises(xt.ToolError, match=r"(?s)XETILE_SPIRV is 'clang'.*\"sycl\" or \"ocloc\""):
+    with pytest.raises(xt.ToolError, match="XT5107"):
         program_source.spirv_compiler_for(OPENCL)
-    with pytest.raises(xt.ToolError, match="'clang'"):
+    with pytest.raises(xt.ToolError, match="XT5107"):
         gemm.lower(*SPECS).spirv("clang")
 
 
@@ -75,7 +75,7 @@ def test_a_failure_names_the_other_compiler(compiler: str, other: str, monkeypat
         raise xt.ToolError("XT5132", "it failed", "mend it")
 
     monkeypatch.setattr(program_source, "compile_sycl" if compiler == "sycl" else "compile_spirv", fails)
-    with caplog.at_level(logging.INFO, "xetile"), pytest.raises(xt.ToolError, match="it failed") as caught:
+    with caplog.at_level(logging.INFO, "xetile"), pytest.raises(xt.ToolError, match="XT5132") as caught:
         gemm.lower(*SPECS).spirv(compiler)
     assert caught.value.hint.startswith(f"mend it; or XETILE_SPIRV={other} takes")
     assert f"gemm failed with the compiler {compiler}: it failed" in caplog.text
@@ -87,7 +87,7 @@ def test_a_driver_that_refuses_spirv_names_the_other_compiler(monkeypatch: pytes
     monkeypatch.setenv("XETILE_SPIRV", "sycl")
     monkeypatch.setattr(launcher, "import_dpctl", lambda *_: refusing())
     a, c = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
-    with pytest.raises(xt.ToolError, match=r"(?s)refused the program.*XETILE_SPIRV=ocloc takes ocloc"):
+    with pytest.raises(xt.ToolError, match="XT5110"):
         gemm.on("opencl:cpu")[1, 1](a, a, c)
 
 

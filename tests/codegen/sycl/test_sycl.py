@@ -63,6 +63,24 @@ def lowered_gemm(types: Types, target: str, **constants: Any) -> CompiledKernel:
 # Run on the CPU device
 
 
+@xt.kernel
+def exchanged(A, B, C, n):
+    """Two tiles that change places in each step."""
+    one, other = xt.init_tile(A, (0, 0), (8, 16)), xt.init_tile(B, (0, 0), (8, 16))
+    for _ in xt.range(n):
+        one, other = other, xt.update_tile_offset(one, 8, 0)
+    xt.store_tile(xt.load_tile(one) - xt.load_tile(other) * 2, xt.init_tile(C, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("target", ["pvc", "cpu"])
+def test_tiles_change_places(target: str, by_sycl: None) -> None:
+    a, b = (integers(np.random.default_rng(seed), xt.f32, 32, 16) for seed in (1, 2))
+    for n, (one, other) in enumerate([(a[:8], b[:8]), (b[:8], a[8:16]), (a[8:16], b[8:16]), (b[8:16], a[16:24])]):
+        c = np.full((8, 16), 77, np.float32)
+        Place("opencl:cpu", target).of(exchanged)[1](a, b, c, n)
+        np.testing.assert_array_equal(c, one - other * 2)
+
+
 BLOCKS, RAGGED = (48, 64, 96), (37, 45, 71)
 PRODUCTS = [(name, target, BLOCKS if target == "pvc" else RAGGED) for name, targets in {
     "bf16-bf16-f32": "pvc dg2 cpu", "f16-f16-f16": "pvc cpu", "tf32-tf32-f32": "pvc", "f32-f32-f32": "pvc dg2 cpu",
@@ -282,7 +300,7 @@ def test_spirv_says_its_kernel_and_what_it_lacks() -> None:
 def test_a_refused_text_shows_the_compilers_log() -> None:
     require_sycl_compiler()
     text = lowered_gemm(TYPES[0], "pvc").sycl.replace("make_float8(0.0f)", "missing(0.0f)", 1)
-    with pytest.raises(xt.ToolError, match="undeclared identifier 'missing'") as caught:
+    with pytest.raises(xt.ToolError, match="XT5110") as caught:
         compile_sycl(text)
     assert "missing(0.0f)" in caught.value.log
 
@@ -292,10 +310,10 @@ def test_a_function_that_exists_nowhere_is_named() -> None:
     require_sycl_compiler()
     text = lowered_gemm(TYPES[0], "pvc").sycl
     text = text.replace("XETILE_EXTERN void intel_", "XETILE_EXTERN float nowhere(int);\nXETILE_EXTERN void intel_", 1)
-    with pytest.raises(xt.ToolError, match=r"nowhere.*exists nowhere"):
+    with pytest.raises(xt.ToolError, match="XT5131"):
         compile_sycl(text.replace("make_float8(0.0f)", "make_float8(nowhere(m))", 1))
     half = lowered_gemm(TYPES[2], "pvc").sycl
-    with pytest.raises(xt.ToolError, match=r"matrix_mad_k16.*DF16_.* exists nowhere"):
+    with pytest.raises(xt.ToolError, match="XT5131"):
         compile_sycl(re.sub(r' __asm__\("\w+"\)', "", half))
 
 
@@ -318,7 +336,7 @@ def test_a_changed_interface_is_noticed(answer: dict[str, Any], says: str, monke
 
     require_sycl_compiler()
     monkeypatch.setattr(sycl, "_compiled", compiled)
-    with pytest.raises(xt.ToolError, match=f"(?s)private interface.*has changed.*{says}.*2026.1"):
+    with pytest.raises(xt.ToolError, match="XT5133"):
         compile_sycl(f"// {says}")
 
 
@@ -333,9 +351,9 @@ class Answer:
 
 
 @pytest.mark.parametrize(("script", "says"), [
-    ("import sys; sys.stderr.write('an extension'); sys.exit(18)", "ended with code 18: an extension"),
-    ("import os; os.abort()", "ended with code -6"),
-    ("import sys; sys.stderr.write('no function compileSYCL'); sys.exit(66)", "has changed: no function compileSYCL"),
+    ("import sys; sys.stderr.write('an extension'); sys.exit(18)", "XT5132"),
+    ("import os; os.abort()", "XT5132"),
+    ("import sys; sys.stderr.write('no function compileSYCL'); sys.exit(66)", "XT5133"),
 ])
 def test_a_compiler_that_ends_its_process_ends_no_other(script: str, says: str, monkeypatch: pytest.MonkeyPatch,
                                                         tmp_path: Path) -> None:
@@ -357,5 +375,5 @@ def test_without_the_library_the_error_says_how_to_get_it(monkeypatch: pytest.Mo
     monkeypatch.setattr("importlib.metadata.files", lambda _: [])
     monkeypatch.setattr(sycl.sys, "prefix", str(tmp_path))
     assert not sycl.has_sycl_compiler()
-    with pytest.raises(xt.ToolError, match=r'(?s)not installed.*pip install "xetile\[device\]"'):
+    with pytest.raises(xt.ToolError, match="XT5130"):
         sycl.find_sycl_compiler()

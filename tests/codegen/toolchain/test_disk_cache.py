@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
+import stat
 import subprocess
 import sys
 import time
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +49,16 @@ def test_what_is_kept_and_what_is_a_miss(folder: Path) -> None:
     assert disk_cache.kept("thing", lambda: parts, never) == data
     (file,) = folder.iterdir()
     whole = file.read_bytes()
-    broken = [b"", whole[:20], whole[:-1], whole[:50] + b"\xff" + whole[51:], b"other 1\n" + whole[8:], b"x" * 99]
+    broken = [b"", whole[:20], whole[:-1], whole[:60] + b"\xff" + whole[61:], b"other 1\n" + whole[8:], b"x" * 99,
+              whole + b"x"]
     for stored in broken:
         file.write_bytes(stored)
-        assert disk_cache.find("thing", disk_cache.key_of(*parts)) is None
+        assert disk_cache.find(disk_cache.key_of("thing", *parts)) is None
         assert not file.exists()
         assert disk_cache.kept("thing", lambda: parts, lambda: data) == data
         assert file.read_bytes() == whole
-    assert disk_cache.key_of("ab", "c") != disk_cache.key_of("a", "bc") != disk_cache.key_of("abc")
+    keys = [disk_cache.key_of("thing", *inputs).digest for inputs in (("ab", "c"), ("a", "bc"), ("abc",), (b"abc",))]
+    assert len(set(keys)) == len(keys)
 
 
 def test_what_cannot_be_kept_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,24 +80,150 @@ def test_the_least_recently_used_go_first(folder: Path, monkeypatch: pytest.Monk
     noise = np.random.default_rng(1).bytes
     now = time.time()
     for i in range(9):
-        disk_cache.keep("thing", disk_cache.key_of(str(i)), noise(1000))
-        os.utime(folder / f"thing-{disk_cache.key_of(str(i))}", (now + i - 100,) * 2)
-    assert disk_cache.find("thing", disk_cache.key_of("0")) is not None  # used again
+        disk_cache.keep(disk_cache.key_of("thing", str(i)), noise(1000))
+        os.utime(folder / f"thing-{disk_cache.key_of('thing', str(i)).digest}", (now + i - 100,) * 2)
+    assert disk_cache.find(disk_cache.key_of("thing", "0")) is not None  # used again
     (folder / "old.part").write_text("half")
     os.utime(folder / "old.part", (now - 10000,) * 2)
-    disk_cache.keep("thing", disk_cache.key_of("last"), noise(2000))
-    there = {i for i in range(9) if (folder / f"thing-{disk_cache.key_of(str(i))}").exists()}
+    disk_cache.keep(disk_cache.key_of("thing", "last"), noise(2000))
+    there = {i for i in range(9) if (folder / f"thing-{disk_cache.key_of('thing', str(i)).digest}").exists()}
     assert 0 in there
     assert there == {0} | set(range(min(there - {0}), 9)), "the older ones went"
     assert 1 not in there
     assert sum(entry.size for entry in disk_cache.entries()) <= disk_cache.bound()
     assert not (folder / "old.part").exists()
-    disk_cache.keep("thing", disk_cache.key_of("huge"), noise(20000))
-    assert disk_cache.find("thing", disk_cache.key_of("huge")) is None
+    disk_cache.keep(disk_cache.key_of("thing", "huge"), noise(20000))
+    assert disk_cache.find(disk_cache.key_of("thing", "huge")) is None
     for wrong in ("much", "-1", "inf"):
         monkeypatch.setenv("XETILE_CACHE_SIZE", wrong)
-        with pytest.raises(ToolError, match="no number of megabytes"):
-            disk_cache.keep("thing", disk_cache.key_of("a"), b"")
+        with pytest.raises(ToolError, match="XT5120"):
+            disk_cache.keep(disk_cache.key_of("thing", "a"), b"")
+
+
+KEY = disk_cache.key_of("program", "source of this", "-options")
+OTHER = disk_cache.key_of("program", "source of another", "-options")
+DATA = bytes(range(250)) * 40
+
+
+def path_of(key: disk_cache.Key) -> Path:
+    return disk_cache.folder() / f"{key.kind}-{key.digest}"
+
+
+def test_only_the_user_may_read_and_write(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        disk_cache.keep(KEY, DATA)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path_of(KEY).stat().st_mode) == 0o600
+
+
+def test_an_entry_under_the_name_of_another_is_a_miss(folder: Path) -> None:
+    disk_cache.keep(OTHER, DATA)
+    os.rename(path_of(OTHER), path_of(KEY))
+    assert disk_cache.find(KEY) is None
+    disk_cache.keep(KEY, DATA)
+    assert disk_cache.find(KEY) == DATA
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "others write", "endless"])
+def test_only_files_of_the_user_are_read(kind: str, folder: Path, tmp_path: Path,
+                                         caplog: pytest.LogCaptureFixture) -> None:
+    disk_cache.keep(KEY, DATA)
+    path = path_of(KEY)
+    if kind == "others write":
+        path.chmod(0o620)
+    else:
+        path.rename(tmp_path / "elsewhere")
+        if kind == "link":
+            path.symlink_to(tmp_path / "elsewhere")
+        elif kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "folder":
+            path.mkdir()
+        else:
+            path.symlink_to("/dev/zero")
+    assert disk_cache.find(KEY) is None
+    assert all(entry.path != path for entry in disk_cache.entries()) or kind == "others write"
+    if kind != "folder":
+        disk_cache.keep(KEY, DATA)  # in its place
+        assert disk_cache.find(KEY) == DATA
+
+
+def test_a_large_file_is_not_read(folder: Path) -> None:
+    disk_cache.keep(KEY, DATA)
+    with open(path_of(KEY), "r+b") as file:
+        file.truncate(2**40)  # sparse
+    assert disk_cache.find(KEY) is None
+
+
+def inflating(size: int, declared: int) -> bytes:
+    """An entry of zeros: its checksum is right, its size perhaps not."""
+    content = len(KEY.packed).to_bytes(8, "little") + KEY.packed + bytes(size)
+    return (b"xetile 2\n" + hashlib.sha256(content).digest() + (len(content) + declared - size).to_bytes(8, "little")
+            + zlib.compress(content))
+
+
+def test_sizes_are_bounded_before_inflating(folder: Path) -> None:
+    disk_cache.keep(KEY, DATA)
+    path = path_of(KEY)
+    path.write_bytes(inflating(1000, 1000))
+    assert disk_cache.find(KEY) == bytes(1000), "as the package writes it"
+    for stored in (inflating(2**29, 2**29), inflating(2**29, 1000), inflating(1000, 2**29)):
+        path.write_bytes(stored)
+        tracemalloc.start()
+        try:
+            assert disk_cache.find(KEY) is None
+            assert tracemalloc.get_traced_memory()[1] < 2**23
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize("wrong", ["others write", "another owner", "another's link", "a file"])
+def test_a_folder_that_others_reach_is_not_used(wrong: str, folder: Path, tmp_path: Path, capfd: Any,
+                                                monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    disk_cache.keep(KEY, DATA)
+    if wrong == "others write":
+        folder.chmod(0o770)
+    elif wrong == "another owner":
+        monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    elif wrong == "another's link":
+        folder.rename(tmp_path / "real")
+        folder.symlink_to(tmp_path / "real")
+        if os.geteuid() != 0:
+            pytest.skip("only root gives a link to another user")
+        os.chown(folder, 12345, 12345, follow_symlinks=False)
+    else:
+        shutil.rmtree(folder)
+        folder.write_text("no folder")
+    for _ in range(3):
+        assert disk_cache.find(KEY) is None
+        assert disk_cache.kept("program", lambda: ("a",), lambda: b"made") == b"made"
+    said = [record.message for record in caplog.records if "is not used" in record.message]
+    assert len(said) == 1
+    assert str(folder) in said[0]
+    if wrong == "others write":
+        folder.chmod(0o700)
+        assert disk_cache.find(KEY) == DATA
+
+
+def test_a_link_of_the_users_own_is_followed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "large disk").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "large disk")
+    disk_cache.keep(KEY, DATA)
+    assert disk_cache.find(KEY) == DATA
+
+
+def test_unfinished_files_count_and_are_cleared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XETILE_CACHE_SIZE", "0.01")
+    disk_cache.keep(KEY, DATA)
+    (folder / "new.part").write_bytes(bytes(10_000))
+    disk_cache.keep(OTHER, DATA)
+    assert disk_cache.find(KEY) is None, "the oldest entry went, since the file counts"
+    assert (folder / "new.part").exists(), "its process may still write"
+    disk_cache.clear()
+    assert list(folder.iterdir()) == []
 
 
 def added(queue: Any, kernel: Any) -> list[int]:
@@ -111,8 +244,8 @@ def test_a_built_program_comes_back(folder: Path, monkeypatch: pytest.MonkeyPatc
         kernel = build_kernel(cpu_queue, ADD, f"-DVALUE={value}", "add")
         assert added(cpu_queue, kernel) == [value, value + 1, value + 2, value + 3]
     monkeypatch.setattr(program_cache, "build_program", build)
-    for file in folder.iterdir():  # reads well, and is no program
-        disk_cache.keep(*file.name.split("-"), b"\x7fELF nonsense")
+    for value in (3, 5):  # reads well, and is no program
+        disk_cache.keep(program_cache._key(cpu_queue, ADD, f"-DVALUE={value}"), b"\x7fELF nonsense")
     assert added(cpu_queue, build_kernel(cpu_queue, ADD, "-DVALUE=3", "add"))[0] == 3
     monkeypatch.setattr(program_cache, "build_program", never)
     assert added(cpu_queue, build_kernel(cpu_queue, ADD, "-DVALUE=3", "add"))[0] == 3
@@ -233,8 +366,8 @@ def test_processes_that_build_the_same_kernel_at_once(folder: Path, tmp_path: Pa
 def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache"]) == 0
     assert "in all  0" in capsys.readouterr().out
-    disk_cache.keep("program", disk_cache.key_of("a"), bytes(10))
-    disk_cache.keep("spirv", disk_cache.key_of("a"), bytes(10))
+    disk_cache.keep(disk_cache.key_of("program", "a"), bytes(10))
+    disk_cache.keep(disk_cache.key_of("spirv", "a"), bytes(10))
     assert main(["cache"]) == 0
     shown = capsys.readouterr().out
     assert str(folder) in shown

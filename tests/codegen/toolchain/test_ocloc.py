@@ -75,13 +75,13 @@ def stand_in(folder: Path, script: str) -> str:
 def test_without_ocloc_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XETILE_OCLOC", raising=False)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ToolError, match=r"(?s)not installed.*intel-ocloc.*XETILE_OCLOC"):
+    with pytest.raises(ToolError, match="XT5102"):
         find_ocloc()
 
 
 def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XETILE_OCLOC", "/nowhere/ocloc")
-    with pytest.raises(ToolError, match="/nowhere/ocloc"):
+    with pytest.raises(ToolError, match="XT5101"):
         find_ocloc()
 
 
@@ -94,7 +94,7 @@ def test_ocloc_is_found_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 def test_success_without_a_binary_is_not_believed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XETILE_OCLOC", stand_in(tmp_path, "echo Build succeeded."))
-    with pytest.raises(ToolError, match=r"left 0 \.bin files"):
+    with pytest.raises(ToolError, match="XT5103"):
         compile_device("kernel void f() {}", "pvc")
 
 

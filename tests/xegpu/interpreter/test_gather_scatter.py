@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from xdsl.dialects import func
@@ -62,20 +60,20 @@ def test_what_is_written_is_found() -> None:
 
 @pytest.mark.parametrize(("old", "new", "says"), [
     ("%m {padding = 1.5 : f32} : " + S + ", vector<16xi1> ->", "%n : " + S + ", vector<1xi1> ->",
-     "the mask must be vector<16xi1>"),
+     "XT3304"),
     ("%m {padding = 1.5 : f32} : " + S + ", vector<16xi1> ->", "%i : " + S + ", vector<16xindex> ->",
-     "the mask must be vector<16xi1>"),
-    ("vector<16xi1> -> vector<4x16xf32>", "vector<16xi1> -> vector<16x4xf32>", "the result must be vector<4x16xf32>"),
+     "XT3304"),
+    ("vector<16xi1> -> vector<4x16xf32>", "vector<16xi1> -> vector<16x4xf32>", "XT3304"),
     ("update_offset %d, %i : " + S + ", vector<16xindex>", "update_offset %d, %j : " + S + ", vector<1xindex>",
-     "the offset must be vector<16xindex>"),
+     "XT3304"),
     ("store_scatter %v, %d, %m : vector<16xf32>", "store_scatter %y, %d, %m : vector<1xf32>",
-     "the value must be vector<16xf32>"),
-    (" {transpose = [1, 0]}", "", "goes with chunk_size"),
-    ("%n : " + LANE, "%n {transpose = [1, 0]} : " + LANE, "goes with chunk_size"),
-    ("offsets = [3, 0]", "offsets = [8, 0]", "leave the block"),
-    ("sizes = [1, 16]", "sizes = [2, 16]", "are no"),
-    ("<maxnumf>", "<maxs>", "f32 has no atomic maxs"),
-    ("<maxnumf>", "<sub>", "sub is no kind of atomic update"),
+     "XT3304"),
+    (" {transpose = [1, 0]}", "", "XT3310"),
+    ("%n : " + LANE, "%n {transpose = [1, 0]} : " + LANE, "XT3310"),
+    ("offsets = [3, 0]", "offsets = [8, 0]", "XT3312"),
+    ("sizes = [1, 16]", "sizes = [2, 16]", "XT3313"),
+    ("<maxnumf>", "<maxs>", "XT1450"),
+    ("<maxnumf>", "<sub>", "XT3301"),
 ])
 def test_what_does_not_fit_is_refused(old: str, new: str, says: str) -> None:
     assert old in KERNEL
@@ -90,17 +88,17 @@ def created(type_: str, offsets: str = "vector<16xindex>", base: str = "%A : mem
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    (created("!xegpu.tensor_desc<16xf32>"), "descriptor of single elements, and that one describes a block"),
-    (created("!xegpu.tensor_desc<12xf32, #xegpu.scatter_tdesc_attr<>>"), "1, 2, 4, 8, 16 or 32 lanes, not 12"),
-    (created("!xegpu.tensor_desc<16x5xf32, #xegpu.scatter_tdesc_attr<chunk_size = 5>>"), "chunk_size is 1, 2, 3, 4 or"),
-    (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<chunk_size = 4>>"), "another shape"),
-    (created("!xegpu.tensor_desc<16x4xf32, #xegpu.scatter_tdesc_attr<>>"), "another shape"),
-    (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<memory_scope = slm>>"), "slm memory on"),
-    (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<memory_scope = far>>"), "global or slm, not far"),
-    (created("!xegpu.tensor_desc<16xi1, #xegpu.scatter_tdesc_attr<>>"), "elements of i1"),
-    (created("!xegpu.tensor_desc<16xf16, #xegpu.scatter_tdesc_attr<>>"), "cannot describe a"),
-    (created("!xegpu.tensor_desc<32xf32, #xegpu.scatter_tdesc_attr<>>"), "the offset must be vector<32xindex>"),
-    (created(S, "vector<1xindex>"), "the offset must be vector<16xindex>"),
+    (created("!xegpu.tensor_desc<16xf32>"), "XT3305"),
+    (created("!xegpu.tensor_desc<12xf32, #xegpu.scatter_tdesc_attr<>>"), "XT3306"),
+    (created("!xegpu.tensor_desc<16x5xf32, #xegpu.scatter_tdesc_attr<chunk_size = 5>>"), "XT3307"),
+    (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<chunk_size = 4>>"), "XT3309"),
+    (created("!xegpu.tensor_desc<16x4xf32, #xegpu.scatter_tdesc_attr<>>"), "XT3309"),
+    (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<memory_scope = slm>>"), "XT3005"),
+    (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<memory_scope = far>>"), "XT3308"),
+    (created("!xegpu.tensor_desc<16xi1, #xegpu.scatter_tdesc_attr<>>"), "XT3302"),
+    (created("!xegpu.tensor_desc<16xf16, #xegpu.scatter_tdesc_attr<>>"), "XT3009"),
+    (created("!xegpu.tensor_desc<32xf32, #xegpu.scatter_tdesc_attr<>>"), "XT3304"),
+    (created(S, "vector<1xindex>"), "XT3304"),
 ])
 def test_descriptors_that_contradict_themselves(text: str, says: str) -> None:
     with pytest.raises((VerifyException, ParseError), match=says):
@@ -148,7 +146,7 @@ def test_equal_places_take_their_turns() -> None:
 def test_wild_places_are_found_unless_masked_off() -> None:
     elements = Elements(np.arange(10.0), np.array([3, 10**12, -1]))
     assert elements.gather(np.array([True, False, False]), 7).tolist() == [3, 7, 7]
-    with pytest.raises(ShapeError, match=re.escape("element -1 lies outside")):
+    with pytest.raises(ShapeError, match="XT3314"):
         elements.gather(np.array([True, False, True]), 0)
 
 

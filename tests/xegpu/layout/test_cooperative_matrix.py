@@ -104,8 +104,8 @@ def test_a_store_undoes_a_load(matrix: Matrix, down: int, right: int, transposed
 
 
 @pytest.mark.parametrize(("checked", "position", "says"), [
-    ({"rows_checked": False}, (-1, 0), r"row -1 lies outside an array of 16 rows"),
-    ({"columns_checked": False}, (0, 1), r"column 8 lies outside an array of 8 columns")])
+    ({"rows_checked": False}, (-1, 0), "XT3556"),
+    ({"columns_checked": False}, (0, 1), "XT3556")])
 def test_what_is_not_checked_must_lie_inside(checked: dict[str, bool], position: tuple[int, int], says: str) -> None:
     array = np.arange(128).reshape(16, 8)
     np.testing.assert_array_equal(load(Matrix("acc", 16, 8, 16), array, **checked), array)
@@ -114,9 +114,9 @@ def test_what_is_not_checked_must_lie_inside(checked: dict[str, bool], position:
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (("acc", 16, 8, 12), "no power of two"), (("acc", 24, 8, 16), r"24 rows are no multiple .*\n.*use 32"),
-    (("b", 12, 8, 16), r"12 rows, which is no power of two\n.*use 16"), (("c", 16, 8, 16), "not c"),
-    (("acc", 16, 0, 16), "holds nothing"), (("a", 2, 4, 2, 8), "does not share words of 4")])
+    (("acc", 16, 8, 12), "XT3551"), (("acc", 24, 8, 16), "XT3554"),
+    (("b", 12, 8, 16), "XT3553"), (("c", 16, 8, 16), "XT3550"),
+    (("acc", 16, 0, 16), "XT3552"), (("a", 2, 4, 2, 8), "XT3555")])
 def test_what_no_matrix_can_be(arguments: Any, says: str) -> None:
     with pytest.raises(ShapeError, match=says):
         Matrix(*arguments)

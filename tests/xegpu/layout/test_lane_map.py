@@ -92,7 +92,7 @@ def test_plain_covers_rows_that_fit_the_lanes(size: int, columns: int) -> None:
         assert lanes.lanes == size
         assert columns % lanes.unit[1] == 0
         return
-    with pytest.raises(ShapeError, match=f"multiple of {size} columns"):
+    with pytest.raises(ShapeError, match="XT3504"):
         lane_map.plain(size, columns)
 
 
@@ -109,7 +109,7 @@ def test_a_map_of_few_lanes_repeats(shape: tuple[int, int], subgroup: int) -> No
 
 def test_lanes_along_both_dimensions_have_no_transposed_map() -> None:
     assert LaneMap((1, 16)).transposed == LaneMap((16, 1))
-    with pytest.raises(ShapeError, match="no transposed map"):
+    with pytest.raises(ShapeError, match="XT3502"):
         _ = LaneMap((2, 8)).transposed
     assert LaneMap((2, 8)).along_one((32, 8)) == LaneMap((16, 1))
 
@@ -142,5 +142,5 @@ def test_only_powers_of_two_have_bits() -> None:
 
 
 def test_a_block_of_broken_units_is_refused() -> None:
-    with pytest.raises(ShapeError, match="does not divide into units of 2x16"):
+    with pytest.raises(ShapeError, match="XT3503"):
         LaneMap((1, 16), (2, 1)).fragment((3, 16))

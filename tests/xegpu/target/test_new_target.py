@@ -66,7 +66,7 @@ def test_it_runs(target: Target, where: str) -> None:
 
 def test_it_is_found_by_its_ids_and_names(target: Target) -> None:
     assert gpu_target(0x1F, "unheard of") == gpu_target(None, "Intel Test 7 Graphics") == NAME
-    with pytest.raises(TargetError, match=rf"XT5104(.*\n)+.*{NAME}"):
+    with pytest.raises(TargetError, match="XT5104"):
         compile_device("kernel void f() {}", "cpu")
 
 

@@ -43,14 +43,14 @@ def test_accumulators(target: str, a: str, acc: str, takes: bool) -> None:
     if takes:
         assert device.mma_shape(*types).a is BY_NAME[a]
     else:
-        with pytest.raises(TargetError, match=f"does not accumulate {a} by {a} in {acc}\n  help: make the accumulator"):
+        with pytest.raises(TargetError, match="XT4102"):
             device.mma_shape(*types)
 
 
 def test_types_that_nothing_multiplies_are_refused_with_advice() -> None:
-    with pytest.raises(TargetError, match=r"no matrix product of bf16 by f16(.|\n)*convert B with \.to\(xt\.bf16\)"):
+    with pytest.raises(TargetError, match="XT4101"):
         find_target("pvc").mma_shape(BY_NAME["bf16"], BY_NAME["f16"])
-    with pytest.raises(TargetError, match="use one of: pvc, bmg"):
+    with pytest.raises(TargetError, match="XT4104"):
         find_target("gpu")
 
 

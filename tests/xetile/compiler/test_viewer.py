@@ -105,7 +105,7 @@ def test_a_picture_of_a_tile_names_every_owner() -> None:
 def test_a_notebook_gets_the_page_and_a_wrong_path_is_an_error() -> None:
     view = _lowered().show()
     assert view._repr_html_().startswith("<iframe srcdoc=")
-    with pytest.raises(xt.ArgumentError, match="cannot be written"):
+    with pytest.raises(xt.ArgumentError, match="XT8002"):
         view.save("/nowhere/page.html")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_dpnp
+from tests.device import device_targets
 from xetile.compiler.pipeline import precedes
 
 
@@ -79,29 +80,31 @@ def test_repeated_launches_on_numpy(calls: Counter[str]) -> None:
     assert calls["trace"] == 2, "other constants, and the defaults said aloud"
 
 
-@pytest.mark.parametrize("target", ["pvc", "cpu"])
-def test_repeated_launches_on_a_device(calls: Counter[str], target: str, cpu_queue: Any) -> None:
+@pytest.mark.launches
+@pytest.mark.parametrize("target", device_targets("pvc", "cpu"))
+def test_repeated_launches_on_a_device(calls: Counter[str], target: str, device_queue: Any) -> None:
     own = xt.kernel(product.function)
     for seed in range(3):
         for m, n, k in ((64, 64, 64), (128, 64, 96)):
             a, b, c = matrices(m, n, k, seed)
-            own.on(cpu_queue, target=target)[grid(m, n)](a, b, c)
+            own.on(device_queue, target=target)[grid(m, n)](a, b, c)
             check(a, b, c)
     assert calls == {"trace": 1, "stages": 1, "build_program": 1}
     a, b, c = matrices(33, 35, 37)
     for _ in range(2):
-        own.on(cpu_queue, target=target)[grid(33, 35)](a, b, c)
+        own.on(device_queue, target=target)[grid(33, 35)](a, b, c)
         check(a, b, c)
     assert calls["trace"] == 1
-    assert calls["build_program"] == (2 if target == "pvc" else 1), "arrays that block IO may not read"
+    assert calls["build_program"] == (1 if target == "cpu" else 2), "arrays that block IO may not read"
 
 
-def test_dpnp_arrays_run_on_their_own_queue(calls: Counter[str], cpu_queue: Any) -> None:
+@pytest.mark.launches
+def test_dpnp_arrays_run_on_their_own_queue(calls: Counter[str], device_queue: Any) -> None:
     dpnp = require_dpnp()
     own = xt.kernel(product.function)
     a, b, c = matrices(64, 64, 64)
-    bits = [xt.view(dpnp.asarray(x.view(np.uint16), sycl_queue=cpu_queue), "bf16") for x in (a, b)]
-    out = dpnp.asarray(c, sycl_queue=cpu_queue)
+    bits = [xt.view(dpnp.asarray(x.view(np.uint16), sycl_queue=device_queue), "bf16") for x in (a, b)]
+    out = dpnp.asarray(c, sycl_queue=device_queue)
     for _ in range(3):
         own[grid(64, 64)](*bits, out)
     check(a, b, dpnp.asnumpy(out))

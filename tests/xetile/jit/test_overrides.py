@@ -112,9 +112,9 @@ def test_a_stage_that_fails_leaves_those_before_it(folder: Path) -> None:
 
 def test_mistakes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = dumped(folder, "cpu")
-    for stage, path, text in (("xegpo", files["legalize.mlir"], "there is no stage 'xegpo'"),
-                              ("legalize", tmp_path / "nowhere", "cannot be read"),
-                              ("legalize", files["blocking.mlir"], "holds the stage blocking, and not legalize"),
+    for stage, path, text in (("xegpo", files["legalize.mlir"], "XT1610"),
+                              ("legalize", tmp_path / "nowhere", "XT1611"),
+                              ("legalize", files["blocking.mlir"], "XT1612"),
                               ("xetile", files["kernel.cl"], "kernel.cl")):
         with pytest.raises(xt.XeError, match=text):
             scaled.override(stage, path)

@@ -378,7 +378,7 @@ def test_division_by_a_number_that_is_zero() -> None:
         xt.iota((8, 16), 1) // np.int32(0)
 
     for body in (scalar, vector):
-        with pytest.raises(xt.ArgumentError, match=r"(?s) 0 has no value.*xt.maximum\(d, 1\)"):
+        with pytest.raises(xt.ArgumentError, match="XT1216"):
             xt.kernel(body).lower(xt.Spec((8, 16), "f32"))
 
 
@@ -392,7 +392,7 @@ def test_a_kernel_in_a_kernel() -> None:
 
     for launch in (lambda: xt.kernel(outer).lower(xt.Spec((8, 16), "f32")),
                    lambda: xt.kernel(outer).on("numpy:program")[1](np.zeros((8, 16), np.float32))):
-        with pytest.raises(xt.TraceError, match=r"(?s)inner is a kernel.*inner\[1\]\(A\).*drop @xt.kernel above inner"):
+        with pytest.raises(xt.TraceError, match="XT1023"):
             launch()
 
 
@@ -528,7 +528,7 @@ def test_source_without_a_file() -> None:
     text = str(caught.value)
     assert "  <string>:6, in kernel" in text
     assert text.splitlines()[-1].startswith("  help: ")
-    with pytest.raises(xt.XeError, match=r"takes 1 argument"):
+    with pytest.raises(xt.XeError, match="XT1011"):
         names["kernel"][1]()
     assert repr(names["kernel"]) == "<kernel kernel(A)>"
 

@@ -64,7 +64,7 @@ def test_assertions(place: Any, wg_map: Any, shape: Any) -> None:
     run = placed(claims, place)[3]
     run(a, c, 6, wg_map=wg_map, shape=shape)
     np.testing.assert_array_equal(c, a + 1)
-    with pytest.raises(xt.CheckError, match=r"failed: n is too large: work-group \(\d, 0, 0\), subgroup \d\n"):
+    with pytest.raises(xt.CheckError, match="XT1710"):
         run(a, c, 7, wg_map=wg_map, shape=shape)
     row, column = shape[0] - 2, shape[1] - 3
     a[shape[0] + row, column] = -3
@@ -82,7 +82,7 @@ def test_stages_read_back() -> None:
     low = claims.lower(spec, spec, 5, wg_map=MAPS[1][0], shape=MAPS[1][1])
     a = np.full((16, 32), -1, np.float16)
     for stage in ("xetile", "legalize"):
-        with pytest.raises(xt.CheckError, match=r"x is negative.*element \[0, 0\]"):
+        with pytest.raises(xt.CheckError, match="XT1710"):
             xt.parse(low.stages[stage])["claims"].on("numpy" if stage == "xetile" else "numpy:xegpu")[1](a, a.copy(), 5)
 
 

@@ -200,12 +200,12 @@ def test_a_promise_leaves_no_comparison_in_the_code(target: str) -> None:
 
 def test_a_broken_promise_is_seen_by_numpy() -> None:
     a = np.ones((5, 1, 16), np.float32)
-    with pytest.raises(xt.ShapeError, match=r"this read reaches A\[5, 0, 0\], outside its 5x1x16") as error:
+    with pytest.raises(xt.ShapeError, match="XT6020") as error:
         promising.on("numpy")[1,](a, np.zeros((2, 9, 16), np.float32), first=2)
     assert "transfer_read(A, (first, 0, 0)" in str(error.value)
-    with pytest.raises(xt.ShapeError, match=r"this write reaches C.*promises to stay inside"):
+    with pytest.raises(xt.ShapeError, match="XT6020"):
         promising.on("numpy")[1,](a, np.zeros((2, 3, 16), np.float32), first=1)
-    with pytest.raises(xt.ShapeError, match="lies outside an array"):
+    with pytest.raises(xt.ShapeError, match="XT3314"):
         promising.on("numpy:xegpu")[1,](a, np.zeros((2, 9, 16), np.float32), first=2)
 
 
@@ -245,7 +245,7 @@ def test_type_cast(place: Place) -> None:
     place.of(cast)[2,](a, out)
     np.testing.assert_array_equal(out, expected)
     if place is NUMPY:
-        with pytest.raises(xt.ShapeError, match=r"the array is 5x4x2, and its one vector is said to be 5x4x3"):
+        with pytest.raises(xt.ShapeError, match="XT1047"):
             place.of(cast)[1,](a[:, :, :2], out)
 
 

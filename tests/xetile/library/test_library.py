@@ -12,6 +12,7 @@ import pytest
 import xetile as xt
 from codegen.runtime.usm import row_major, usm_interface
 from tests.conftest import require_dpnp, require_ocloc
+from tests.device import DEVICE_FILTER, device_targets
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped_matmul import FIELDS, Access, grouped_product, table_of
 from xetile.library.int4_matmul import STEP, WORDS, int4_product, tilings
@@ -32,13 +33,13 @@ def normal(*shape: int, dtype: Any = np.float32) -> Array:
 
 
 def on_device(value: Any) -> Any:
-    """An array on the CPU device; dpnp has no bfloat16."""
+    """An array on the device; dpnp has no bfloat16."""
     if not isinstance(value, np.ndarray):
         return value
     dpnp = require_dpnp()
     if value.dtype == ml_dtypes.bfloat16:
-        return xt.view(dpnp.asarray(value.view(np.uint16)), xt.bf16)
-    return dpnp.asarray(value)
+        return xt.view(dpnp.asarray(value.view(np.uint16), device=DEVICE_FILTER), xt.bf16)
+    return dpnp.asarray(value, device=DEVICE_FILTER)
 
 
 def both(function: Any, *args: Any, **options: Any) -> list[Array]:
@@ -59,6 +60,7 @@ def check_bound(result: Array, a: Array, b: Array) -> None:
     assert (np.abs(result.astype(np.float64) - exact) <= bound).all()
 
 
+@pytest.mark.launches
 @pytest.mark.parametrize(("shape_a", "shape_b"), [
     ((33, 50), (50, 70)), ((50,), (50, 70)), ((33, 50), (50,)), ((50,), (50,)), ((3, 33, 50), (50, 20)),
     ((2, 1, 9, 50), (3, 50, 20)), ((3, 4, 0), (0, 5)), ((0, 5), (5, 3)), ((4, 8192), (8192, 30)),
@@ -70,6 +72,7 @@ def test_shapes_follow_numpys_rules(shape_a: tuple[int, ...], shape_b: tuple[int
         assert result.dtype == np.float32
 
 
+@pytest.mark.launches
 @pytest.mark.parametrize("types", [
     ("f16", "f16"), ("bf16", "bf16"), ("f32", "f32"), ("f16", "f32"), ("bf16", "f32"), ("i8", "f16")])
 def test_types_are_numpys_and_errors_within_the_bound(types: tuple[str, str]) -> None:
@@ -80,6 +83,7 @@ def test_types_are_numpys_and_errors_within_the_bound(types: tuple[str, str]) ->
         check_bound(result, a, b)
 
 
+@pytest.mark.launches
 def test_integers_wrap_around_or_widen() -> None:
     a, b = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((9, 40), (40, 8)))
     for result in both(xt.matmul, a, b):
@@ -115,6 +119,7 @@ def test_activations(name: str) -> None:
     np.testing.assert_allclose(xt.matmul(a, b, bias=bias, activation=name), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.launches
 def test_everything_at_once() -> None:
     a, b, c = normal(3, 17, 600), normal(3, 600, 20), normal(3, 17, 20)
     for bias in (normal(20), normal(17, 1), normal(3, 17, 20)):
@@ -133,6 +138,7 @@ def test_parts_of_k_are_added_up() -> None:
         np.testing.assert_array_equal(result, np.maximum(a @ b + bias, 0))
 
 
+@pytest.mark.launches
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "i8"])
 def test_groups_of_different_sizes(kind: str) -> None:
     sizes = [(33, 40, 70), (1, 7, 200), (130, 64, 5), (0, 4, 4), (3, 0, 5), *[(9, 9, 9)] * 9]
@@ -217,6 +223,7 @@ def four_bits(depth: int, columns: int, group: int, zeros: Any) -> tuple[Array, 
     return weights, scales, points, (weights - zero) * spread, (32 + weights + zero) * spread
 
 
+@pytest.mark.launches
 @pytest.mark.parametrize(("dtype", "depth", "group", "zeros"), [
     ("f16", 256, 64, None), ("bf16", 288, 96, 8), ("f16", 384, 128, "all"), ("bf16", 96, 32, "all")])
 def test_weights_of_four_bits(dtype: str, depth: int, group: int, zeros: Any) -> None:
@@ -225,7 +232,7 @@ def test_weights_of_four_bits(dtype: str, depth: int, group: int, zeros: Any) ->
     wide = a.astype(np.float64)
     bound = (depth + 8) * 2.0**-24 * (np.abs(wide) @ magnitude + np.abs(bias))
     results = both(xt.int4_matmul, a, xt.pack_int4(weights), scales, points, bias=bias, out_dtype=np.float32)
-    if target := {"f16": "pvc", "bf16": "dg2"}[dtype] if zeros == "all" else None:
+    if target := device_targets({"f16": "pvc", "bf16": "dg2"}[dtype])[0] if zeros == "all" else None:
         operands = [on_device(x) for x in (a, xt.pack_int4(weights), scales, points, bias)]
         got = xt.int4_matmul(*operands[:4], bias=operands[4], out_dtype=np.float32, target=target)
         results.append(require_dpnp().asnumpy(got))
@@ -254,6 +261,7 @@ def test_weights_of_four_bits_are_masked_where_they_lie(target: str, dtype: Any,
     assert report.loop["vector"] >= 8 * words_held
 
 
+@pytest.mark.launches
 def test_integers_with_scales_of_rows_and_columns() -> None:
     a, b = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((19, 256), (256, 75)))
     rows, columns = RANDOM.random(19).astype(np.float32), RANDOM.random(75).astype(np.float32)
@@ -287,6 +295,7 @@ def attention_in_f64(q: Array, k: Array, v: Array, causal: bool) -> Array:
     return (weights / np.where(total > 0, total, 1)) @ v
 
 
+@pytest.mark.launches
 @pytest.mark.parametrize(("q", "k", "size", "causal", "dtype"), [
     ((2, 4, 37, 64), (2, 2, 50, 64), 64, False, np.float16), ((4, 37, 40), (4, 50, 40), 40, True, np.float32),
     ((1, 2, 1, 128), (1, 1, 300, 128), 128, True, np.float16), ((2, 50, 80), (2, 20, 80), 96, True, np.float16),

@@ -72,6 +72,7 @@ CASES = [((2, 2), (20, 70, 201), 7, 6), ((), (33, 130, 130), 14, 64), ((), (16, 
 """Batch, M, N and K, work-groups that share tiles, and those that run at once."""
 
 
+@pytest.mark.launches
 @pytest.mark.parametrize(("case", "place"), [*((case, place) for case in CASES for place in (NUMPY, *LANES)),
                                              *((CASES[0], place) for place in DEVICE)], ids=str)
 def test_shared_tiles_are_summed_up(case: Any, place: Place) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.device import SOFTWARE_GPU
 from tests.kernels import (
     DEVICE,
     LANES,
@@ -104,7 +105,8 @@ BUILT: dict[str, tuple[str, Any, tuple[int, int, int], Deal]] = {
 }
 
 
-@pytest.mark.parametrize("place", [*DEVICE, Place("opencl:cpu", "bmg")], ids=str)
+@pytest.mark.launches
+@pytest.mark.parametrize("place", [*DEVICE, *([] if SOFTWARE_GPU else [Place("opencl:cpu", "bmg")])], ids=str)
 @pytest.mark.parametrize("name", BUILT)
 @given(size=st.tuples(sizes, sizes, sizes), beyond=overhang, seed=seeds)
 @example((1016, 100, 13), (0, 0), 0)

@@ -182,18 +182,18 @@ def test_mistakes() -> None:
     a, c = whole(8, 16), np.zeros((24, 16), np.float32)
     placed = branches.on("numpy:program")
     c.flags.writeable = False
-    with pytest.raises(xt.ElementTypeError, match=r"(?s)read-only.*xt.store_tile\(x"):
+    with pytest.raises(xt.ElementTypeError, match="XT1045"):
         placed[3](a, c, 3, log=Log())
-    with pytest.raises(xt.ArgumentError, match="names no group"):
+    with pytest.raises(xt.ArgumentError, match="XT1602"):
         branches.on("numpy:program", only="first")
-    with pytest.raises(xt.ArgumentError, match="goes with"):
+    with pytest.raises(xt.ArgumentError, match="XT1051"):
         branches.on("numpy", only=(1,))
-    with pytest.raises(xt.ShapeError, match="names no group of a grid"):
+    with pytest.raises(xt.ShapeError, match="XT1603"):
         branches.on("numpy:program", only=(7,))[3](a, a, 3, log=Log())
     parsed = xt.parse(gemm.gemm.lower(*[xt.Spec((None, None), xt.bf16)] * 2, xt.Spec((None, None), xt.f32)).xetile)
-    with pytest.raises(xt.DeviceError, match="parsed from text"):
+    with pytest.raises(xt.DeviceError, match="XT1601"):
         parsed["gemm"].on("numpy:program")
-    with pytest.raises(xt.TraceError, match="has no value while the kernel is recorded"):
+    with pytest.raises(xt.TraceError, match="XT1302"):
         branches.on("numpy")[3](a, c, 3, log=Log())
     assert math.isfinite(a.sum())
 

@@ -71,8 +71,7 @@ def test_a_gather_outside_of_an_array(gpu: str) -> None:
     np.testing.assert_array_equal(c, ROWS[::-1])
     at[9, 3] = 256
     message = finding(gathered, "XT6101", "load_gather", ROWS, at, c, where=f"machine:{gpu}", grid=2)
-    assert "work-group (0, 0, 1)" in message
-    assert "reads 4 bytes 0 bytes behind the end of A (1024 bytes)" in message
+    assert "subgroup 0 of work-group (1, 0, 0) reads 4 bytes 0 bytes behind the end of A (1024 bytes)" in message
     at[9, 3] = -2
     assert "8 bytes before A" in finding(gathered, "XT6101", "load_gather", ROWS, at, c, where=f"machine:{gpu}", grid=2)
     at[9, 3] = 255
@@ -214,15 +213,13 @@ def test_columns_of_block_messages(gpu: str, tmp_path: Path) -> None:
     assert "column 1, byte 2 of a row" in message
 
 
-def test_elements_that_are_not_aligned(tmp_path: Path) -> None:
-    at = np.arange(256, dtype=np.int32).reshape(16, 16)
-    text = gathered.lower(MATRIX, xt.Spec((None, None), "i32"), MATRIX, target="pvc").opencl
-    start = text.index("{", text.index("kernel void"))
-    broken = text[:start + 1] + "\n  A = (global float *)((global char *)A + 2);" + text[start + 1:]
-    (tmp_path / "edited.cl").write_text(broken)
-    kernel = Kernel(gathered.function)
-    kernel.override("opencl", tmp_path / "edited.cl")
-    assert "no multiple of 4" in finding(kernel, "XT6103", "load_gather", ROWS, at, np.zeros_like(ROWS), grid=1)
+def test_blocks_that_are_not_aligned(tmp_path: Path) -> None:
+    """Rows of 20 elements: read by blocks of words, since a pitch of 80 bytes is off no rule but the width is."""
+    a = np.random.default_rng(7).random((8, 21)).astype(np.float32)[:, :20]
+    spec = xt.Spec((None, 20), "f32", (21, 1))
+    begin = overridden(copied, tmp_path, {"{\n  // test_machine": "{\n  A = (global float *)((global char *)A + 2);\n"
+                                          "  // test_machine"}, spec, spec)
+    assert "no multiple of 4" in finding(begin, "XT6103", "values = ", a, np.zeros_like(a))
 
 
 @pytest.mark.parametrize("gpu", ["pvc", "bmg", "lnl", "dg2", "arl"])
@@ -254,3 +251,45 @@ def test_code_for_another_gpu() -> None:
     np.testing.assert_array_equal(c, ROWS)
     with pytest.raises(xt.TargetError, match="XT4000"):
         copied.on("machine:pvc", target="dg2")
+
+
+def test_counts_of_a_launch() -> None:
+    """A product of 4 x 4 work-groups, each of one subgroup: every figure follows from the kernel and its tiles."""
+    rng = np.random.default_rng(13)
+    a, b = integers(rng, xt.bf16, 64, 96), integers(rng, xt.bf16, 96, 64)
+    c = np.zeros((64, 64), np.float32)
+    run = gemm.on("machine:pvc")
+    run[4, 4](a, b, c)
+    report = run.report()
+    assert report.execution is not None
+    executed, moved = report.execution.instructions, report.execution.traffic
+    steps = 96 // 16
+    assert report.execution.groups == 16
+    assert executed["dpas"] == 16 * steps * 2  # 16 rows in two halves
+    assert executed["load_block2d"] == 16 * steps * 2  # A and B
+    assert executed["store_block2d"] == 16 * 2
+    assert moved["load_block2d"] == 16 * steps * 2 * 16 * 16 * 2
+    assert moved["store_block2d"] == c.nbytes
+    text = str(report)
+    assert "instructions executed a work-group" in text
+    assert f"{steps * 2 * 16 * 16 * 2:,d} bytes" in text
+    with pytest.raises(xt.DeviceError, match="XT1057"):
+        gemm.on("numpy").report()
+
+
+def test_wrong_names_and_missing_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    for where in ("machine:foo", "machine:cpu", "machine", "machine:"):
+        with pytest.raises(xt.DeviceError, match='use one of "machine:pvc"'):
+            copied.on(where)
+    with pytest.raises(xt.ArgumentError, match="XT1056"):
+        copied.on("machine:pvc", check="races")
+    c = np.zeros_like(ROWS)
+    with pytest.raises(xt.TargetError, match="cannot be decoded"):
+        copied.on("machine:ptl")[2](ROWS, c)
+    for variable in ("XETILE_OCLOC", "XETILE_IGA64"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "/nowhere/tool")
+            with pytest.raises(xt.ToolError, match=variable):
+                copied.on("machine:pvc")[2](ROWS, c)
+    copied.on("machine:pvc")[2](ROWS, c)
+    np.testing.assert_array_equal(c, ROWS)

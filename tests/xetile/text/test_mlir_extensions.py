@@ -272,10 +272,10 @@ gpu.module @m { gpu.func @where(%C: memref<64x32xf32>) kernel attributes {known_
 def test_nothing_says_how_many_subgroups() -> None:
     a, c = integers((64, 64)), np.zeros((64, 64), np.float32)
     kernel = xt.parse(SHARED)["rotate"]
-    with pytest.raises(xt.ShapeError, match=r"gpu.thread_id counts subgroups") as caught:
+    with pytest.raises(xt.ShapeError, match="XT2025") as caught:
         kernel.on("numpy")[1](a, c, 2.0, 1)
     assert "known_block_size" in str(caught.value)
-    with pytest.raises(xt.ArgumentError, match="says how many subgroups"):
+    with pytest.raises(xt.ArgumentError, match="XT2024"):
         xt.parse(GEMM)["test_kernel"].on("numpy", subgroups=(2, 2))(a, a, c)
 
 
@@ -356,9 +356,9 @@ gpu.module @m { gpu.func @f(%A: memref<16x32xf16>, %B: memref<32x32xf16>) kernel
 gpu.return
 } }"""
     assert "{wg_map = #xetile.wg_map<sg_layout = [2, 2], sg_data = [8, 16]>} : vector<16x32xf16>" in str(xt.parse(text))
-    with pytest.raises(xt.TextError, match=r"A is distributed as .*sg_data=\[8, 32\].* needs .*sg_data=\[16, 32\]"):
+    with pytest.raises(xt.TextError, match="XT1412"):
         xt.parse(text.replace("tile_mma %a, %b", "tile_mma %a, %b {wg_map = #wrong}"))
-    with pytest.raises(xt.TextError, match="the text says"):
+    with pytest.raises(xt.TextError, match="XT2076"):
         xt.parse(text.replace("tile_mma %a, %b", "tile_mma %a, %b {#wrong #b #a}"))
 
 
@@ -416,13 +416,13 @@ def test_gather_and_scatter(where: str, target: str) -> None:
 
 
 def test_a_kernel_returns_nothing() -> None:
-    with pytest.raises(xt.TextError, match="a kernel returns nothing") as caught:
+    with pytest.raises(xt.TextError, match="XT3282") as caught:
         xt.parse(HEAD + "gpu.return %i : index\n} }\n")
     assert "array argument" in str(caught.value)
 
 
 def test_kernels_of_one_name() -> None:
-    with pytest.raises(xt.TextError, match="two kernels have the name f"):
+    with pytest.raises(xt.TextError, match="XT2010"):
         xt.parse(HEAD + "gpu.return\n} }\n" + HEAD[HEAD.index("gpu.module"):].replace("@m", "@n") +
                  "gpu.return\n} }\n")
 

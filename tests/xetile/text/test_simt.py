@@ -322,7 +322,7 @@ def test_what_the_rules_allow() -> None:
 
 def test_lanes_of_another_target() -> None:
     matrix = xt.Spec((8, 16), "bf16")
-    with pytest.raises(TargetError, match="for subgroups of 16 lanes, and those of dg2 have 8") as caught:
+    with pytest.raises(TargetError, match="XT2021") as caught:
         xt.parse(product_text())["f"].lower(matrix, xt.Spec((16, 16), "bf16"), xt.Spec((8, 16), "f32"), target="dg2")
     assert "choose one of pvc" in caught.value.hint
 

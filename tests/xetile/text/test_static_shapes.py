@@ -145,9 +145,9 @@ def test_operands_that_agree_are_taken() -> None:
 def test_an_array_of_another_shape_is_refused() -> None:
     kernel = xt.parse(PROGRAMS["affine map"][0])["gemm"]
     a, b, c = data(by_columns=True)
-    with pytest.raises(xt.ShapeError, match=r"size 1 of A is 64, and the kernel takes memref<64x128xbf16>"):
+    with pytest.raises(xt.ShapeError, match="XT2029"):
         kernel[4, 3](np.ascontiguousarray(a[:, :64]), b, c)
-    with pytest.raises(xt.ShapeError, match=r"stride 0 of B is 96"):
+    with pytest.raises(xt.ShapeError, match="XT2029"):
         kernel[4, 3](a, np.ascontiguousarray(b), c)
     assert (c == 7).all()
 
@@ -160,7 +160,7 @@ def test_the_order_of_a_run_time_array_is_checked_before_anything_runs(where: st
 
     a = integers(np.random.default_rng(2), xt.f32, 16, 32)
     by_columns, c = a.T.copy().T, np.full((16, 32), 7, np.float32)
-    with pytest.raises(xt.ShapeError, match=r"the tile has order \[0, 1\], and its array is stored row by row"):
+    with pytest.raises(xt.ShapeError, match="XT2131"):
         copied.on(where)[1](a, c, order=(0, 1))
     assert (c == 7).all()
     for array, order in ((a, (1, 0)), (by_columns, (0, 1)), (by_columns, (1, 0))):

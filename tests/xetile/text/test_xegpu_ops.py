@@ -209,19 +209,19 @@ def test_products_are_dpas(pair: tuple[DType, DType, DType], target: str) -> Non
 def test_shapes_that_no_engine_takes() -> None:
     text = product(dtypes.bf16, dtypes.bf16, dtypes.f32, 16)
     specs = [xt.Spec((8, 16), "bf16"), xt.Spec((16, 16), "bf16"), xt.Spec((24, 16), "f32")]
-    with pytest.raises(xt.TargetError, match="dg2 has no product of 8x16 by 16x16 of bf16 and bf16") as caught:
+    with pytest.raises(xt.TargetError, match="XT4103") as caught:
         xt.parse(text)["products"].lower(*specs, target="dg2").opencl.strip()
     assert "write vector<8x16xbf16>, vector<16x8xbf16> -> vector<8x8xf32>, or 1, 2, 4 rows" in str(caught.value)
     assert caught.value.location is not None
     text = text.replace("24x16xf32", "24x16xf16").replace("8x16xf32", "8x16xf16")
     specs[2] = xt.Spec((24, 16), "f16")
-    with pytest.raises(xt.TargetError, match="does not accumulate bf16 by bf16 in f16") as caught:
+    with pytest.raises(xt.TargetError, match="XT4102") as caught:
         xt.parse(text)["products"].lower(*specs, target="pvc").opencl.strip()
     assert "f32 or bf16" in str(caught.value)
     text = product(dtypes.f16, dtypes.f16, dtypes.f32, 16).replace("16x16xf16", "16x16xbf16").replace(
         "8x16x2xf16", "8x16x2xbf16")
     specs = [xt.Spec((8, 16), "f16"), xt.Spec((16, 16), "bf16"), xt.Spec((24, 16), "f32")]
-    with pytest.raises(xt.TargetError, match="does not multiply f16 by bf16") as caught:
+    with pytest.raises(xt.TargetError, match="XT4101") as caught:
         xt.parse(text)["products"].lower(*specs, target="pvc").opencl.strip()
     assert "f16 x f16" in str(caught.value)
 
@@ -313,6 +313,6 @@ def test_vnni_form_is_for_dpas_alone() -> None:
     text = TWO_USES.replace("%r = XeGPU.dpas %a, %b", "%w = arith.addf %b, %b : vector<8x16x2xf16>\n"
                                                       "  %r = XeGPU.dpas %a, %w")
     specs = [xt.Spec((64, 64), "f16"), xt.Spec((8, 16), "f32")]
-    with pytest.raises(xt.ShapeError, match=r"for dpas alone, and this is arith\.addf") as caught:
+    with pytest.raises(xt.ShapeError, match="XT3520") as caught:
         xt.parse(text)["uses"].lower(*specs).opencl.strip()
     assert "dpas packs what it needs" in str(caught.value)

@@ -108,7 +108,7 @@ def test_a_prediction_ranks_without_a_device() -> None:
 
 def test_all_fail() -> None:
     arrays = tuple(np.zeros((32, 32), np.float16) for _ in range(2)), np.zeros((32, 32), np.float32)
-    with pytest.raises(xt.TargetError, match=r"(?s)none of the 2 configurations.*BK=20.*BK=12"):
+    with pytest.raises(xt.TargetError, match="XT7110"):
         xt.tune(accumulate, (*arrays[0], arrays[1]), {"BK": [20, 12]})
 
 
@@ -162,7 +162,7 @@ def test_the_budget_ends_it() -> None:
 
 
 @pytest.mark.parametrize(("space", "text"), [
-    ({}, "BM"), ([], "nothing to try"), ({"BN": [1]}, "has no constant BN"), ({"BM": 8}, "no list of values")])
+    ({}, "BM"), ([], "XT7103"), ({"BN": [1]}, "XT7104"), ({"BM": 8}, "XT7102")])
 def test_spaces_that_are_none(space: Any, text: str) -> None:
     if space == {}:
         assert configurations(space, ["BM"], "k") == [{}]
@@ -176,24 +176,24 @@ def whatever() -> None:
 
 
 def test_mistakes(arrays: tuple[Any, ...]) -> None:
-    with pytest.raises(xt.ArgumentError, match="no way to rank"):
+    with pytest.raises(xt.ArgumentError, match="XT7106"):
         xt.tune(accumulate, arrays, SPACE, by="luck")
-    with pytest.raises(xt.ArgumentError, match="no argument of accumulate"):
+    with pytest.raises(xt.ArgumentError, match="XT7101"):
         xt.autotune(SPACE, key=["M"])(accumulate)
-    with pytest.raises(xt.ArgumentError, match=r"(?s)takes a kernel, not.*\.kernel of it"):
+    with pytest.raises(xt.ArgumentError, match="XT7100"):
         xt.tune(xt.autotune(SPACE)(accumulate), arrays, SPACE)  # type: ignore[arg-type]
-    with pytest.raises(xt.ArgumentError, match="takes a kernel, not the function whatever"):
+    with pytest.raises(xt.ArgumentError, match="XT7100"):
         xt.tune(whatever, arrays, SPACE)  # type: ignore[arg-type]
-    with pytest.raises(xt.ArgumentError, match="16 is no configuration of accumulate"):
+    with pytest.raises(xt.ArgumentError, match="XT7107"):
         xt.tune(accumulate, arrays, [16, 32])  # type: ignore[list-item]
     described = [xt.Spec((None, 32), "f16")] * 3
-    with pytest.raises(xt.ArgumentError, match="describes an array and holds no elements"):
+    with pytest.raises(xt.ArgumentError, match="XT1041"):
         xt.tune(accumulate, described, SPACE)
-    with pytest.raises(xt.ArgumentError, match=r"(?s)A is described as \(None, 32\).*xt.Spec\(\(4096, 32\), 'f16'\)"):
+    with pytest.raises(xt.ArgumentError, match="XT7108"):
         xt.tune(accumulate, described, SPACE, by="prediction")
-    with pytest.raises(xt.ArgumentError, match="above a kernel"):
+    with pytest.raises(xt.ArgumentError, match="XT7100"):
         xt.autotune(SPACE)(print)
     for budget in ("soon", -1, "0s"):
-        with pytest.raises(xt.ArgumentError, match="is no time"):
+        with pytest.raises(xt.ArgumentError, match="XT7105"):
             seconds_of(budget)
     assert [seconds_of(budget) for budget in ("500ms", 2, "1.5min")] == [0.5, 2.0, 90.0]

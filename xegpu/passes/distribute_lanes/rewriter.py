@@ -89,7 +89,7 @@ class DistributeLanesRewriter(Rewriter):
         return self._lanes_of_block(desc, (desc_of(desc).shape[0], desc_of(desc).shape[1]))
 
     def goes_by_words(self, desc: SSAValue) -> bool:
-        """Whether what is copied through a descriptor is loaded in words of several rows (:mod:`.copies`)."""
+        """Whether copies through a descriptor are VNNI words (:mod:`xegpu.passes.distribute_lanes.operand_roles`)."""
         return operand_roles.transposes(self.webs, desc, self.target)
 
     def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:

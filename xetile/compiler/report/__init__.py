@@ -10,16 +10,18 @@ from typing import Any
 
 from codegen.perf.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from codegen.perf.performance_model import Pass, Prediction, predict, product_traffic, resident
+from codegen.simulator.launch import Execution
 from codegen.toolchain.ocloc import KernelFacts
 from xegpu.support.errors import ArgumentError, ShapeError, XeError
 from xegpu.support.location import Location
 from xegpu.target.machine_model import MachineModel, find_machine
 from xegpu.target.targets import Target
 from xetile.compiler.report.cost import Work
+from xetile.compiler.report.executed import executed_rows
 from xetile.compiler.report.suggest_tile_sizes import Remedy
 from xetile.compiler.report.table import Row, Table
 
-_OWN = ("xetile", "xegpu", "codegen")
+_PACKAGES = ("xetile", "xegpu", "codegen")
 
 USUAL_SHAPE = (4096, 4096, 4096)
 """The problem that a report predicts where none is named; its first two numbers for a kernel without a product."""
@@ -31,11 +33,11 @@ class Report:
 
     Args:
         facts: the compiled kernel.
-        target: the device that it is made for.
+        target: the device that it is compiled for.
         subgroups: subgroups of a work-group.
         work: what a work-group computes; None where the kernel's text is too far lowered to tell.
         remedy: finds tile sizes that avoid spills; None where the kernel's constants are not known.
-        slow: what it reaches without block messages, and why, a sentence each.
+        slow: accesses without block messages, and why, a sentence each.
 
     Attributes:
         name: the kernel's name.
@@ -43,17 +45,19 @@ class Report:
         spill_size, private_size, slm_size: bytes; spills and private memory should both be zero.
         subgroups, lanes: subgroups of a work-group, work-items of a subgroup.
         mix: instructions of the whole kernel and of its hot loop.
-        slow: what is read or written without block messages on a device that has them, and why, a sentence each.
+        slow: accesses without block messages on a device that has them, and why, a sentence each.
+        execution: what its last launch on a simulated GPU executed and moved; None without one.
     """
 
     def __init__(self, facts: KernelFacts, target: Target, subgroups: int, work: Work | None = None,
-                 remedy: Callable[[], Remedy] | None = None, slow: Sequence[str] = ()) -> None:
+                 remedy: Callable[[], Remedy] | None = None, slow: Sequence[str] = (),
+                 execution: Execution | None = None) -> None:
         self.name, self.target, self.subgroups, self.work = facts.name, target, subgroups, work
         self.registers, self.spill_size = facts.grf_count, facts.spill_size
         self.private_size, self.slm_size = facts.private_size, facts.slm_size
         self.lanes = facts.simd_size or target.subgroup_size
         self.mix: KernelMix = read_mix(facts.asm)
-        self._remedy, self.slow = remedy, tuple(slow)
+        self._remedy, self.slow, self.execution = remedy, tuple(slow), execution
 
     @property
     def hot(self) -> InstructionMix:
@@ -124,7 +128,7 @@ class Report:
         try:
             return self._predicted(find_machine(machine, self.target.name), shape, grid, passes)
         except XeError as error:
-            raise error.at(Location.of_caller(_OWN)) from None
+            raise error.at(Location.of_caller(_PACKAGES)) from None
 
     def _predicted(self, found: MachineModel, shape: Sequence[int] | None, grid: Sequence[int] | None,
                    passes: int | None) -> Prediction:
@@ -151,15 +155,15 @@ class Report:
 
     def _predict_shape(self, machine: MachineModel, shape: tuple[int, ...]) -> Prediction:
         work = self.work
-        wanted = 3 if work and work.is_product else 2
+        rank = 3 if work and work.is_product else 2
         if work is None or work.tile is None or work.result is None or not (work.is_product or not work.loops):
             raise ShapeError("XT7153",
-                             f"{self.name} is neither one product nor without a loop, so that no shape says how much "
+                             f"{self.name} is neither one product nor without a loop, so that no shape tells how much "
                              "it computes", "describe the launch instead: predict(grid=(16, 16), passes=128)")
-        if len(shape) != wanted or not _positive(shape):
-            letters = ("M", "N", "K")[:wanted]
-            raise ShapeError("XT7154", f"shape={shape} is not ({', '.join(letters)}), {wanted} positive integers",
-                             f"for example predict({USUAL_SHAPE[:wanted]})")
+        if len(shape) != rank or not _positive(shape):
+            letters = ("M", "N", "K")[:rank]
+            raise ShapeError("XT7154", f"shape={shape} is not ({', '.join(letters)}), {rank} positive integers",
+                             f"for example predict({USUAL_SHAPE[:rank]})")
         grid = ceil(shape[0] / work.tile[0]), ceil(shape[1] / work.tile[1])
         groups = grid[0] * grid[1]
         result = shape[0] * shape[1] * work.result.bits / 8
@@ -168,8 +172,8 @@ class Report:
             passes = ceil(shape[2] / self.step)
             flops = 2.0 * shape[0] * shape[1] * shape[2]
             strips = work.tile[0] * shape[2] * work.a.bits / 8, work.tile[1] * shape[2] * work.b.bits / 8
-            held = machine.cores * resident(machine, self.subgroups, self.registers > 128)
-            traffic = product_traffic(machine, grid, strips, result, held)
+            concurrent_groups = machine.cores * resident(machine, self.subgroups, self.registers > 128)
+            traffic = product_traffic(machine, grid, strips, result, concurrent_groups)
         return predict(machine, " x ".join(map(str, shape)), self._pass(), work_groups=groups, passes=passes,
                        large=self.registers > 128, traffic=traffic, flops=flops)
 
@@ -183,15 +187,15 @@ class Report:
 
         Args:
             others: reports to set beside this one.
-            tables: the reports' tables, this one's first, where they are made for a problem of their own; by default
-                all are for the usual one.
+            tables: the reports' tables, this one's first, if they are for another problem than
+                the default one.
 
         Raises:
             ArgumentError: there is nothing to compare with.
         """
         if not others or not all(isinstance(other, Report) for other in others):
             raise ArgumentError("XT7155", f"compare takes the reports to set beside that of {self.name}",
-                                "for example a.report().compare(b.report())", Location.of_caller(_OWN))
+                                "for example a.report().compare(b.report())", Location.of_caller(_PACKAGES))
         reports = (self, *others)
         return Table.side_by_side("side by side", _columns(reports), tables or [r.table() for r in reports])
 
@@ -201,15 +205,16 @@ class Report:
         Raises:
             ShapeError, TargetError: as :meth:`predict`, where a shape or a machine is named.
         """
-        rows, notes = [*self._use(), *self._mix(), *self._step()], []
+        executed = [] if self.execution is None else executed_rows(self.execution)
+        rows, notes = [*self._use(), *self._mix(), *executed, *self._step()], []
         prediction = self._prediction(shape, machine)
         if isinstance(prediction, str):
             notes.append(f"no prediction: {prediction}")
         else:
             rows += _predicted(prediction)
             if self.hot.categories["scratch"]:
-                notes.append("what spilled values cost in memory is not predicted: it takes longer")
-            notes += ["a prediction by a model, not a measurement; it takes for granted:", *prediction.assumptions]
+                notes.append("the memory traffic of spilled values is not predicted: it takes longer")
+            notes += ["a prediction by a model, not a measurement; it assumes:", *prediction.assumptions]
         return Table(f"{self.name} for {self.target.name}", tuple(rows), (), self._warnings(), tuple(notes))
 
     def _prediction(self, shape: Sequence[int] | None, machine: str | MachineModel | None) -> Prediction | str:
@@ -228,10 +233,10 @@ class Report:
     def _warnings(self) -> tuple[str, ...]:
         if not self.spill_size + self.private_size:
             return self.slow
-        said = f"does not fit in {self.registers} registers: {self.spill_size} bytes of a thread are spilled, and " \
+        spills = f"does not fit in {self.registers} registers: {self.spill_size} bytes of a thread are spilled, and " \
                f"{self.private_size} are in private memory"
         advice = "lower the tile sizes" if self.remedy is None else str(self.remedy)
-        return (f"{said}; {advice}", *self.slow)
+        return (f"{spills}; {advice}", *self.slow)
 
     def _use(self) -> list[Row]:
         return [Row("registers a thread", (self.registers,)),

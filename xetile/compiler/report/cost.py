@@ -65,9 +65,9 @@ def work_of(recorded: func.FuncOp, distributed: func.FuncOp, subgroups: int) -> 
     each = 1 if is_distributed(recorded) else prod(across)
     tile, result, stored = _stored(recorded, across)
     products = [op for op in body.walk() if isinstance(op, TileMmaOp)]
-    whole = sum(map(_flops, products)) * each
-    alone = loops == 1 and whole > 0
-    step, rest = divmod(whole, 2 * prod(tile)) if tile and alone else (0, 0)
+    total = sum(map(_flops, products)) * each
+    alone = loops == 1 and total > 0
+    step, rest = divmod(total, 2 * prod(tile)) if tile and alone else (0, 0)
     a, b = (_loaded_type(products[0].a), _loaded_type(products[0].b)) if products else (None, None)
     return Work(tile, result, a, b, _type(products[0].a).bits if products else 0, 0 if rest else step, loops,
                 sum(_flops(op) for op in _hot(distributed)[1].walk() if isinstance(op, TileMmaOp)),

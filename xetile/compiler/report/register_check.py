@@ -39,15 +39,15 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
         modules: the stages of the kernel.
         target: the device that they are for.
         origin: makes the kernel again with other constants, where it has some.
-        location: where the kernel is defined, if its loop has no line of its own.
+        location: where the kernel is defined, if its loop has no location.
 
     Raises:
         TargetError: they leave none.
     """
     functions = (op for op in [*modules.values()][-1].walk() if isinstance(op, FuncOp))
     asked = next((grf_mode.requested_registers(function) for function in functions), None)
-    most, taken = asked or max(target.registers), accumulator_registers(modules, target)
-    if not most or taken <= most * _FOR_ACCUMULATORS:
+    most, used = asked or max(target.registers), accumulator_registers(modules, target)
+    if not most or used <= most * _FOR_ACCUMULATORS:
         return
 
     def fits(variant: Variant) -> bool:
@@ -58,10 +58,11 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
         f"lower the tile sizes, or distribute the tile to more subgroups: accumulators may take " \
         f"{most * _FOR_ACCUMULATORS:.0f} registers"
     loop = _accumulated(modules)[1]
-    place = None if loop is None else loop.location
+    loop_location = None if loop is None else loop.location
     raise TargetError("XT4010",
-        f"{_described(modules, origin, change)} takes {taken:.0f} registers, and a thread of {target.name} has {most}: "
-        "too few are left for the operands", hint, place.data if isinstance(place, SourceLocation) else location)
+        f"{_described(modules, origin, change)} takes {used:.0f} registers, and a thread of {target.name} has {most}: "
+        "too few are left for the operands", hint, loop_location.data if isinstance(loop_location,
+                                                                                    SourceLocation) else location)
 
 
 def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None]:
@@ -78,7 +79,7 @@ def _described(modules: Mapping[str, ModuleOp], origin: Origin | None, change: M
         return "what a subgroup accumulates"
     largest = max(types, key=lambda type_: prod(type_.get_shape()) * of_mlir(type_.element_type).bits)
     carried = " and others like it" if len(types) > 1 else ""
-    said = ", ".join(f"{name} = {origin.constants[name]}" for name in change) if origin and change else ""
+    constants = ", ".join(f"{name} = {origin.constants[name]}" for name in change) if origin and change else ""
     shape = "x".join(map(str, largest.get_shape()))
-    return f"{said + ' gives each subgroup' if said else 'each subgroup has'} an accumulator of {shape} " \
+    return f"{constants + ' gives each subgroup' if constants else 'each subgroup has'} an accumulator of {shape} " \
            f"{of_mlir(largest.element_type)}{carried}, which"

@@ -18,18 +18,18 @@ def plot(path: str | Path, points: Sequence[tuple[Report, Prediction]]) -> None:
     """Draw the roofline of every machine and a point for every prediction.
 
     Args:
-        path: the picture; its ending (``.png``, ``.svg``, ``.pdf``) says the format.
+        path: the picture; its suffix (``.png``, ``.svg``, ``.pdf``) selects the format.
         points: reports with predictions that have operations and memory traffic, as of a product and its shape.
 
     Raises:
         ToolError: matplotlib is not installed.
-        ArgumentError: a prediction has no place on a roofline, or the file cannot be written.
+        ArgumentError: a prediction has no point on a roofline, or the file cannot be written.
     """
     figure_type, suffixes = _matplotlib()
     for report, prediction in points:
         if not prediction.flops or not prediction.bytes:
             raise ArgumentError("XT7160",
-                                f"{report.name} has no products or no memory traffic to place it on a roofline",
+                                f"{report.name} has no products or no memory traffic, and so no point on a roofline",
                                 "predict a matrix product with its shape: predict((4096, 4096, 4096))")
     if (ending := Path(path).suffix.lstrip(".")) not in suffixes:
         raise ArgumentError("XT7161",
@@ -64,8 +64,8 @@ def _matplotlib() -> tuple[Any, frozenset[str]]:
 def _draw(axes: Any, points: Sequence[tuple[Report, Prediction]]) -> None:
     roofs = {(p.machine.name, peak_of(r, p)): p.machine for r, p in points}
     corners = [peak / machine.bandwidth for (_, peak), machine in roofs.items()]
-    places = [*corners, *(p.intensity for _, p in points)]
-    low, high = min(places) / 2**_DECADES, max(places) * 2**_DECADES
+    intensities = [*corners, *(p.intensity for _, p in points)]
+    low, high = min(intensities) / 2**_DECADES, max(intensities) * 2**_DECADES
     for ((_, peak), machine), corner in zip(roofs.items(), corners, strict=True):
         axes.plot((low, corner, high), (low * machine.bandwidth / 1e12, peak / 1e12, peak / 1e12),
                   label=f"{machine.description}: {peak / 1e12:.0f} TFLOP/s, {machine.bandwidth / 1e9:.0f} GB/s")

@@ -16,10 +16,10 @@ class Row:
     """Row of a table: a label and a value for each column; a row without values is a heading.
 
     Attributes:
-        label: what it says.
+        label: the name of the fact.
         values: one for each column; None where there is none.
         form: how a number is written, as for ``format``.
-        unit: what stands behind it.
+        unit: the suffix of a number.
     """
 
     label: str
@@ -101,12 +101,12 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        shown = RichTable(title=self.title, title_justify="left", show_header=bool(self.columns))
+        rich_table = RichTable(title=self.title, title_justify="left", show_header=bool(self.columns))
         for name in ("", *(self.columns or ("",))):
-            shown.add_column(name, overflow="fold")
+            rich_table.add_column(name, overflow="fold")
         for row in self.rows:
-            shown.add_row(Text(row.label, "" if row.values else "bold"), *row.cells(), end_section=False)
-        return Group(*(Text(f"! {text}", "bold red") for text in self.warnings), shown,
+            rich_table.add_row(Text(row.label, "" if row.values else "bold"), *row.cells(), end_section=False)
+        return Group(*(Text(f"! {text}", "bold red") for text in self.warnings), rich_table,
                      *(Text(f"* {text}", "dim") for text in self.notes))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from xegpu.support.errors import ArgumentError, TargetError, ToolError
 from xetile.compiler.pipeline import after
 from xetile.compiler.viewer import layout_svg
-from xetile.compiler.viewer.lines import Line, Shown, Source, Text, machine_code, source_of, stages_of
+from xetile.compiler.viewer.lines import Line, Source, Text, Viewable, machine_code, source_of, stages_of
 
 _STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 0; color: #222; background: #fff; }
@@ -60,7 +60,7 @@ class View:
         lowered: the kernel.
     """
 
-    lowered: Shown
+    lowered: Viewable
 
     def __repr__(self) -> str:
         return f"<page of {self.lowered.name} for {self.lowered.target.name}; .save(\"page.html\") writes it>"
@@ -80,7 +80,7 @@ class View:
             Path(path).write_text(text)
         except OSError as error:
             raise ArgumentError("XT8002", f"{path} cannot be written: {error.strerror}",
-                                "name a file in a folder that is there") from None
+                                "name a file in an existing folder") from None
 
     def html(self) -> str:
         """HTML text of the page.
@@ -115,11 +115,11 @@ def _source(source: Source) -> str:
 
 def _stage(text: Text, number: int) -> str:
     new = sum(line.mark == "+" for line in text.lines)
-    told = f"{len(text.lines)} lines" + (f"; {new} are new (green), {text.removed} of the stage before are gone"
+    summary = f"{len(text.lines)} lines" + (f"; {new} are new (green), {text.removed} of the previous stage are removed"
                                          if new or text.removed else "")
     if text.name == "OpenCL C":
-        told = f"{len(text.lines)} lines; click a line to see where it came from"
-    return f"<p>{told}</p>{_pre(text.lines)}"
+        summary = f"{len(text.lines)} lines; click a line to see its origin"
+    return f"<p>{summary}</p>{_pre(text.lines)}"
 
 
 def _pre(lines: Sequence[Line]) -> str:
@@ -134,7 +134,7 @@ def _line(line: Line, number: int) -> str:
     return f"<span{attributes}><i>{number}</i>{escape(line.text)}</span>"
 
 
-def _machine_code(lowered: Shown) -> str:
+def _machine_code(lowered: Viewable) -> str:
     try:
         report, assembly = lowered.report(), lowered.isa().kernels[lowered.emitted.name].asm
     except (ToolError, TargetError) as error:
@@ -142,7 +142,7 @@ def _machine_code(lowered: Shown) -> str:
     return f"{report.table()._repr_html_()}<p>the hot loop is red</p>{_pre(machine_code(assembly, '').lines)}"
 
 
-def _maps(lowered: Shown) -> str:
+def _maps(lowered: Viewable) -> str:
     recorded, distributed = (after(lowered.modules, name) for name in ("lower-supervector", "distribute-lanes"))
     found = [*(layout_svg.of_tiles(recorded) if recorded is not None else []),
              *(layout_svg.of_products(distributed) if distributed is not None else [])]

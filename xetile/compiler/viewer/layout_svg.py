@@ -32,7 +32,7 @@ def work_group(title: str, map_: WgMap, shape: tuple[int, int]) -> str:
     """Picture of a work-group map: each block with the linear ids of the subgroups that own it.
 
     Args:
-        title: what stands above it.
+        title: the caption.
         map_: the map.
         shape: rows and columns of the tile.
     """
@@ -65,7 +65,7 @@ def block(title: str, lanes: LaneMap, shape: tuple[int, int]) -> str:
     """Picture of a lane layout: each element with its lane and its index there.
 
     Args:
-        title: what stands above it.
+        title: the caption.
         lanes: the map.
         shape: rows and columns of the block.
     """

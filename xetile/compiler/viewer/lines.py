@@ -20,7 +20,7 @@ from xegpu.support.location import Location, SourceLocation
 from xegpu.target.targets import Target
 
 
-class Shown(Protocol):
+class Viewable(Protocol):
     """Lowered kernel, as the viewer uses it."""
 
     target: Target
@@ -49,7 +49,7 @@ class Shown(Protocol):
         """The disassembly."""
 
 
-_PLACE = re.compile(r"\s*// (?P<file>[^:]*):(?P<line>\d+)\s*$")
+_LOCATION = re.compile(r"\s*// (?P<file>[^:]*):(?P<line>\d+)\s*$")
 """How the emitted text names the line of the source that the lines below it come from."""
 
 
@@ -143,8 +143,8 @@ def emitted(name: str, text: str, file: str) -> Text:
     """Text of emitted code, whose comments have the source lines."""
     found, origin = [], 0
     for line in text.splitlines():
-        if place := _PLACE.match(line):
-            origin = int(place["line"]) if file.endswith(place["file"]) else 0
+        if location := _LOCATION.match(line):
+            origin = int(location["line"]) if file.endswith(location["file"]) else 0
         found.append(Line(line, origin))
     return Text(name, tuple(found))
 
@@ -169,14 +169,14 @@ def machine_code(text: str, name: str) -> Text:
                             enumerate(text.splitlines())))
 
 
-def stages_of(lowered: Shown, file: str) -> list[Text]:
+def stages_of(lowered: Viewable, file: str) -> list[Text]:
     """Text of every stage, with diff marks, and of the OpenCL C code."""
     texts = [mapped(name, module, file) for name, module in lowered.modules.items()]
     found = texts[:1] + [marked(text, before) for before, text in pairwise(texts)]
     return [*found, emitted("OpenCL C", lowered.opencl, file)]
 
 
-def source_of(lowered: Shown, origins: Iterable[int], location: Location) -> Source:
+def source_of(lowered: Viewable, origins: Iterable[int], location: Location) -> Source:
     """Source lines from the kernel's definition to the last line that a stage refers to."""
     position = location.positions[0]
     used = [line for line in origins if line]

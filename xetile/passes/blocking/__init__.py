@@ -1,4 +1,4 @@
-"""2D vectors to 4D vectors of blocks, tiles with ``inner_blocks`` (XeTile.md, "Internal Operations").
+"""Blocking: 2D vectors to 4D vectors of blocks, tiles with ``inner_blocks`` (XeTile.md, "Internal Operations").
 
     %v = load_tile %t : tile<32x32xbf16> -> vector<32x32xbf16>
     %c = tile_mma %v, %w, %acc : -> vector<32x64xf32>
@@ -7,8 +7,8 @@ becomes
     %a = tile_pack (tile_unpack %v) {inner_blocks = [8, 16]} : -> vector<4x2x8x16xbf16>
     %c = tile_mma %a, %b, %acc : -> vector<4x4x8x16xf32>
 
-What is loaded for one side of a product takes the largest block message that the target has; everything that is
-computed with takes the blocks of the accumulator. Pairs of unpack and pack that undo each other are never made.
+Operands of products are loaded with the target's largest block messages; vectors of other operations have the blocks
+of the accumulator. No inverse pair of unpack and pack is ever emitted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xetile.dialect.wg_map import Pair
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.blocking import vector
 from xetile.passes.blocking.block_sizes import BlockSizes
-from xetile.passes.blocking.unpack_blocks import wanted_blocks
+from xetile.passes.blocking.unpack_blocks import requested_blocks
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Blocking:
     target: Target
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with 4D vectors and blocked tiles; what is blocked already stays."""
+        """The module with 4D vectors and blocked tiles; those that are blocked already stay."""
         return rewrite(module, lambda function: _BlockingRewriter(self.target, function).function(function))
 
 
@@ -64,13 +64,13 @@ class _BlockingRewriter(Rewriter):
                           tile_ops.StoreTileOp: _store_tile,
                           tile_ops.UpdateTileOffsetOp: follow, tile_ops.TileMmaOp: _tile_mma,
                           tile_ops.PrefetchTileOp: _prefetch_tile,
-                          TileMmaScaledOp: mma_scaled.to_blocks,
+                          TileMmaScaledOp: mma_scaled.block_tile_mma_scaled,
                           LoadMmaOp: _load_mma,
                           BroadcastOp: _broadcast, **vector.RULES, **gather_scatter.BLOCKING_RULES})
         self.target, self.sizes = target, BlockSizes(function, target)
 
     def copy(self, operation: Operation) -> None:
-        """A copy whose vectors are blocked as those of their web are."""
+        """A copy of an operation, its vectors in the blocks of their web."""
         if not any(_is_flat(result.type) for result in operation.results):
             super().copy(operation)
             return
@@ -81,7 +81,7 @@ class _BlockingRewriter(Rewriter):
             self.set(before, after)
 
     def blocked(self, value: SSAValue) -> Attribute:
-        """The 4D type of a value that is computed with."""
+        """The 4D type of a vector in the blocks of the accumulator."""
         type_ = value.type
         assert isinstance(type_, VectorType)
         rows, columns = type_.get_shape()
@@ -89,7 +89,7 @@ class _BlockingRewriter(Rewriter):
         return VectorType(type_.element_type, (rows // height, columns // width, height, width))
 
     def reblock(self, value: SSAValue, blocks: Pair) -> SSAValue:
-        """A 4D vector in other blocks: packed anew unless its blocks are these."""
+        """A 4D vector in other blocks, by unpack and pack unless its blocks are these."""
         if tile_ops.shape_of(value)[2:] == blocks:
             return value
         flat = self.shared(("unpack", value), lambda: self.emit(tile_ops.TileUnpackOp(value)))
@@ -97,9 +97,9 @@ class _BlockingRewriter(Rewriter):
 
     def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
         """A yielded vector in the blocks that the loop carries."""
-        (value,), (other,) = parts.values, like.values
-        if isinstance(value.type, VectorType) and value.type != other.type:
-            return ConvertedValues((self.reblock(value, tile_ops.shape_of(other)[2:]),))  # type: ignore[arg-type]
+        (value,), (target,) = parts.values, like.values
+        if isinstance(value.type, VectorType) and value.type != target.type:
+            return ConvertedValues((self.reblock(value, tile_ops.shape_of(target)[2:]),))  # type: ignore[arg-type]
         return parts
 
 
@@ -113,26 +113,28 @@ def _init_tile(rewriter: _BlockingRewriter, operation: tile_ops.InitTileOp) -> N
         rewriter.copy(operation)
         return
     blocks, length = rewriter.sizes.tile_blocks(operation.result)
-    if (wanted := wanted_blocks(operation)) is not None and rewriter.sizes.has_message(operation.result, wanted):
-        blocks, length = wanted, 1
+    requested = requested_blocks(operation)
+    if requested is not None and rewriter.sizes.has_message(operation.result, requested):
+        blocks, length = requested, 1
     result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
     if tile.encoding.order == (1, 0) or rewriter.sizes.reads_transposed(operation.result, blocks, length):
         offsets, shape, strides = ([rewriter.single(value) for value in group]
                                    for group in (operation.offsets, operation.shape, operation.strides))
-        made = tile_ops.InitTileOp(rewriter.single(operation.source), offsets, shape, strides, result)
-        rewriter.set(operation.result, _promised(rewriter, made, operation))
+        init_tile = tile_ops.InitTileOp(rewriter.single(operation.source), offsets, shape, strides, result)
+        rewriter.set(operation.result, _emit_with_assumptions(rewriter, init_tile, operation))
         return
-    # reached element by element, with the strides that the array has
+    # element accesses, with the array's strides
     offsets = [rewriter.single(offset) for offset in operation.offsets]
     source, shape, strides = spelled_out(rewriter, operation)
-    made = tile_ops.InitTileOp(source, offsets, shape, strides, result.with_(order=(1, 0)))
-    rewriter.set(operation.result, _promised(rewriter, made, operation))
+    init_tile = tile_ops.InitTileOp(source, offsets, shape, strides, result.with_(order=(1, 0)))
+    rewriter.set(operation.result, _emit_with_assumptions(rewriter, init_tile, operation))
 
 
-def _promised(rewriter: _BlockingRewriter, made: tile_ops.InitTileOp, old: tile_ops.InitTileOp) -> SSAValue:
-    """A new tile with the promises that the old one made."""
-    made.attributes.update({name: old.attributes[name] for name in tile_ops.PROMISES if name in old.attributes})
-    return rewriter.emit(made)
+def _emit_with_assumptions(rewriter: _BlockingRewriter, init_tile: tile_ops.InitTileOp,
+                           old: tile_ops.InitTileOp) -> SSAValue:
+    """Emit a new tile with the assumptions that the old one carries."""
+    init_tile.attributes.update({name: old.attributes[name] for name in tile_ops.PROMISES if name in old.attributes})
+    return rewriter.emit(init_tile)
 
 
 def _load_tile(rewriter: _BlockingRewriter, operation: tile_ops.LoadTileOp) -> None:
@@ -152,7 +154,7 @@ def _store_tile(rewriter: _BlockingRewriter, operation: tile_ops.StoreTileOp) ->
 
 
 def _prefetch_tile(rewriter: _BlockingRewriter, operation: tile_ops.PrefetchTileOp) -> None:
-    """A prefetch stays only where a message covers the tile: on other targets and shapes it would do nothing."""
+    """A prefetch stays only where a message covers the tile; elsewhere it would have no effect."""
     tile = rewriter.single(operation.tile)
     parameters = tile_ops.tile_of(tile)
     (rows, columns), length = parameters.encoding.inner_blocks or (0, 0), parameters.encoding.array_length
@@ -170,7 +172,7 @@ def _tile_mma(rewriter: _BlockingRewriter, operation: tile_ops.TileMmaOp) -> Non
     if len(tile_ops.shape_of(operation.result)) == 4:
         rewriter.copy(operation)
         return
-    form = rewriter.sizes.form(operation)
+    form = rewriter.sizes.mma_shape(operation)
     (m, k), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
     _check_depth(rewriter, operation, form, k, n)
     repeat, lanes = rewriter.target.repeat(m), rewriter.target.subgroup_size
@@ -182,7 +184,7 @@ def _tile_mma(rewriter: _BlockingRewriter, operation: tile_ops.TileMmaOp) -> Non
 
 
 def _load_mma(rewriter: _BlockingRewriter, operation: LoadMmaOp) -> None:
-    """The accumulator in its blocks; the operands have none, since no message moves them."""
+    """The accumulator in its blocks; the operands stay unblocked, since no message moves them."""
     a, b = tile_ops.tile_of(operation.a), tile_ops.tile_of(operation.b)
     accumulator = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
     try:

@@ -1,7 +1,7 @@
-"""Block sizes of tiles and vectors: what a tile is for, the messages that move it, the blocks that are computed with.
+"""Block sizes of tiles and vectors: the role of a tile, the messages that move it, the blocks of computation.
 
-What is loaded for one side of a product takes the largest block message that the target has; everything that is
-computed with takes the blocks of the accumulator.
+Operands of products are loaded with the target's largest block messages; vectors of other operations have the blocks
+of the accumulator.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _PRODUCTS = (tile_ops.TileMmaOp, TileMmaScaledOp)
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
 """Columns of the prefetch messages of a target, by the bits of an element."""
 _UNBLOCKED_ROWS = 32
-"""The most rows of a block where there is no block message."""
+"""The most rows of a block without 2D block messages."""
 
 
 def _vector_links(operation: Operation) -> Iterator[SSAValue]:
-    """Element-wise operations join their vectors; products join accumulator and result."""
+    """Links of vector webs: element-wise operations link their vectors, products their accumulator and result."""
     if isinstance(operation, _PRODUCTS):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
     elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, tile_ops.TilePackOp, tile_ops.TileUnpackOp, scf.ForOp,
@@ -81,13 +81,13 @@ class BlockSizes:
         return sides.pop() if len(sides) == 1 and sides < {"a", "b"} else ""
 
     def role(self, tile: SSAValue) -> str:
-        """What a tile's web is for: ``a``, ``b``, ``plain``, ``store``, ``prefetch``, ``words``, ``whole`` products."""
+        """The role of a tile's web: ``a``, ``b``, ``load``, ``store``, ``prefetch``, ``words`` or ``fused``."""
         return self.tiles.note("role", tile, self._role)
 
     def _role(self, tile: SSAValue) -> str:
         operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
         if LoadMmaOp in operations:
-            return "whole"
+            return "fused"
         if self.words(tile) is not None:
             return "words"
         if tile_ops.StoreTileOp in operations or AtomicRMWTileOp in operations:
@@ -96,30 +96,30 @@ class BlockSizes:
                  if isinstance(use.operation, tile_ops.LoadTileOp)}
         if not sides:
             return "prefetch"
-        return sides.pop() or "plain" if len(sides) == 1 else "plain"
+        return sides.pop() or "load" if len(sides) == 1 else "load"
 
     def words(self, tile: SSAValue) -> BlockShape | None:
-        """The message that loads words of several rows, where a tile is for copying a transpose; else None."""
+        """The VNNI-transforming message of a tile that is copied to a transpose in SLM (``vector.py``); else None."""
         parameters = tile_ops.tile_of(tile)
-        if not self.tiles.note("transposes", tile, lambda tile: vector.transposes(self.tiles, tile)):
+        if not self.tiles.note("transposes", tile, lambda tile: vector.copies_transpose(self.tiles, tile)):
             return None
         return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup_size,
                                          parameters.shape)
 
-    def form_of(self, tile: SSAValue) -> MmaShape | None:
-        """The product that the elements of a tile's web go into."""
-        return self.tiles.note("form", tile, self._form_of)
+    def mma_shape_of(self, tile: SSAValue) -> MmaShape | None:
+        """The shape of the products that take the elements of a tile's web."""
+        return self.tiles.note("form", tile, self._mma_shape_of)
 
-    def _form_of(self, tile: SSAValue) -> MmaShape | None:
+    def _mma_shape_of(self, tile: SSAValue) -> MmaShape | None:
         for use in self.tiles.uses(tile):
             if isinstance(use.operation, tile_ops.LoadTileOp):
                 for inner in self.vectors.uses(use.operation.result):
                     if isinstance(inner.operation, _PRODUCTS):
-                        return self.form(inner.operation)
+                        return self.mma_shape(inner.operation)
         return None
 
-    def form(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MmaShape:
-        """The target's product for an operation.
+    def mma_shape(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MmaShape:
+        """The target's product shape for an operation.
 
         Raises:
             TargetError: the target has none for these element types.
@@ -136,7 +136,7 @@ class BlockSizes:
         """Rows and columns of a tile's blocks, and how many of them lie side by side in one message."""
         parameters, role = tile_ops.tile_of(tile), self.role(tile)
         shape, dtype = parameters.shape, parameters.dtype
-        if role == "whole":
+        if role == "fused":
             return shape, 1
         if (block := self.words(tile)) is not None:
             return (block.rows, block.columns), 1 if parameters.encoding.order == (0, 1) else block.blocks
@@ -144,7 +144,7 @@ class BlockSizes:
             return self._transposed_blocks(tile, role)
         if role == "prefetch":
             return self._prefetch_blocks(shape, dtype)
-        if role in "ab" and (form := self.form_of(tile)) is not None:
+        if role in "ab" and (form := self.mma_shape_of(tile)) is not None:
             columns = form.k if role == "a" else self.target.subgroup_size
             transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
             if form.engine == "dpas" and not self.target.block_io:
@@ -157,13 +157,13 @@ class BlockSizes:
         return self._message(kind, dtype, compute[1], shape)
 
     def has_message(self, tile: SSAValue, blocks: Pair) -> bool:
-        """Whether a message can move blocks that the author wants, in the columns that its elements are used in.
+        """Whether a message can move the author's ``inner_blocks`` of a tile, without reblocking along its columns.
 
-        Where there is no 2D block IO, rows are read one by one, or elements, and any power of two of them is a block.
+        Without 2D block IO, rows or elements are read one by one, and any power of two of them is a block.
         """
         parameters, role = tile_ops.tile_of(tile), self.role(tile)
         shape, dtype, (rows, columns) = parameters.shape, parameters.dtype, blocks
-        if role in ("whole", "words") or parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
+        if role in ("fused", "words") or parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
             return False
         if role == "prefetch":
             return self.target.has_block("prefetch", dtype.bits, rows, columns, 1)
@@ -175,8 +175,8 @@ class BlockSizes:
         return rows & (rows - 1) == 0
 
     def _operand_unit(self, tile: SSAValue, role: str) -> tuple[str, Pair]:
-        """The kind of message that moves what a tile is for, and the rows and columns that it comes in multiples of."""
-        shape, form = tile_ops.tile_of(tile).shape, self.form_of(tile) if role in "ab" else None
+        """The kind of a tile's messages by its role, and rows and columns of which their blocks are multiples."""
+        shape, form = tile_ops.tile_of(tile).shape, self.mma_shape_of(tile) if role in "ab" else None
         if form is None:
             return "write" if role == "store" else "read", (1, self.compute_block(shape)[1])
         if role == "a":
@@ -193,7 +193,7 @@ class BlockSizes:
         if role == "store":
             return self.compute_block(shape), 1
         words = 8 * 32 // dtype.bits
-        form = self.form_of(tile) if role in "ab" else None
+        form = self.mma_shape_of(tile) if role in "ab" else None
         if form is not None and form.engine == "dpas":
             if role == "b" and shape[0] % words == 0 and words == form.k:
                 return (words, lanes), 1
@@ -207,19 +207,19 @@ class BlockSizes:
         role = self.role(tile)
         words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
         return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
-                                      and (form := self.form_of(tile)) is not None and form.engine == "dpas")
+                                      and (form := self.mma_shape_of(tile)) is not None and form.engine == "dpas")
 
     def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
         block = self.target.largest_block(kind, dtype.bits, columns, shape)
         if block is not None:
             return (block.rows, block.columns), block.blocks
-        rows = gcd(shape[0], _UNBLOCKED_ROWS)  # a power of two, as rows of operands are: none of those straddles two
+        rows = gcd(shape[0], _UNBLOCKED_ROWS)  # a power of two, as rows of operands are: none straddles two blocks
         if shape[1] % columns:
             return (rows, shape[1]), 1
         return (rows, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
 
     def _step(self, role: str, depth: int, shape: Pair) -> tuple[Pair, int]:
-        """What one step of a product takes: read row by row it is used at once, and the next step's takes its place."""
+        """Blocks of one DPAS step, without 2D block IO: rows are read just before their use, to save registers."""
         if role == "a":
             return (gcd(shape[0], _UNBLOCKED_ROWS), depth), 1
         columns = self.target.subgroup_size

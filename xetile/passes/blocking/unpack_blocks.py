@@ -1,4 +1,4 @@
-"""Blocks that the author chose are unpacked: plain vectors say nothing of them (XeTile.md, ``inner_blocks``).
+"""Unpacking of the author's ``inner_blocks``: 4D vectors to 2D vectors (XeTile.md, ``inner_blocks``).
 
     %t = init_tile %A, [%m, %c0] : tile<64x32xbf16, inner_blocks = [16, 16]>
     %v = load_tile %t : -> vector<4x2x16x16xbf16>
@@ -7,9 +7,9 @@ becomes
     %t = init_tile %A, [%m, %c0] {inner_blocks = [16, 16]} : tile<64x32xbf16>
     %w = load_tile %t : -> vector<64x32xbf16>
 
-A vector of four dimensions holds the elements of one of two, so every pack and unpack is nothing here, and opposite
-pairs are gone. The attribute says which block a message shall move; :mod:`xetile.passes.blocking` follows it where the
-target has such a message, and cuts everything else as the target wants it.
+A 4D vector has the elements of the 2D vector, so packs and unpacks are replaced by their sources. The attribute names
+the block of a message; :mod:`xetile.passes.blocking` follows it where the target has such a message, and chooses all
+other blocks for the target.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.wg_map import Pair
 
 BLOCKS = "inner_blocks"
-"""The attribute of ``init_tile`` in the place of the tile's own ``inner_blocks``."""
+"""The attribute of ``init_tile`` that replaces ``inner_blocks`` of the tile type."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class UnpackBlocks:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with vectors of two dimensions in the place of those of four; itself if there are none."""
+        """The module with 2D vectors instead of 4D vectors; itself if there are none."""
         return rewrite(module, _function)
 
 
@@ -46,12 +46,12 @@ def _function(function: func.FuncOp) -> func.FuncOp:
     return _UnpackBlocksRewriter().function(function)
 
 
-def wanted_blocks(operation: tile_ops.InitTileOp) -> Pair | None:
-    """The blocks that the author wants the messages of a tile to move, if any."""
-    said = operation.attributes.get(BLOCKS)
-    if not isinstance(said, ArrayAttr):
+def requested_blocks(operation: tile_ops.InitTileOp) -> Pair | None:
+    """The blocks that the author requested for a tile's messages, if any."""
+    attribute =  operation.attributes.get(BLOCKS)
+    if not isinstance(attribute, ArrayAttr):
         return None
-    rows, columns = (number.value.data for number in said)
+    rows, columns = (number.value.data for number in attribute)
     return rows, columns
 
 
@@ -62,7 +62,7 @@ def _is_blocked(operation: Operation) -> bool:
 
 
 def _flat(type_: Attribute) -> Attribute:
-    """A vector type without blocks; any other type as it is."""
+    """A vector type without blocks; any other type unchanged."""
     if not isinstance(type_, VectorType) or len(type_.get_shape()) != 4:
         return type_
     return VectorType(type_.element_type, tile_ops.flat_shape(type_.get_shape()))
@@ -74,11 +74,11 @@ class _UnpackBlocksRewriter(Rewriter):
     def __init__(self) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: follow,
                           tile_ops.LoadTileOp: _load_tile,
-                          tile_ops.TilePackOp: _same, tile_ops.TileUnpackOp: _same,
+                          tile_ops.TilePackOp: _identity, tile_ops.TileUnpackOp: _identity,
                           TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
 
     def copy(self, operation: Operation) -> None:
-        """A copy whose vectors have two dimensions."""
+        """A copy of an operation with 2D vectors."""
         if all(_flat(result.type) is result.type for result in operation.results):
             super().copy(operation)
             return
@@ -95,18 +95,18 @@ def _init_tile(rewriter: _UnpackBlocksRewriter, operation: tile_ops.InitTileOp) 
         rewriter.copy(operation)
         return
     rewriter.retyped(operation, TileType(tile).with_(inner_blocks=None, array_length=1))
-    made = rewriter.single(operation.result).owner
-    assert isinstance(made, Operation)
-    made.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
+    init_tile = rewriter.single(operation.result).owner
+    assert isinstance(init_tile, Operation)
+    init_tile.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
 def _load_tile(rewriter: _UnpackBlocksRewriter, operation: tile_ops.LoadTileOp) -> None:
-    made = hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation)
-    rewriter.set(operation.result, rewriter.emit(made))
+    load = hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation)
+    rewriter.set(operation.result, rewriter.emit(load))
 
 
 def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:
-    """Rows and columns for the pairs of dimensions, [0, 2] and [1, 3], that blocks have for them."""
+    """The 2D axes of a blocked operation: dimensions [0, 2] are rows, [1, 3] are columns."""
     return sorted({axis % 2 for axis in axes_of(operation)})
 
 
@@ -124,5 +124,5 @@ def _tile_broadcast(rewriter: _UnpackBlocksRewriter, operation: TileBroadcastOp)
                                                            map_)))
 
 
-def _same(rewriter: _UnpackBlocksRewriter, operation: tile_ops.TilePackOp | tile_ops.TileUnpackOp) -> None:
+def _identity(rewriter: _UnpackBlocksRewriter, operation: tile_ops.TilePackOp | tile_ops.TileUnpackOp) -> None:
     rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)

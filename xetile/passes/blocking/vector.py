@@ -1,4 +1,4 @@
-"""Blocking of operations on vectors: reductions, broadcasts and transpositions (XeTile.md, "Internal Operations").
+"""Blocking of vector operations: reductions, broadcasts and transpositions (XeTile.md, "Internal Operations").
 
     %r = tile_reduce <add> %v [1] : vector<32x64xf32> -> vector<32x1xf32>
     %b = tile_broadcast %r [1] : vector<32x1xf32> -> vector<32x64xf32>
@@ -8,9 +8,9 @@ becomes
     %b = tile_broadcast %r [1, 3] : vector<2x1x16x1xf32> -> vector<2x4x16x16xf32>
     %t = pack (tile_transpose (unpack %b)) : vector<64x32xf32> -> vector<8x2x8x16xf32>
 
-Blocks of the matrix have the rows of the blocks of its column, or the columns of those of its row: then each of these
-comes from, or goes to, whole blocks. A column has as many rows as the subgroup has lanes where they divide it, so that
-what is computed with it fills a register.
+Blocks of a matrix have as many rows as blocks of its reduced column, or as many columns as those of its reduced row, so
+that each block is reduced from, or broadcast to, complete blocks. A block of a column has as many rows as the subgroup
+has lanes where they divide it, so that it fills a register.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def _flat(value: SSAValue) -> Pair:
     return rows, columns
 
 
-def _lined_up(rewriter: Any, narrow: Pair, wide: Pair) -> tuple[Pair, Pair]:
-    """Blocks of a vector of size 1 along some dimensions, and of the vector that it comes from or goes to."""
-    small, large = rewriter.sizes.compute_block(narrow), rewriter.sizes.compute_block(wide)
-    rows = small[0] if narrow[0] == wide[0] else large[0]
-    columns = small[1] if narrow[1] == wide[1] else large[1]
+def _aligned_blocks(rewriter: Any, reduced: Pair, full: Pair) -> tuple[Pair, Pair]:
+    """Blocks of a vector of size 1 along some dimensions, and of the vector that it is reduced from or broadcast to."""
+    small, large = rewriter.sizes.compute_block(reduced), rewriter.sizes.compute_block(full)
+    rows = small[0] if reduced[0] == full[0] else large[0]
+    columns = small[1] if reduced[1] == full[1] else large[1]
     return small, (rows, columns)
 
 
-def _paired(axes: tuple[int, ...]) -> list[int]:
+def _blocked_axes(axes: tuple[int, ...]) -> list[int]:
     return sorted([*axes, *(axis + 2 for axis in axes)])
 
 
@@ -48,22 +48,22 @@ def _tile_reduce(rewriter: Any, operation: TileReduceOp) -> None:
     if len(tile_ops.shape_of(operation.source)) == 4:
         rewriter.copy(operation)
         return
-    small, large = _lined_up(rewriter, _flat(operation.result), _flat(operation.source))
+    small, large = _aligned_blocks(rewriter, _flat(operation.result), _flat(operation.source))
     source = rewriter.reblock(rewriter.single(operation.source), large)
-    made = rewriter.emit(TileReduceOp(operation.kind.data, source, _paired(axes_of(operation))))
-    rewriter.set(operation.result, rewriter.reblock(made, small))
+    result = rewriter.emit(TileReduceOp(operation.kind.data, source, _blocked_axes(axes_of(operation))))
+    rewriter.set(operation.result, rewriter.reblock(result, small))
 
 
 def _tile_broadcast(rewriter: Any, operation: TileBroadcastOp) -> None:
-    result = tile_ops.shape_of(operation.result)
-    if len(result) == 4:
+    shape = tile_ops.shape_of(operation.result)
+    if len(shape) == 4:
         rewriter.copy(operation)
         return
-    small, large = _lined_up(rewriter, _flat(operation.source), _flat(operation.result))
+    small, large = _aligned_blocks(rewriter, _flat(operation.source), _flat(operation.result))
     source = rewriter.reblock(rewriter.single(operation.source), small)
-    shape = (result[0] // large[0], result[1] // large[1], *large)
-    made = rewriter.emit(TileBroadcastOp(source, shape, _paired(axes_of(operation))))
-    rewriter.set(operation.result, rewriter.reblock(made, rewriter.sizes.compute_block(_flat(operation.result))))
+    blocked = (shape[0] // large[0], shape[1] // large[1], *large)
+    result = rewriter.emit(TileBroadcastOp(source, blocked, _blocked_axes(axes_of(operation))))
+    rewriter.set(operation.result, rewriter.reblock(result, rewriter.sizes.compute_block(_flat(operation.result))))
 
 
 def _tile_bitcast(rewriter: Any, operation: TileBitcastOp) -> None:
@@ -71,61 +71,61 @@ def _tile_bitcast(rewriter: Any, operation: TileBitcastOp) -> None:
         rewriter.copy(operation)
         return
     source = rewriter.reblock(rewriter.single(operation.source), rewriter.sizes.compute_block(_flat(operation.source)))
-    made = rewriter.emit(TileBitcastOp(source, operation.result.type.element_type))  # type: ignore[attr-defined]
-    rewriter.set(operation.result, rewriter.reblock(made, rewriter.sizes.compute_block(_flat(operation.result))))
+    result = rewriter.emit(TileBitcastOp(source, operation.result.type.element_type))  # type: ignore[attr-defined]
+    rewriter.set(operation.result, rewriter.reblock(result, rewriter.sizes.compute_block(_flat(operation.result))))
 
 
 def _tile_transpose(rewriter: Any, operation: tile_ops.TileTransposeOp) -> None:
     flat = rewriter.emit(tile_ops.TileUnpackOp(rewriter.single(operation.source)))
-    turned = rewriter.emit(tile_ops.TileTransposeOp(flat))
+    transposed = rewriter.emit(tile_ops.TileTransposeOp(flat))
     blocks = rewriter.sizes.compute_block(_flat(operation.result))
-    rewriter.set(operation.result, rewriter.emit(tile_ops.TilePackOp(turned, blocks)))
+    rewriter.set(operation.result, rewriter.emit(tile_ops.TilePackOp(transposed, blocks)))
 
 
 RULES: dict[type[Any], Rule] = {TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,
                                 tile_ops.TileTransposeOp: _tile_transpose,
                                 TileBitcastOp: _tile_bitcast}
-"""Rules of :mod:`xetile.passes.blocking`, whose rebuilder knows the block sizes."""
+"""Rules of :mod:`xetile.passes.blocking`; its rewriter has the block sizes."""
 
 OPERATIONS = tuple(RULES)
 
 
-# Tiles that are copied from rows of memory to the transpose of an array in shared local memory.
+# Copies of row-major tiles to the transpose of an array in shared local memory.
 #
 #     %v = load_tile %t : tile<16x16xbf16>
 #     store_tile %v, %s : tile<16x16xbf16, order = [0, 1]>
 #
-# They are loaded in words of several rows, as the second operand of a product is: the words of a lane are a column, and
-# a column's elements are neighbours in the transpose. So nothing has to change places on the way.
+# They are loaded in VNNI format, as operand B is: a lane's words are a column, whose elements are contiguous in the
+# transpose. So no transposition in registers is necessary.
 
 
-def transposes(tiles: Webs, tile: SSAValue) -> bool:
-    """Whether all that is loaded, or all that is stored, through a tile is copied so, and nothing else happens to it.
+def copies_transpose(tiles: Webs, tile: SSAValue) -> bool:
+    """Whether all loads, or all stores, of a tile are parts of such copies, and it has no other uses.
 
     Args:
-        tiles: the tiles of the kernel, each with those it is moved and carried into.
-        tile: one of them.
+        tiles: the webs of the kernel's tiles.
+        tile: one of its tiles.
     """
     users = [use.operation for use in tiles.uses(tile) if not isinstance(use.operation, tile_ops.UpdateTileOffsetOp)]
     if users and all(isinstance(user, tile_ops.StoreTileOp) for user in users):
-        return _is_turned_slm(tile) and all(_loaded_to_store(user.operands[0]) for user in users)
+        return _is_slm_transpose(tile) and all(_is_copied(user.operands[0]) for user in users)
     loaded = [user.result for user in users if isinstance(user, tile_ops.LoadTileOp)]
-    return bool(loaded) and len(loaded) == len(users) and not _is_turned(tile) and all(
-        value.uses and _loaded_to_store(value) for value in loaded)
+    return bool(loaded) and len(loaded) == len(users) and not _is_column_major(tile) and all(
+        value.uses and _is_copied(value) for value in loaded)
 
 
-def _loaded_to_store(value: SSAValue) -> bool:
-    """Whether a value comes from rows of memory, and is stored to columns of shared local memory alone."""
+def _is_copied(value: SSAValue) -> bool:
+    """Whether a value is loaded from a row-major tile, and only stored to a transpose in shared local memory."""
     load = value.owner
-    return isinstance(load, tile_ops.LoadTileOp) and load.padding is None and not _is_turned(load.tile) and all(
-        isinstance(use.operation, tile_ops.StoreTileOp) and _is_turned_slm(use.operation.tile) for use in value.uses)
+    return isinstance(load, tile_ops.LoadTileOp) and load.padding is None and not _is_column_major(load.tile) and all(
+        isinstance(use.operation, tile_ops.StoreTileOp) and _is_slm_transpose(use.operation.tile) for use in value.uses)
 
 
-def _is_turned(tile: SSAValue) -> bool:
+def _is_column_major(tile: SSAValue) -> bool:
     return tile_ops.tile_of(tile).encoding.order == (0, 1)
 
 
-def _is_turned_slm(tile: SSAValue) -> bool:
-    """Whether a tile is made where it is used, on the transpose of an array in shared local memory."""
+def _is_slm_transpose(tile: SSAValue) -> bool:
+    """Whether a tile is initialized where it is used, on the transpose of an array in shared local memory."""
     owner = tile.owner
-    return isinstance(owner, tile_ops.InitTileOp) and _is_turned(tile) and is_shared(owner.source.type)
+    return isinstance(owner, tile_ops.InitTileOp) and _is_column_major(tile) and is_shared(owner.source.type)

@@ -17,15 +17,16 @@ becomes
       yield %p moved by a step, %d, 256 - %half
     nbarrier_wait
 
-The matrix engine takes rows of A, and memory has its columns: whoever loads a tile of A alone has to take it apart,
-with a move for each register. A share is loaded as B's blocks are, words of two rows of the transpose in each lane, and
-each lane's words are a row of A, which is stored as it is. So nobody takes anything apart, at the price of a barrier a
-step; the loads run a step ahead, and subgroups may drift apart by as much. Prefetches in parts that are narrower than a
-message become prefetches of the shares. What is stored by rows and transposed when it is loaded goes the same way. A
-tile that is made anew in each step is carried first (:mod:`.carried_tiles`).
+DPAS takes rows of A, and memory has its columns: a subgroup that loads its own tile of A has to transpose it in
+registers, with a move for each register. A share is loaded in VNNI format, as blocks of B are: a lane's words of two
+rows of the transpose are a row of A, which is stored unchanged. So there is no transposition in registers, at the price
+of a barrier a step; the loads run a step ahead, and subgroups may drift by as much. Prefetches of parts that are
+narrower than a message become prefetches of the shares. A row-major operand that is transposed after its load is
+loaded in the same way. A tile that is initialized in each step is carried first
+(:mod:`xetile.passes.cooperative_loads.carry_tiles`).
 
-A loop stays as it is where the operand of a subgroup is small, where its body waits for something else, and where
-shared local memory does not suffice.
+A loop is unchanged where the operand of a subgroup is small, where its body has other barriers, and where shared local
+memory does not suffice.
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ class CooperativeLoads:
 
     Attributes:
         target: its block messages and its shared local memory.
-        access: for each argument how it may be reached; arrays stored column by column end in ``columns``.
+        access: for each argument its access kind; those of column-major arrays end in ``columns``.
     """
 
     target: Target
     access: tuple[str, ...]
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with such loops loading shares of A."""
+        """The module with cooperative loads of A in such loops."""
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
@@ -82,7 +83,7 @@ class CooperativeLoads:
         if not loops:
             return function
         new = _CooperativeLoadsRewriter(self.target, loops).function(function)
-        layout = next(reversed(loops.values()))[0].map.sg_layout  # how many subgroups take part in the barrier
+        layout = next(reversed(loops.values()))[0].map.sg_layout  # the barrier counts these subgroups
         new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in layout])
         return new
 
@@ -91,9 +92,9 @@ class _CooperativeLoadsRewriter(Rewriter):
     """One function's rewrite.
 
     Attributes:
-        loops: those whose operands are loaded in shares, and these.
-        values: operands that were taken from shared local memory, by their old loads.
-        arrays: what was allocated there.
+        loops: those with cooperative loads, and their shared operands.
+        values: operands loaded from shared local memory, by their old loads.
+        arrays: allocations in shared local memory.
     """
 
     def __init__(self, target: Target, loops: Mapping[scf.ForOp, list[Share]]) -> None:
@@ -104,7 +105,7 @@ class _CooperativeLoadsRewriter(Rewriter):
         self.arrays: dict[tuple[Pair, Attribute, int], SSAValue] = {}
 
     def loop(self, loop: scf.ForOp) -> None:
-        """A loop; where it has such operands, they are loaded in shares, a step ahead."""
+        """A loop; where it has shares, they are loaded a step ahead."""
         shares = self.loops.get(loop)
         if shares is None:
             super().loop(loop)
@@ -113,38 +114,38 @@ class _CooperativeLoadsRewriter(Rewriter):
         carried = [self.lookup(value) for value in loop.iter_args]
         for share in shares:
             for position in narrow_prefetches(loop, share, self.target):
-                carried[position] = ConvertedValues((self._wider(loop.iter_args[position], share),), "wider")
+                carried[position] = ConvertedValues((self._widened_prefetch(loop.iter_args[position], share),), "wider")
         for number, share in enumerate(shares):
-            carried[share.position] = ConvertedValues((self._started(share, number),), share)
+            carried[share.position] = ConvertedValues((self._prologue(share, number),), share)
         self.emit(NbarrierArriveOp(barrier))
-        self._stepping(loop, [*carried, ConvertedValues((self.constant(0),))], shares, barrier)
+        self._pipelined_loop(loop, [*carried, ConvertedValues((self.constant(0),))], shares, barrier)
         self.emit(NbarrierWaitOp(barrier))
 
     def _array(self, share: Share, number: int) -> SSAValue:
-        """Shared local memory for two of a loop's operands, the ``number``-th, one below the other."""
+        """The double buffer in SLM of a loop's ``number``-th shared operand, one half below the other."""
         key = share.array(number)
         if key not in self.arrays:
             rows, columns = share.shape
-            made = memref.AllocOp([], [], MemRefType(share.tile.element_type, (2 * rows, columns), memory_space=SLM))
-            made.memref.name_hint = "shared"
-            self._at_head(made)
-            self.arrays[key] = made.memref
+            alloc = memref.AllocOp([], [], MemRefType(share.tile.element_type, (2 * rows, columns), memory_space=SLM))
+            alloc.memref.name_hint = "shared"
+            self._at_head(alloc)
+            self.arrays[key] = alloc.memref
         return self.arrays[key]
 
-    def _wider(self, old: SSAValue, share: Share) -> SSAValue:
-        """A tile to prefetch, dealt out as what is loaded."""
+    def _widened_prefetch(self, old: SSAValue, share: Share) -> SSAValue:
+        """A tile to prefetch, distributed as the tile that is loaded."""
         init = old.owner
         assert isinstance(init, tile_ops.InitTileOp)
         offsets, sizes, strides = ([self.single(value) for value in group]
                                    for group in (init.offsets, init.shape, init.strides))
         map_ = share.shares if share.is_transposed else share.shares.transposed()
         type_ = TileType(tile_ops.tile_of(old)).with_(wg_map=map_)
-        made = tile_ops.InitTileOp(self.single(init.source), offsets, sizes, strides, type_)
-        made.attributes.update(init.attributes)
-        return self.emit(made)
+        init_tile = tile_ops.InitTileOp(self.single(init.source), offsets, sizes, strides, type_)
+        init_tile.attributes.update(init.attributes)
+        return self.emit(init_tile)
 
-    def _started(self, share: Share, number: int) -> SSAValue:
-        """Hand over what the first step multiplies; the tile of the step after it."""
+    def _prologue(self, share: Share, number: int) -> SSAValue:
+        """Publish the operand of the first step; the tile of the step after it."""
         init, type_ = share.init, TileType(share.tile).with_(wg_map=share.shares)
         offsets, sizes, strides = ([self.single(value) for value in group]
                                    for group in (init.offsets, init.shape, init.strides))
@@ -153,49 +154,49 @@ class _CooperativeLoadsRewriter(Rewriter):
             source, sizes, strides = spelled_out(self, init)
             offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
             type_ = type_.with_(shape=share.shape[::-1], order=(1, 0))
-        made = tile_ops.InitTileOp(source, offsets, sizes, strides, type_)
-        # The step after the last one may lie outside, whatever was promised of the others.
-        made.attributes.update({name: value for name, value in init.attributes.items()
+        init_tile = tile_ops.InitTileOp(source, offsets, sizes, strides, type_)
+        # The tile after the last step may be out of bounds even if all the others are in bounds.
+        init_tile.attributes.update({name: value for name, value in init.attributes.items()
                                 if name in tile_ops.PROMISES and name != tile_ops.IN_BOUNDS})
-        first = self.emit(made)
+        first = self.emit(init_tile)
         first.name_hint = init.result.name_hint
-        self._hand_over(share, number, self._loaded(share, first), self.constant(0))
-        return self.moved(share, first)
+        self._store_share(share, number, self._load_share(share, first), self.constant(0))
+        return self.advanced(share, first)
 
-    def _loaded(self, share: Share, tile: SSAValue) -> SSAValue:
-        """A subgroup's share of the operand."""
+    def _load_share(self, share: Share, tile: SSAValue) -> SSAValue:
+        """Load a subgroup's share of the operand."""
         value = self.emit(hinted(tile_ops.LoadTileOp(tile), share.load))
         value.name_hint = "share"
         return value
 
-    def moved(self, share: Share, tile: SSAValue) -> SSAValue:
+    def advanced(self, share: Share, tile: SSAValue) -> SSAValue:
         """The tile of the next step."""
         offsets = [self.single(offset) for offset in share.move.offsets]
         return self.emit(tile_ops.UpdateTileOffsetOp(tile, offsets if share.is_transposed else exchanged(offsets)))
 
-    def _hand_over(self, share: Share, number: int, value: SSAValue, half: SSAValue) -> None:
-        """Store a share to shared local memory, from the row ``half`` on, transposed."""
+    def _store_share(self, share: Share, number: int, value: SSAValue, half: SSAValue) -> None:
+        """Store a share to the rows of shared local memory from ``half`` on, transposed."""
         rows, columns = share.shape
-        array, sizes, strides = self._described(self._array(share, number))
+        array, sizes, strides = self._with_dynamic_shape(self._array(share, number))
         type_ = TileType(TileParameters((columns, rows), share.tile.element_type)).with_(wg_map=share.shares)
-        made = tile_ops.InitTileOp(array, [self.constant(0), half], exchanged(sizes), exchanged(strides), type_)
-        self.emit(tile_ops.StoreTileOp(value, self._promised(made)))
+        init_tile = tile_ops.InitTileOp(array, [self.constant(0), half], exchanged(sizes), exchanged(strides), type_)
+        self.emit(tile_ops.StoreTileOp(value, self._in_bounds(init_tile)))
 
-    def _taken(self, share: Share, number: int, half: SSAValue) -> SSAValue:
-        """The operand from shared local memory, from the row ``half`` on."""
+    def _load_operand(self, share: Share, number: int, half: SSAValue) -> SSAValue:
+        """Load the operand from the rows of shared local memory from ``half`` on."""
         type_ = TileType(TileParameters(share.shape, share.tile.element_type)).with_(wg_map=share.map)
-        made = tile_ops.InitTileOp(self._array(share, number), [half, self.constant(0)], [], [], type_)
-        value = self.emit(tile_ops.LoadTileOp(self._promised(made)))
+        init_tile = tile_ops.InitTileOp(self._array(share, number), [half, self.constant(0)], [], [], type_)
+        value = self.emit(tile_ops.LoadTileOp(self._in_bounds(init_tile)))
         value.name_hint = share.load.result.name_hint
         return value
 
-    def _promised(self, made: tile_ops.InitTileOp) -> SSAValue:
-        """A tile that lies inside its array."""
-        made.attributes[tile_ops.IN_BOUNDS] = UnitAttr()
-        return self.emit(made)
+    def _in_bounds(self, init_tile: tile_ops.InitTileOp) -> SSAValue:
+        """A tile that is known to be in bounds."""
+        init_tile.attributes[tile_ops.IN_BOUNDS] = UnitAttr()
+        return self.emit(init_tile)
 
-    def _described(self, array: SSAValue) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
-        """An array as one whose sizes and strides are operands, and these."""
+    def _with_dynamic_shape(self, array: SSAValue) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
+        """An array cast to dynamic sizes and strides, its sizes, its strides."""
         type_ = array.type
         assert isinstance(type_, MemRefType)
         rows, columns = type_.get_shape()
@@ -203,36 +204,36 @@ class _CooperativeLoadsRewriter(Rewriter):
         cast = self.shared(("cast", array), lambda: self.emit(memref.CastOp.get(array, dynamic)))
         return cast, [self.constant(rows), self.constant(columns)], [self.constant(columns), self.constant(1)]
 
-    def _stepping(self, loop: scf.ForOp, carried: list[ConvertedValues], shares: Sequence[Share],
+    def _pipelined_loop(self, loop: scf.ForOp, carried: list[ConvertedValues], shares: Sequence[Share],
                   barrier: SSAValue) -> None:
-        """The loop: it carries what it carried, and last the first row of the half that this step multiplies."""
+        """The loop, with one more carried value: the first row of the buffer half that this step multiplies."""
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
         old, half = loop.body.block, block.args[-1]
         self.set(old.args[0], block.args[0])
         half.name_hint = "half"
         self.regroup(old.args[1:], carried[:-1], block.args[1:-1])
         with self.inside(block):
-            other = self._exchanged(shares, old, half, barrier)
+            next_half = self._exchange(shares, old, half, barrier)
         yielded = self.body(old, block)
-        self.close(block, [*yielded, ConvertedValues((other,))], carried)
+        self.close(block, [*yielded, ConvertedValues((next_half,))], carried)
         start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
-        # Subgroups that wait for each other in every step stay together without being asked to.
+        # The named barrier of every step makes a separate barrier hint redundant.
         new.attributes.update({name: value for name, value in loop.attributes.items() if name != BARRIER})
         self.emit(new)
         self.regroup(loop.res, carried[:-1], new.res[:-1])
 
-    def _exchanged(self, shares: Sequence[Share], old: Block, half: SSAValue, barrier: SSAValue) -> SSAValue:
-        """Take this step's operands, and hand over the next step's; the first row of the half that they are in."""
-        nexts = [self._loaded(share, self.single(old.args[share.position + 1])) for share in shares]
+    def _exchange(self, shares: Sequence[Share], old: Block, half: SSAValue, barrier: SSAValue) -> SSAValue:
+        """Load this step's operands from SLM, store the next step's; the first row of the half that has the latter."""
+        nexts = [self._load_share(share, self.single(old.args[share.position + 1])) for share in shares]
         self.emit(NbarrierWaitOp(barrier))
         for number, share in enumerate(shares):
-            self.values[share.load] = self._taken(share, number, half)
-        other = self.index(arith.SubiOp, self.constant(shares[0].shape[0]), half)
+            self.values[share.load] = self._load_operand(share, number, half)
+        next_half = self.index(arith.SubiOp, self.constant(shares[0].shape[0]), half)
         for number, (share, value) in enumerate(zip(shares, nexts, strict=True)):
-            self._hand_over(share, number, value, other)
+            self._store_share(share, number, value, next_half)
         self.emit(NbarrierArriveOp(barrier))
-        return other
+        return next_half
 
 
 def _load_tile(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.LoadTileOp) -> None:
@@ -243,7 +244,7 @@ def _load_tile(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.LoadTile
 
 
 def _tile_transpose(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.TileTransposeOp) -> None:
-    """What is taken from shared local memory lies there as the operand does."""
+    """A transpose of a load; an operand in shared local memory is stored transposed already."""
     if operation.source.owner in rewriter.values:
         rewriter.set(operation.result, rewriter.single(operation.source))
     else:
@@ -253,6 +254,6 @@ def _tile_transpose(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.Til
 def _update_tile_offset(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
     tile = rewriter.lookup(operation.tile)
     if isinstance(tile.encoding, Share):
-        rewriter.set(operation.result, rewriter.moved(tile.encoding, tile.values[0]), tile.encoding)
+        rewriter.set(operation.result, rewriter.advanced(tile.encoding, tile.values[0]), tile.encoding)
     else:
         follow(rewriter, operation)

@@ -1,4 +1,4 @@
-"""Which operands of a loop's products the subgroups of a work-group may load together (:mod:`.shared_operands`)."""
+"""Analysis of operands for :mod:`xetile.passes.cooperative_loads`: which ones a work-group may load in shares."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.distribute_subgroups import slm_bytes
 
 _LEAST = 2048
-"""Bytes of an operand of 16 bits that a subgroup multiplies in a step: fewer it takes apart sooner than it waits."""
+"""Least bytes of a 16-bit operand of a subgroup in a step: to transpose fewer in registers is faster than a barrier."""
 _COLUMNS = "block-columns"
-"""How an array may be reached that is stored column by column, by 2D block messages."""
+"""Access kind of a column-major array that 2D block messages can reach."""
 _ROWS = "block"
-"""The same of one that is stored row by row."""
+"""Access kind of a row-major array that 2D block messages can reach."""
 EXCHANGES = (tile_ops.TileTransposeOp, vector_ops.TileConvLayoutOp, vector_ops.TileReduceOp)
-"""What may go through shared local memory, with barriers around it."""
+"""Operations that may go through shared local memory, with barriers around them."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, scf.ForOp, *EXCHANGES)
-"""What may wait; a loop in a loop may share operands itself."""
+"""Operations with barriers; an inner loop may have cooperative loads, too."""
 
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """An operand that a loop loads.
+    """An operand that a work-group loads in shares.
 
     Attributes:
-        init: what makes its tile before the loop.
+        init: initializes its tile before the loop.
         load: its load in the loop.
-        move: what moves the tile to the next step.
-        position: of the tile among what the loop carries.
-        is_transposed: whether what is loaded is transposed in the loop; else it is the operand, stored by columns.
+        move: advances the tile to the next step.
+        position: of the tile among the loop-carried values.
+        is_transposed: whether the loop transposes the loaded value; else it is the operand itself, column-major.
         shape: the operand's.
-        map: how the operand is dealt out to be multiplied.
-        shares: how its transpose is dealt out to be loaded.
+        map: distributes the operand for the product.
+        shares: distributes its transpose for the loads.
     """
 
     init: tile_ops.InitTileOp
@@ -58,40 +58,40 @@ class Share:
 
     @property
     def tile(self) -> TileParameters:
-        """The tile through which it is loaded."""
+        """The tile of its load."""
         return tile_ops.tile_of(self.init.result)
 
     @property
     def bytes(self) -> int:
-        """Shared local memory for the operands of two steps."""
+        """Size of the double buffer in shared local memory."""
         return 2 * prod(self.shape) * self.tile.dtype.bytes
 
     def array(self, number: int) -> tuple[Pair, Attribute, int]:
-        """What the array in shared local memory of the ``number``-th operand of a loop is known by."""
+        """Key of the SLM array of a loop's ``number``-th operand; loops with equal keys reuse the array."""
         return self.shape, self.tile.element_type, number
 
 
 def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Target) -> dict[scf.ForOp, list[Share]]:
-    """The loops of a kernel that load operands in shares, and the operands, as long as shared local memory lasts.
+    """The loops of a kernel that get cooperative loads, each with its shares, as far as shared local memory suffices.
 
     Args:
-        function: a kernel whose tiles are not dealt out yet.
-        access: for each argument how it may be reached.
+        function: a kernel whose tiles are not distributed yet.
+        access: for each argument its access kind.
         target: its block messages and its shared local memory.
     """
     kinds = {type(operation) for operation in function.walk()}
     if any(issubclass(kind, NbarrierOp) for kind in kinds):  # one split barrier is open at a time
         return {}
-    ways = dict(zip(function.body.block.args, access, strict=True))
-    # What is exchanged elsewhere needs memory, too.
+    access_kinds = dict(zip(function.body.block.args, access, strict=True))
+    # Leaves half for layout conversions elsewhere in the kernel.
     free = target.slm_bytes // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
     found: dict[scf.ForOp, list[Share]] = {}
     arrays: set[tuple[Pair, Attribute, int]] = set()
     for loop in function.walk():
-        if not isinstance(loop, scf.ForOp) or not (shares := shares_of(loop, ways, target)):
+        if not isinstance(loop, scf.ForOp) or not (shares := loop_shares(loop, access_kinds, target)):
             continue
         new = {share.array(number): share.bytes for number, share in enumerate(shares)
-               if share.array(number) not in arrays}  # what a loop before this one had serves again
+               if share.array(number) not in arrays}  # arrays of earlier loops are reused
         if sum(new.values()) <= free:
             free -= sum(new.values())
             arrays.update(new)
@@ -99,28 +99,28 @@ def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Targ
     return found
 
 
-def shares_of(loop: scf.ForOp, ways: Mapping[Any, str], target: Target) -> list[Share]:
-    """The operands of a loop that its subgroups may share; they are as high as each other.
+def loop_shares(loop: scf.ForOp, kinds: Mapping[Any, str], target: Target) -> list[Share]:
+    """The operands of a loop that its subgroups may load in shares; all have the same number of rows.
 
     Args:
-        loop: a loop of a kernel whose tiles are not dealt out yet.
-        ways: for each array argument, how it may be reached.
-        target: has the messages.
+        loop: a loop of a kernel whose tiles are not distributed yet.
+        kinds: for each array argument its access kind.
+        target: its block messages.
     """
-    if any(isinstance(inner, _WAITS) and inner is not loop and not _is_of_load(inner) for inner in loop.walk()):
+    if any(isinstance(inner, _WAITS) and inner is not loop and not _is_folded(inner) for inner in loop.walk()):
         return []
-    found = (_share(loop, argument, ways, target) for argument in loop.body.block.args[1:])
+    found = (_share(loop, argument, kinds, target) for argument in loop.body.block.args[1:])
     shares = [share for share in found if share is not None]
     return [share for share in shares if share.shape[0] == shares[0].shape[0]]
 
 
-def _is_of_load(operation: Operation) -> bool:
-    """Whether an operation transposes what is loaded, which goes into the load."""
+def _is_folded(operation: Operation) -> bool:
+    """Whether an operation transposes a loaded value; such a transpose is folded into the load."""
     return isinstance(operation, tile_ops.TileTransposeOp) and isinstance(operation.source.owner, tile_ops.LoadTileOp)
 
 
-def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], target: Target) -> Share | None:
-    """What is loaded through a tile that the loop carries, if it is such an operand and nothing else."""
+def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], target: Target) -> Share | None:
+    """The share that a loop-carried tile loads, if products take it as A and nothing else uses it."""
     carried = _carried(loop, argument, tile_ops.LoadTileOp)
     if carried is None:
         return None
@@ -133,11 +133,11 @@ def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], ta
     if mixed or not all(_multiplies(operand, load) for operand in operands):
         return None
     maps = {transpose.wg_map for transpose in transposes}
-    said = maps.pop() if len(maps) == 1 else None
+    result_map = maps.pop() if len(maps) == 1 else None
     tile, is_transposed = tile_ops.tile_of(init.result), bool(transposes)
-    map_ = tile.encoding.wg_map if not is_transposed else None if said is None else said.data
+    map_ = tile.encoding.wg_map if not is_transposed else None if result_map is None else result_map.data
     shape = tile.shape[::-1] if is_transposed else tile.shape
-    if map_ is None or access_kind(init, ways) != (_ROWS if is_transposed else _COLUMNS):
+    if map_ is None or access_kind(init, kinds) != (_ROWS if is_transposed else _COLUMNS):
         return None
     shares = _shares(shape, map_, tile.dtype, target)
     return None if shares is None else Share(init, load, move, argument.index - 1, is_transposed, shape, map_, shares)
@@ -145,7 +145,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], ta
 
 def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) -> \
         tuple[tile_ops.InitTileOp, Operation, tile_ops.UpdateTileOffsetOp] | None:
-    """What makes, what uses and what moves a tile that a loop carries for one use of a kind; None if it is another."""
+    """(init, use, advance) of a loop-carried tile with exactly one use of type ``kind``; None otherwise."""
     position, body = argument.index - 1, loop.body.block
     init, users = loop.iter_args[position].owner, [use.operation for use in argument.uses]
     moves = [user for user in users if isinstance(user, tile_ops.UpdateTileOffsetOp)]
@@ -155,30 +155,30 @@ def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) ->
     (move,), (use,), yielded = moves, uses, body.last_op
     assert yielded is not None
     ends = yielded.operands[position] is move.result and move.result.has_one_use() and not loop.results[position].uses
-    steady = not any(is_made_in(offset, body) for offset in move.offsets)
+    steady = not any(is_defined_in(offset, body) for offset in move.offsets)
     return (init, use, move) if ends and steady and use.parent is body else None
 
 
 def _multiplies(value: SSAValue, load: tile_ops.LoadTileOp) -> bool:
-    """Whether a value is the first operand of products of the body in which it is loaded, and nothing else."""
+    """Whether a value is operand A of products in the block of its load, and nothing else."""
     return bool(value.uses) and all(isinstance(use.operation, tile_ops.TileMmaOp) and use.index == 0
                                     and use.operation.parent is load.parent for use in value.uses)
 
 
 def _shares(shape: Pair, map_: WgMap, dtype: DType, target: Target) -> WgMap | None:
-    """How the transpose of an operand is dealt out: the smallest messages of words of several rows, one a subgroup."""
+    """The map of an operand's transpose for cooperative loads: the smallest VNNI-transforming message each."""
     rows, columns = shape
-    whole = map_.sg_layout[1] > 1 and map_.sg_data == (rows // map_.sg_layout[0], columns)
-    if dtype.bits not in (8, 16) or not whole or (dtype.bits == 16 and prod(map_.sg_data) * dtype.bytes < _LEAST):
+    covers_k = map_.sg_layout[1] > 1 and map_.sg_data == (rows // map_.sg_layout[0], columns)
+    if dtype.bits not in (8, 16) or not covers_k or (dtype.bits == 16 and prod(map_.sg_data) * dtype.bytes < _LEAST):
         return None
     blocks = {(block.rows, block.columns * block.blocks) for block in target.blocks
               if block.kind == "read_transform" and block.bits == dtype.bits}
-    maps = (_dealt((columns, rows), block, map_.subgroups) for block in sorted(blocks))
+    maps = (_even_map((columns, rows), block, map_.subgroups) for block in sorted(blocks))
     return next((found for found in maps if found is not None), None)
 
 
-def _dealt(shape: Pair, block: Pair, subgroups: int) -> WgMap | None:
-    """A map that deals a shape out in blocks, at most one a subgroup; None if it does not come out even."""
+def _even_map(shape: Pair, block: Pair, subgroups: int) -> WgMap | None:
+    """A map that gives each subgroup at most one block of a shape; None if the blocks do not divide it evenly."""
     (rows, columns), (height, width) = shape, block
     if rows % height or columns % width or subgroups % (down := rows // height):
         return None
@@ -187,12 +187,12 @@ def _dealt(shape: Pair, block: Pair, subgroups: int) -> WgMap | None:
 
 
 def narrow_prefetches(loop: scf.ForOp, share: Share, target: Target) -> list[int]:
-    """Positions of tiles on an operand that a loop prefetches in parts that no message covers, as they lie in memory.
+    """Positions of loop-carried tiles that prefetch an operand in parts narrower than any prefetch message.
 
     Args:
         loop: the loop.
         share: the operand.
-        target: has the messages.
+        target: its block messages.
     """
     return [argument.index - 1 for argument in loop.body.block.args[1:]
             if (carried := _carried(loop, argument, tile_ops.PrefetchTileOp)) is not None
@@ -209,7 +209,7 @@ def _is_narrow(init: tile_ops.InitTileOp, share: Share, target: Target) -> bool:
     return not any(target.largest_block("prefetch", tile.dtype.bits, across, data) for across in (32, 16, 8))
 
 
-def is_made_in(value: SSAValue, body: Block | Operation) -> bool:
-    """Whether a value is made in the body of a loop."""
+def is_defined_in(value: SSAValue, body: Block | Operation) -> bool:
+    """Whether a value is defined in the body of a loop."""
     owner = value.owner
     return owner is body or (isinstance(owner, Operation) and owner.parent is body)

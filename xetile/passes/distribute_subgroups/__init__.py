@@ -1,4 +1,4 @@
-"""Work-group tiles to subgroup tiles, by ``wg_map`` (XeTile.md, "Workgroup Level XeTile extension").
+"""Distribution of work-group tiles over subgroups by ``wg_map`` (XeTile.md, "Workgroup Level XeTile extension").
 
     %t = init_tile %A, [%m, %c0] : tile<256x32xbf16, wg_map<sg_layout = [8, 4], sg_data = [32, 32]>>
     %v = load_tile %t : -> vector<256x32xbf16>
@@ -7,9 +7,9 @@ becomes
     %t = init_tile %A, [%o, %c0] : tile<32x32xbf16>
     %v = load_tile %t : -> vector<32x32xbf16>
 
-Where a subgroup owns several blocks (more data than one round deals out), each becomes a tile and a vector of its own.
-What is loaded only to be transposed is loaded by the subgroups that need it transposed, whatever the tile's map says:
-that spares the exchange between subgroups (XeTile.md, Appendix 2.3).
+Where a subgroup has several blocks (more data than one round distributes), each becomes a separate tile and vector.
+A value that is only transposed is loaded by the subgroups that need its transpose, whatever the tile's map says: that
+saves the exchange between subgroups (XeTile.md, Appendix 2.3).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from xetile.dialect.vector_ops import IotaOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.distribute_subgroups import slm_exchange
-from xetile.passes.distribute_subgroups.slm_exchange import SLM, DistributeSubgroupsRewriter, serves
+from xetile.passes.distribute_subgroups.slm_exchange import SLM, DistributeSubgroupsRewriter, is_local
 from xetile.passes.wg_offsets import Distributed, coordinate, offset
 
 
@@ -77,8 +77,8 @@ class DistributeSubgroups:
             if map_.subgroups != first[0].subgroups:
                 raise located(ShapeError("XT1070",
                     f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
-                    f"all maps of a kernel share out one work-group: make the product of every sg_layout "
-                    f"{first[0].subgroups}", notes=_other_map(first[1])), operation)
+                    f"all maps of a kernel distribute over one work-group: make the product of every sg_layout "
+                    f"{first[0].subgroups}", notes=_note_of_map(first[1])), operation)
         return first
 
     def _check_count(self, function: func.FuncOp, cause: Operation) -> None:
@@ -90,9 +90,9 @@ class DistributeSubgroups:
                 f"{self.target.name} has", f"make the product of sg_layout at most {most}"), cause)
 
 
-def _other_map(operation: Operation) -> list[Note]:
-    place = operation.location
-    return [Note("the other map is given here", place.data)] if isinstance(place, SourceLocation) else []
+def _note_of_map(operation: Operation) -> list[Note]:
+    location = operation.location
+    return [Note("the other map is here", location.data)] if isinstance(location, SourceLocation) else []
 
 
 def slm_bytes(function: func.FuncOp) -> int:
@@ -115,7 +115,7 @@ def subgroups_of(function: func.FuncOp) -> Pair:
 
 
 def is_distributed(function: func.FuncOp) -> bool:
-    """Whether a ``wg_map`` deals tiles of a kernel to the subgroups of a work-group."""
+    """Whether a ``wg_map`` distributes values of a kernel over the subgroups of a work-group."""
     return any(_map_of(operation) is not None for operation in function.walk())
 
 
@@ -131,8 +131,8 @@ def _init_tile(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.InitTi
     if tile.encoding.wg_map is None:
         rewriter.copy(operation)
         return
-    form = _turned(rewriter, operation) or Distributed(tile.encoding.wg_map, tile.shape)
-    step = -1 if form.turned else 1
+    form = _transposed_form(rewriter, operation) or Distributed(tile.encoding.wg_map, tile.shape)
+    step = -1 if form.transposed else 1
     result = TileType(tile).with_(shape=form.wg_map.sg_data[::step], wg_map=None)
     *lead, row, column = (rewriter.single(at) for at in operation.offsets)
     sizes = [rewriter.single(value) for value in operation.shape]
@@ -140,15 +140,15 @@ def _init_tile(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.InitTi
     tiles = []
     for i, j in form.rounds:
         down, right = (offset(rewriter, form, 0, i), offset(rewriter, form, 1, j))[::step]
-        place = [*lead, rewriter.add(row, down), rewriter.add(column, right)]
-        made = tile_ops.InitTileOp(rewriter.single(operation.source), place, sizes, strides, result)
-        made.attributes.update(operation.attributes)
-        tiles.append(rewriter.emit(made))
+        offsets = [*lead, rewriter.add(row, down), rewriter.add(column, right)]
+        init_tile = tile_ops.InitTileOp(rewriter.single(operation.source), offsets, sizes, strides, result)
+        init_tile.attributes.update(operation.attributes)
+        tiles.append(rewriter.emit(init_tile))
     rewriter.set(operation.result, tuple(tiles), form)
 
 
-def _turned(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.InitTileOp) -> Distributed | None:
-    """The form in which a tile is loaded for its transpose, if it serves nothing else and saves an exchange."""
+def _transposed_form(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.InitTileOp) -> Distributed | None:
+    """The encoding of a tile that is only loaded to be transposed, if distributing the transpose saves an exchange."""
     tile, uses = tile_ops.tile_of(operation.result), rewriter.tiles.uses(operation.result)
     loads = [use.operation for use in uses if isinstance(use.operation, tile_ops.LoadTileOp)]
     users = [use.operation for load in loads for use in load.result.uses]
@@ -158,8 +158,9 @@ def _turned(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.InitTileO
     maps = {_map_of(user) for user in users}
     if len(maps) != 1 or None in maps:
         return None
-    mine, wanted = Distributed(tile.encoding.wg_map, tile.shape), Distributed(maps.pop(), tile.shape[::-1], turned=True)  # type: ignore
-    return None if serves(mine, wanted) else wanted
+    own_form = Distributed(tile.encoding.wg_map, tile.shape)  # type: ignore[arg-type]
+    wanted = Distributed(maps.pop(), tile.shape[::-1], transposed=True)  # type: ignore[arg-type]
+    return None if is_local(own_form, wanted) else wanted
 
 
 def _load_tile(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.LoadTileOp) -> None:
@@ -209,7 +210,7 @@ def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
 
 
 def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
-    """Each block counts from where it starts in the whole."""
+    """Each block starts at its offset in the work-group's vector."""
     if operation.wg_map is None:
         rewriter.copy(operation)
         return
@@ -219,10 +220,10 @@ def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
     starts = [offset(rewriter, form, axis, position[axis]) for position in form.wg_map.blocks(form.shape)]
     if operation.start is not None:
         starts = [rewriter.add(rewriter.single(operation.start), start) for start in starts]
-    rewriter.set(operation.result, tuple(_counted(rewriter, part, axis, start) for start in starts), form)
+    rewriter.set(operation.result, tuple(_iota_part(rewriter, part, axis, start) for start in starts), form)
 
 
-def _counted(rewriter: Rewriter, part: VectorType, axis: int, start: SSAValue) -> SSAValue:  # type: ignore[type-arg]
+def _iota_part(rewriter: Rewriter, part: VectorType, axis: int, start: SSAValue) -> SSAValue:  # type: ignore[type-arg]
     return rewriter.shared(("iota", part, axis, start), lambda: rewriter.emit(IotaOp(part, axis, start)))
 
 
@@ -231,7 +232,7 @@ def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
     if operation.wg_map is None:
         rewriter.copy(operation)
         return
-    _check_dealt(rewriter, operation)
+    _check_distributed(rewriter, operation)
     assert a.encoding is not None
     map_ = operation.wg_map.data
     form = Distributed(map_, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
@@ -250,14 +251,14 @@ def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
     rewriter.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
-def _check_dealt(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
-    """Raise unless all operands of a product with a map are dealt out; what computes one may not say that it is not."""
+def _check_distributed(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
+    """Raise unless all operands of a product with a map are distributed; the verifier sees only those with a map."""
     operands = {"A": operation.a, "B": operation.b, **({"acc": operation.acc} if operation.acc is not None else {})}
     bare = [name for name, value in operands.items() if rewriter.lookup(value).encoding is None]
     if bare:
         assert operation.wg_map is not None
         rewriter.fail("XT1410", f"the result of tile_mma is distributed as {operation.wg_map.data}, and {bare[0]} has "
-                      "no wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
+                      "no wg_map", f"set wg_map on what computes {bare[0]}, or drop that of the product", **operands)
 
 
 def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileBitcastOp) -> None:
@@ -271,8 +272,8 @@ def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.T
     rewriter.set(operation.result, values, form)
 
 
-def _diagnostic(rewriter: DistributeSubgroupsRewriter, operation: DiagnosticOp) -> None:
-    """Each block once, by one of the subgroups that hold it; what is no vector by the first subgroup."""
+def _print_or_assert(rewriter: DistributeSubgroupsRewriter, operation: DiagnosticOp) -> None:
+    """Each block once, by one of its owners; scalars by the first subgroup."""
     forms = (rewriter.lookup(value).encoding for value in operation.values)
     form = next((form for form in forms if form is not None), None)
     layout = form.wg_map.sg_layout if form is not None else rewriter.layout
@@ -286,15 +287,15 @@ def _diagnostic(rewriter: DistributeSubgroupsRewriter, operation: DiagnosticOp) 
 
 
 RULES: dict[type[Operation], Rule] = {
-    PrintOp: _diagnostic,
-    AssertOp: _diagnostic,
+    PrintOp: _print_or_assert,
+    AssertOp: _print_or_assert,
     tile_ops.InitTileOp: _init_tile,
     tile_ops.LoadTileOp: _load_tile,
     tile_ops.StoreTileOp: _store_tile,
     tile_ops.PrefetchTileOp: _prefetch_tile,
     tile_ops.UpdateTileOffsetOp: _update_tile_offset,
     tile_ops.TileMmaOp: _tile_mma,
-    TileMmaScaledOp: mma_scaled.to_subgroups,
+    TileMmaScaledOp: mma_scaled.distribute_tile_mma_scaled,
     tile_ops.TileTransposeOp: slm_exchange.transpose,
     vector_ops.TileConvLayoutOp: slm_exchange.conv_layout,
     vector_ops.TileReduceOp: slm_exchange.reduce,

@@ -1,4 +1,4 @@
-"""SuperVector to XeTile: transfers to tiles where they fit, to gathers and scatters where they do not (SuperVector.md).
+"""Lowering of SuperVector to XeTile: transfers to tiles, or else to gathers and scatters (SuperVector.md).
 
     %v = supervector.transfer_read %A[%i, %j], %zero {permutation_map = affine_map<(d0, d1) -> (d1, d0)>}
            : memref<?x?xf32>, f32 -> vector<32x256xf32>
@@ -7,9 +7,9 @@ becomes
     %w = load_tile %t : -> vector<256x32xf32>
     %v = tile_transpose %w : -> vector<32x256xf32>
 
-A vector of another rank than two becomes one of two dimensions, in which all but the last are rows:
-vector<16x32x64xf32> is vector<512x64xf32>, vector<128xf32> is vector<1x128xf32>. A transfer fits tiles if its rows and
-its columns each run along one of the last two dimensions of memory, or along none and repeat.
+A vector of another rank than two becomes 2D, all dimensions but the last collapsed to rows: vector<16x32x64xf32>
+becomes vector<512x64xf32>, vector<128xf32> becomes vector<1x128xf32>. A transfer becomes a tile if its rows and its
+columns each run along one of the last two dimensions of memory, or are broadcast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.dialect.wg_map_inference import map_of
-from xetile.passes.lower_supervector.slices import Slice, fits, gather, load, masked_scatter, store, whole
+from xetile.passes.lower_supervector.slices import Slice, fits, gather, load, masked_scatter, store, type_cast
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class LowerSupervector:
     """The pass."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with XeTile operations in the place of SuperVector ones; all vectors have two dimensions."""
-        return rewrite(module, _tiled)
+        """The module with XeTile operations instead of SuperVector operations; all vectors are 2D."""
+        return rewrite(module, _function)
 
 
-def _tiled(function: func.FuncOp) -> func.FuncOp:
+def _function(function: func.FuncOp) -> func.FuncOp:
     return _LowerSupervectorRewriter(function).function(function)
 
 
@@ -49,7 +49,7 @@ class _LowerSupervectorRewriter(Rewriter):
                            for operation in function.walk())
 
     def copy(self, operation: Operation) -> None:
-        """A copy whose vectors have two dimensions."""
+        """A copy of an operation with 2D vectors."""
         types = [self.flat(result.type) for result in operation.results]
         if all(new is old.type for new, old in zip(types, operation.results, strict=True)):
             super().copy(operation)
@@ -59,7 +59,7 @@ class _LowerSupervectorRewriter(Rewriter):
             self.set(before, after)
 
     def flat(self, type_: Attribute) -> Attribute:
-        """A vector type with its rows collapsed; any other type, and vectors in blocks, as they are."""
+        """A vector type with its rows collapsed; any other type, and blocked vectors, unchanged."""
         if not isinstance(type_, VectorType) or len(type_.get_shape()) == 2:
             return type_
         if len(type_.get_shape()) == 4 and self.blocked:
@@ -80,13 +80,13 @@ def _check_blocks(rewriter: _LowerSupervectorRewriter, shape: tuple[int, ...]) -
 
 
 def _transfer_read(rewriter: _LowerSupervectorRewriter, operation: TransferReadOp) -> None:
-    slice_ = Slice.of_read(rewriter, operation)
+    slice_ = Slice.from_read(rewriter, operation)
     _check_blocks(rewriter, slice_.vector.get_shape())
     rewriter.set(operation.result, load(rewriter, slice_) if fits(slice_) else gather(rewriter, slice_))
 
 
 def _transfer_write(rewriter: _LowerSupervectorRewriter, operation: TransferWriteOp) -> None:
-    slice_ = Slice.of_write(rewriter, operation)
+    slice_ = Slice.from_write(rewriter, operation)
     _check_blocks(rewriter, slice_.vector.get_shape())
     value = rewriter.single(operation.value)
     (store if fits(slice_) else masked_scatter)(rewriter, slice_, value)
@@ -96,18 +96,18 @@ def _type_cast(rewriter: _LowerSupervectorRewriter, operation: TypeCastOp) -> No
     rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)
 
 
-def _load(rewriter: _LowerSupervectorRewriter, operation: memref.LoadOp) -> None:
-    slice_ = whole(rewriter, operation.memref, operation.res.type, map_of(operation.res))
+def _memref_load(rewriter: _LowerSupervectorRewriter, operation: memref.LoadOp) -> None:
+    slice_ = type_cast(rewriter, operation.memref, operation.res.type, map_of(operation.res))
     rewriter.set(operation.res, load(rewriter, slice_) if fits(slice_) else gather(rewriter, slice_))
 
 
-def _store(rewriter: _LowerSupervectorRewriter, operation: memref.StoreOp) -> None:
-    slice_ = whole(rewriter, operation.memref, operation.value.type, map_of(operation.value))
+def _memref_store(rewriter: _LowerSupervectorRewriter, operation: memref.StoreOp) -> None:
+    slice_ = type_cast(rewriter, operation.memref, operation.value.type, map_of(operation.value))
     (store if fits(slice_) else masked_scatter)(rewriter, slice_, rewriter.single(operation.value))
 
 
 def _contract(rewriter: _LowerSupervectorRewriter, operation: ContractOp) -> None:
-    """A product of what the maps make of the operands: the result's rows come from A, its columns from B."""
+    """``tile_mma``, its operands ordered by the indexing maps: A has the result's rows, B its columns."""
     lhs, rhs, (left, right, result) = operation.lhs, operation.rhs, operation.axes
     if result[0] not in left:
         lhs, rhs, left, right = rhs, lhs, right, left
@@ -126,6 +126,6 @@ def _transposed(rewriter: _LowerSupervectorRewriter, value: SSAValue) -> SSAValu
 
 
 RULES: dict[type[Operation], Rule] = {
-    TransferReadOp: _transfer_read, TransferWriteOp: _transfer_write, TypeCastOp: _type_cast, memref.LoadOp: _load,
-    memref.StoreOp: _store, ContractOp: _contract,
+    TransferReadOp: _transfer_read, TransferWriteOp: _transfer_write, TypeCastOp: _type_cast,
+    memref.LoadOp: _memref_load, memref.StoreOp: _memref_store, ContractOp: _contract,
 }

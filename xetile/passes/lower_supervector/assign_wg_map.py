@@ -1,11 +1,11 @@
-"""Distribution of vectors that are too large for one subgroup: each gets a ``wg_map``.
+"""Assigns a ``wg_map`` to vectors that are too large for one subgroup.
 
     %v = supervector.transfer_read %A[...], %p : -> vector<16x32x64xf32>
 becomes
     %v = supervector.transfer_read %A[...], %p {wg_map = #xetile.wg_map<sg_layout = [16, 2], sg_data = [32, 32]>} : ...
 
-A super-vector is no register (SuperVector.md): where a kernel says nothing of subgroups and only moves vectors and
-calculates element by element, all its vectors are dealt out, so that a subgroup holds 4 KiB of the largest.
+A super-vector may exceed the registers (SuperVector.md). In a kernel without maps of its own, in which all operations
+are transfers or element-wise, all vectors are distributed, so that a subgroup has 4 KiB of the largest.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.distribute_subgroups import is_distributed
 
-_LARGE, _HELD = 8 << 10, 4 << 10
-"""Bytes of a vector that is dealt out, and those of it that a subgroup then holds."""
+_LARGE, _PART = 8 << 10, 4 << 10
+"""Bytes: larger vectors are distributed; the part of one for a subgroup."""
 _LANES = 16
+"""Least columns of a part: f32 elements of a 64-byte register."""
 _MOST = 32
-"""Lanes of a register's row, and the subgroups that a work-group has on every target, whatever registers they take."""
+"""Subgroups that a work-group may have on every target, with the large GRF, too."""
 _SUBGROUPS = "xegpu.subgroups"
 
 
@@ -40,25 +41,26 @@ class AssignWgMap:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with maps on its vectors, if they are large and nothing speaks against it; else itself."""
+        """The module with maps on its vectors, if they are large and may be distributed; else itself."""
         return rewrite(module, _function)
 
 
 def _function(function: func.FuncOp) -> func.FuncOp:
     vectors = list(_vectors(function))
     largest = max((_bytes(type_) for type_ in vectors), default=0)
-    if largest <= _LARGE or _SUBGROUPS in function.attributes or is_distributed(function) or not _is_plain(function):
+    if largest <= _LARGE or _SUBGROUPS in function.attributes or is_distributed(function) \
+            or not _is_elementwise(function):
         return function
-    count = min(_MOST, 1 << (largest // _HELD).bit_length() - 1)
+    count = min(_MOST, 1 << (largest // _PART).bit_length() - 1)
     shapes = {collapsed(type_.get_shape()) for type_ in vectors}
-    while count > 1 and not all(_deals(count, shape) for shape in shapes):
+    while count > 1 and not all(_divides(count, shape) for shape in shapes):
         count //= 2
     if count == 1:
         return function
-    made = function.clone()
-    for operation in made.walk():
-        _give(operation, count)
-    return made
+    new = function.clone()
+    for operation in new.walk():
+        _set_map(operation, count)
+    return new
 
 
 def _vectors(function: func.FuncOp) -> Iterator[VectorType]:
@@ -71,15 +73,15 @@ def _bytes(type_: VectorType) -> int:
     return rows * columns * max(of_mlir(type_.element_type).bits, 8) // 8
 
 
-def _is_plain(function: func.FuncOp) -> bool:
-    """Whether a kernel only moves vectors and calculates element by element, the same in every subgroup."""
+def _is_elementwise(function: func.FuncOp) -> bool:
+    """Whether all operations of a kernel are transfers or element-wise, and none depends on the subgroup."""
     foreign = (operation for operation in function.walk() if isinstance(operation, ContractOp)
                or operation.name.startswith(("xetile.", "gpu.barrier")))
     return next(foreign, None) is None and not per_subgroup(function)
 
 
 def _map(count: int, shape: Pair) -> WgMap:
-    """Halves of the longer side, as long as they are even and not narrower than a register; then copies."""
+    """A map that halves the longer side while parts stay even and no narrower than a register; else it replicates."""
     (rows, columns), down, across = shape, 1, 1
     while down * across < count:
         if columns > rows and columns % (2 * _LANES) == 0:
@@ -93,7 +95,7 @@ def _map(count: int, shape: Pair) -> WgMap:
     return WgMap((down, across), (rows, columns))
 
 
-def _deals(count: int, shape: Pair) -> bool:
+def _divides(count: int, shape: Pair) -> bool:
     try:
         _map(count, shape).check(shape)
     except XeError:
@@ -101,11 +103,11 @@ def _deals(count: int, shape: Pair) -> bool:
     return True
 
 
-def _give(operation: Operation, count: int) -> None:
-    """The map of a vector, on what makes it from something else than vectors."""
+def _set_map(operation: Operation, count: int) -> None:
+    """Set the map of a vector on the operation that defines it, if that has no vector operands."""
     if not isinstance(operation, (TransferReadOp, BroadcastOp, memref.LoadOp)):
         return
     type_ = operation.results[0].type
     if isinstance(type_, VectorType):
-        held = operation.properties if isinstance(operation, TransferReadOp) else operation.attributes
-        held["wg_map"] = WgMapAttr(_map(count, collapsed(type_.get_shape())))
+        attributes = operation.properties if isinstance(operation, TransferReadOp) else operation.attributes
+        attributes["wg_map"] = WgMapAttr(_map(count, collapsed(type_.get_shape())))

@@ -1,4 +1,4 @@
-"""The slice of memory that a transfer reads or writes, in the kernel that a pass builds."""
+"""Slices of memory that transfers read or write, as values of the new kernel."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ Numbers = tuple[tuple[SSAValue, ...], tuple[SSAValue, ...]]
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice of memory, and how a vector lies on it.
+    """A slice of memory, and the layout of a vector in it.
 
     Attributes:
         source: the memref.
         indices: of its first element, one for each dimension of memory.
         vector: the type of the vector, of any rank.
         permutation: for each dimension of the vector, the dimension of memory that it runs along.
-        checked: whether some of it may lie outside.
-        padding: what stands for the elements outside, of a read.
-        wg_map: how the vector, its rows collapsed, is dealt to the subgroups.
-        numbers: sizes and strides where the type of ``source`` does not say them.
+        checked: whether some elements may be out of bounds.
+        padding: of a read, the value of elements out of bounds.
+        wg_map: distributes the vector, its rows collapsed, over the subgroups.
+        numbers: sizes and strides that differ from those of ``source``'s type.
     """
 
     source: SSAValue
@@ -65,23 +65,23 @@ class Slice:
     numbers: Numbers | None = None
 
     @classmethod
-    def of_read(cls, rewriter: Rewriter, operation: TransferReadOp) -> Slice:
-        """The slice that a read reads."""
+    def from_read(cls, rewriter: Rewriter, operation: TransferReadOp) -> Slice:
+        """The slice of a ``transfer_read``."""
         padding = None if operation.padding is None else rewriter.single(operation.padding)
         map_ = None if operation.wg_map is None else operation.wg_map.data
         assert isinstance(operation.result.type, VectorType)
-        made = cls(rewriter.single(operation.source), tuple(rewriter.single(index) for index in operation.indices),
-                   operation.result.type, operation.permutation, padding is not None, padding, map_)
-        return made._as_matrix(rewriter)
+        slice_ = cls(rewriter.single(operation.source), tuple(rewriter.single(index) for index in operation.indices),
+                     operation.result.type, operation.permutation, padding is not None, padding, map_)
+        return slice_._as_matrix(rewriter)
 
     @classmethod
-    def of_write(cls, rewriter: Rewriter, operation: TransferWriteOp) -> Slice:
-        """The slice that a write writes."""
+    def from_write(cls, rewriter: Rewriter, operation: TransferWriteOp) -> Slice:
+        """The slice of a ``transfer_write``."""
         assert isinstance(operation.value.type, VectorType)
-        made = cls(rewriter.single(operation.source), tuple(rewriter.single(index) for index in operation.indices),
-                   operation.value.type, operation.permutation, operation.in_bounds is None,
-                   wg_map=map_of(operation.value))
-        return made._as_matrix(rewriter)
+        slice_ = cls(rewriter.single(operation.source), tuple(rewriter.single(index) for index in operation.indices),
+                     operation.value.type, operation.permutation, operation.in_bounds is None,
+                     wg_map=map_of(operation.value))
+        return slice_._as_matrix(rewriter)
 
     @property
     def flat(self) -> Pair:
@@ -90,20 +90,20 @@ class Slice:
 
     @property
     def moving(self) -> Permutation:
-        """The permutation without the dimensions of one element, along which nothing moves."""
+        """The permutation, with None for dimensions of size 1."""
         return tuple(None if size == 1 else axis
                      for axis, size in zip(self.permutation, self.vector.get_shape(), strict=True))
 
     @property
     def constant_padding(self) -> FloatAttr | IntegerAttr | None:
-        """The padding if it is known when the kernel is compiled; None for zero, or if there is none."""
+        """The padding if it is a nonzero constant; else None."""
         owner = None if self.padding is None else self.padding.owner
         value = owner.value if isinstance(owner, arith.ConstantOp) else None
         return value if isinstance(value, (FloatAttr, IntegerAttr)) and value.value.data != 0 else None
 
     @property
     def run_time_padding(self) -> SSAValue | None:
-        """The padding if it is known at run time only."""
+        """The padding if it is not a constant; else None."""
         return None if self.padding is None or isinstance(self.padding.owner, arith.ConstantOp) else self.padding
 
     def memory(self, rewriter: Rewriter) -> Numbers:
@@ -113,31 +113,31 @@ class Slice:
         if (static := static_form(self.source.type)) is not None:
             sizes, strides = (tuple(rewriter.constant(number) for number in numbers) for numbers in static)
             return sizes, strides
-        found = rewriter.shared(("metadata", self.source), lambda: rewriter.emit(ExtractStridedMetaDataOp(self.source)))
-        operation = found.owner
+        base = rewriter.shared(("metadata", self.source), lambda: rewriter.emit(ExtractStridedMetaDataOp(self.source)))
+        operation = base.owner
         assert isinstance(operation, ExtractStridedMetaDataOp)
         return tuple(operation.sizes), tuple(operation.strides)
 
     def _as_matrix(self, rewriter: Rewriter) -> Slice:
-        """Memory of one dimension and static shape as a matrix of one row, on which tiles can stand."""
+        """1D memory of static shape as a matrix of one row, for tiles; other slices unchanged."""
         static = static_form(self.source.type)
         if static is None or len(static[0]) != 1:
             return self
         (size,), (stride,) = static
         indices = (rewriter.constant(0), *self.indices)
         permutation = tuple(None if axis is None else axis + 1 for axis in self.permutation)
-        made = _matrix(rewriter, self.source, (1, size), (size * stride, stride))
-        return replace(self, source=made[0], indices=indices, permutation=permutation, numbers=made[1])
+        matrix, numbers = _matrix(rewriter, self.source, (1, size), (size * stride, stride))
+        return replace(self, source=matrix, indices=indices, permutation=permutation, numbers=numbers)
 
-    def spread(self, rewriter: Rewriter, value: SSAValue) -> SSAValue:
-        """A scalar as a vector of the slice's rows and columns."""
+    def splat(self, rewriter: Rewriter, value: SSAValue) -> SSAValue:
+        """A scalar broadcast to the slice's rows and columns."""
         operation = BroadcastOp(value, VectorType(value.type, self.flat))
         if self.wg_map is not None:
             operation.attributes["wg_map"] = WgMapAttr(self.wg_map)
-        return rewriter.shared(("spread", value, self.flat, self.wg_map), lambda: rewriter.emit(operation))
+        return rewriter.shared(("splat", value, self.flat, self.wg_map), lambda: rewriter.emit(operation))
 
     def position(self, rewriter: Rewriter, dimension: int) -> SSAValue:
-        """Where every element stands along a dimension of the vector, as an index vector of rows and columns."""
+        """The index of every element along a dimension of the vector, as a 2D index vector."""
         *lead, _ = shape = self.vector.get_shape()
         type_ = VectorType(IndexType(), self.flat)
         axis = int(dimension == len(shape) - 1)
@@ -148,31 +148,31 @@ class Slice:
         inner, _ = collapsed((*lead[dimension + 1:], 1))
         outer, _ = collapsed((*lead[:dimension], 1))
         if inner > 1:
-            count = self._combined(rewriter, arith.DivSIOp, count, inner)
-        return self._combined(rewriter, arith.RemSIOp, count, lead[dimension]) if outer > 1 else count
+            count = self._with_constant(rewriter, arith.DivSIOp, count, inner)
+        return self._with_constant(rewriter, arith.RemSIOp, count, lead[dimension]) if outer > 1 else count
 
-    def _combined(self, rewriter: Rewriter, kind: type[arith.DivSIOp | arith.RemSIOp], vector: SSAValue,
+    def _with_constant(self, rewriter: Rewriter, kind: type[arith.DivSIOp | arith.RemSIOp], vector: SSAValue,
                   number: int) -> SSAValue:
-        divisor = self.spread(rewriter, rewriter.constant(number))
+        divisor = self.splat(rewriter, rewriter.constant(number))
         return rewriter.shared((kind, vector, number), lambda: rewriter.emit(kind(vector, divisor)))
 
-    def inside(self, rewriter: Rewriter) -> SSAValue:
-        """Which elements lie inside memory, as a mask of rows and columns."""
+    def in_bounds_mask(self, rewriter: Rewriter) -> SSAValue:
+        """The mask of the elements that are in bounds."""
         sizes, _ = self.memory(rewriter)
-        found: SSAValue | None = None
+        mask: SSAValue | None = None
         for axis, (index, size) in enumerate(zip(self.indices, sizes, strict=True)):
             if axis in self.moving:
                 along = self.position(rewriter, self.moving.index(axis))
-                place = rewriter.emit(arith.AddiOp(along, self.spread(rewriter, index)))
-                holds = rewriter.emit(CmpIOp(place, self.spread(rewriter, size), "ult"))
+                position = rewriter.emit(arith.AddiOp(along, self.splat(rewriter, index)))
+                holds = rewriter.emit(CmpIOp(position, self.splat(rewriter, size), "ult"))
             else:
-                holds = self.spread(rewriter, rewriter.emit(CmpIOp(index, size, "ult")))
-            found = holds if found is None else rewriter.emit(arith.AndIOp(found, holds))
-        return self.everywhere(rewriter) if found is None else found
+                holds = self.splat(rewriter, rewriter.emit(CmpIOp(index, size, "ult")))
+            mask = holds if mask is None else rewriter.emit(arith.AndIOp(mask, holds))
+        return self.all_true_mask(rewriter) if mask is None else mask
 
-    def everywhere(self, rewriter: Rewriter) -> SSAValue:
-        """A mask of which nothing is off."""
-        return self.spread(rewriter, rewriter.shared(("true",), lambda: rewriter.emit(arith.ConstantOp(IntegerAttr(1,
+    def all_true_mask(self, rewriter: Rewriter) -> SSAValue:
+        """A mask of all elements."""
+        return self.splat(rewriter, rewriter.shared(("true",), lambda: rewriter.emit(arith.ConstantOp(IntegerAttr(1,
                                                                                                                    i1)))))
 
 
@@ -189,13 +189,13 @@ def _constants(rewriter: Rewriter, numbers: Sequence[int]) -> tuple[SSAValue, ..
     return tuple(rewriter.constant(number) for number in numbers)
 
 
-def whole(rewriter: Rewriter, array: SSAValue, vector: Attribute, map_: WgMap | None) -> Slice:
-    """The slice that is all of an array, for the one vector that ``vector_type_cast`` sees in it.
+def type_cast(rewriter: Rewriter, array: SSAValue, vector: Attribute, map_: WgMap | None) -> Slice:
+    """The slice of a complete array, as the single vector of a ``vector_type_cast``.
 
     Args:
         array: the memref, in the old kernel.
         vector: the type of the vector.
-        map_: how the vector, its rows collapsed, is dealt to the subgroups.
+        map_: distributes the vector, its rows collapsed, over the subgroups.
     """
     assert isinstance(vector, VectorType)
     source, shape = rewriter.single(array), vector.get_shape()
@@ -209,7 +209,7 @@ def whole(rewriter: Rewriter, array: SSAValue, vector: Attribute, map_: WgMap | 
                  numbers=numbers)
 
 
-# Slices of memory that no tile reaches, element by element: gathers and scatters.
+# Slices that no tile can describe: gathers and scatters.
 #
 #     %v = supervector.transfer_read %A[%i, %j, %k], %p {permutation_map = affine_map<(d0, d1, d2) -> (d2, d0)>}
 # becomes
@@ -217,7 +217,7 @@ def whole(rewriter: Rewriter, array: SSAValue, vector: Attribute, map_: WgMap | 
 #     %m = (%k + iota(0) < size2) & (%i + iota(1) < size0) & (%j < size1)
 #     %v = load_gather (init_scattered_tile %A, %o), %m
 #
-# A transfer that promises to stay inside has a mask of which nothing is off.
+# A transfer that is in_bounds has a mask of all elements.
 
 
 def _elements(rewriter: Rewriter, slice_: Slice) -> SSAValue:
@@ -225,18 +225,18 @@ def _elements(rewriter: Rewriter, slice_: Slice) -> SSAValue:
     assert isinstance(slice_.source.type, MemRefType)
     if is_shared(slice_.source.type):
         rewriter.fail("XT2525",
-                   f"this slice of {slice_.source.type} in shared local memory takes single elements, and those cannot "
-                   "be gathered there", "let the last two dimensions of the vector run along the last two of memory")
+                   f"this slice of {slice_.source.type} in shared local memory takes single elements, which cannot be "
+                   "gathered there", "let the last two dimensions of the vector run along the last two of memory")
     _, strides = slice_.memory(rewriter)
     products = [rewriter.index(arith.MuliOp, index, stride)
                 for index, stride in zip(slice_.indices, strides, strict=True)]
     base = reduce(rewriter.add, products, rewriter.constant(0))
-    offsets = slice_.spread(rewriter, base)
+    offsets = slice_.splat(rewriter, base)
     for dimension, axis in enumerate(slice_.moving):
         if axis is not None:
             along, stride = slice_.position(rewriter, dimension), strides[axis]
             if number(stride) != 1:
-                along = rewriter.emit(arith.MuliOp(along, slice_.spread(rewriter, stride)))
+                along = rewriter.emit(arith.MuliOp(along, slice_.splat(rewriter, stride)))
             offsets = rewriter.emit(arith.AddiOp(offsets, along))
     encoding = TileEncoding(wg_map=slice_.wg_map, scatter=True)
     parameters = TileParameters(slice_.flat, slice_.source.type.element_type, encoding)
@@ -244,24 +244,24 @@ def _elements(rewriter: Rewriter, slice_: Slice) -> SSAValue:
 
 
 def _mask(rewriter: Rewriter, slice_: Slice) -> SSAValue:
-    return slice_.inside(rewriter) if slice_.checked else slice_.everywhere(rewriter)
+    return slice_.in_bounds_mask(rewriter) if slice_.checked else slice_.all_true_mask(rewriter)
 
 
 def gather(rewriter: Rewriter, slice_: Slice) -> SSAValue:
-    """The vector of a slice, its rows collapsed."""
+    """Gather the vector of a slice, its rows collapsed."""
     tile, mask = _elements(rewriter, slice_), _mask(rewriter, slice_)
     value = rewriter.emit(LoadGatherOp(tile, mask, slice_.constant_padding))
     if slice_.run_time_padding is None:
         return value
-    return rewriter.emit(SelectOp(mask, value, slice_.spread(rewriter, slice_.run_time_padding)))
+    return rewriter.emit(SelectOp(mask, value, slice_.splat(rewriter, slice_.run_time_padding)))
 
 
 def masked_scatter(rewriter: Rewriter, slice_: Slice, value: SSAValue) -> None:
-    """A vector, its rows collapsed, to a slice."""
+    """Scatter a vector, its rows collapsed, to a slice."""
     rewriter.emit(StoreScatterOp(value, _elements(rewriter, slice_), _mask(rewriter, slice_)))
 
 
-# Slices of memory that tiles reach: loaded and stored whole, transposed or broadcast where the vector wants it.
+# Slices that a tile can describe: loads and stores of tiles, with a transpose or broadcast for the vector's dimensions.
 #
 #     %v = supervector.transfer_read %A[%i, %j] {permutation_map = affine_map<(d0, d1) -> (0, d1)>}
 # becomes
@@ -270,25 +270,25 @@ def masked_scatter(rewriter: Rewriter, slice_: Slice, value: SSAValue) -> None:
 
 
 @dataclass(frozen=True)
-class _Window:
-    """How a vector comes from a tile.
+class _TileAccess:
+    """The relation of a vector to the tile of its slice.
 
     Attributes:
-        rows, columns: whether they run along memory; else the vector repeats along them.
-        turned: whether the tile is the transpose of the vector.
+        rows, columns: whether they run along memory; else the vector is broadcast along them.
+        transposed: whether the tile is the transpose of the vector.
     """
 
     rows: bool
     columns: bool
-    turned: bool
+    transposed: bool
 
 
 def fits(slice_: Slice) -> bool:
-    """Whether a tile reaches a slice."""
-    return _window(slice_) is not None
+    """Whether a tile can describe a slice."""
+    return _tile_access(slice_) is not None
 
 
-def _window(slice_: Slice) -> _Window | None:
+def _tile_access(slice_: Slice) -> _TileAccess | None:
     """The tile of a slice; None if its rows or columns are not those of one matrix."""
     rank, shape = len(slice_.indices), slice_.vector.get_shape()
     *lead, columns = slice_.moving if shape else (None,)
@@ -296,14 +296,14 @@ def _window(slice_: Slice) -> _Window | None:
     if rank < 2 or len(rows) > 1 or (rows and slice_.flat[0] != shape[lead.index(rows[0])]):
         return None
     pair = (rows[0] if rows else None, columns)
-    for turned, axes in ((False, (rank - 2, rank - 1)), (True, (rank - 1, rank - 2))):
-        if all(axis in (None, own) for axis, own in zip(pair, axes, strict=True)):
-            return _Window(pair[0] is not None, pair[1] is not None, turned)
+    for transposed, axes in ((False, (rank - 2, rank - 1)), (True, (rank - 1, rank - 2))):
+        if all(axis in (None, expected) for axis, expected in zip(pair, axes, strict=True)):
+            return _TileAccess(pair[0] is not None, pair[1] is not None, transposed)
     return None
 
 
 def _order(slice_: Slice) -> Pair:
-    """The order of tiles on memory, by what its type says: rows or columns are contiguous (XeTile.md, Appendix 1)."""
+    """The ``order`` of tiles on memory by its type: rows or columns are contiguous (XeTile.md, Appendix 1)."""
     if slice_.numbers is not None or not isinstance(slice_.source.type, MemRefType):
         return 1, 0
     if (static := static_form(slice_.source.type)) is not None:
@@ -322,39 +322,40 @@ def _tile(rewriter: Rewriter, slice_: Slice, shape: Pair, map_: WgMap | None) ->
     sizes, strides = numbers or ((), ())
     assert isinstance(slice_.source.type, MemRefType)
     parameters = TileParameters(shape, slice_.source.type.element_type, TileEncoding(_order(slice_), map_))
-    made = tile_ops.InitTileOp(slice_.source, slice_.indices, sizes, strides, TileType(parameters))
+    init_tile = tile_ops.InitTileOp(slice_.source, slice_.indices, sizes, strides, TileType(parameters))
     if not slice_.checked:
-        made.attributes[tile_ops.IN_BOUNDS] = UnitAttr()
-    return rewriter.emit(made)
+        init_tile.attributes[tile_ops.IN_BOUNDS] = UnitAttr()
+    return rewriter.emit(init_tile)
 
 
 def load(rewriter: Rewriter, slice_: Slice) -> SSAValue:
-    """The vector of a slice that a tile reaches, its rows collapsed."""
-    window = _window(slice_)
-    assert window is not None
-    axes = [axis for axis, runs in enumerate((window.rows, window.columns)) if not runs and slice_.flat[axis] > 1]
+    """Load the vector of a slice through a tile, its rows collapsed."""
+    access = _tile_access(slice_)
+    assert access is not None
+    axes = [axis for axis, runs in enumerate((access.rows, access.columns)) if not runs and slice_.flat[axis] > 1]
     rows, columns = (1 if axis in axes else size for axis, size in enumerate(slice_.flat))
     map_ = slice_.wg_map and slice_.wg_map.collapsed(axes)
-    if window.turned:
+    if access.transposed:
         tile = _tile(rewriter, slice_, (columns, rows), map_ and map_.transposed())
         loaded = rewriter.emit(tile_ops.LoadTileOp(tile, slice_.constant_padding))
         value = rewriter.emit(tile_ops.TileTransposeOp(loaded, map_))
     else:
-        value = rewriter.emit(tile_ops.LoadTileOp(_tile(rewriter, slice_, (rows, columns), map_),
-                                                  slice_.constant_padding))
+        tile = _tile(rewriter, slice_, (rows, columns), map_)
+        value = rewriter.emit(tile_ops.LoadTileOp(tile, slice_.constant_padding))
     if axes:
         value = rewriter.emit(TileBroadcastOp(value, slice_.flat, axes, slice_.wg_map))
     if slice_.run_time_padding is None:
         return value
-    return rewriter.emit(SelectOp(slice_.inside(rewriter), value, slice_.spread(rewriter, slice_.run_time_padding)))
+    padding = slice_.splat(rewriter, slice_.run_time_padding)
+    return rewriter.emit(SelectOp(slice_.in_bounds_mask(rewriter), value, padding))
 
 
 def store(rewriter: Rewriter, slice_: Slice, value: SSAValue) -> None:
-    """A vector, its rows collapsed, to a slice that a tile reaches."""
-    window, map_ = _window(slice_), slice_.wg_map
-    assert window is not None
-    if window.turned:
+    """Store a vector, its rows collapsed, to a slice through a tile."""
+    access, map_ = _tile_access(slice_), slice_.wg_map
+    assert access is not None
+    if access.transposed:
         map_ = map_ and map_.transposed()
         value = rewriter.emit(tile_ops.TileTransposeOp(value, map_))
-    shape = slice_.flat[::-1] if window.turned else slice_.flat
+    shape = slice_.flat[::-1] if access.transposed else slice_.flat
     rewriter.emit(tile_ops.StoreTileOp(value, _tile(rewriter, slice_, shape, map_)))

@@ -1,4 +1,4 @@
-"""Blocked XeTile to XeGPU: tiles to descriptors, blocked vectors to one vector a block.
+"""Lowering of blocked XeTile to XeGPU: tiles to descriptors, blocked vectors to one vector a block.
 
     %v = load_tile %t : tile<32x64xbf16, inner_blocks = [32, 16], array_length = 2> -> vector<1x4x32x16xbf16>
 becomes
@@ -6,7 +6,7 @@ becomes
     %e = xegpu.update_nd_offset %d, [0, 32]
     %1 = xegpu.load_nd %e
 with the four 32x16 blocks extracted from the two loads. A tile carried by a loop is one descriptor, however many blocks
-it has: the others stand at constant offsets from it.
+it has: those of the others are at constant offsets from it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from xetile.passes.to_xegpu import vector
 
 @dataclass(frozen=True)
 class Blocks:
-    """The form of a vector that became blocks, row-major: its own shape and theirs."""
+    """Encoding of a vector as row-major blocks: the vector's shape and the blocks'."""
 
     shape: Pair
     block: Pair
@@ -68,13 +68,13 @@ class ToXeGPU:
     target: Target
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with XeGPU operations in the place of XeTile ones."""
+        """The module with XeGPU operations instead of XeTile operations."""
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
             tile_ops.TileMmaOp: partial(_tile_mma, target=self.target),
-            TileMmaScaledOp: lambda rewriter, op: mma_scaled.to_products(rewriter, op, _form(op.result)),
+            TileMmaScaledOp: lambda rewriter, op: mma_scaled.lower_tile_mma_scaled(rewriter, op, _blocks_of(op.result)),
             tile_ops.TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup_size),
             **gather_scatter.xegpu_rules(self.target)}
         return Rewriter({**RULES, **rules}).function(function)
@@ -91,17 +91,17 @@ def _init_tile(rewriter: Rewriter, operation: tile_ops.InitTileOp) -> None:
     scope = "slm" if is_shared(operation.source.type) else "global"
     checked = tile_ops.IN_BOUNDS not in operation.attributes
     block = BlockTdesc(scope, tile.encoding.array_length, boundary_check=checked)
-    turned = tile.encoding.order == (0, 1)
-    result = TensorDescType(TensorDesc(blocks[::-1] if turned else blocks, tile.element_type, block))
+    column_major = tile.encoding.order == (0, 1)
+    result = TensorDescType(TensorDesc(blocks[::-1] if column_major else blocks, tile.element_type, block))
     offsets, source = [rewriter.single(offset) for offset in operation.offsets], rewriter.single(operation.source)
     shape, strides = ([rewriter.single(value) for value in group] for group in (operation.shape, operation.strides))
-    if turned:  # the descriptor stands on memory as it lies, which is the transpose of what the tile is on
+    if column_major:  # a descriptor is row-major: it describes the transpose of the tile's array
         source, shape, strides = spelled_out(rewriter, operation)
         offsets, shape, strides = exchanged(offsets), exchanged(shape), exchanged(strides)
-    made = CreateNdTdescOp(source, offsets, shape, strides, result)
+    desc = CreateNdTdescOp(source, offsets, shape, strides, result)
     if ALIGNED in operation.attributes:
-        made.attributes[ALIGNED] = operation.attributes[ALIGNED]
-    rewriter.set(operation.result, rewriter.emit(made))
+        desc.attributes[ALIGNED] = operation.attributes[ALIGNED]
+    rewriter.set(operation.result, rewriter.emit(desc))
 
 
 def _update_tile_offset(rewriter: Rewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
@@ -111,7 +111,7 @@ def _update_tile_offset(rewriter: Rewriter, operation: tile_ops.UpdateTileOffset
     rewriter.set(operation.result, rewriter.emit(UpdateNdOffsetOp(rewriter.single(operation.tile), offsets)))
 
 
-def _at(rewriter: Rewriter, desc: SSAValue, row: int, column: int) -> SSAValue:
+def _desc_at(rewriter: Rewriter, desc: SSAValue, row: int, column: int) -> SSAValue:
     if row == column == 0:
         return desc
     key = ("at", desc, row, column)
@@ -124,10 +124,10 @@ def _messages(rewriter: Rewriter, tile: SSAValue) -> list[SSAValue]:
     parameters, (rows, columns) = _parameters(tile)
     desc, length = rewriter.single(tile), parameters.encoding.array_length
     if parameters.encoding.order == (0, 1):
-        return [_at(rewriter, desc, column, row) for row in range(0, parameters.shape[0], rows * length)
+        return [_desc_at(rewriter, desc, column, row) for row in range(0, parameters.shape[0], rows * length)
                 for column in range(0, parameters.shape[1], columns)]
     width = columns * length
-    return [_at(rewriter, desc, row, column) for row in range(0, parameters.shape[0], rows)
+    return [_desc_at(rewriter, desc, row, column) for row in range(0, parameters.shape[0], rows)
             for column in range(0, parameters.shape[1], width)]
 
 
@@ -145,10 +145,10 @@ def _load_tile(rewriter: Rewriter, operation: tile_ops.LoadTileOp) -> None:
                  for position in range(tile.encoding.array_length)]
     if operation.padding is not None:
         desc = rewriter.single(operation.tile)
-        places = [(row, column) for row in range(0, tile.shape[0], blocks[0])
+        offsets = [(row, column) for row in range(0, tile.shape[0], blocks[0])
                   for column in range(0, tile.shape[1], blocks[1])]
-        loads = [rewriter.emit(PadOp(load, _at(rewriter, desc, *place), operation.padding))
-                 for load, place in zip(loads, places, strict=True)]
+        loads = [rewriter.emit(PadOp(load, _desc_at(rewriter, desc, *offset), operation.padding))
+                 for load, offset in zip(loads, offsets, strict=True)]
     rewriter.set(operation.result, tuple(loads), Blocks(tile.shape, blocks))
 
 
@@ -172,16 +172,16 @@ def _tile_unpack(rewriter: Rewriter, operation: tile_ops.TileUnpackOp) -> None:
 
 def _tile_pack(rewriter: Rewriter, operation: tile_ops.TilePackOp) -> None:
     shape = tile_ops.shape_of(operation.result)
-    cut = _cut(rewriter, rewriter.lookup(operation.source), (shape[2], shape[3]))
-    rewriter.set(operation.result, cut.values, cut.encoding)
+    blocks = _reblock(rewriter, rewriter.lookup(operation.source), (shape[2], shape[3]))
+    rewriter.set(operation.result, blocks.values, blocks.encoding)
 
 
-def _cut(rewriter: Rewriter, source: ConvertedValues, block: Pair) -> ConvertedValues:
-    """A vector of blocks in blocks of another shape."""
+def _reblock(rewriter: Rewriter, source: ConvertedValues, block: Pair) -> ConvertedValues:
+    """A blocked vector in blocks of another shape."""
     form = Blocks(source.encoding.shape, block)
-    if isinstance(spread := source.values[0].owner, BroadcastOp) and len(set(source.values)) == 1:
-        part = vector_type(block, spread.vector.type.element_type)
-        value = rewriter.shared(("spread", spread.source, part), lambda: rewriter.emit(BroadcastOp(spread.source,
+    if isinstance(splat := source.values[0].owner, BroadcastOp) and len(set(source.values)) == 1:
+        part = vector_type(block, splat.vector.type.element_type)
+        value = rewriter.shared(("splat", splat.source, part), lambda: rewriter.emit(BroadcastOp(splat.source,
                                                                                                    part)))
         return ConvertedValues((value,) * (form.shape[0] // block[0] * form.across), form)
     rows, columns = (range(0, size, step) for size, step in zip(form.shape, form.block, strict=True))
@@ -189,49 +189,49 @@ def _cut(rewriter: Rewriter, source: ConvertedValues, block: Pair) -> ConvertedV
                                         column) for row in rows for column in columns), form)
 
 
-def _form(value: SSAValue) -> Blocks:
+def _blocks_of(value: SSAValue) -> Blocks:
     shape = tile_ops.shape_of(value)
     return Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
 
 
 def _tile_reduce(rewriter: Rewriter, operation: TileReduceOp) -> None:
-    rewriter.set(operation.result, vector.reduce(rewriter, operation), _form(operation.result))
+    rewriter.set(operation.result, vector.reduce(rewriter, operation), _blocks_of(operation.result))
 
 
 def _tile_bitcast(rewriter: Rewriter, operation: TileBitcastOp) -> None:
     element = operation.result.type.element_type  # type: ignore[attr-defined]
     values = tuple(rewriter.emit(BitcastOp(value, element)) for value in rewriter.lookup(operation.source).values)
-    rewriter.set(operation.result, values, _form(operation.result))
+    rewriter.set(operation.result, values, _blocks_of(operation.result))
 
 
 def _tile_broadcast(rewriter: Rewriter, operation: TileBroadcastOp) -> None:
-    rewriter.set(operation.result, vector.broadcast(rewriter, operation), _form(operation.result))
+    rewriter.set(operation.result, vector.broadcast(rewriter, operation), _blocks_of(operation.result))
 
 
 def _tile_transpose(rewriter: Rewriter, operation: tile_ops.TileTransposeOp, lanes: int) -> None:
-    values, block = vector.transpose(rewriter, rewriter.lookup(operation.source), lanes, _cut)
+    values, block = vector.transpose(rewriter, rewriter.lookup(operation.source), lanes, _reblock)
     rows, columns = tile_ops.shape_of(operation.result)
     rewriter.set(operation.result, values, Blocks((rows, columns), block))
 
 
 def _block(rewriter: Rewriter, source: ConvertedValues, block: Pair, row: int, column: int) -> SSAValue:
-    """The block at (row, column) of a vector that is cut up otherwise: a slice of one block, or slices of several."""
+    """The block at (row, column) of a vector in blocks of another shape: a slice of one block, or slices of several."""
     old: Blocks = source.encoding
     height, width = old.block
     inner_row, inner_column = row % height, column % width
     if inner_row + block[0] <= height and inner_column + block[1] <= width:
-        whole = source.values[row // height * old.across + column // width]
+        enclosing = source.values[row // height * old.across + column // width]
         if old.block == block:
-            return whole
-        return rewriter.emit(ExtractStridedSliceOp(whole, (inner_row, inner_column), block))
+            return enclosing
+        return rewriter.emit(ExtractStridedSliceOp(enclosing, (inner_row, inner_column), block))
     type_ = source.values[0].type
     assert isinstance(type_, VectorType)
     result: SSAValue = rewriter.emit(ub.PoisonOp(vector_type(block, type_.element_type)))
     step = gcd(height, block[0]), gcd(width, block[1])
     for r in range(0, block[0], step[0]):
         for c in range(0, block[1], step[1]):
-            piece = _block(rewriter, source, step, row + r, column + c)
-            result = rewriter.emit(InsertStridedSliceOp(piece, result, (r, c)))
+            slice_ = _block(rewriter, source, step, row + r, column + c)
+            result = rewriter.emit(InsertStridedSliceOp(slice_, result, (r, c)))
     return result
 
 
@@ -247,7 +247,7 @@ def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
 
 
 def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
-    """A block each; blocks that differ along the other axis only are one and the same."""
+    """One iota for each block along its axis, shared by blocks that differ along the other axis only."""
     rows, columns, *block = tile_ops.shape_of(operation.result)
     axis, start = operation.axis.value.data, None if operation.start is None else rewriter.single(operation.start)
     part = vector_type(block, operation.result.type.element_type)  # type: ignore[attr-defined]
@@ -276,20 +276,20 @@ def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp, target: Target)
             for i in range(rows):
                 position = i * columns + j
                 factors = a[i * depth + k], b[k * columns + j], result[position]
-                made = rewriter.shared(("product", *factors), lambda: rewriter.emit(product(*factors, part)))  # noqa: B023
-                made.name_hint = operation.acc.name_hint if operation.acc is not None else operation.result.name_hint
-                result[position] = made
+                value = rewriter.shared(("product", *factors), lambda: rewriter.emit(product(*factors, part)))  # noqa: B023
+                value.name_hint = operation.acc.name_hint if operation.acc is not None else operation.result.name_hint
+                result[position] = value
     form = Blocks((rows * block[0], columns * block[1]), (block[0], block[1]))
     rewriter.set(operation.result, tuple(value for value in result if value is not None), form)
 
 
 def _load_mma(rewriter: Rewriter, operation: LoadMmaOp) -> None:
     acc = rewriter.lookup(operation.acc)
-    made = LoadMadOp(rewriter.single(operation.a), rewriter.single(operation.b), acc.values)
-    rewriter.emit(made)
-    for value in made.results:
+    load_mad = LoadMadOp(rewriter.single(operation.a), rewriter.single(operation.b), acc.values)
+    rewriter.emit(load_mad)
+    for value in load_mad.results:
         value.name_hint = operation.acc.name_hint or operation.result.name_hint
-    rewriter.set(operation.result, tuple(made.results), _form(operation.result))
+    rewriter.set(operation.result, tuple(load_mad.results), _blocks_of(operation.result))
 
 
 RULES: dict[type[Operation], Rule] = {

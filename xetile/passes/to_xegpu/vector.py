@@ -26,8 +26,8 @@ from xetile.dialect import tile_ops
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.wg_map import Pair
 
-Cut = Callable[[Rewriter, ConvertedValues, Pair], ConvertedValues]
-"""Cuts a vector of blocks into blocks of another shape."""
+Reblock = Callable[[Rewriter, ConvertedValues, Pair], ConvertedValues]
+"""Converts a blocked vector to blocks of another shape."""
 
 
 def _part(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
@@ -43,39 +43,40 @@ def _axes(operation: TileReduceOp | TileBroadcastOp) -> tuple[int, ...]:
 
 
 def reduce(rewriter: Rewriter, operation: TileReduceOp) -> tuple[SSAValue, ...]:
-    """The blocks of a reduced vector, each from all the blocks that are reduced into it."""
+    """``tile_reduce``: each block of the result is one ``xegpu.reduce`` of the source's blocks along the axes."""
     (down, across, *_), (rows, columns, *_) = tile_ops.shape_of(operation.source), tile_ops.shape_of(operation.result)
     values, part, axes = rewriter.lookup(operation.source).values, _part(operation.result)[1], _axes(operation)
-    made = []
+    reduced = []
     for i in range(rows):
         for j in range(columns):
             blocks = [values[r * across + c] for r in (range(down) if 0 in axes else (i,))
                       for c in (range(across) if 1 in axes else (j,))]
-            made.append(rewriter.emit(ReduceOp(operation.kind.data, blocks, axes, part)))
-    return tuple(made)
+            reduced.append(rewriter.emit(ReduceOp(operation.kind.data, blocks, axes, part)))
+    return tuple(reduced)
 
 
 def broadcast(rewriter: Rewriter, operation: TileBroadcastOp) -> tuple[SSAValue, ...]:
-    """The blocks of a broadcast vector: blocks that are the same are one value."""
+    """``tile_broadcast``: one ``xegpu.broadcast`` for each block of the source; equal blocks are one value."""
     (rows, columns, *_), part = _part(operation.result)
     values, axes = rewriter.lookup(operation.source).values, _axes(operation)
     _, across, *_ = tile_ops.shape_of(operation.source)
-    wide = {value: rewriter.emit(BroadcastOp(value, axes, part)) for value in values}
-    return tuple(wide[values[(0 if 0 in axes else i) * across + (0 if 1 in axes else j)]]
+    broadcasts = {value: rewriter.emit(BroadcastOp(value, axes, part)) for value in values}
+    return tuple(broadcasts[values[(0 if 0 in axes else i) * across + (0 if 1 in axes else j)]]
                  for i in range(rows) for j in range(columns))
 
 
-def transpose(rewriter: Rewriter, source: ConvertedValues, lanes: int, cut: Cut) -> tuple[tuple[SSAValue, ...], Pair]:
-    """The blocks of a transposed vector, row-major, and their shape.
+def transpose(rewriter: Rewriter, source: ConvertedValues, lanes: int,
+              reblock: Reblock) -> tuple[tuple[SSAValue, ...], Pair]:
+    """``tile_transpose``: the row-major blocks of the result, and their shape.
 
-    They are squares of ``lanes`` where these divide it, of narrow elements several below each other: those move
-    together.
+    Blocks are squares of ``lanes`` where these divide the vector, or as many squares below each other as elements fit
+    into 32 bits: these are moved together.
     """
     form: Any = source.encoding
     rows, columns = form.shape
     together = max(4 // of_mlir(source.values[0].type.element_type).bytes, 1)  # type: ignore[attr-defined]
     block = gcd(rows, lanes * together), gcd(columns, lanes)
-    values = cut(rewriter, source, block).values
+    values = reblock(rewriter, source, block).values
     down, across = rows // block[0], columns // block[1]
-    turned = {value: rewriter.emit(TransposeOp(value)) for value in values}
-    return tuple(turned[values[i * across + j]] for j in range(across) for i in range(down)), (block[1], block[0])
+    transposed = {value: rewriter.emit(TransposeOp(value)) for value in values}
+    return tuple(transposed[values[i * across + j]] for j in range(across) for i in range(down)), (block[1], block[0])

@@ -61,35 +61,35 @@ class CheckedExecutor(NumPyExecutor):
 
         Raises:
             CheckError: a finding.
-            DeviceError: the kernel was parsed from a stage behind ``xetile``.
+            DeviceError: the kernel was parsed at a later stage than ``xetile``.
         """
-        function = _recorded(compiled)
+        function = _xetile_function(compiled)
         compiled.dump({stage_of(compiled.module): compiled.module})
         if "overlap" in self._names:
             _check_overlap(compiled, arguments)
         subgroups = subgroups_of(function)
         waits = any(isinstance(operation, (BarrierOp, NbarrierWaitOp)) for operation in function.walk())
-        dealt = is_distributed(function)
-        form = Codes.fitting(prod(grid), _MAX_SUBGROUPS if dealt else prod(subgroups), barriers=waits)
-        accesses = Accesses(self._names, dealt, in_step(function, prod(subgroups)), grid, form)
+        distributed = is_distributed(function)
+        form = Codes.fitting(prod(grid), _MAX_SUBGROUPS if distributed else prod(subgroups), barriers=waits)
+        accesses = Accesses(self._names, distributed, in_step(function, prod(subgroups)), grid, form)
         values = [argument.numpy() for argument in arguments]
         accesses.shadows.arguments(_used(function, values))
-        meanings = {**SEMANTICS, **watching(accesses)}
+        semantics = {**SEMANTICS, **watching(accesses)}
         if "numbers" in self._names:
-            meanings |= watching_numbers(Numbers(), meanings)
+            semantics |= watching_numbers(Numbers(), semantics)
         if "integers" in self._names:
-            meanings |= watching_integers(Integers(), meanings, {type(operation) for operation in function.walk()})
-        subgroup_scheduler.run(function, values, grid, subgroups, meanings, None)
+            semantics |= watching_integers(Integers(), semantics, {type(operation) for operation in function.walk()})
+        subgroup_scheduler.run(function, values, grid, subgroups, semantics, None)
 
 
-def _recorded(compiled: CompiledKernel) -> func.FuncOp:
+def _xetile_function(compiled: CompiledKernel) -> func.FuncOp:
     stage = stage_of(compiled.module)
     if stage in IN_XETILE:
         return compiled.function
     recorded = compiled.after("lower-supervector")
     if recorded is None:
-        raise DeviceError("XT6007", f"{compiled.name} is at the stage {stage}, and checks are for what an author "
-                          "writes", "start from the kernel, or from its stage xetile")
+        raise DeviceError("XT6007", f"{compiled.name} is at the stage {stage}, and checks take XeTile or "
+                          "SuperVector", "start from the kernel, or from its stage xetile")
     return only_function(recorded)
 
 
@@ -108,15 +108,15 @@ def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, froze
 def _check_overlap(compiled: CompiledKernel, arguments: Sequence[Argument]) -> None:
     arrays = [argument for argument in arguments if argument.kind == "numpy"]
     for position in compiled.written:
-        written = arguments[position]
+        output = arguments[position]
         for other in arrays:
-            if other is not written and np.may_share_memory(written.source, other.source) and \
-                    np.shares_memory(written.source, other.source):
+            if other is not output and np.may_share_memory(output.source, other.source) and \
+                    np.shares_memory(output.source, other.source):
                 stored = written_at(compiled.function, position)
-                raise CheckError("XT6006", f"{compiled.name} writes {written.name}, which overlaps {other.name}",
+                raise CheckError("XT6006", f"{compiled.name} writes {output.name}, which overlaps {other.name}",
                                  f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
                                  "which then knows what it writes",
-                                 notes=[Note(f"{written.name} is written here", stored)] if stored else [])
+                                 notes=[Note(f"{output.name} is written here", stored)] if stored else [])
 
 
 def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:
@@ -124,7 +124,8 @@ def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:
     before: dict[type[Operation], Before] = {LoadTileOp: accesses.load, StoreTileOp: accesses.store,
                                              LoadGatherOp: accesses.gather, StoreScatterOp: accesses.scatter,
                                              AtomicRMWTileOp: accesses.update}
-    found: dict[type[Operation], Semantic] = {kind: _first(look, SEMANTICS[kind]) for kind, look in before.items()}
+    found: dict[type[Operation], Semantic] = {kind: _check_before(look, SEMANTICS[kind]) for kind,
+                                              look in before.items()}
 
     def barrier(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
         accesses.barrier(machine)
@@ -146,45 +147,45 @@ def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:
     return {**found, BarrierOp: barrier, NbarrierArriveOp: arrive, NbarrierWaitOp: wait, AllocOp: allocate}
 
 
-def watching_numbers(numbers: Numbers, plain: Semantics) -> dict[type[Operation], Semantic]:
+def watching_numbers(numbers: Numbers, base: Semantics) -> dict[type[Operation], Semantic]:
     """Instrumented semantics of float operations: checks of results."""
     stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter,
                                              AtomicRMWTileOp: numbers.update}
-    return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
-            **{kind: _first(look, plain[kind]) for kind, look in stores.items()},
-            TileMmaOp: AcceptsLazy(partial(_multiplied, numbers, plain[TileMmaOp]))}
+    return {**{kind: _check_after(numbers, base[kind]) for kind in _CALCULATE},
+            **{kind: _check_before(look, base[kind]) for kind, look in stores.items()},
+            TileMmaOp: AcceptsLazy(partial(_check_mma, numbers, base[TileMmaOp]))}
 
 
-def watching_integers(integers: Integers, plain: Semantics,
+def watching_integers(integers: Integers, base: Semantics,
                       used: set[type[Operation]]) -> dict[type[Operation], Semantic]:
     """Instrumented semantics of integer operations: overflow is tracked."""
     before: dict[type[Operation], Before] = {
         StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
-    return {kind: _first(before[kind], plain[kind]) if kind in before else integers.watching(plain[kind])
-            for kind in used & plain.keys()}
+    return {kind: _check_before(before[kind], base[kind]) if kind in before else integers.watching(base[kind])
+            for kind in used & base.keys()}
 
 
-def _then(numbers: Numbers, meaning: Semantic) -> Semantic:
+def _check_after(numbers: Numbers, semantic: Semantic) -> Semantic:
     """Semantics followed by a check."""
     def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
-        result = meaning(machine, operation, operands)
+        result = semantic(machine, operation, operands)
         numbers.look(machine, operation, operands, result)
         return result
 
     return watched
 
 
-def _multiplied(numbers: Numbers, meaning: Semantic, machine: Interpreter, operation: Any,
+def _check_mma(numbers: Numbers, semantic: Semantic, machine: Interpreter, operation: Any,
                 operands: Sequence[Any]) -> Any:
     acc = operands[2] if len(operands) > 2 else None
     inner = [operand.inner if isinstance(operand, Product) else operand for operand in operands]
-    return numbers.product(machine, operation, operands, meaning(machine, operation, inner), acc)
+    return numbers.product(machine, operation, operands, semantic(machine, operation, inner), acc)
 
 
-def _first(look: Before, meaning: Semantic) -> Semantic:
+def _check_before(look: Before, semantic: Semantic) -> Semantic:
     """Semantics preceded by a check."""
     def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
         look(machine, operation, operands)
-        return meaning(machine, operation, operands)
+        return semantic(machine, operation, operands)
 
     return watched

@@ -63,18 +63,18 @@ def failed(machine: Interpreter, operation: Operation, code: str, message: str, 
     """Error for a finding.
 
     Args:
-        machine: what runs the instances.
-        operation: where it was found.
+        machine: the interpreter of the instances.
+        operation: the operation of the finding.
         code: the code of the finding.
         message: what is wrong.
         hint: what would work.
-        at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
+        at: the instance's index on the batch axes, for the loops' iterations; None for the first.
         around: the loops around the operation, with their variables as they were; None for as they are.
-        others: what else takes part in it, each with the author's line.
+        others: texts of notes, each with the author's line.
     """
-    said = [f"{name} = {number(value, at)}" for name, value in
+    iterations = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
-    where = f" (in the loop, {', '.join(said)})" if said else ""
+    where = f" (in the loop, {', '.join(iterations)})" if iterations else ""
     return CheckError(code, message + where, hint, author_location(operation), notes_at(author_location(operation),
                                                                                          others))
 
@@ -104,9 +104,9 @@ def element_of(window: TileView, at: tuple[int, ...], *, shared: bool = False) -
     """Indices of an element in its array.
 
     Args:
-        window: where the tile stands.
-        at: the instance's place on the batch axes, and the element's row and column in the tile.
-        shared: whether the array is one of those that all work-groups have, in shared local memory.
+        window: the tile.
+        at: the instance's index on the batch axes, and the element's row and column in the tile.
+        shared: whether the array is in shared local memory, with an axis for work-groups.
     """
     lead = [number(index, at) for index in (window.lead[3:] if shared else window.lead)]  # without the work-group
     row, column = number(window.row, at) + at[-2], number(window.column, at) + at[-1]
@@ -122,15 +122,15 @@ def by_instance(machine: Interpreter, bad: Array) -> Array:
     """Whether any element of each active instance is marked."""
     found: Array = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
     found = found if found.ndim == BATCH else found.reshape((1,) * BATCH)
-    whole: Array = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
-    return whole if machine.active is None else np.asarray(whole & machine.active)
+    per_instance: Array = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
+    return per_instance if machine.active is None else np.asarray(per_instance & machine.active)
 
 
 def reached(machine: Interpreter, operation: Any, window: TileView) -> Array:
     """Mask of the elements of a tile that an operation accesses: in bounds, of active instances."""
-    inside = memory.in_bounds(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
+    in_bounds = memory.in_bounds(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
                               window.lead)
-    return inside if machine.active is None else inside & machine.active[..., None, None]
+    return in_bounds if machine.active is None else in_bounds & machine.active[..., None, None]
 
 
 def instance(machine: Interpreter, at: tuple[int, ...]) -> str:

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from xegpu.interpreter.gather_scatter import active_elements
 from xegpu.interpreter.interpreter import BATCH, Interpreter, LazyValue, TileView, force
 from xegpu.support.errors import CheckError
-from xegpu.support.location import author_location as place_of
+from xegpu.support.location import author_location
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.tile_ops import tile_of
 from xetile.interpreter.gather_scatter import updated_elements
@@ -45,7 +45,7 @@ class _Origin:
         operation: the operation.
         loops: the variables of the loops around it, and what they were.
         ran: the work-groups, and the subgroups, that ran then.
-        nan, infinite: for each instance, whether it made such a number.
+        nan, infinite: for each instance, whether it produced one.
     """
 
     operation: Operation
@@ -132,11 +132,11 @@ class Numbers:
 
     def update(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check the operands of an atomic update."""
-        value, place = operands[:2]
+        value, index = operands[:2]
         if self.births and value.dtype.kind == "f" and not is_finite(value):
             _, mask = updated_elements(machine, operation, operands)
             mask = active_elements(machine, mask, len(tile_of(operation.tile).blocked_shape()))
-            self._stored(machine, operation, value, mask, place if isinstance(place, TileView) else None)
+            self._stored(machine, operation, value, mask, index if isinstance(index, TileView) else None)
 
     def _stored(self, machine: Interpreter, operation: Any, value: Array, written: Array,
                 window: TileView | None) -> None:
@@ -144,27 +144,27 @@ class Numbers:
             bad = (np.isnan(value) if nan else np.isinf(value)) & written
             instances = by_instance(machine, bad)
             for birth in self.births:
-                made = birth.nan | birth.infinite if nan else birth.infinite
-                if birth.ran == ran(machine) and (both := made & instances).any():
+                produced = birth.nan | birth.infinite if nan else birth.infinite
+                if birth.ran == ran(machine) and (both := produced & instances).any():
                     raise self._finding(machine, operation, birth, both, bad, window)
 
     def _finding(self, machine: Interpreter, operation: Any, birth: _Origin, both: Array, bad: Array,
                  window: TileView | None) -> CheckError:
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(both)), both.shape))
-        own = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
-        made = "a NaN, of operands that are none," if own else "an infinity of finite numbers"
+        is_nan = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
+        result = "a NaN of operands that are not" if is_nan else "an infinity of finite numbers"
         mine = np.broadcast_to(bad, np.broadcast_shapes(bad.shape, (*both.shape, *[1] * (bad.ndim - BATCH))))[at]
-        place = np.unravel_index(int(np.argmax(mine)), mine.shape)
-        element = "" if window is None or len(place) != 2 else element_of(window, (*at, int(place[0]), int(place[1])))
+        index = np.unravel_index(int(np.argmax(mine)), mine.shape)
+        element = "" if window is None or len(index) != 2 else element_of(window, (*at, int(index[0]), int(index[1])))
         name = f"{array_name(operation.tile)}{element}"
         goal, where = f"stores what follows from it to {name}", "it is stored here"
         if isinstance(operation, AtomicRMWTileOp):
             goal, where = f"updates {name} with what follows from it", "it is updated here"
         return failed(machine, birth.operation, "XT6005",
-                      f"{instance(machine, at)} makes {made} here, and {goal}",
+                      f"{instance(machine, at)} produces {result} here, and {goal}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
                       "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops,
-                      [(where, place_of(operation))])
+                      [(where, author_location(operation))])
 
 
 def is_finite(value: Any) -> bool:
@@ -180,5 +180,5 @@ def _known(bad: Array, result: Array) -> Array:
             return bad
     except ValueError:
         pass
-    whole = bad.any(axis=tuple(range(BATCH, bad.ndim)))
-    return whole.reshape(*whole.shape, *[1] * (result.ndim - BATCH))
+    per_instance = bad.any(axis=tuple(range(BATCH, bad.ndim)))
+    return per_instance.reshape(*per_instance.shape, *[1] * (result.ndim - BATCH))

@@ -81,15 +81,15 @@ class Integers:
     losses: dict[Any, dict[SSAValue, Losses]] = field(default_factory=dict)
     sources: dict[SSAValue, set[SSAValue]] = field(default_factory=dict)
 
-    def watching(self, meaning: Semantic) -> Semantic:
+    def watching(self, semantic: Semantic) -> Semantic:
         """Instrumented semantics: check the result, and propagate the operands' taint."""
         def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
-            result = meaning(machine, operation, operands)
+            result = semantic(machine, operation, operands)
             if type(operation) in _LOOKS or self.losses:
                 self._look(machine, operation, operands, result)
             return result
 
-        return AcceptsLazy(watched) if isinstance(meaning, AcceptsLazy) else watched
+        return AcceptsLazy(watched) if isinstance(semantic, AcceptsLazy) else watched
 
     def store(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a stored tile."""
@@ -119,7 +119,7 @@ class Integers:
             found = [*found, (lost, _Origin(operation, loops(machine, operation), operands, lost))]
         if found and not isinstance(value.type, VectorType) and not _is_tile(operation):
             instances, birth = by_instance(machine, found[0][0]), found[0][1]
-            if instances.any():  # a number, which decides where something lies or how often it is done
+            if instances.any():  # a scalar, which is an index, a size or a bound of a loop
                 raise _finding(machine, birth, birth.lost, "and goes on with it")
         if found:
             self.losses.setdefault(ran(machine), {})[value] = found[:_MOST]
@@ -127,16 +127,16 @@ class Integers:
             self.losses.get(ran(machine), {}).pop(value, None)
 
     def _passed_on(self, machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Losses:
-        held = [self._of(machine, operand) for operand in operation.operands] if self.losses else []
-        if isinstance(operation, SelectOp) and held:
+        incoming = [self._of(machine, operand) for operand in operation.operands] if self.losses else []
+        if isinstance(operation, SelectOp) and incoming:
             condition = _raised(machine, np.asarray(force(operands[0]), bool))
-            sides = [(mask & side, birth) for losses, side in zip(held[1:], (condition, ~condition), strict=True)
+            sides = [(mask & side, birth) for losses, side in zip(incoming[1:], (condition, ~condition), strict=True)
                      for mask, birth in losses]
-            return [(mask, birth) for mask, birth in (*held[0], *sides) if mask.any()]
-        all_of_them = [loss for losses in held for loss in losses]
-        if isinstance(operation, _BY_ELEMENT) or not all_of_them:
-            return all_of_them
-        return [(by_instance(machine, mask)[..., None, None], birth) for mask, birth in all_of_them]
+            return [(mask, birth) for mask, birth in (*incoming[0], *sides) if mask.any()]
+        all_losses = [loss for losses in incoming for loss in losses]
+        if isinstance(operation, _BY_ELEMENT) or not all_losses:
+            return all_losses
+        return [(by_instance(machine, mask)[..., None, None], birth) for mask, birth in all_losses]
 
     def _of(self, machine: Interpreter, value: SSAValue) -> Losses:
         known = self.losses.get(ran(machine), {})
@@ -200,8 +200,9 @@ def _does_not_fit(operation: Operation, operands: Sequence[Any], result: Any) ->
         return None
     if low <= value.min() and value.max() < high:
         return None
-    whole = np.trunc(value) if value.dtype.kind == "f" else value
-    return np.asarray(~((whole >= low) & (whole < high + 1 if value.dtype.kind == "f" else whole <= high)), bool)
+    truncated = np.trunc(value) if value.dtype.kind == "f" else value
+    return np.asarray(~((truncated >= low) & (truncated < high + 1 if value.dtype.kind == "f" else truncated <= high)),
+                      bool)
 
 
 def _magnitude(operation: Operation, operands: Sequence[Any], result: Any) -> Array | None:
@@ -255,7 +256,7 @@ def _finding(machine: Interpreter, birth: _Origin, bad: Array, use: str,
 
 def _hint(operation: Operation, dtype: DType) -> str:
     if dtype.kind == "x":
-        return "devices count with 32 bits: calculate what is larger with xt.i64"
+        return "devices have 32-bit integers: calculate larger values in xt.i64"
     if isinstance(operation, TruncIOp):
         return f"limit it first with xt.maximum and xt.minimum; for its low bits alone convert it to xt.u{dtype.bits}"
     if isinstance(operation, _CONVERTING):
@@ -266,10 +267,10 @@ def _hint(operation: Operation, dtype: DType) -> str:
 
 def _describe_overflow(birth: _Origin, at: tuple[int, ...], bad: Array) -> str:
     """Description of the computation, with the operands of one overflowed element."""
-    own = _at(birth.lost, at)
-    if own.shape[BATCH:] == bad.shape[BATCH:] and (both := own & _at(bad, at)).any():
-        own = both
-    element = [*at, *(int(i) for i in np.unravel_index(int(np.argmax(own)), own.shape)[BATCH:])]
+    lost = _at(birth.lost, at)
+    if lost.shape[BATCH:] == bad.shape[BATCH:] and (both := lost & _at(bad, at)).any():
+        lost = both
+    element = [*at, *(int(i) for i in np.unravel_index(int(np.argmax(lost)), lost.shape)[BATCH:])]
     if isinstance(birth.operation, TileReduceOp):
         return "makes a sum"
     numbers = [_element(operand, element) for operand in birth.operands]
@@ -303,13 +304,13 @@ def _use(operation: Any, value: SSAValue, window: TileView | None, bad: Array, i
         return f"and uses what follows from it to choose elements of {name}"
     verb = "stores" if operation.name.endswith(("store_tile", "store_scatter")) else "updates with"
     end = f"what follows from it {'to ' if verb == 'stores' else 'in '}{name}"
-    return f"and {verb} {end}{_place(window, bad, instances)}"
+    return f"and {verb} {end}{_element_phrase(window, bad, instances)}"
 
 
-def _place(window: TileView | None, bad: Array, instances: Array) -> str:
+def _element_phrase(window: TileView | None, bad: Array, instances: Array) -> str:
     if window is None or bad.ndim != BATCH + 2:
         return ""
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
-    own = bad[tuple(min(i, n - 1) for i, n in zip(at, bad.shape, strict=False))]
-    row, column = np.unravel_index(int(np.argmax(own)), own.shape)
+    lost = bad[tuple(min(i, n - 1) for i, n in zip(at, bad.shape, strict=False))]
+    row, column = np.unravel_index(int(np.argmax(lost)), lost.shape)
     return element_of(window, (*at, int(row), int(column)))

@@ -60,7 +60,7 @@ class Accesses(RaceDetector):
 
     def _window(self, machine: Interpreter, operation: Any, window: TileView, kind: str) -> None:
         if isinstance(window.array, memory.Surfaces):
-            return  # memory at addresses, of which nothing is known
+            return  # raw addresses, whose extent is unknown
         tile, shared = tile_of(operation.tile), is_shared(array_of(operation.tile).type)
         if "bounds" in self.names or OOB in operation.attributes:
             self._bounds(machine, operation, window, tile, kind)
@@ -68,9 +68,9 @@ class Accesses(RaceDetector):
         if span is None:
             return
         if shared and span.written is not None:
-            self._written(machine, operation, window, span, kind)
+            self._check_initialized(machine, operation, window, span, kind)
         if shared and not self.in_step:
-            return  # who waits for whom at named barriers is not followed
+            return  # named barriers between subsets of subgroups are not modelled
 
         bare = replace(machine, values={})  # a region outlives its machine; its vectors must not
 
@@ -78,19 +78,19 @@ class Accesses(RaceDetector):
             return self._tile_access(bare, operation, window, span, kind, epoch, shared=shared)
 
         epoch = self.epoch(machine)
-        owner = None if self.dealt and _is_held_by_several(tile) else \
-            (machine.groups, machine.origin, tile.encoding.wg_map if self.dealt else None)
+        owner = None if self.distributed and _is_replicated(tile) else \
+            (machine.groups, machine.origin, tile.encoding.wg_map if self.distributed else None)
         region = region_of(window.array, (*window.lead, window.row, window.column), tile.shape, machine.instances,
-                           owner, writes=kind == WRITE, whole=machine.active is None,
+                           owner, writes=kind == WRITE, all_active=machine.active is None,
                            record=lambda: access(epoch).note())
         if not span.takes(region):
-            self.judge(machine, operation, access(epoch))
+            self.check(machine, operation, access(epoch))
 
-        def again() -> None:
-            behind = self.epoch(bare)
-            span.enters(region, lambda: access(behind).note())
+        def replay() -> None:
+            after = self.epoch(bare)
+            span.enters(region, lambda: access(after).note())
 
-        self.between(again)
+        self.between(replay)
 
     def _tile_access(self, machine: Interpreter, operation: Any, window: TileView, span: Span, kind: str,
                      epoch: Epoch, *, shared: bool) -> Access:
@@ -100,15 +100,15 @@ class Accesses(RaceDetector):
         def look(numbers: Array) -> Array:
             return memory.read(seen(span, numbers, window.array), *where, tile.shape, BATCH, OUTSIDE, window.lead)
 
-        def put(numbers: Array, value: Array, chosen: Array | None = None) -> None:
+        def write(numbers: Array, value: Array, chosen: Array | None = None) -> None:
             active = running if chosen is None else chosen
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
-        still = _constant_axes(machine, offsets) if kind == READ and isinstance(epoch, int) else []
-        codes = self._codes(machine, still, tile, epoch)
-        several = bool(still) or (self.dealt and _is_held_by_several(tile))
+        constant = _constant_axes(machine, offsets) if kind == READ and isinstance(epoch, int) else []
+        codes = self._codes(machine, constant, tile, epoch)
+        several = bool(constant) or (self.distributed and _is_replicated(tile))
         active = True if running is None else running[..., None, None]
-        return Access(kind, span, shared, codes, several, self.form, look, put, active, lambda at: at,
+        return Access(kind, span, shared, codes, several, self.form, look, write, active, lambda at: at,
                       lambda at: f"{array_name(operation.tile)}{element_of(window, at, shared=shared)}",
                       lambda at: [_tile(operation, window, at, shared=shared)])
 
@@ -116,25 +116,25 @@ class Accesses(RaceDetector):
         array = window.array
         if _provably_in_bounds(array, (*window.lead, window.row, window.column), tile.shape):
             return
-        inside = memory.in_bounds(array, window.row, window.column, tile.shape, BATCH, window.lead)
-        bad = ~inside if machine.active is None else ~inside & machine.active[..., None, None]
+        in_bounds = memory.in_bounds(array, window.row, window.column, tile.shape, BATCH, window.lead)
+        bad = ~in_bounds if machine.active is None else ~in_bounds & machine.active[..., None, None]
         if bad.any():
             at, shared = first(bad), is_shared(array_of(operation.tile).type)
             shape = array.shape[3:] if shared else array.shape
             element = f"{array_name(operation.tile)}{element_of(window, at, shared=shared)}"
             raise failed(machine, operation, "XT6001", f"{instance(machine, at)} {kind}s {element}, "
-                         f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
-                         "check \"bounds\": reads outside give the padding, and writes there are dropped", at,
+                         f"outside its {text(shape)} elements", "correct the offsets; or drop oob=\"error\" and the "
+                         "check \"bounds\": out-of-bounds reads give the padding, and writes are dropped", at,
                          others=[_tile(operation, window, at, shared=shared)])
 
-    def _written(self, machine: Interpreter, operation: Any, window: TileView, span: Span, kind: str) -> None:
+    def _check_initialized(self, machine: Interpreter, operation: Any, window: TileView, span: Span, kind: str) -> None:
         """Check that shared local memory is initialized where it is read, and record writes."""
         assert span.written is not None
         written, where = seen(span, span.written, window.array), (window.row, window.column)
         shape, offsets = tile_of(operation.tile).shape, (*window.lead, window.row, window.column)
         if kind == WRITE:
-            still = _constant_axes(machine, offsets)
-            everywhere = np.broadcast_to(np.True_, (*_without(machine.instances, still), *shape))
+            constant = _constant_axes(machine, offsets)
+            everywhere = np.broadcast_to(np.True_, (*_without(machine.instances, constant), *shape))
             memory.write(written, *where, everywhere, machine.active, window.lead)
             span.written = None if span.written.all() else span.written
             return
@@ -145,7 +145,7 @@ class Accesses(RaceDetector):
             raise failed(machine, operation, "XT6004", f"{instance(machine, at)} reads {array_name(operation.tile)}"
                          f"{element_of(window, at, shared=True)}, which nothing has written yet",
                          "write it before, and wait at an xt.barrier where another subgroup does", at,
-                         others=[("the array is made here", defined_at(array_of(operation.tile))),
+                         others=[("the array is allocated here", defined_at(array_of(operation.tile))),
                                  _tile(operation, window, at, shared=True)])
 
     # --- single elements ---------------------------------------------------------------------------------------------
@@ -171,23 +171,23 @@ class Accesses(RaceDetector):
         if not len(at) or at.min() < 0 or at.max() >= -(-(span.high - span.low) // span.unit):
             return  # outside the array's memory, which is an error anyway
 
-        def put(numbers: Array, value: Array, some: Array | None = None) -> None:
+        def write(numbers: Array, value: Array, some: Array | None = None) -> None:
             numbers[at if some is None else at[some]] = value if some is None else value[some]
 
-        def place(index: tuple[int, ...]) -> tuple[int, ...]:
-            whole = index[0] if chosen is None else chosen[index[0]]
-            return tuple(int(i) for i in np.unravel_index(int(whole), shape))
+        def instance_of(index: tuple[int, ...]) -> tuple[int, ...]:
+            flat = index[0] if chosen is None else chosen[index[0]]
+            return tuple(int(i) for i in np.unravel_index(int(flat), shape))
 
         def name(index: tuple[int, ...]) -> str:
             array = array_name(operation.tile)
             return f"element {int(at[index] - start) // size} of {array}" if window is None or rank == 4 else \
-                f"{array}{element_of(window, place(index), shared=False)}"
+                f"{array}{element_of(window, instance_of(index), shared=False)}"
 
-        several = self.dealt and _is_held_by_several(tile)
-        self.judge(machine, operation, Access(
+        several = self.distributed and _is_replicated(tile)
+        self.check(machine, operation, Access(
             kind, span, False, codes, several, self.form,
-            lambda numbers: numbers.take(at, mode="clip"),  # all are inside, and so it is faster
-            put, True, place, name,
+            lambda numbers: numbers.take(at, mode="clip"),  # faster than checking: all are in bounds
+            write, True, instance_of, name,
             lambda index: [("the tile gets its offsets here", defined_at(operation.tile))]))
 
     # --- tiles and elements ------------------------------------------------------------------------------------
@@ -199,39 +199,39 @@ class Accesses(RaceDetector):
         span = self.shadows.find(array, shared=shared)
         return None if span is None or kind not in span.numbers else span
 
-    def _codes(self, machine: Interpreter, still: Sequence[int], tile: TileParameters, epoch: Epoch) -> Array:
+    def _codes(self, machine: Interpreter, constant: Sequence[int], tile: TileParameters, epoch: Epoch) -> Array:
         """Code of each instance, ``[batch axes, rows, columns]``.
 
-        Along ``still`` axes all instances reach the same elements, and have one number together.
+        Along ``constant`` axes all instances access the same elements, and share one code.
         """
         x, y, z = (np.asarray(machine.along(axis, *machine.groups[axis])) for axis in range(3))
-        group = None if any(axis < 3 for axis in still) else _behind(x + self.grid[0] * (y + self.grid[1] * z))
-        if self.dealt:
+        group = None if any(axis < 3 for axis in constant) else _expand(x + self.grid[0] * (y + self.grid[1] * z))
+        if self.distributed:
             owners = _owners(tile.encoding.wg_map, tile.shape)
             subgroup: Array | None = np.where(owners < 0, self.form.many - 1, owners)
         else:
-            subgroup = None if any(axis > 2 for axis in still) else _behind(np.asarray(machine.subgroup))
-        codes = self.form.of(group, epoch if isinstance(epoch, int) else _behind(epoch), subgroup)
-        return np.broadcast_to(codes, (*_without(machine.instances, still), *tile.shape))
+            subgroup = None if any(axis > 2 for axis in constant) else _expand(np.asarray(machine.subgroup))
+        codes = self.form.of(group, epoch if isinstance(epoch, int) else _expand(epoch), subgroup)
+        return np.broadcast_to(codes, (*_without(machine.instances, constant), *tile.shape))
 
 
-def _behind(number: Array) -> Array:
+def _expand(number: Array) -> Array:
     """Number with axes for rows and columns after its batch axes."""
     return number.reshape(*(number.shape or (1,) * BATCH), 1, 1)
 
 
 @lru_cache(maxsize=256)
 def _owners(map_: WgMap | None, shape: tuple[int, int]) -> Array:
-    """Subgroup that owns each element of a tile; -1 where several do."""
+    """Subgroup of each element of a tile; -1 for replicated elements."""
     owners = np.full(shape, -1, np.int64)
     if map_ is not None:
-        for (row, column), held in map_.owners(shape).items():
+        for (row, column), subgroups in map_.owners(shape).items():
             block = owners[row:row + map_.sg_data[0], column:column + map_.sg_data[1]]
-            block[...] = held[0] if len(held) == 1 else -1
+            block[...] = subgroups[0] if len(subgroups) == 1 else -1
     return owners
 
 
-def _is_held_by_several(tile: TileParameters) -> bool:
+def _is_replicated(tile: TileParameters) -> bool:
     return _several(tile.encoding.wg_map, tile.shape)
 
 
@@ -247,8 +247,8 @@ def _constant_axes(machine: Interpreter, offsets: Sequence[Any]) -> list[int]:
     return [axis for axis, count in enumerate(machine.instances) if count > 1 and not _varies(offsets, axis)]
 
 
-def _without(instances: Sequence[int], still: Sequence[int]) -> list[int]:
-    return [1 if axis in still else count for axis, count in enumerate(instances)]
+def _without(instances: Sequence[int], constant: Sequence[int]) -> list[int]:
+    return [1 if axis in constant else count for axis, count in enumerate(instances)]
 
 
 def _varies(offsets: Sequence[Any], axis: int) -> bool:
@@ -256,8 +256,8 @@ def _varies(offsets: Sequence[Any], axis: int) -> bool:
 
 
 def _flat(values: Array, shape: tuple[int, ...], chosen: Array | None) -> Array:
-    whole = np.broadcast_to(values, shape).reshape(-1)
-    return whole if chosen is None else whole[chosen]
+    flat = np.broadcast_to(values, shape).reshape(-1)
+    return flat if chosen is None else flat[chosen]
 
 
 def _provably_in_bounds(array: Array, offsets: Sequence[Any], shape: tuple[int, int]) -> bool:
@@ -269,5 +269,5 @@ def _provably_in_bounds(array: Array, offsets: Sequence[Any], shape: tuple[int, 
 
 def _tile(operation: Any, window: TileView, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
     """Tile of an operation as a note of a finding, with its definition."""
-    stands = element_of(window, (*at[:BATCH], 0, 0), shared=shared)
-    return f"the tile, which stands at {stands} now, is made here", defined_at(operation.tile)
+    origin = element_of(window, (*at[:BATCH], 0, 0), shared=shared)
+    return f"the tile, which is at {origin} now, is initialized here", defined_at(operation.tile)

@@ -37,15 +37,15 @@ class Access:
         kind: reading, writing or updating.
         span: the memory.
         shared: whether it is shared local memory.
-        codes: for each element, the number of the instance that reaches it.
-        several: whether some of these are numbers of several instances.
-        form: how they are made up.
-        look: the numbers of the elements, of those of the span.
-        put: new ones for them, or for a choice of them.
-        active: which elements count.
-        instance: from where an element stands in ``codes``: where its instance does on the batch axes.
-        name: the element's name, from the same.
-        parties: what else takes part in it, for an error.
+        codes: for each element, the code of the accessing instance.
+        several: whether some codes stand for several instances.
+        form: the encoding of instances as codes.
+        look: reads the elements' codes from those of the span.
+        write: writes new codes of the elements, or of some of them.
+        active: the mask of active elements.
+        instance: index in ``codes`` to the instance's index on the batch axes.
+        name: index in ``codes`` to the element's name.
+        parties: notes for an error.
     """
 
     kind: str
@@ -55,14 +55,14 @@ class Access:
     several: bool
     form: Codes
     look: Callable[[Array], Array]
-    put: Callable[..., None]
+    write: Callable[..., None]
     active: Any
     instance: Callable[[tuple[int, ...]], tuple[int, ...]]
     name: Callable[[tuple[int, ...]], str]
     parties: Callable[[tuple[int, ...]], list[tuple[str, Location | None]]]
 
     def surely_alone(self, before: Array) -> bool:
-        """Whether nobody, or only the same subgroup, accessed each element before."""
+        """Whether no subgroup, or only the same one, accessed each element before."""
         return not before.any() or self.owns(before)
 
     def owns(self, before: Array) -> bool:
@@ -70,7 +70,7 @@ class Access:
         return not self.several and bool((before == self.codes).all())
 
     def past(self, kind: str) -> Array | None:
-        """Instance that accessed each element before, by kind; None for nobody."""
+        """Codes of the previous accesses of a kind; None if there were none."""
         return self.look(self.span.numbers[kind]) if kind in self.span.touched else None
 
     def note(self) -> None:
@@ -78,17 +78,17 @@ class Access:
         numbers, before = self.span.numbers[self.kind], self.past(self.kind)
         self.span.touched.add(self.kind)
         if self.kind == WRITE:
-            self.put(numbers, self.codes)
+            self.write(numbers, self.codes)
             return
         if before is not None and self.owns(before):
             return
         now = self.codes if before is None or self.surely_alone(before) else self.form.merged(before, self.codes)
-        self.put(numbers, now)
+        self.write(numbers, now)
         last = self.look(numbers)
         if (last == now).all():
             return
-        others = (last != now) & (last > 0) & self.active  # instances that did so by this very operation
-        self.put(numbers, self.form.merged(last, now), others)
+        others = (last != now) & (last > 0) & self.active  # instances of this same operation
+        self.write(numbers, self.form.merged(last, now), others)
 
 
 @dataclass
@@ -97,14 +97,14 @@ class RaceDetector:
 
     Attributes:
         names: the checks.
-        dealt: whether a ``wg_map`` deals the kernel's tiles to subgroups.
+        distributed: whether a ``wg_map`` distributes the kernel's tiles over subgroups.
         in_step: whether all subgroups pass each barrier together.
         grid: work-groups of the launch.
-        form: how the numbers of instances are made up.
+        form: the encoding of instances as codes.
     """
 
     names: frozenset[str]
-    dealt: bool
+    distributed: bool
     in_step: bool
     grid: tuple[int, int, int]
     form: Codes
@@ -131,42 +131,42 @@ class RaceDetector:
         if self.in_step and machine.active is None:
             self._arrived.setdefault(barrier, len(self._between))
 
-    def between(self, again: Callable[[], None]) -> None:
+    def between(self, replay: Callable[[], None]) -> None:
         """Defer an access between arrival and wait: it may come after the others' accesses after their wait.
 
         Args:
-            again: enters it once more, as one behind the barrier.
+            replay: records it once more, as an access after the barrier.
         """
         if self._arrived:
-            self._between.append(again)
+            self._between.append(replay)
 
     def wait(self, machine: Interpreter, barrier: SSAValue) -> None:
         """Record a wait at a named barrier."""
         self.barrier(machine)
         if (start := self._arrived.pop(barrier, None)) is None:
             return
-        for again in self._between[start:]:
-            again()
+        for replay in self._between[start:]:
+            replay()
         if not self._arrived:
             self._between.clear()
 
-    def judge(self, machine: Interpreter, operation: Operation, access: Access) -> None:
+    def check(self, machine: Interpreter, operation: Operation, access: Access) -> None:
         """Check each element of an access for a race, and record the access.
 
         Raises:
-            CheckError: another instance was there, and nothing orders the two.
+            CheckError: another instance accessed an element, unordered with this access.
         """
-        own = False
+        rewrites_own = False
         for past in AGAINST[access.kind]:
             if (before := access.past(past)) is not None:
                 if access.owns(before):
-                    own = True
+                    rewrites_own = True
                 else:
                     self._compare(machine, operation, access, before, past)
         access.note()
-        if access.kind == WRITE and not own:
+        if access.kind == WRITE and not rewrites_own:
             last = access.look(access.span.numbers[WRITE])
-            if access.several or not (last == access.codes).all():  # two instances write it by this very operation
+            if access.several or not (last == access.codes).all():  # two instances of this operation write it
                 self._compare(machine, operation, access, np.where(last == access.codes, 0, last), WRITE)
 
     def _compare(self, machine: Interpreter, operation: Operation, access: Access, before: Array, past: str) -> None:
@@ -219,28 +219,28 @@ class RaceDetector:
         there = self._indices(group)
         if there != self._group(machine, position):
             return f"work-group ({', '.join(map(str, there))}) has", False
-        return "another subgroup has" if subgroup is None or self.dealt else f"subgroup {subgroup} has", True
+        return "another subgroup has" if subgroup is None or self.distributed else f"subgroup {subgroup} has", True
 
 
 def _others(operation: Any, kind: str) -> list[tuple[str, Location | None]]:
     """Locations of the kernel's accesses to the arrays of an operation."""
-    arrays, whole = arrays_of(operation.tile), operation
-    while (above := whole.parent_op()) is not None:
-        whole = above
-    found: list[Any] = [other for other in whole.walk() if KINDS.get(type(other)) == kind and other is not operation
+    arrays, root = arrays_of(operation.tile), operation
+    while (above := root.parent_op()) is not None:
+        root = above
+    accesses: list[Any] = [other for other in root.walk() if KINDS.get(type(other)) == kind and other is not operation
                         and arrays & arrays_of(other.tile)]
-    surely = len(found) == 1 and KINDS.get(type(operation)) != kind  # else it may be this very operation
+    surely = len(accesses) == 1 and KINDS.get(type(operation)) != kind  # else it may be this operation
     verb = "was" if surely else "may have been"
-    return [(f"it {verb} {_PARTICIPLES[kind]} here", author_location(other)) for other in found[:3]]
+    return [(f"it {verb} {_PARTICIPLES[kind]} here", author_location(other)) for other in accesses[:3]]
 
 
 def _hint(kind: str, past: str, *, same_group: bool) -> str:
     if UPDATE in (kind, past):
-        return ("only atomic updates go together: let xt.atomic_rmw_tile do both, whose result is what it found (an "
-                "update with 0 and \"addi\" or \"addf\" reads), or " +
+        return ("atomic updates race with other accesses: use xt.atomic_rmw_tile for both, whose result is the old "
+                "value (an update with 0 and \"addi\" or \"addf\" reads), or " +
                 ("put xt.barrier() between" if same_group else "use two launches"))
     if same_group:
-        return "put xt.barrier() between what one subgroup writes and another reads, and before it is written anew"
+        return "put xt.barrier() between the writes of one subgroup and the reads of another, and before the next ones"
     return ("let each work-group write elements of its own, or update them with xt.atomic_rmw_tile; nothing orders the "
             "work-groups of a launch")
 

@@ -27,7 +27,7 @@ class Region:
         owner: what tells whose a block is: the instances, and how it is distributed to subgroups; None where several
             instances may reach one element.
         writes: whether the operation writes.
-        whole: whether all instances take part.
+        all_active: whether all instances are active.
         record: notes for each element who reached it.
     """
 
@@ -36,7 +36,7 @@ class Region:
     sizes: tuple[int, ...]
     owner: Any
     writes: bool
-    whole: bool
+    all_active: bool
     record: Callable[[], None]
 
     def fits(self, other: Region) -> bool:
@@ -48,7 +48,7 @@ class Region:
 
     def repeats(self, other: Region) -> bool:
         """Whether another region covers this one."""
-        return self.writes == other.writes and (other.whole or not self.whole) and self.owner == other.owner \
+        return self.writes == other.writes and (other.all_active or not self.all_active) and self.owner == other.owner \
             and self._is_on(other) and self._is_at(other)
 
     def _is_on(self, other: Region) -> bool:
@@ -74,25 +74,25 @@ def _disjoint(one: Progression, size: int, other: Progression, other_size: int) 
 
 
 def region_of(array: np.ndarray[Any, Any], offsets: Sequence[Any], shape: tuple[int, int], instances: Sequence[int],
-              owner: Any, *, writes: bool, whole: bool, record: Callable[[], None]) -> Region | None:
+              owner: Any, *, writes: bool, all_active: bool, record: Callable[[], None]) -> Region | None:
     """Region of a tile access; None where instances may write the same elements.
 
     Args:
         array: the array.
-        offsets: where the tile stands, for each dimension.
+        offsets: of the tile, for each dimension.
         shape: rows and columns of the tile.
         instances: how many there are along each batch axis.
-        owner, writes, whole, record: the other fields; the owner is None where a block is several subgroups'.
+        owner, writes, all_active, record: the other fields; the owner is None for replicated blocks.
     """
     along, sizes = lattice_of(offsets), (*[1] * (len(offsets) - 2), *shape)
-    own = along is not None and owner is not None and _all_disjoint(along, sizes, instances)
-    if writes and not own:
+    disjoint = along is not None and owner is not None and _all_disjoint(along, sizes, instances)
+    if writes and not disjoint:
         return None
     if along is None:
         low, high = ([int(of(offset)) for offset in offsets] for of in (np.min, np.max))
         along = list(map(Progression, low))
         sizes = tuple(last - first + size for last, first, size in zip(high, low, sizes, strict=True))
-    return Region(identity(array), tuple(along), sizes, owner if own else None, writes, whole, record)
+    return Region(identity(array), tuple(along), sizes, owner if disjoint else None, writes, all_active, record)
 
 
 def _all_disjoint(along: Sequence[Progression], sizes: Sequence[int], instances: Sequence[int]) -> bool:

@@ -77,7 +77,7 @@ class Codes:
         Args:
             before: who was there; zero for nobody, ``OUTSIDE`` for no element.
             now: who comes.
-            within: whether subgroups of one work-group count: not where each waits at barriers of its own.
+            within: whether subgroups of one work-group count: not if subgroups wait at different barriers.
             one_group: whether only one work-group reaches the memory.
         """
         there = before > 0

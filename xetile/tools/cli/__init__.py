@@ -11,7 +11,7 @@ from xegpu.support.errors import XeError
 from xegpu.support.location import Location
 from xetile.tools.cli import cache, devices, emit, explain, opt, report, run, view
 
-_OWN = Path(__file__).resolve().parent.parent
+_PACKAGES = Path(__file__).resolve().parent.parent
 _COMMANDS = (opt, emit, run, report, view, devices, cache, explain)
 
 
@@ -29,13 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add(commands)
-    given, rest = parser.parse_known_args(arguments)
-    if rest and (not hasattr(given, "words") or any(word.startswith("-") for word in rest)):
+    args, rest = parser.parse_known_args(arguments)
+    if rest and (not hasattr(args, "words") or any(word.startswith("-") for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:  # argparse takes words that stand together only
-        given.words += rest
+    if rest:  # argparse takes consecutive words only
+        args.words += rest
     try:
-        given.command(given)
+        args.command(args)
     except XeError as error:
         print(error_text(error), file=sys.stderr)
         return 1
@@ -55,4 +55,4 @@ def error_text(error: XeError) -> str:
 
 def _is_authors(file: str) -> bool:
     """Whether a file is the author's, and not a part of Python or of this package."""
-    return not file.startswith("<frozen") and _OWN not in Path(file).resolve().parents and file != sys.argv[0]
+    return not file.startswith("<frozen") and _PACKAGES not in Path(file).resolve().parents and file != sys.argv[0]

@@ -29,12 +29,12 @@ from xetile.jit.base import BaseKernel
 from xetile.jit.parsed import ParsedKernel
 
 _SHAPED = re.compile(r"((?:(?:\d+|\?)x)+)(\w+)(?:@((?:\d+|\?)(?:x(?:\d+|\?))*))?")
-_MADE = ("random", "zeros")
+_GENERATED = ("random", "zeros")
 
 
 def add_target(parser: ArgumentParser) -> None:
     """Add ``--target``."""
-    parser.add_argument("--target", choices=TARGETS, help="the device that code is made for")
+    parser.add_argument("--target", choices=TARGETS, help="the device that code is generated for")
 
 
 def add_operands(parser: ArgumentParser, what: str) -> None:
@@ -109,14 +109,14 @@ def operand(word: str, seed: int) -> Any:
     if found := _SHAPED.fullmatch(word):
         return _spec(word, found)
     head, *rest = word.split(":")
-    if head in _MADE:
-        return _made(word, head, rest, seed)
+    if head in _GENERATED:
+        return _generated(word, head, rest, seed)
     if head.endswith(".npy"):
         return _of_file(head, rest)
     try:
         return int(word) if re.fullmatch(r"[+-]?\d+", word) else float(word)
     except ValueError:
-        raise ArgumentError("XT8023", f"--arg {word} stands for nothing",
+        raise ArgumentError("XT8023", f"--arg {word} is no argument",
                             "write 64x32xbf16, a.npy, random:64x32:bf16, zeros:64x32:f32 or a number") from None
 
 
@@ -139,9 +139,9 @@ def _spec(word: str, found: re.Match[str]) -> Spec:
     return Spec(shape, _dtype(word, found[2]), strides)
 
 
-def _made(word: str, kind: str, rest: Sequence[str], seed: int) -> Any:
+def _generated(word: str, kind: str, rest: Sequence[str], seed: int) -> Any:
     if len(rest) != 2 or not re.fullmatch(r"\d+(x\d+)*", rest[0]):
-        raise ArgumentError("XT8023", f"--arg {word} says no shape and type", f"write {kind}:64x32:bf16")
+        raise ArgumentError("XT8023", f"--arg {word} has no shape and type", f"write {kind}:64x32:bf16")
     shape, dtype = tuple(int(size) for size in rest[0].split("x")), _dtype(word, rest[1])
     values = np.zeros(shape, dtype.numpy) if kind == "zeros" else _random(shape, dtype, seed)
     return _seen_as(values, dtype)

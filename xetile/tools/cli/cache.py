@@ -15,18 +15,18 @@ _MB = 2**20
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("cache", help="show what compilers made and is kept on disk, or clear it")
+    parser = commands.add_parser("cache", help="show or clear the disk cache of compilers' output")
     parser.add_argument("--clear", action="store_true", help="remove everything")
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
+def command(args: argparse.Namespace) -> None:
     """Print the contents of the cache, or clear it.
 
     Raises:
         ToolError: XETILE_CACHE_SIZE is no number.
     """
-    if given.clear:
+    if args.clear:
         print(f"{disk_cache.clear()} entries removed from {disk_cache.folder()}")
         return
     found = disk_cache.entries()

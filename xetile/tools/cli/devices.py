@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
+def command(args: argparse.Namespace) -> None:
     """Print the devices and tools."""
     for table in (_devices(), _tools()):
         show(table)
@@ -65,9 +65,9 @@ def _target_of(where: str) -> Target | None:
 def _works(device: Any, target: Target | None) -> str:
     if device.is_cpu:
         if not devices.has_intel_cpu_compiler(device):
-            return "its own portable code; the text of every GPU, with what it lacks emulated"
+            return "portable code; the code of every GPU, with emulated builtins"
         products = "vdpbf16ps" if has_feature("avx512_bf16") else "float32, since the processor has no avx512_bf16"
-        return f"its own code, bf16 products by {products}; the text of every GPU, with what it lacks emulated"
+        return f"CPU code, bf16 products by {products}; the code of every GPU, with emulated builtins"
     if target is None:
         return "no target's table knows it: give target= yourself"
     block = "2D block IO" if target.block_io else "no 2D block IO: rows are read one by one"
@@ -82,7 +82,7 @@ def _tools() -> Table:
     for name, use, install in _PACKAGES:
         there = importlib.util.find_spec(name) is not None
         rows.append(Row(name, (_version(name) if there else "missing", use, "" if there else install)))
-    return Table("what it works with", tuple(rows), ("version or place", "for", "to install"))
+    return Table("tools and packages", tuple(rows), ("version or path", "for", "to install"))
 
 
 def _tool(name: str, use: str, find: Callable[[], object], install: str) -> Row:

@@ -20,7 +20,7 @@ FORMATS: Mapping[str, Callable[[CompiledKernel], str | bytes]] = {
     "isa": lambda compiled: str(compiled.isa()),
     "report": lambda compiled: str(compiled.report()),
 }
-"""What can be made of a kernel, by name."""
+"""Output formats, by name."""
 
 
 def add(commands: Any) -> None:
@@ -31,20 +31,20 @@ def add(commands: Any) -> None:
     parser.add_argument("--kernel", metavar="NAME", help="which kernel, where the file has several")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write, by default standard output")
     add_target(parser)
-    add_operands(parser, "64x32xbf16 (? for a size known at run time) or a number; by default what a text says")
+    add_operands(parser, "64x32xbf16 (? for a size known at run time) or a number; by default what the text has")
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
+def command(args: argparse.Namespace) -> None:
     """Write one kernel in one format.
 
     Raises:
         XeError: the file does not read, the kernel cannot be lowered, or a compiler is missing or fails.
     """
-    kernel = kernel_of(given.file, given.kernel)
-    compiled = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
-    made = FORMATS[given.format](compiled)
-    if isinstance(made, bytes):
-        write_bytes(made, given.output)
+    kernel = kernel_of(args.file, args.kernel)
+    compiled = kernel.lower(*described(kernel, args.operands), target=args.target, **constants_of(args.constant))
+    output = FORMATS[args.format](compiled)
+    if isinstance(output, bytes):
+        write_bytes(output, args.output)
     else:
-        write_text(made, given.output)
+        write_text(output, args.output)

@@ -20,13 +20,13 @@ from xetile.tools.cli.arguments import add_operands, add_target, constants_of, d
 from xetile.tools.cli.output import write_text
 from xetile.tools.cli.sources import kernels_of
 
-_ABROAD: Mapping[str, Callable[[CompiledKernel], str]] = {
+_EXPORTS: Mapping[str, Callable[[CompiledKernel], str]] = {
     "upstream": lambda compiled: compiled.xegpu_upstream,
     "upstream-workgroup": lambda compiled: compiled.xegpu_upstream_workgroup,
     "xegpu-older": lambda compiled: compiled.xegpu_older,
 }
 """Forms beside the stages: those of LLVM's XeGPU dialect, and the earlier generation."""
-_APART = "\n// -----\n"
+_SEPARATOR = "\n// -----\n"
 
 
 def add(commands: Any) -> None:
@@ -42,68 +42,68 @@ def add(commands: Any) -> None:
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write, by default standard output")
     add_target(parser)
-    add_operands(parser, "64x32xbf16 or a number; by default what the text says")
+    add_operands(parser, "64x32xbf16 or a number; by default what the text has")
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
+def command(args: argparse.Namespace) -> None:
     """Print the kernels of a file at a stage.
 
     Raises:
         XeError: the file does not read, or a pass fails.
     """
-    if given.list:
-        write_text(_listing(), given.output)
+    if args.list:
+        write_text(_listing(), args.output)
         return
-    if given.file is None:
+    if args.file is None:
         raise ArgumentError("XT8010", "opt reads a file, and none is named",
                             "name one, or - for standard input; --list prints the stages")
-    if given.to and given.passes:
+    if args.to and args.passes:
         raise ArgumentError("XT8030", "--to names a stage, and --pass the passes that lead to one", "give one of them")
-    kernels = kernels_of(given.file, given.kernel)
-    write_text(_APART.join(_printed(kernel, given) for kernel in kernels.values()), given.output)
+    kernels = kernels_of(args.file, args.kernel)
+    write_text(_SEPARATOR.join(_printed(kernel, args) for kernel in kernels.values()), args.output)
 
 
 def _listing() -> str:
     """List of the stages, each with the first line of its pass's docstring."""
     # Between them these have all stages.
     some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",), is_text=True)]
-    made = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
-    rows = [(FIRST, "What was recorded or read, where it has transfers of vectors."),
-            (RECORDED, "What was recorded or read in XeTile.")]
-    rows += [(name, str(sys.modules[type(step).__module__].__doc__).partition("\n")[0]) for name, step in made]
-    rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made after to-xegpu."),
-             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made of what was recorded."),
-             ("xegpu-older", "The earlier generation of XeGPU, made after pack-vnni.")]
-    return "\n".join(f"{name:<20} {what}" for name, what in rows)
+    passes = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
+    rows = [(FIRST, "The traced or parsed module, where it has transfers of vectors."),
+            (RECORDED, "The traced or parsed module in XeTile.")]
+    rows += [(name, str(sys.modules[type(step).__module__].__doc__).partition("\n")[0]) for name, step in passes]
+    rows += [("upstream", "LLVM's form of XeGPU at subgroup level, exported after to-xegpu."),
+             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, exported after lower-supervector."),
+             ("xegpu-older", "The earlier generation of XeGPU, exported after pack-vnni.")]
+    return "\n".join(f"{name:<20} {summary}" for name, summary in rows)
 
 
-def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
-    compiled = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
-    if given.to in _ABROAD:
-        return _ABROAD[given.to](compiled)
+def _printed(kernel: BaseKernel, args: argparse.Namespace) -> str:
+    compiled = kernel.lower(*described(kernel, args.operands), target=args.target, **constants_of(args.constant))
+    if args.to in _EXPORTS:
+        return _EXPORTS[args.to](compiled)
     options = Options.of(compiled.module, compiled.target, compiled.access)
     found = steps(compiled.module, options)
-    if given.to is None:
-        stage, module = _after_passes(compiled, given.passes, found)
+    if args.to is None:
+        stage, module = _after_passes(compiled, args.passes, found)
     else:
-        _check_stage(compiled, given.to, stage_names(options))
-        stage, module = next(step for step in found if step[0] == given.to)
-    said = module.clone()
-    said.attributes[STAGE] = StringAttr(stage)  # the pass itself may have changed nothing
-    return printed(said)
+        _check_stage(compiled, args.to, stage_names(options))
+        stage, module = next(step for step in found if step[0] == args.to)
+    result = module.clone()
+    result.attributes[STAGE] = StringAttr(stage)  # the pass itself may have changed nothing
+    return printed(result)
 
 
-def _check_stage(compiled: CompiledKernel, stage: str, own: Sequence[str]) -> None:
-    """Raise unless a kernel comes to a stage; ``own`` are those that its target and its arrays have."""
-    first, known = stage_of(compiled.module), (*STAGES, *_ABROAD)
+def _check_stage(compiled: CompiledKernel, stage: str, available: Sequence[str]) -> None:
+    """Raise unless a kernel comes to a stage; ``available`` are those of its target and arrays."""
+    first, known = stage_of(compiled.module), (*STAGES, *_EXPORTS)
     if stage not in known:
         raise ArgumentError("XT8031", f"there is no stage {stage}", f"the stages are {', '.join(known)}")
-    if stage not in own:
+    if stage not in available:
         raise ArgumentError("XT8031", f"there is no stage {stage} for {compiled.target.name}",
-                            f"the stages are {', '.join(own)}")
+                            f"the stages are {', '.join(available)}")
     if stage != first and (stage in INPUTS or not precedes(first, stage)):
-        raise ArgumentError("XT8032", f"{compiled.name} is at stage {first}, which is behind {stage}",
+        raise ArgumentError("XT8032", f"{compiled.name} is at stage {first}, which is after {stage}",
                             f"choose {first} or a later stage")
 
 
@@ -111,18 +111,18 @@ def _after_passes(compiled: CompiledKernel, names: Sequence[str], found: Iterato
         tuple[str, ModuleOp]:
     """Run passes by name, in order; only one that would change nothing may be left out."""
     here, module = next(found)
-    for wanted in names:
-        for name, made in found:
-            if name == wanted:
-                here, module = name, made
+    for requested in names:
+        for name, result in found:
+            if name == requested:
+                here, module = name, result
                 break
-            if made is not module:
-                raise _not_here(compiled, here, wanted, f"the next is --pass {name}")
+            if result is not module:
+                raise _wrong_stage(compiled, here, requested, f"the next is --pass {name}")
         else:
-            raise _not_here(compiled, here, wanted, "it is behind that stage, or its target has no such pass")
+            raise _wrong_stage(compiled, here, requested, "it comes before that stage, or its target has no such pass")
     return here, module
 
 
-def _not_here(compiled: CompiledKernel, stage: str, wanted: str, hint: str) -> ArgumentError:
-    return ArgumentError("XT8033", f"{compiled.name} is at stage {stage}, and the pass {wanted} does not start there",
+def _wrong_stage(compiled: CompiledKernel, stage: str, requested: str, hint: str) -> ArgumentError:
+    return ArgumentError("XT8033", f"{compiled.name} is at stage {stage}, and the pass {requested} does not run there",
                          hint)

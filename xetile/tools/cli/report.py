@@ -45,26 +45,26 @@ def add(commands: Any) -> None:
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
+def command(args: argparse.Namespace) -> None:
     """Print the report of one kernel, or of several side by side.
 
     Raises:
         XeError: a file does not read, a kernel cannot be lowered, or ocloc is missing or fails.
     """
-    files = [word for word in given.words if not _is_assignment(word)]
+    files = [word for word in args.words if not _is_assignment(word)]
     if not files:
         raise ArgumentError("XT8010", "report reads a file, and none is named",
                             "name one: report FILE.py:kernel A=f16[64,64]")
-    targets = _targets(given.target)
-    wanted = _shape(given.shape)
-    found = [_reported(kernel_of(file, given.kernel), target, given, wanted) for file in files for target in targets]
+    targets = _targets(args.target)
+    wanted = _shape(args.shape)
+    found = [_reported(kernel_of(file, args.kernel), target, args, wanted) for file in files for target in targets]
     reports = [report for report, _ in found]
-    tables = [report.table(shape, given.machine) for report, shape in found]
+    tables = [report.table(shape, args.machine) for report, shape in found]
     show(tables[0] if len(tables) == 1 else reports[0].compare(*reports[1:], tables=tables))
-    if given.plot:
+    if args.plot:
         from xetile.compiler.report.roofline import plot
 
-        plot(given.plot, [(report, _predicted(report, shape, given.machine)) for report, shape in found])
+        plot(args.plot, [(report, _predicted(report, shape, args.machine)) for report, shape in found])
 
 
 def _predicted(report: Report, shape: Sequence[int] | None, machine: str | None) -> Prediction:
@@ -91,34 +91,34 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(size) for size in text.split("x"))
 
 
-def _reported(kernel: BaseKernel, target: str, given: argparse.Namespace,
+def _reported(kernel: BaseKernel, target: str, args: argparse.Namespace,
               wanted: tuple[int, ...] | None) -> tuple[Report, tuple[int, ...] | None]:
     """Report of a kernel, and the problem to predict: the option's, else that of the arguments."""
-    compiled, arguments = _compiled(kernel, target, given)
+    compiled, arguments = _compiled(kernel, target, args)
     report = compiled.report()
     return report, wanted or _problem(report, compiled, arguments)
 
 
-def compiled_of(given: argparse.Namespace) -> CompiledKernel:
+def compiled_of(args: argparse.Namespace) -> CompiledKernel:
     """The one kernel that a command's words name, lowered for its target.
 
     Raises:
         XeError: they name none, or several, or it cannot be lowered.
     """
-    files = [word for word in given.words if not _is_assignment(word)]
+    files = [word for word in args.words if not _is_assignment(word)]
     if len(files) != 1:
         raise ArgumentError("XT8010", f"{len(files)} files are named", "name one: FILE.py:kernel A=f16[64,64]")
-    (target,) = _targets(given.target.partition(",")[0])
-    return _compiled(kernel_of(files[0], given.kernel), target, given)[0]
+    (target,) = _targets(args.target.partition(",")[0])
+    return _compiled(kernel_of(files[0], args.kernel), target, args)[0]
 
 
-def _compiled(kernel: BaseKernel, target: str, given: argparse.Namespace) -> tuple[CompiledKernel, list[Any]]:
+def _compiled(kernel: BaseKernel, target: str, args: argparse.Namespace) -> tuple[CompiledKernel, list[Any]]:
     """A kernel for the arguments and constants of the command line, and the arguments."""
-    words = [word for word in given.words if _is_assignment(word)]
+    words = [word for word in args.words if _is_assignment(word)]
     named = {name: value for name, _, value in (word.partition("=") for word in words) if name in kernel.parameters}
-    constants = constants_of([*given.constant, *(w for w in words if w.partition("=")[0] not in named)])
-    if named or given.operands or isinstance(kernel, ParsedKernel):
-        arguments = _named(kernel, named) if named else described(kernel, given.operands)
+    constants = constants_of([*args.constant, *(w for w in words if w.partition("=")[0] not in named)])
+    if named or args.operands or isinstance(kernel, ParsedKernel):
+        arguments = _named(kernel, named) if named else described(kernel, args.operands)
     else:
         arguments = _guessed(kernel, target, constants)
     return kernel.lower(*arguments, target=target, **constants), list(arguments)
@@ -140,8 +140,8 @@ def _guessed(kernel: BaseKernel, target: str, constants: dict[str, Any]) -> list
         except XeError as error:
             refused = refused or error
             continue
-        taken = " ".join(f"{name}={word}[?,?]" for name, word in zip(kernel.parameters, words, strict=True))
-        print(f"{kernel.name}: nothing describes the arguments; taken are {taken}", file=sys.stderr)
+        used = " ".join(f"{name}={word}[?,?]" for name, word in zip(kernel.parameters, words, strict=True))
+        print(f"{kernel.name}: nothing describes the arguments; taken are {used}", file=sys.stderr)
         return arguments
     names = kernel.parameters
     raise ArgumentError("XT8022",

@@ -30,32 +30,32 @@ def add(commands: Any) -> None:
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
+def command(args: argparse.Namespace) -> None:
     """Launch a kernel; arrays that it writes go to files or are printed.
 
     Raises:
         XeError: the launch is refused, or fails.
     """
-    kernel, constants = kernel_of(given.file, given.kernel), constants_of(given.constant)
-    arguments = [operand(word, given.seed + position) for position, word in enumerate(given.operands)]
-    if described := next((word for word, value in zip(given.operands, arguments, strict=True)
+    kernel, constants = kernel_of(args.file, args.kernel), constants_of(args.constant)
+    arguments = [operand(word, args.seed + position) for position, word in enumerate(args.operands)]
+    if described := next((word for word, value in zip(args.operands, arguments, strict=True)
                           if isinstance(value, Spec)), None):
-        raise ArgumentError("XT8050", f"--arg {described} describes an array that is not there",
-                            f"make one: random:{':'.join(described.rsplit('x', 1))}, or name a file")
-    written = _written(kernel, arguments, constants, given)
-    if given.output and len(given.output) != len(written):
-        raise ArgumentError("XT8051", f"{kernel.name} writes {', '.join(written) or 'nothing'}, and -o names "
-                            f"{len(given.output)} files",
-                            f"give -o for each of them: {len(written)}" if written else "leave -o out")
-    if given.grid is None and kernel.grid_function is None:
-        raise ArgumentError("XT8052", f"nothing says how many work-groups {kernel.name} has", "give --grid 4,4")
-    placed = kernel.on(given.where, target=given.target)
-    if given.grid is None:
-        placed(*arguments, **constants)
+        raise ArgumentError("XT8050", f"--arg {described} describes an array without data",
+                            f"write random:{':'.join(described.rsplit('x', 1))}, or name a file")
+    outputs = _outputs(kernel, arguments, constants, args)
+    if args.output and len(args.output) != len(outputs):
+        raise ArgumentError("XT8051", f"{kernel.name} writes {', '.join(outputs) or 'nothing'}, and -o names "
+                            f"{len(args.output)} files",
+                            f"give -o for each of them: {len(outputs)}" if outputs else "leave -o out")
+    if args.grid is None and kernel.grid_function is None:
+        raise ArgumentError("XT8052", f"{kernel.name} has no grid", "give --grid 4,4")
+    bound = kernel.on(args.where, target=args.target)
+    if args.grid is None:
+        bound(*arguments, **constants)
     else:
-        placed[_grid(given.grid)](*arguments, **constants)
-    for name, path in zip(written, given.output or [None] * len(written), strict=True):
-        _show(name, written[name], path)
+        bound[_grid(args.grid)](*arguments, **constants)
+    for name, path in zip(outputs, args.output or [None] * len(outputs), strict=True):
+        _show(name, outputs[name], path)
 
 
 def _grid(text: str) -> tuple[int, ...]:
@@ -65,10 +65,10 @@ def _grid(text: str) -> tuple[int, ...]:
         raise ArgumentError("XT8053", f"--grid {text} is not one to three integers", "write --grid 4,4") from None
 
 
-def _written(kernel: BaseKernel, arguments: Sequence[Any], constants: dict[str, Any],
-             given: argparse.Namespace) -> dict[str, Any]:
+def _outputs(kernel: BaseKernel, arguments: Sequence[Any], constants: dict[str, Any],
+             args: argparse.Namespace) -> dict[str, Any]:
     """Arrays that the kernel writes, by name."""
-    compiled = kernel.lower(*arguments, target=given.target, **constants)
+    compiled = kernel.lower(*arguments, target=args.target, **constants)
     return {kernel.parameters[position]: array_of(arguments[position]) for position in compiled.written}
 
 
@@ -77,12 +77,12 @@ def _show(name: str, array: np.ndarray[Any, Any], path: str | None) -> None:
     if path is None:
         print(f"{name}: {shape} {array.dtype}\n{array}")
         return
-    plain = array if array.dtype.kind in "biuf" else array.view(f"u{array.dtype.itemsize}")  # .npy knows no bf16
+    storable = array if array.dtype.kind in "biuf" else array.view(f"u{array.dtype.itemsize}")  # .npy has no bf16
     try:
         with open(path, "wb") as file:
-            np.save(file, plain, allow_pickle=False)
+            np.save(file, storable, allow_pickle=False)
     except OSError as error:
         raise ArgumentError("XT8002",
-                            f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
+                            f"{path} cannot be written: {error.strerror}", "name a file in an existing folder") \
             from None
     print(f"{name}: {shape} {array.dtype} to {path}")

@@ -18,17 +18,17 @@ def add(commands: Any) -> None:
     parser.add_argument("words", nargs="+", metavar="FILE",
                         help="MLIR text, or FILE.py:kernel; then A=f16[4096,4096] for arguments, BM=128 for constants")
     parser.add_argument("--kernel", metavar="NAME", help="which kernel, where a file has several")
-    parser.add_argument("--target", default="pvc", help="the device that code is made for (default: pvc)")
+    parser.add_argument("--target", default="pvc", help="the device that code is generated for (default: pvc)")
     parser.add_argument("-o", "--output", default="kernel.html", metavar="PAGE.html", help="default: kernel.html")
-    add_operands(parser, "4096x4096xbf16 or a number; by default what a text says")
+    add_operands(parser, "4096x4096xbf16 or a number; by default what the text has")
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
+def command(args: argparse.Namespace) -> None:
     """Write the page.
 
     Raises:
         XeError: the file does not read, the kernel cannot be lowered, or the page cannot be written.
     """
-    View(compiled_of(given)).save(given.output)
-    print(f"{given.output} shows it")
+    View(compiled_of(args)).save(args.output)
+    print(f"{args.output} shows it")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.runtime.build_worker import build_all
+from codegen.runtime.synchronize import finish
 from codegen.runtime.usm import UsmArray, scratch_copy
 from codegen.toolchain import disk_cache
 from xegpu.support.errors import ArgumentError, XeError
@@ -48,7 +49,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
     What the kernel itself, the target's tables and the register budget rule out is never built. The rest is built in
     processes of their own and timed in turns, until the best one's confidence interval is narrow; what cannot win any
     more is dropped. The kernel writes copies of the arrays that it writes; at the end it runs once with the best
-    configuration on the arrays that were given. Times are kept on disk, for each configuration, shapes, device and
+    configuration on the arrays of the call. Times are cached on disk, for each configuration, shapes, device and
     driver, so that another configuration costs one timing.
 
     Args:
@@ -70,12 +71,13 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
     with AtTheCall():
         start = time.perf_counter()
         if not isinstance(kernel, BaseKernel):
-            own = getattr(kernel, "kernel", None)
+            wrapped = getattr(kernel, "kernel", None)
             raise ArgumentError("XT7100", f"xt.tune takes a kernel, not {shown(kernel)}",
-                                "pass what @xt.autotune stands above: .kernel of it" if isinstance(own, BaseKernel) else
-                                "put @xt.kernel above its def, and pass that")
+                                "pass the kernel that @xt.autotune decorates, its .kernel"
+                                if isinstance(wrapped, BaseKernel) else
+                                "decorate it with @xt.kernel")
         if by not in ("time", "prediction"):
-            raise ArgumentError("XT7106", f"by={by!r} is no way to rank configurations", 'use "time" or "prediction"')
+            raise ArgumentError("XT7106", f"by={by!r} is no ranking of configurations", 'use "time" or "prediction"')
         every, seconds = configurations(space, _constants(kernel), kernel.name), seconds_of(budget)
         arguments = kernel.bind_arguments(args)
         if by == "prediction":
@@ -85,11 +87,11 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
             outcomes += [_predicted(candidate, arguments) for candidate in candidates]
             return _result(kernel, device.name, by, outcomes, start)
         for argument in arguments:
-            argument.check_there()
-        executor = select_executor(kernel.own_target, where, target, arguments)
-        reachable = executor.copy_in(arguments)
-        candidates, outcomes = _candidates(kernel, every, reachable, args, grid, executor.target)
-        outcomes += _timed(executor, candidates, reachable, seconds, processes)
+            argument.check_exists()
+        executor = select_executor(kernel.fixed_target, where, target, arguments)
+        copied_in = executor.copy_in(arguments)
+        candidates, outcomes = _candidates(kernel, every, copied_in, args, grid, executor.target)
+        outcomes += _timed(executor, candidates, copied_in, seconds, processes)
         result = _result(kernel, executor.device, by, outcomes, start)
         if final:
             best = result.best
@@ -151,24 +153,24 @@ def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
     try:
         report = candidate.compiled.report()
         if spilled := report.spill_size + report.private_size:
-            return Outcome(configuration, stage="spill", reason=f"{spilled} bytes of registers are kept in memory")
+            return Outcome(configuration, stage="spill", reason=f"{spilled} bytes of registers are spilled to memory")
         passes = trip_count(candidate.compiled.function, [argument.shape for argument in arguments])
         return Outcome(configuration, report.predict(grid=candidate.grid, passes=passes).time, how="predicted")
     except XeError as error:
         return Outcome(configuration, stage="build", reason=str(error))
 
 
-def _timed(executor: Executor, candidates: Sequence[Candidate], reachable: Sequence[Argument], budget: float,
+def _timed(executor: Executor, candidates: Sequence[Candidate], copied_in: Sequence[Argument], budget: float,
            processes: int | None) -> list[Outcome]:
-    keys = [_key(executor, candidate, reachable) for candidate in candidates]
-    kept = [_kept(key) for key in keys]
+    keys = [_key(executor, candidate, copied_in) for candidate in candidates]
+    kept = [_cached_time(key) for key in keys]
     outcomes = [replace(old, configuration=candidate.configuration)
                 for candidate, old in zip(candidates, kept, strict=True) if old is not None]
     fresh = [(candidate, key) for candidate, key, old in zip(candidates, keys, kept, strict=True) if old is None]
     built, failures = _built(executor, fresh, processes)
     runs, keys_of_runs, ready = [], [], []
     for candidate, key in built:
-        run = _runner(executor, candidate, _scratch(candidate.compiled.written, reachable, executor))
+        run = _runner(executor, candidate, _scratch(candidate.compiled.written, copied_in, executor))
         try:
             run(1)  # builds what no worker built, and warms up
         except XeError as error:
@@ -180,7 +182,7 @@ def _timed(executor: Executor, candidates: Sequence[Candidate], reachable: Seque
     series = compare(runs, budget)
     for candidate, key, one in zip(ready, keys_of_runs, series, strict=True):
         outcome = Outcome(candidate.configuration, one.median, _finite(one), len(one.samples), "timed", one.dropped)
-        _keep(key, outcome)
+        _store_time(key, outcome)
         outcomes.append(outcome)
     return outcomes + failures
 
@@ -190,8 +192,8 @@ def _finite(one: Series) -> tuple[float, float]:
     return (min(one.samples), max(one.samples)) if high == float("inf") else (low, high)
 
 
-def _built(executor: Executor, fresh: Sequence[tuple[Candidate, str]],
-           processes: int | None) -> tuple[list[tuple[Candidate, str]], list[Outcome]]:
+def _built(executor: Executor, fresh: Sequence[tuple[Candidate, disk_cache.Key]],
+           processes: int | None) -> tuple[list[tuple[Candidate, disk_cache.Key]], list[Outcome]]:
     """Compile candidates in worker processes, into the cache; without one, they are compiled on the first run."""
     count = os.cpu_count() or 1 if processes is None else processes
     if not isinstance(executor, DeviceExecutor) or not disk_cache.is_on() or count < 2 or len(fresh) < 2:
@@ -205,10 +207,10 @@ def _built(executor: Executor, fresh: Sequence[tuple[Candidate, str]],
     return [pair for pair, error in zip(fresh, errors, strict=True) if not error], failures
 
 
-def _scratch(written: Sequence[int], reachable: Sequence[Argument], executor: Executor) -> tuple[Argument, ...]:
+def _scratch(outputs: Sequence[int], copied_in: Sequence[Argument], executor: Executor) -> tuple[Argument, ...]:
     """Arguments with copies of the arrays that the kernel writes."""
-    return tuple(replace(argument, source=_copied(argument.source)) if position in written else argument
-                 for position, argument in enumerate(reachable))
+    return tuple(replace(argument, source=_copied(argument.source)) if position in outputs else argument
+                 for position, argument in enumerate(copied_in))
 
 
 def _copied(source: Any) -> Any:
@@ -220,29 +222,29 @@ def _runner(executor: Executor, candidate: Candidate, arguments: Sequence[Argume
         for _ in range(times):
             executor.run(candidate.compiled, arguments, candidate.grid)
         if isinstance(executor, DeviceExecutor):
-            executor.queue.wait()
+            finish(executor.queue)
 
     return run
 
 
-def _key(executor: Executor, candidate: Candidate, reachable: Sequence[Argument]) -> str:
+def _key(executor: Executor, candidate: Candidate, copied_in: Sequence[Argument]) -> disk_cache.Key:
     """Cache key of a time: all that it depends on."""
     compiled = candidate.compiled
-    sizes = [(str(a.dtype), a.shape, a.strides, a.source if a.kind == "number" else None) for a in reachable]
+    sizes = [(str(a.dtype), a.shape, a.strides, a.source if a.kind == "number" else None) for a in copied_in]
     driver = executor.queue.sycl_device.driver_version if isinstance(executor, DeviceExecutor) else np.__version__
-    return disk_cache.key_of(compiled.emitted.text, compiled.emitted.options, repr((candidate.grid, sizes)),
+    return disk_cache.key_of(_KIND, compiled.emitted.text, compiled.emitted.options, repr((candidate.grid, sizes)),
                              executor.device, type(executor).__name__, driver)
 
 
-def _kept(key: str) -> Outcome | None:
-    data = disk_cache.find(_KIND, key) if disk_cache.is_on() else None
+def _cached_time(key: disk_cache.Key) -> Outcome | None:
+    data = disk_cache.find(key) if disk_cache.is_on() else None
     if data is None:
         return None
     seconds, low, high, samples, dropped = json.loads(data)
     return Outcome({}, seconds, (low, high), samples, "kept", dropped)
 
 
-def _keep(key: str, outcome: Outcome) -> None:
+def _store_time(key: disk_cache.Key, outcome: Outcome) -> None:
     if disk_cache.is_on() and outcome.interval is not None:
-        held = [outcome.seconds, *outcome.interval, outcome.samples, outcome.dropped]
-        disk_cache.keep(_KIND, key, json.dumps(held).encode())
+        record = [outcome.seconds, *outcome.interval, outcome.samples, outcome.dropped]
+        disk_cache.keep(key, json.dumps(record).encode())

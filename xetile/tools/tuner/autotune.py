@@ -22,7 +22,7 @@ class Tuned:
 
     Attributes:
         kernel: the kernel.
-        results: what the tuner found, for each kind of arguments and place.
+        results: the tuner's results, for each signature of arguments and device.
     """
 
     def __init__(self, kernel: BaseKernel, space: Space, key: Sequence[str] | None, budget: float | str,
@@ -65,7 +65,7 @@ class Tuned:
         if len(self._space) == 1:
             return dict(self._space[0])
         arguments = self.kernel.bind_arguments(args)
-        executor = select_executor(self.kernel.own_target, where, target, arguments)
+        executor = select_executor(self.kernel.fixed_target, where, target, arguments)
         named = self._key if self._key is not None else self.kernel.parameters
         key = (executor.device, executor.target.name, *(
             (a.name, a.dtype, a.shape, a.source if a.kind == "number" else None)
@@ -104,8 +104,8 @@ def autotune(space: Space, *, key: Sequence[str] | None = None, budget: float | 
              by: str = "time") -> Callable[[Kernel], Tuned]:
     """Decorator that tunes a kernel at its first call: ``@xt.autotune(space)`` above ``@xt.kernel``.
 
-    Calls with arguments of the same kind take the configuration that was found. A space of one configuration is taken
-    without tuning.
+    Calls with arguments of the same signature use the configuration that was found. A space of one configuration is
+    used without tuning.
 
     Args:
         space: for each constant the values to try, of which all combinations are tried; or a list of configurations.

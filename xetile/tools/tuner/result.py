@@ -24,7 +24,7 @@ class Outcome:
         interval: a 95 % confidence interval of the median, in seconds; None for a prediction.
         samples: how many samples that rests on.
         how: ``"timed"``, ``"kept"`` (timed before, read from disk) or ``"predicted"``; empty if it failed.
-        dropped: whether timing it was given up early, as it cannot be the fastest.
+        dropped: whether its timing was stopped early, as it cannot be the fastest.
         stage, reason: where it failed, a key of :data:`STAGES`, and why; empty if it did not.
     """
 
@@ -69,7 +69,7 @@ class Result:
         more = f"; and {len(self.failures) - 8} more" if len(self.failures) > 8 else ""
         raise TargetError("XT7110",
                           f"none of the {len(self.outcomes)} configurations of {self.kernel} works on {self.device}: "
-                          f"{reasons}{more}", "all reasons, whole: xt.tune(..., final=False).failures")
+                          f"{reasons}{more}", "all reasons in full: xt.tune(..., final=False).failures")
 
     @property
     def failures(self) -> tuple[Outcome, ...]:
@@ -112,7 +112,7 @@ def _row(outcome: Outcome, names: list[str], best: float) -> Row:
     assert outcome.seconds is not None
     low, high = outcome.interval or (outcome.seconds, outcome.seconds)
     spread = f"{(high - low) / 2 / outcome.seconds:.1%}" if high != float("inf") and outcome.samples > 1 else "-"
-    how = f"{outcome.how}{', given up early' if outcome.dropped else ''}"
+    how = f"{outcome.how}{', stopped early' if outcome.dropped else ''}"
     values: list[Any] = [_time(outcome.seconds), f"{outcome.seconds / best:.2f}", spread]
     values += [str(outcome.configuration.get(name, "-")) for name in names]
     return Row("", (*values, how))

@@ -21,7 +21,7 @@ def configurations(space: Space, constants: Sequence[str], kernel: str) -> list[
     """Configurations of a space, without duplicates.
 
     Args:
-        space: for each constant the values to try, of which all combinations are taken; or a list of configurations.
+        space: for each constant the values to try, whose combinations are the space; or a list of configurations.
         constants: the kernel's compile-time constants.
         kernel: its name.
 

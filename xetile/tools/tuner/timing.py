@@ -26,7 +26,7 @@ class Series:
         run: the candidate.
         samples: seconds of one run, sample by sample.
         repeats: runs of a sample.
-        dropped: whether it was given up early, as it cannot be the fastest.
+        dropped: whether it was stopped early, as it cannot be the fastest.
     """
 
     run: Run

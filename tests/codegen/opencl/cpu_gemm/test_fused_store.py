@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.cpu_gemm import WHOLE
 from codegen.opencl.cpu_gemm.macrokernel import FENCE
+from codegen.opencl.prelude.macros import WHOLE
 from tests.conftest import require_device, require_dpnp
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.cpu_gemm import DOT_BF16, WHOLE
-from codegen.opencl.emitter import CALL
+from codegen.opencl.cpu_gemm import DOT_BF16
+from codegen.opencl.prelude.macros import CALL, WHOLE
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue
 from codegen.toolchain.cpu_features import has_feature

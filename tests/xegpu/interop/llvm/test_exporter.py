@@ -200,13 +200,13 @@ def test_what_llvm_lacks() -> None:
     with pytest.raises(xt.TargetError) as caught:
         copied.lower(*small, target="dg2").xegpu_upstream  # noqa: B018
     assert caught.value.code == "XT3657"
-    with pytest.raises(xt.TargetError, match=r"no form of xegpu\.pad(.*\n)+.*load_tile"):
+    with pytest.raises(xt.TargetError, match="XT3654"):
         padded.lower(*small).xegpu_upstream  # noqa: B018
-    with pytest.raises(xt.TargetError, match="copied has no wg_map"):
+    with pytest.raises(xt.TargetError, match="XT2400"):
         copied.lower(*small).xegpu_upstream_workgroup  # noqa: B018
-    with pytest.raises(xt.TargetError, match=r"one type, not vector<.*i8> and vector<.*ui8>"):
+    with pytest.raises(xt.TargetError, match="XT3606"):
         _gemm("i8", "u8", "i32", BK=64, accumulator=xt.i32).xegpu_upstream  # noqa: B018
-    with pytest.raises(xt.TargetError, match="element by element"):
+    with pytest.raises(xt.TargetError, match="XT3656"):
         copied.lower(xt.Spec((64, 64), "f32", (256, 2)), small[1]).xegpu_upstream  # noqa: B018
 
 
@@ -243,7 +243,7 @@ def _owners(layout: Layout, shape: Any) -> dict[tuple[int, int], list[int]]:
 
 
 def test_a_map_that_no_layout_says() -> None:
-    with pytest.raises(VerifyException, match="several times"):
+    with pytest.raises(VerifyException, match="XT2401"):
         layout_of(WgMap((8, 4), (64, 8)), (256, 32))
 
 

@@ -179,7 +179,7 @@ def test_a_work_groups_tile(map_, place):
 
 def test_elements_that_several_subgroups_own():
     a = np.zeros((32, 32), np.float32)
-    with pytest.raises(xt.ShapeError, match="to several subgroups") as caught:
+    with pytest.raises(xt.ShapeError, match="XT2522") as caught:
         update.lower(a, a, a, kind="add", shape=(16, 32), wg_map=xt.wg_map((4, 1), (8, 32))).opencl  # noqa: B018
     assert "sg_layout x sg_data" in str(caught.value)
 
@@ -216,7 +216,7 @@ def test_the_tile_is_an_output():
     assert xt.parse(lowered.xegpu)["update"].lower(*specs).written == (0, 2)
     a = np.zeros((8, 16), np.int32)
     a.flags.writeable = False
-    with pytest.raises(xt.ElementTypeError, match="read-only"):
+    with pytest.raises(xt.ElementTypeError, match="XT1045"):
         update[1, 1](a, np.ones((8, 16), np.int32), np.ones((8, 16), np.int32), kind="add")
 
 
@@ -224,14 +224,14 @@ def test_the_tile_is_an_output():
                                                      ("i32", "addf", "addi"), ("u32", "maxs", "maxu"),
                                                      ("i32", "sub", "addi")])
 def test_a_kind_that_the_type_has_not(dtype, kind, names):
-    with pytest.raises(xt.ElementTypeError, match=f"{dtype} has no atomic") as caught:
+    with pytest.raises(xt.ElementTypeError, match="XT1450") as caught:
         update.lower(*[xt.Spec((64, 64), dtype)] * 3, kind=kind)
     assert names in str(caught.value)
     assert "test_atomics.py" in str(caught.value)
 
 
 def test_what_is_no_kind():
-    with pytest.raises(xt.ElementTypeError, match="the kind of an atomic update is int 3"):
+    with pytest.raises(xt.ElementTypeError, match="XT1447"):
         update.lower(*[xt.Spec((64, 64), "f32")] * 3, kind=3)
 
 
@@ -241,7 +241,7 @@ def test_masks_are_for_scattered_tiles():
         mask = xt.load_tile(xt.init_tile(M, (0, 0), (8, 16)))
         xt.atomic_rmw_tile("add", xt.zeros((8, 16), xt.f32), xt.init_tile(A, (0, 0), (8, 16)), mask)
 
-    with pytest.raises(xt.ShapeError, match="a mask takes a scattered tile"):
+    with pytest.raises(xt.ShapeError, match="XT2115"):
         masked.lower(xt.Spec((8, 16), "f32"), xt.Spec((8, 16), "i1"))
 
 

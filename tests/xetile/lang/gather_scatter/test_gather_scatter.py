@@ -376,7 +376,7 @@ def test_numpy_finds_what_lies_outside(where, wild):
     a, c, mask = integers(rng, "f32", 20, 30), np.zeros((20, 30), np.float32), np.ones((8, 32), bool)
     at, to = rng.integers(0, 600, (8, 32)).astype(np.int32), apart(rng, 600, (8, 32))
     at[3, 7] = wild
-    with pytest.raises(xt.ShapeError, match=f"element {wild} lies outside an array") as caught:
+    with pytest.raises(xt.ShapeError, match="XT3314") as caught:
         copy.on(where)[1](a, at, mask, to, c, shape=(8, 32))
     assert "mask off" in str(caught.value)
 

@@ -103,7 +103,7 @@ def test_the_engine_takes_the_scales_in_machine_code() -> None:
 
 @pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
 def test_other_engines_say_what_to_do(target: str) -> None:
-    with pytest.raises(xt.XeError, match=f"the matrix engine of {target} takes no scales") as caught:
+    with pytest.raises(xt.XeError, match="XT4108") as caught:
         _ = scaled.lower(*specs(), target=target).opencl
     assert "cri takes scales" in str(caught.value)
 
@@ -139,8 +139,8 @@ def test_mistakes(number: int) -> None:
 
 
 @pytest.mark.parametrize(("change", "said"), [
-    (("vector<16x2xui8>", "vector<16x1xui8>"), "give one for each 32 elements"),
-    (("vector<16x64xf8E4M3FN>", "vector<16x64xf16>"), "multiply e4m3 or e5m2 into f32")])
+    (("vector<16x2xui8>", "vector<16x1xui8>"), "XT1261"),
+    (("vector<16x64xf8E4M3FN>", "vector<16x64xf16>"), "XT1260")])
 def test_what_the_text_may_not_say(change: tuple[str, str], said: str) -> None:
     types = "vector<16x64xf8E4M3FN>, vector<64x32xf8E5M2>, vector<16x32xf32>, vector<16x2xui8>, vector<2x32xui8>"
     types = types.replace(*change)

@@ -196,33 +196,33 @@ def test_numbers_of_64_bits(place: Place) -> None:
     for number, kind in ((np.int64(3), "i64"), (np.uint64(3), "u64"), (2**31, "i64"), (-(2**40), "i64"),
                          (2**63, "u64"), (3, "index"), (np.int32(3), "index"), (np.uint32(3), "index")):
         place.of(named)[1](a, number, kind=kind)
-    with pytest.raises(xt.ElementTypeError, match="does not fit 64 bits"):
+    with pytest.raises(xt.ElementTypeError, match="XT1031"):
         place.of(named)[1](a, 2**64, kind="")
 
 
 CALLS = {
     "no shape": (lambda at, A: xt.init_tile(at, (0, 0), (8, 16), base_strides=(16, 1), dtype=xt.f32),
-                 "needs base_shape:"),
+                 "XT1112"),
     "no strides": (lambda at, A: xt.init_tile(at, (0, 0), (8, 16), base_shape=(8, 16), dtype=xt.f32),
-                   "needs base_strides:"),
+                   "XT1112"),
     "no type": (lambda at, A: xt.init_tile(at, (0, 0), (8, 16), base_shape=(8, 16), base_strides=(16, 1)),
-                "needs dtype:"),
-    "nothing": (lambda at, A: xt.init_tile(at, (0, 0), (8, 16)), "needs base_shape and base_strides and dtype"),
+                "XT1112"),
+    "nothing": (lambda at, A: xt.init_tile(at, (0, 0), (8, 16)), "XT1112"),
     "no such type": (lambda at, A: xt.init_tile(at, (0, 0), (8, 16), base_shape=(8, 16), base_strides=(16, 1),
-                                                dtype="f23"), "'f23' is not an element type"),
+                                                dtype="f23"), "XT3270"),
     "three sizes": (lambda at, A: xt.init_tile(at, (0, 0), (8, 16), base_shape=(1, 8, 16), base_strides=(16, 1),
-                                               dtype=xt.f32), r"base_shape is \(1, 8, 16\), and an address has two"),
+                                               dtype=xt.f32), "XT1114"),
     "three offsets": (lambda at, A: xt.init_tile(at, (0, 0, 0), (8, 16), base_shape=(8, 16), base_strides=(16, 1),
-                                                 dtype=xt.f32), r"two offsets, not \(0, 0, 0\)"),
-    "an index": (lambda at, A: xt.init_tile(xt.group_id(0), (0, 0), (8, 16)), "type i64 or u64, not a run-time index"),
-    "a number": (lambda at, A: xt.init_tile(4096, (0, 0), (8, 16)), "takes an array argument of the kernel, not int"),
-    "an array's type": (lambda at, A: xt.init_tile(A, (0, 0), (8, 16), dtype=xt.f32), "dtype with an address only"),
-    "only a shape": (lambda at, A: xt.init_tile(A, (0, 0), (8, 16), base_shape=(8, 16)), "has base_shape and no"),
-    "only strides": (lambda at, A: xt.init_tile(A, (0, 0), (8, 16), base_strides=(8, 1)), "has base_strides and no"),
+                                                 dtype=xt.f32), "XT1103"),
+    "an index": (lambda at, A: xt.init_tile(xt.group_id(0), (0, 0), (8, 16)), "XT1111"),
+    "a number": (lambda at, A: xt.init_tile(4096, (0, 0), (8, 16)), "XT1101"),
+    "an array's type": (lambda at, A: xt.init_tile(A, (0, 0), (8, 16), dtype=xt.f32), "XT1110"),
+    "only a shape": (lambda at, A: xt.init_tile(A, (0, 0), (8, 16), base_shape=(8, 16)), "XT1113"),
+    "only strides": (lambda at, A: xt.init_tile(A, (0, 0), (8, 16), base_strides=(8, 1)), "XT1113"),
     "one size": (lambda at, A: xt.init_tile(A, (0, 0), (8, 16), base_shape=(8,), base_strides=(8, 1)),
-                 r"base_shape is \(8,\), and A has 2 dimensions"),
+                 "XT1114"),
     "a shape of floats": (lambda at, A: xt.init_tile(A, (0, 0), (8, 16), base_shape=(8, 1.5), base_strides=(8, 1)),
-                          "1.5 stands where an integer"),
+                          "XT1205"),
 }
 
 
@@ -245,7 +245,7 @@ def test_an_order_that_nothing_says() -> None:
         xt.load_tile(xt.init_tile(at, (0, 0), (8, 16), order=(0, 1), base_shape=(8, 16),
                                   base_strides=(pitch, pitch), dtype=xt.f32))
 
-    with pytest.raises(xt.ShapeError, match="not known to be stored column by column"):
+    with pytest.raises(xt.ShapeError, match="XT2131"):
         _ = wrong.lower(np.uint64(0), 8).xegpu
 
 
@@ -272,9 +272,9 @@ def test_an_address_in_text() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
-    (", [%c16, %c16], [%c16, %c1] : i64", " : i64", "two offsets, two sizes and two strides, not 2, 0 and 0"),
-    ("[%c8, %c0]", "[%c8]", "not 1, 2 and 2"),
-    ("%A : i64", "%A : i32", "not on i32"),
+    (", [%c16, %c16], [%c16, %c1] : i64", " : i64", "XT3030"),
+    ("[%c8, %c0]", "[%c8]", "XT3030"),
+    ("%A : i64", "%A : i32", "XT3027"),
 ])
 def test_mistakes_in_text(old: str, new: str, message: str) -> None:
     text = SEED.replace(old, new).replace(": i64 ->", ": i32 ->") if "i32" in new else SEED.replace(old, new)

@@ -160,9 +160,9 @@ def test_promises_are_kept_or_not(place: Place) -> None:
     a, c = aligned_array(np.random.default_rng(2), 16, 16), np.zeros((16, 16), np.float32)
     place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data), c, 16, 16)
     np.testing.assert_array_equal(c, a.T)
-    with pytest.raises(xt.ShapeError, match="promised to be aligned, and its base is 4 bytes off"):
+    with pytest.raises(xt.ShapeError, match="XT3034"):
         place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data + 4), c, 16, 15)
-    with pytest.raises(xt.ShapeError, match="a row of 32 bytes"):
+    with pytest.raises(xt.ShapeError, match="XT3034"):
         place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data), c, 8, 16)
 
 
@@ -171,18 +171,18 @@ def outside(A, T):
 
 
 WRONG = {
-    "outside": (outside, xt.ShapeError, "load_scalar reads at 3, outside an array of 3"),
+    "outside": (outside, xt.ShapeError, "XT1243"),
     "a vector": (lambda A, T: xt.load_scalar(xt.load_tile(xt.init_tile(A, (0, 0), (1, 16))), 0), xt.ElementTypeError,
-                 "takes an array argument of the kernel, not a vector"),
+                 "XT1240"),
     "shared memory": (lambda A, T: xt.load_scalar(xt.alloc_slm((8, 16), xt.i32), (0, 0)), xt.ElementTypeError,
-                      "not a 2-dimensional array of i32 in shared"),
-    "a number": (lambda A, T: xt.load_scalar(7, 0), xt.ElementTypeError, "not int 7"),
-    "two indices": (lambda A, T: xt.load_scalar(T, (0, 0)), xt.RankError, "T has 1 dimension, and load_scalar got 2"),
-    "no index": (lambda A, T: xt.load_scalar(A, 0), xt.RankError, "A has 2 dimensions, and load_scalar got 1 index"),
-    "half of an index": (lambda A, T: xt.load_scalar(T, 0.5), xt.ElementTypeError, "0.5 stands where an integer"),
-    "three indices": (lambda A, T: xt.load_scalar(A, (0, 0, 0)), xt.RankError, "got 3 indices"),
+                      "XT1240"),
+    "a number": (lambda A, T: xt.load_scalar(7, 0), xt.ElementTypeError, "XT1240"),
+    "two indices": (lambda A, T: xt.load_scalar(T, (0, 0)), xt.RankError, "XT1242"),
+    "no index": (lambda A, T: xt.load_scalar(A, 0), xt.RankError, "XT1242"),
+    "half of an index": (lambda A, T: xt.load_scalar(T, 0.5), xt.ElementTypeError, "XT1205"),
+    "three indices": (lambda A, T: xt.load_scalar(A, (0, 0, 0)), xt.RankError, "XT1242"),
     "an aligned array": (lambda A, T: xt.init_tile(A, (0, 0), (1, 16), aligned=True), xt.ShapeError,
-                         "an array, whose alignment each launch checks"),
+                         "XT1115"),
 }
 
 
@@ -201,5 +201,5 @@ def test_only_numbers_are_loaded() -> None:
     def halves(A):
         xt.load_scalar(A, 0)
 
-    with pytest.raises(xt.ElementTypeError, match="and A holds f16"):
+    with pytest.raises(xt.ElementTypeError, match="XT1241"):
         halves[1](np.zeros(3, np.float16))

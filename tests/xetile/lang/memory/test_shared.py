@@ -343,19 +343,19 @@ def test_mistakes() -> None:
 
     a = np.zeros((8, 16), np.float32)
     for shape in ((8,), (8, 0), 8, (8, 1.5)):
-        with pytest.raises(xt.ShapeError, match="two or more positive integers"):
+        with pytest.raises(xt.ShapeError, match="XT1141"):
             wrong[1](a, shape=shape)
-    with pytest.raises(xt.ShapeError, match="run-time value"):
+    with pytest.raises(xt.ShapeError, match="XT1140"):
         changing[1](a)
-    with pytest.raises(xt.ElementTypeError, match="not an element type"):
+    with pytest.raises(xt.ElementTypeError, match="XT3270"):
         wrong[1](a, dtype="float23")
-    with pytest.raises(xt.ElementTypeError, match="does not hold i4"):
+    with pytest.raises(xt.ElementTypeError, match="XT1142"):
         wrong[1](a, dtype=xt.i4)
-    with pytest.raises(xt.ShapeError, match="cannot be prefetched"):
+    with pytest.raises(xt.ShapeError, match="XT2138"):
         wrong[1](a, prefetch=True)
-    with pytest.raises(xt.ShapeError, match=r"order \[0, 1\], and its memref is not stored column by column"):
+    with pytest.raises(xt.ShapeError, match="XT2131"):
         wrong[1](a, order=(0, 1))
-    with pytest.raises(xt.TraceError, match="works only inside a kernel"):
+    with pytest.raises(xt.TraceError, match="XT1080"):
         xt.alloc_slm((8, 16), xt.f32)
 
 
@@ -372,7 +372,7 @@ def test_too_many_bytes() -> None:
     assert "147456 bytes of shared local memory, and a work-group of bmg can count on 65536" in str(caught.value)
     assert "second = xt.alloc_slm((stages, 64, 64), xt.f32)" in str(caught.value)
     assert large.lower(a, target="bmg", stages=3).xegpu
-    with pytest.raises(xt.TargetError, match="of cpu can count on 32768"):
+    with pytest.raises(xt.TargetError, match="XT4107"):
         _ = large.lower(a, target="cpu", stages=3).xegpu
 
 
@@ -393,10 +393,10 @@ INSIDE = """func.func @copy() {
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    (ARGUMENT, "an argument cannot lie in shared local memory"),
-    (INSIDE, "at the head of a kernel, not in a loop"),
-    (INSIDE.replace(", 3>", ">"), "allocates shared local memory only"),
-    (INSIDE.replace("memref.alloc() : memref<8x16xf32, 3>", "memref.alloc(%c1) : memref<?x16xf32, 3>"), "not static"),
+    (ARGUMENT, "XT3020"),
+    (INSIDE, "XT3042"),
+    (INSIDE.replace(", 3>", ">"), "XT3040"),
+    (INSIDE.replace("memref.alloc() : memref<8x16xf32, 3>", "memref.alloc(%c1) : memref<?x16xf32, 3>"), "XT3041"),
 ])
 def test_mistakes_in_text(text: str, message: str) -> None:
     with pytest.raises(xt.TextError, match=message):

@@ -128,7 +128,7 @@ def test_barriers_that_all_subgroups_come_by(place: Place) -> None:
 @pytest.mark.parametrize("place", [place for place in PLACES if place.where.startswith("numpy")], ids=str)
 def test_a_ring_between_two_subgroups(place: Place) -> None:
     if place.target in ("dg2", "cpu"):
-        with pytest.raises(xt.XeError, match=f"{place.target} has no named barriers"):
+        with pytest.raises(xt.XeError, match="XT1481"):
             check(place.of(ring)[2], 3)
     else:
         check(place.of(ring)[2], 3)
@@ -141,9 +141,9 @@ def test_producers_that_only_arrive_and_consumers_that_only_wait(where: str) -> 
     collected.on(where, target="pvc")[1](a, c[1:-1])
     np.testing.assert_array_equal(c[1:-1], a[:8] - a[8:16] * 2 + a[16:] * 3)
     np.testing.assert_array_equal(c[[0, -1]], np.full((2, 16), 7, np.float32))
-    for wrong, message in (({"rounds": 2}, "arrives twice in one round of barrier 5"),
-                           ({"takes": 2}, "more subgroups than 1 wait in|wait at barriers for arrivals that do"),
-                           ({"producers": 2}, "more subgroups than 2 arrive|more subgroups than 1 wait in one round")):
+    for wrong, message in (({"rounds": 2}, "XT1484"),
+                           ({"takes": 2}, "XT1485"),
+                           ({"producers": 2}, "XT1485")):
         with pytest.raises(xt.XeError, match=message):
             collected.on(where, target="pvc")[1](a, c[1:-1], **wrong)
 
@@ -251,7 +251,7 @@ def stuck(A):
 
 @pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])
 def test_numpy_sees_that_no_one_goes_on(where: str) -> None:
-    with pytest.raises(xt.XeError, match=r"1 of 3 subgroups wait.*(?s:.*)barrier\.wait\(\)"):
+    with pytest.raises(xt.XeError, match="XT1483"):
         stuck.on(where)[1](np.zeros((8, 16), np.float32))
 
 
@@ -341,15 +341,15 @@ def test_the_seeds_text() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
-    ("alloc_nbarrier %two", "alloc_nbarrier %one", "barrier 1 is none of the 1 that are allocated"),
-    ("%one, %two : i8", "%one, %top : i8", "used with type i8"),
-    ("%one, %two :", "%one, %two {producers = 1} :", "all subgroups of the work-group come by this barrier"),
-    ("%one, %two :", "%one, %two {producers = 3} :", "3 of 2 subgroups produce"),
-    ("%one, %two :", "%one, %two {producers = 1.0} :", "the number of producers is 1.0"),
-    ("i8 into nbarrier", "i8 -> index", "write !xegpu.nbarrier"),
-    ("%one = arith.constant 1", "%one = arith.constant 40", "there is no named barrier 40"),
-    ("arrive %barrier", "wait %barrier", "has not arrived"),
-    ("[2, 1]", "[1, 1]", "2 subgroups take part in this barrier, and the work-group has 1"),
+    ("alloc_nbarrier %two", "alloc_nbarrier %one", "XT1473"),
+    ("%one, %two : i8", "%one, %top : i8", "XT2002"),
+    ("%one, %two :", "%one, %two {producers = 1} :", "XT1474"),
+    ("%one, %two :", "%one, %two {producers = 3} :", "XT3359"),
+    ("%one, %two :", "%one, %two {producers = 1.0} :", "XT3355"),
+    ("i8 into nbarrier", "i8 -> index", "XT3360"),
+    ("%one = arith.constant 1", "%one = arith.constant 40", "XT3356"),
+    ("arrive %barrier", "wait %barrier", "XT1479"),
+    ("[2, 1]", "[1, 1]", "XT1470"),
 ])
 def test_wrong_text(old: str, new: str, message: str) -> None:
     with pytest.raises(xt.XeError, match=message):

@@ -231,12 +231,12 @@ def test_mistakes() -> None:
         xt.update_tile_offset(xt.init_tile(A, (0, 0, 0), (8, 16)), 1, 0, 0)
 
     a = np.zeros((2, 16, 16), np.float32)
-    with pytest.raises(xt.RankError, match=r"A has 3 dimensions, and the offsets are \(0, 0\)"):
+    with pytest.raises(xt.RankError, match="XT1103"):
         few[1](a)
-    with pytest.raises(xt.RankError, match="takes two offsets, not 3"):
+    with pytest.raises(xt.RankError, match="XT1129"):
         wandering[1](a)
-    with pytest.raises(xt.RankError, match=r"launch with A\.reshape"):
+    with pytest.raises(xt.RankError, match="XT1102"):
         few[1](np.zeros(16, np.float32))
     text = str(few.lower(np.zeros((16, 16), np.float32)).stages["xetile"])
-    with pytest.raises(xt.TextError, match="takes 2 offsets, not 1"):
+    with pytest.raises(xt.TextError, match="XT3022"):
         xt.parse(text.replace("[%0, %0]", "[%0]"))

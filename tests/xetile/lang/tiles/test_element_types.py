@@ -173,12 +173,12 @@ def test_machine_code_of_conversions(dtype: DType, target: str) -> None:
 
 def test_a_target_without_doubles_says_so() -> None:
     matrix = xt.Spec((None, None), xt.f64)
-    with pytest.raises(xt.TargetError, match="dg2 does not calculate in f64") as caught:
+    with pytest.raises(xt.TargetError, match="XT4105") as caught:
         steps.lower(matrix, matrix, matrix, matrix, target="dg2", BM=8, BN=16, sg=None).xegpu  # noqa: B018
     assert caught.value.location.line > 0
     assert "pvc" in caught.value.hint
     half = xt.Spec((None, None), xt.f32)
-    with pytest.raises(xt.TargetError, match="dg2 does not calculate in f64"):
+    with pytest.raises(xt.TargetError, match="XT4105"):
         converter(xt.f32, [xt.f64]).lower(half, matrix, target="dg2").opencl  # noqa: B018
 
 
@@ -227,5 +227,5 @@ def test_paddings_that_truth_values_lack() -> None:
     def padded(A):
         xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)), padding=2)
 
-    with pytest.raises(xt.ElementTypeError, match="padding 2 does not fit i1"):
+    with pytest.raises(xt.ElementTypeError, match="XT1125"):
         padded[1](np.zeros((8, 32), bool))

@@ -151,13 +151,13 @@ def padded(A, C, *, padding):
 
 def test_padding_is_zero() -> None:
     specs = [xt.Spec((None, None), dtype) for dtype in (xt.e4m3, xt.f32)]
-    with pytest.raises(xt.ElementTypeError, match="padding 1 does not fit e4m3, which is padded with zeros"):
+    with pytest.raises(xt.ElementTypeError, match="XT1125"):
         padded.lower(*specs, target="cri", padding=1)
 
 
 @pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
 def test_other_engines_say_what_to_do(target: str) -> None:
     specs = [xt.Spec((None, None), dtype) for dtype in (xt.e4m3, xt.e4m3, xt.f32)]
-    with pytest.raises(xt.TargetError, match=f"{target} has no matrix product of e4m3 by e4m3") as caught:
+    with pytest.raises(xt.TargetError, match="XT4101") as caught:
         _ = gemm.lower(*specs, target=target).opencl
     assert "convert 8-bit floats with .to(xt.f16), which holds them exactly" in str(caught.value)

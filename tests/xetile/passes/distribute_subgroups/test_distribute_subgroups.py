@@ -52,7 +52,7 @@ def test_every_block_has_the_owners_of_the_rule(layout: tuple[int, int], data: t
 @pytest.mark.parametrize(("layout", "data", "shape"), [((2, 2), (16, 16), (48, 64)), ((4, 1), (16, 16), (96, 16)),
                                                        ((2, 2), (24, 16), (64, 64)), ((4, 4), (16, 16), (16, 96))])
 def test_uneven_deals_are_refused(layout: tuple[int, int], data: tuple[int, int], shape: tuple[int, int]) -> None:
-    with pytest.raises(xt.ShapeError, match="does not distribute"):
+    with pytest.raises(xt.ShapeError, match="XT1153"):
         xt.WgMap(layout, data).owners(shape)
 
 
@@ -100,7 +100,7 @@ def test_operands_that_are_cut_differently_along_k_are_refused(
     sg: tuple[int, int], data_a: tuple[int, int], data_b: tuple[int, int], data_c: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     a, b, c = integers(rng, xt.bf16, 64, 64), integers(rng, xt.bf16, 64, 64), np.full((64, 64), 7, np.float32)
-    with pytest.raises(xt.ShapeError, match=r"A is cut into blocks of .* along K and B into blocks of"):
+    with pytest.raises(xt.ShapeError, match="XT1413"):
         gemm_shared.on("numpy")[2, 2](a, b, c, BM=32, BN=32, BK=32, sg=sg, data_a=data_a, data_b=data_b, data_c=data_c)
     assert (c == 7).all()
 

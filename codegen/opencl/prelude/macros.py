@@ -1,0 +1,67 @@
+"""Macros of emitted text: their names, and what they are defined as where a compiler is not Intel's for a GPU.
+
+The text of a kernel defines each macro that it uses under ``#ifndef``, for Intel's GPUs; a definition that stands
+before the text replaces that one. :mod:`codegen.runtime.program_source` says which compiler gets which.
+"""
+
+from __future__ import annotations
+
+CALL = "XETILE_CALL"
+"""Attribute of helper functions; nothing, unless it is defined to keep calls as calls."""
+FILL = "XETILE_FILL"
+"""The same for functions that give their results through pointers, which fewer compilers can keep."""
+FETCH = "XETILE_FETCH"
+"""``FETCH(pointer)``: prefetch of a cache line; nothing, unless it is defined for a processor."""
+ROLLED = "XETILE_ROLLED"
+"""Defined where main loops that no author asked for are left out (``xegpu.skip_if_rolled``)."""
+WHOLE = "XETILE_WHOLE"
+"""Defined where functions of whole vectors can be called as in :mod:`codegen.opencl.cpu_gemm`."""
+SIGNAL, WAIT = "NBARRIER_SIGNAL", "NBARRIER_WAIT"
+"""``SIGNAL(id, count)`` and ``WAIT(id)``: named barriers; with ``_AT``, of an id that is not a constant."""
+SCHEDULE_BARRIER = "XETILE_SCHEDULE_BARRIER"
+"""Barrier for the compiler's instruction schedulers."""
+ROWS_APART = "XETILE_ROWS_APART"
+"""``ROWS_APART(even, odd, words)``: the low and the high halves of eight words, which are rows of 16-bit elements."""
+F64_TO_F32 = "XETILE_F64_TO_F32"
+"""``F64_TO_F32(to, from)``: conversion that Intel's GPU compiler gets wrong for vectors."""
+SLM_READ = "XETILE_SLM_READ_"
+"""With an OpenCL vector type behind it, ``SLM_READ(words, from, distance)``: 512 bytes of shared local memory."""
+
+_BARRIER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
+
+CPU_CALL = (CALL, "__attribute__((noinline))")
+"""``CALL`` for CPUs: their compiler takes seven times as long where every out-of-bounds-checked load is inlined."""
+CPU_FILL = (FILL, "__attribute__((noinline))")
+"""``FILL``, for the OpenCL driver only: with SYCL's compiler, such a call let a lane read a later write of another."""
+CPU_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
+"""``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
+is a call per lane there, and SPIR-V has no such instruction."""
+NAMED_BARRIERS = ((f"{SIGNAL}(id, count)", "(void)(id)"), (f"{WAIT}(id)", _BARRIER),
+                  (f"{SIGNAL}_AT(id, count)", "(void)(id)"), (f"{WAIT}_AT(id)", _BARRIER))
+"""Named barriers in uniform control flow, as work-group barriers at the wait."""
+SCHEDULE_BARRIERS = ((SCHEDULE_BARRIER, ""),)
+"""A device that does not compile through vISA has no use for a scheduling barrier."""
+ROWS = ((f"{ROWS_APART}(even, odd, words)",
+         "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"),)
+F64_NARROWING = ((f"{F64_TO_F32}(to, from)", "to = (float)(from)"),)
+SLM_READS = tuple(
+    (f"{SLM_READ}{word}{width}(words, from, distance)",
+     f"words = prelude_slm_{word}{width}((local const {word} *)(from) + (distance) / sizeof({word}))")
+    for word, width in (("ushort", 16), ("uint", 8)))
+
+
+def define(*macros: tuple[str, str]) -> str:
+    """Preprocessor lines that define macros, each a name with its parameters, and what it stands for."""
+    return "".join(f"#define {name} {body}".rstrip() + "\n" for name, body in macros)
+
+
+def name_of(macro: tuple[str, str]) -> str:
+    """Name of a macro without its parameters."""
+    return macro[0].partition("(")[0]
+
+
+def fallbacks(text: str) -> str:
+    """Definitions, as nothing, of the optional macros that a text uses, unless they are defined before it."""
+    used = [name for word, name in ((CALL, CALL), (FILL, FILL), (FETCH, CPU_FETCH[0])) if word in text]
+    lines = [f"#ifndef {name.partition('(')[0]}\n#define {name}\n#endif\n" for name in used]
+    return "".join([*lines, "\n" * bool(used)])

@@ -1,0 +1,143 @@
+"""The stand-in itself: what it reports, and when it runs commands. ``pytest --level-zero`` runs this file."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import dpctl
+import dpctl.memory
+import dpctl.utils
+import numpy as np
+import pytest
+
+from codegen.runtime import launcher
+from codegen.toolchain.ocloc import compile_spirv
+from tests.conftest import FINDINGS
+from tests.device import DEVICE_FILTER, SOFTWARE_GPU
+from tests.level_zero.gpu import PRODUCTS, load_library, take_findings
+
+pytestmark = pytest.mark.launches
+
+ADD = "kernel void add(global int *a, int n) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + n; }"
+COUNT = 48
+KINDS = (dpctl.memory.MemoryUSMDevice, dpctl.memory.MemoryUSMShared, dpctl.memory.MemoryUSMHost)
+
+
+@pytest.fixture(params=["in order", "any order"])
+def queue(request: pytest.FixtureRequest) -> Any:
+    properties = {"property": "in_order"} if request.param == "in order" else {}
+    return dpctl.SyclQueue(DEVICE_FILTER, **properties)
+
+
+@pytest.fixture
+def findings(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """What was reported so far; the test expects it."""
+    yield lambda: take_findings(request.config.stash[FINDINGS])
+    take_findings(request.config.stash[FINDINGS])
+
+
+def built(queue: Any, source: str, name: str, options: str = "") -> Any:
+    return launcher.find_kernel(launcher.build_program(queue, compile_spirv(source, SOFTWARE_GPU), options), name)
+
+
+def filled(kind: Any, queue: Any) -> tuple[Any, np.ndarray[Any, Any]]:
+    host = np.random.default_rng(3).integers(-99, 99, COUNT, dtype=np.int32)
+    memory = kind(host.nbytes, queue=queue)
+    queue.memcpy(memory, host, host.nbytes)
+    return memory, host
+
+
+def submit(queue: Any, kernel: Any, memory: Any, number: int, waits: list[Any]) -> Any:
+    return queue.submit_async(kernel, [memory, ctypes.c_int32(number)], [COUNT], [16], waits)
+
+
+def read(queue: Any, memory: Any) -> np.ndarray[Any, Any]:
+    host = np.zeros(COUNT, np.int32)
+    queue.memcpy(host, memory, host.nbytes)
+    return host
+
+
+def test_the_device_is_the_product(queue: Any) -> None:
+    device = queue.sycl_device
+    assert device.backend.name == "level_zero"
+    assert device.name == PRODUCTS[SOFTWARE_GPU].name
+    assert dpctl.utils.intel_device_info(device)["device_id"] == PRODUCTS[SOFTWARE_GPU].device_id
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_memory_of_every_kind(kind: Any, queue: Any) -> None:
+    memory, host = filled(kind, queue)
+    kernel = built(queue, ADD, "add")
+    first = submit(queue, kernel, memory, 5, [])
+    submit(queue, kernel, memory, 7, [first]).wait()
+    assert (read(queue, memory) == (host * 3 + 5) * 3 + 7).all()
+
+
+def test_commands_wait_for_somebody_who_waits(queue: Any) -> None:
+    memory, _ = filled(KINDS[0], queue)
+    before = load_library().software_gpu_pending()
+    event = submit(queue, built(queue, ADD, "add"), memory, 1, [])
+    assert load_library().software_gpu_pending() == before + 1
+    event.wait()
+    assert load_library().software_gpu_pending() == before
+
+
+def test_without_an_order_the_last_comes_first() -> None:
+    queue = dpctl.SyclQueue(DEVICE_FILTER)
+    memory, host = filled(KINDS[0], queue)
+    kernel = built(queue, ADD, "add")
+    first, last = (submit(queue, kernel, memory, number, []) for number in (1, 2))
+    last.wait()
+    first.wait()  # not queue.wait(): after last.wait() adapter 1 takes the queue for empty, and returns at once
+    assert (read(queue, memory) == (host * 3 + 2) * 3 + 1).all()
+
+
+def test_a_barrier_orders_a_queue_without_an_order() -> None:
+    queue = dpctl.SyclQueue(DEVICE_FILTER)
+    memory, host = filled(KINDS[0], queue)
+    kernel = built(queue, ADD, "add")
+    submit(queue, kernel, memory, 1, [])
+    queue.submit_barrier()
+    submit(queue, kernel, memory, 2, []).wait()
+    assert (read(queue, memory) == (host * 3 + 1) * 3 + 2).all()
+
+
+def test_memory_freed_under_a_command_is_reported(queue: Any, findings: Any) -> None:
+    memory, _ = filled(KINDS[0], queue)
+    event = submit(queue, built(queue, ADD, "add"), memory, 1, [])
+    del memory
+    event.wait()
+    freed, accessed = findings()
+    assert freed.endswith("is freed before kernel add has run")
+    assert accessed.startswith("add: [XT61")
+
+
+def test_arguments_of_the_wrong_size_are_reported(queue: Any, findings: Any) -> None:
+    memory, _ = filled(KINDS[0], queue)
+    kernel = built(queue, ADD, "add")
+    with pytest.raises(dpctl.SyclKernelSubmitError):
+        queue.submit(kernel, [memory, ctypes.c_int64(1)], [COUNT], [16])
+    assert findings() == ["argument 1 of add has 4 bytes, and is set to 8"]
+
+
+def test_unknown_build_options_are_reported(queue: Any, findings: Any) -> None:
+    built(queue, ADD, "add", "-ze-opt-large-register-file")
+    assert not findings()
+    built(queue, ADD, "add", "-cl-opt-disable -ze-no-such-option")
+    assert findings() == ["unknown build options: -ze-no-such-option"]
+
+
+def test_register_mode_is_the_modules(queue: Any) -> None:
+    sizes = [built(queue, ADD, "add", options).work_group_size for options in ("", "-ze-opt-large-register-file")]
+    assert sizes[0] == 1024
+    assert sizes[1] in (512, 1024)
+
+
+def test_profiling_times_a_kernel() -> None:
+    queue = dpctl.SyclQueue(DEVICE_FILTER, property="enable_profiling")
+    memory, _ = filled(KINDS[0], queue)
+    event = submit(queue, built(queue, ADD, "add"), memory, 1, [])
+    event.wait()
+    assert event.profiling_info_start < event.profiling_info_end
