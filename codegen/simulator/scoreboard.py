@@ -8,7 +8,7 @@ transitions are computed once, and each thread has a state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -38,10 +38,16 @@ _COPIES = ("mov", "sel", "csel")
 
 @dataclass(frozen=True)
 class Footprint:
-    """Registers that an instruction reads and writes, as bit masks of their bytes."""
+    """Registers that an instruction reads and writes, as bit masks of their bytes.
+
+    Attributes:
+        needs: of what it reads, what must be defined: of a message, the first register of each operand, since few lanes
+            may run.
+    """
 
     reads: tuple[int, ...] = ()
     writes: int = 0
+    needs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,7 @@ class ScoreboardChecker:
 
     def _check_defined(self, state: State, instruction: Instruction, footprint: Footprint) -> State:
         """The state with what the instruction defines; nothing where it copies what is undefined."""
-        undefined = [mask for mask in footprint.reads if mask and not mask & state.written]
+        undefined = [mask for mask in footprint.needs if mask and not mask & state.written]
         if not undefined:
             return replace(state, written=state.written | footprint.writes)
         if instruction.op in _COPIES:
@@ -239,15 +245,12 @@ class ScoreboardChecker:
     def _find_footprint(self, instruction: Instruction) -> Footprint:
         message = self._messages.get(instruction.index)
         if message is not None:
-            return Footprint(tuple(self._message_reads(message)), self._range(message.writes))
+            return Footprint(tuple(map(self._range, message.reads)), self._range(message.writes),
+                             tuple(self._range(each[:1]) for each in message.reads))
         if instruction.op == "dpas":
             return self._matrix_footprint(instruction)
         reads = tuple(self._lanes(each, instruction) for each in instruction.sources)
-        return Footprint(reads, self._lanes(instruction.destination, instruction))
-
-    def _message_reads(self, message: Message) -> Iterator[int]:
-        for registers in message.reads:
-            yield from (self._range(range(each, each + 1)) for each in registers)
+        return Footprint(reads, self._lanes(instruction.destination, instruction), reads)
 
     def _range(self, registers: range | None) -> int:
         if not registers:
@@ -269,7 +272,7 @@ class ScoreboardChecker:
             masks.append((1 << count * (size if position < 2 else 4)) - 1 << start)
         if len(instruction.sources) == 3 and masks[1] == 0 and masks[0] & masks[2] & masks[3]:
             return Footprint()  # the compiler's workaround before a chain, which computes nothing
-        return Footprint(tuple(masks[1:]), masks[0])
+        return Footprint(tuple(masks[1:]), masks[0], tuple(masks[1:]))
 
     def _lanes(self, operand: Any, instruction: Instruction) -> int:
         """Bytes of a general register operand's lanes."""
