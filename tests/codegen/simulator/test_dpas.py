@@ -61,3 +61,17 @@ def test_a_product_without_an_addend_starts_at_zero(tmp_path: Path) -> None:
     after = machine.run("(W) dpas.8x8 (16|M0) r4:f null:f r16:bf r24.0:bf\n")
     found = after[:, 4 * 64:12 * 64].copy().view(np.float32).reshape(THREADS, 8, 16)
     np.testing.assert_array_equal(found, np.einsum("trsk,tsnk->trn", a, b))
+
+
+@pytest.mark.parametrize("idle", [4, 16])
+def test_an_idle_product_leaves_its_destination(idle: int, tmp_path: Path) -> None:
+    """Before a chain the compiler puts a product of a register with itself for dg2, and adds to what was there."""
+    require_simulator()
+    machine, random = Machine("dg2", tmp_path), np.random.default_rng(3)
+    c = _fill(machine, 4, 8, "f", random).reshape(THREADS, 8, 8)
+    b = _fill(machine, 16, 8, "bf", random).reshape(THREADS, 8, 8, 2)
+    a = _fill(machine, 24, 8, "bf", random).reshape(THREADS, 8, 8, 2)
+    after = machine.run(f"(W) dpas.8x8 (8|M0) r4:f null:f r{idle}:bf r{idle}.0:bf {{Atomic}}\n"
+                        "(W) dpas.8x8 (8|M0) r4:f r4:f r16:bf r24.0:bf\n")
+    found = after[:, 4 * 32:12 * 32].copy().view(np.float32).reshape(THREADS, 8, 8)
+    np.testing.assert_array_equal(found, c + np.einsum("trsk,tsnk->trn", a, b))
