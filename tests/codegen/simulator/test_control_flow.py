@@ -133,3 +133,12 @@ def test_constants_of_the_program(target: str) -> None:
     out = np.zeros(128, np.int32)
     run_opencl(source, "f", target, a, out, items=128)
     np.testing.assert_array_equal(out, table[a])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_single_work_item(target: str) -> None:
+    """Registers of lanes that do not run are never written, and messages read them."""
+    source = "kernel void f(global uchar *o, uchar v) { o[0] = v; o[2] = v + 1; }"
+    out = np.full(4, 9, np.uint8)
+    run_opencl(source, "f", target, out, np.uint8(200), items=1, group=1)
+    np.testing.assert_array_equal(out, [200, 9, 201, 9])
