@@ -11,6 +11,7 @@ import builtins
 import contextlib
 import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from codegen.runtime import devices, launcher, program_source, synchronize, usm
 from codegen.runtime.devices import find_queue
 from codegen.runtime.program_cache import build_kernel
 from codegen.runtime.program_source import gpu_program
+from codegen.simulator import simulator
+from codegen.simulator.messages import descriptor
 from codegen.sycl import opencl_to_cxx
 from codegen.toolchain import disk_cache, ocloc
 from codegen.toolchain import sycl as sycl_compiler
@@ -33,10 +36,11 @@ from xegpu.rewrite.rewriter import ConvertedValues
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
+from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
 from xetile.passes.wg_offsets import Distributed
-from xetile.runtime import device_executor, numpy_executor
+from xetile.runtime import device_executor, machine_arena, numpy_executor
 from xetile.tools.cli.output import write_bytes
 
 BY_CODE: dict[str, Callable[[], object]] = {}
@@ -156,6 +160,78 @@ def lost_device() -> object:
 @provokes("XT5020")
 def a_list_as_memory() -> object:
     return usm.usm_interface([1, 2, 3])
+
+
+def _as_edited(function: xt.Kernel, edits: dict[str, str], *arguments: Any) -> object:
+    """Run machine code of edited OpenCL C on a simulated pvc."""
+    edited = Kernel(function.function, subgroups=function.subgroups)
+    text = edited.lower(*arguments, target="pvc").opencl
+    for old, new in edits.items():
+        assert re.search(old, text), text
+        text = re.sub(old, new, text)
+    Path("edited.cl").write_text(text)
+    edited.override("opencl", "edited.cl")
+    return edited.on("machine:pvc")[1](*arguments)
+
+
+@xt.kernel(subgroups=(4, 1))
+def pairs(A: Any, C: Any) -> None:
+    mine = xt.subgroup_id()
+    shared, barrier = xt.alloc_slm((32, 16), xt.f32), xt.nbarrier(mine // 2, 2)
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (mine * 8, 0), (8, 16))), xt.init_tile(shared, (mine * 8, 0), (8, 16)))
+    barrier.arrive()
+    barrier.wait()
+    xt.store_tile(xt.load_tile(xt.init_tile(shared, (mine * 8, 0), (8, 16))), xt.init_tile(C, (mine * 8, 0), (8, 16)))
+
+
+def _ones(rows: int = 8, columns: int = 16, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    return np.ones((rows, columns), dtype)
+
+
+@provokes("XT1055")
+def no_list_of_memory() -> object:
+    with mock.patch.object(Path, "read_text", side_effect=OSError("no such file")):
+        return machine_arena.process_memory([])
+
+
+@provokes("XT6102")
+def behind_shared_memory() -> object:
+    return _as_edited(pairs, {r"(store_slm\w+)\(slm, 32, ": r"\1(slm + 512, 32, "}, _ones(32), _ones(32))
+
+
+@provokes("XT6103")
+def block_off_its_words() -> object:
+    rows = _ones(8, 21)[:, :20]
+    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, rows, rows)
+
+
+@provokes("XT6106")
+def too_few_arrive() -> object:
+    return _as_edited(pairs, {r"(\n  NBARRIER_SIGNAL_AT.*), 2\)": r"\1, 3)"}, _ones(32), _ones(32))
+
+
+@provokes("XT6107")
+def counts_that_differ() -> object:
+    both = "NBARRIER_SIGNAL_AT((ushort)(1), 6); NBARRIER_SIGNAL_AT((ushort)(1), 2);"
+    return _as_edited(pairs, {r"\n  NBARRIER_SIGNAL_AT\(.*, 2\);": both}, _ones(32), _ones(32))
+
+
+@provokes("XT6109")
+def unknown_message() -> object:
+    simulator.load.cache_clear()
+    with mock.patch.dict(descriptor._OPERATIONS, {3: ""}):
+        return copy.on("machine:pvc")[1](_ones(), _ones())
+
+
+@provokes("XT6110")
+def pitch_off_the_rules() -> object:
+    return _as_edited(copy, {r"A_stride0 \* 4": "A_stride0 * 4 + 4"}, _ones(), _ones())
+
+
+@provokes("XT6111")
+def column_inside_a_word() -> object:
+    return _as_edited(copy, {r"(block_read.*\(int2\)\()": r"\g<1>1 + "}, _ones(8, 32, np.float16),
+                      _ones(8, 32, np.float16))
 
 
 @provokes("XT5100")

@@ -30,6 +30,7 @@ from codegen.runtime import devices
 from codegen.simulator.decoder import find_iga64
 from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
+from tests import machine_code
 from tests.level_zero import gpu
 from tests.selection import COLLECTED, default_run
 from xegpu.support.errors import DeviceError, ToolError
@@ -47,8 +48,9 @@ THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--everything`` and ``--level-zero``."""
+    """``--everything``, ``--machine-code`` and ``--level-zero``."""
     parser.addoption("--everything", action="store_true", help="all cases of all tests, not the default selection")
+    parser.addoption("--machine-code", action="store_true", help="the cases that run as machine code, all and alone")
     parser.addoption("--level-zero", metavar="TARGET", help="the tests that launch, on a software GPU of this target; "
                                                             "SYCL_UR_USE_LEVEL_ZERO_V2=0 or 1 chooses the adapter")
 
@@ -67,7 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _selects(config: pytest.Config) -> bool:
     """Whether a selection of the cases runs: not with ``--everything``, nor for tests that are named by their ids."""
-    return not config.getoption("everything") and not any("::" in argument for argument in config.args)
+    everything = config.getoption("everything") or config.getoption("machine_code")
+    return not everything and not any("::" in argument for argument in config.args)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -75,9 +78,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("level_zero"):
         items[:] = [item for item in items if item.get_closest_marker("launches")]
     config.stash[COLLECTED] = list(items)
-    if _selects(config):
+    twins = [] if config.getoption("level_zero") else machine_code.twins(items)
+    if config.getoption("machine_code"):
+        items[:] = twins
+    elif _selects(config):
         items[:], left_out = default_run(items)
-        config.hook.pytest_deselected(items=left_out)
+        taken = machine_code.chosen(twins)
+        config.hook.pytest_deselected(items=[*left_out, *(twin for twin in twins if twin not in taken)])
+        items += taken
+    elif config.getoption("everything"):
+        items += twins
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -134,6 +144,11 @@ def require_software_gpu() -> None:
     """What a software GPU is made of and runs by; without it the test is skipped."""
     if gpu.find_cxx_compiler() is None:
         unavailable("needs a C++ compiler: install g++")
+    require_simulator()
+
+
+def require_simulator() -> None:
+    """What machine code needs to run: the offline compiler and a disassembler; without them the test is skipped."""
     require_ocloc()
     try:
         find_iga64()
@@ -201,6 +216,21 @@ def no_findings(request: pytest.FixtureRequest) -> Generator[None, None, None]:
 def device_queue() -> Any:
     """The queue of the device that launching tests use."""
     return require_device()
+
+
+@pytest.fixture(autouse=True)
+def launches_as_machine_code(request: pytest.FixtureRequest) -> Generator[None, None, None]:
+    """In the twin of a case, launches of a GPU's text on the CPU device go to the simulator; there must be some."""
+    gpu = machine_code.gpu_of(request.node)
+    if gpu is None:
+        yield
+        return
+    require_simulator()
+    ran: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseKernel, "_bound", machine_code.redirected(gpu, ran))
+        yield
+    assert ran, "nothing ran as machine code: mark the test on_devices_only"
 
 
 @pytest.fixture(scope="session")

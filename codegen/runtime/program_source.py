@@ -37,7 +37,7 @@ from codegen.toolchain.ocloc import compile_spirv, has_ocloc, with_standard
 from codegen.toolchain.spirv import entry_points
 from codegen.toolchain.sycl import compile_sycl, has_sycl_compiler
 from xegpu.support.errors import ToolError
-from xegpu.target.targets import find_target
+from xegpu.target.targets import DEFAULT_TARGET, find_target
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
@@ -239,7 +239,8 @@ def _by_sycl(text: KernelSource, emulated: bool) -> bytes:
 
 
 def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:
-    device = text.target if find_target(text.target).ocloc else "pvc"  # any device's front end takes plain OpenCL C
+    # for a processor's text, the front end of any device: what it calls is defined in the text
+    device = DEFAULT_TARGET if find_target(text.target).is_cpu else text.target
     if not emulated:
         return compile_spirv(text.opencl, device, text.options)
     whole = _portable(text.opencl)  # ocloc predeclares the builtins, so the emulated ones are renamed

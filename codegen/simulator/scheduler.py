@@ -108,6 +108,10 @@ class Scheduler:
         self._last_run[execution.rows] = self._clock
         return start
 
+    def position(self, row: int) -> int:
+        """Index of the instruction that a thread runs next."""
+        return int(self._counters[row].min())
+
     def _release(self, stuck: bool = True) -> None:
         """Let threads go on whose barriers are complete."""
         rows = np.flatnonzero(self._waiting)

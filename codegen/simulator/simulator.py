@@ -30,13 +30,14 @@ from codegen.simulator.memory import Memory
 from codegen.simulator.messages.descriptor import Message
 from codegen.simulator.messages.descriptor import decode as decode_message
 from codegen.simulator.scheduler import BoundBlock, Scheduler, new_execution
+from codegen.simulator.scoreboard import ScoreboardChecker
 from codegen.simulator.threads import LANES, Threads
 from codegen.simulator.zebin import KernelRecord, read_kernels
 from xegpu.support.errors import ToolError
 
 _Built = TypeVar("_Built")
 Sizes = tuple[int, int, int]
-MOST_THREADS = 128
+MOST_THREADS = 256
 """Threads that run side by side: what is quickest; more leave the processor's caches."""
 UNDEFINED = 0xA5
 """Byte that registers hold before anything is written."""
@@ -174,6 +175,7 @@ class _Machine:
                                          np.zeros((len(group), 3), np.int64))
         self._execution = new_execution(self._threads, program.kernel.simd_size)
         self._bound: dict[int, BoundBlock] = {}
+        self._scoreboard = ScoreboardChecker(program.instructions, program.messages, program.register_bytes)
 
     def start(self, payload: bytes, numbers: NDArray[np.int64], groups: Sizes, group_size: Sizes) -> None:
         """Set the threads to their start: r0, local ids, inline arguments; all else is undefined."""
@@ -191,6 +193,7 @@ class _Machine:
         self._dispatched = self._local_ids(group_size)
         inline = np.frombuffer(payload[:kernel.inline_bytes], np.uint8)
         threads.grf[self._inline_register, :, :len(inline)] = inline
+        self._scoreboard.start(len(threads), self._inline_register + bool(len(inline)))
         indirect = np.frombuffer(payload[kernel.inline_bytes:], np.uint8)
         self.memory.begin(threads, kernel.slm_size, kernel.scratch_bytes, indirect)
 
@@ -218,11 +221,23 @@ class _Machine:
 
     def run(self) -> Counter[int]:
         """Run to the end; executed blocks."""
-        scheduler = Scheduler(self._threads, self._execution, self.memory.barriers, self._block,
-                              lambda block, rows: None, self.program.changes_rounding)
+        scheduler = Scheduler(self._threads, self._execution, self.memory.barriers, self._block, self._observe,
+                              self.program.changes_rounding)
         with np.errstate(all="ignore"):  # overflow, division by zero: as the machine does them
-            scheduler.run(self.program.entry, self._dispatched)
+            try:
+                scheduler.run(self.program.entry, self._dispatched)
+            except Finding as finding:
+                if finding.offset is None and finding.thread is not None:  # it waits: the last one was sync.bar
+                    waits = self.program.instructions[scheduler.position(finding.thread) - 1]
+                    raise self._located(finding, waits.offset) from None
+                raise
         return scheduler.executed
+
+    def _observe(self, block: Block, rows: NDArray[np.bool_]) -> None:
+        try:
+            self._scoreboard.observe(block, rows)
+        except Finding as finding:
+            raise self._located(finding, finding.offset) from None
 
     def _block(self, start: int) -> BoundBlock:
         found = self._bound.get(start)
@@ -277,16 +292,16 @@ class _Machine:
             try:
                 messages.execute(message, threads, active, memory)
             except Finding as finding:
-                raise self._located(finding, instruction) from None
+                raise self._located(finding, instruction.offset) from None
 
         return step
 
-    def _located(self, finding: Finding, instruction: Instruction) -> Finding:
-        """The finding with its instruction and thread."""
-        finding.offset = instruction.offset
+    def _located(self, finding: Finding, offset: int | None) -> Finding:
+        """The finding with its instruction's offset and its thread."""
+        finding.offset = offset
         if finding.thread is not None:
             x, y, z = (int(each) for each in self._threads.group_id[finding.thread])
-            finding.where = f"subgroup {self._threads.subgroup[finding.thread]} of work-group ({x}, {y}, {z})"
+            finding.group, finding.subgroup = (x, y, z), int(self._threads.subgroup[finding.thread])
         return finding
 
     def _barrier(self, instruction: Instruction) -> Callable[[], NDArray[np.int64]]:

@@ -162,7 +162,7 @@ def _linked(elf: Any, name: str, data: bytes, bases: Mapping[str, int]) -> tuple
                                 "this simulator knows types 1 to 4")
             size, shift = _RELOCATIONS[relocation["r_info_type"]]
             at = relocation["r_offset"]
-            addend = relocation["r_addend"] if prefix == ".rela" else int.from_bytes(linked[at:at + size], "little")
+            addend = relocation["r_addend"] if prefix == ".rela" else 0  # what stands there is a filler
             value = _symbol_value(elf, symbol, bases)
             if value is None:
                 undefined.append(symbol.name)

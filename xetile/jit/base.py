@@ -17,7 +17,7 @@ from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.constants import hashable
 from xetile.frontend.tracer import is_recording
-from xetile.runtime.executors import executor_at
+from xetile.runtime.executors import executor_at, is_machine, machine_executor
 from xetile.runtime.grid import Grid, normalize_grid
 from xetile.runtime.launch import BoundKernel, GridLauncher
 from xetile.runtime.launch_cache import LaunchCache
@@ -92,28 +92,32 @@ class BaseKernel:
         """The kernel, to be launched at ``where``.
 
         Args:
-            where: ``"numpy"``, ``"numpy:xegpu"``, ``"numpy:program"`` (the function itself, one instance at a time), a
-                dpctl filter string, or a ``dpctl.SyclQueue``; None lets the arrays decide.
+            where: ``"numpy"``, ``"numpy:xegpu"``, ``"numpy:program"`` (the function itself, one instance at a time),
+                ``"machine:pvc"`` and the like (the GPU's machine code in a simulator), a dpctl filter string, or a
+                ``dpctl.SyclQueue``; None lets the arrays decide.
             target: the device that code is generated for, by default the one it runs on.
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
             only: with ``"numpy:program"``, the work-groups that run: the first one, two or three of their indices.
             check: with ``"numpy"``, True or the names of the checks that watch the launch: ``"bounds"``, ``"races"``,
-                ``"shared"``, ``"numbers"``, ``"integers"``, ``"overlap"``; a finding is a :class:`CheckError`.
+                ``"shared"``, ``"numbers"``, ``"integers"``, ``"overlap"``; a finding is a :class:`CheckError`. With
+                machine code, True looks for races in shared local memory and reads of what nothing wrote as well.
 
         Raises:
             TargetError: there is no such target.
-            ArgumentError: ``only`` without ``"numpy:program"``, ``check`` without ``"numpy"``, or no such check.
+            ArgumentError: ``only`` without ``"numpy:program"``, ``check`` elsewhere, or no such check.
             DeviceError: there is no such device, or ``"numpy:program"`` of a kernel that was parsed from text.
         """
         with AtTheCall():
+            if check and is_machine(where):
+                return BoundKernel(self, machine_executor(where, self._target(target), check), None, subgroups)
             if check and where != "numpy":
-                raise ArgumentError("XT1050", f"check={check!r} goes with \"numpy\" alone, and this runs on {where!r}",
-                                    'write .on("numpy", check=True), or drop it')
+                raise ArgumentError("XT1050", f"check={check!r} goes with \"numpy\" and machine code alone, and this "
+                                    f"runs on {where!r}", 'write .on("numpy", check=True), or drop it')
             if check:
                 from xetile.runtime.sanitizer import CheckedExecutor
                 from xetile.runtime.sanitizer.findings import chosen
 
-                checked = CheckedExecutor(self._target(target) or find_target("pvc"), chosen(check))
+                checked = CheckedExecutor(self._target(target) or find_target(), chosen(check))
                 return BoundKernel(self, checked, None, subgroups)
             if where == "numpy:program":
                 return self.eager(only, subgroups)
@@ -183,7 +187,7 @@ class BaseKernel:
 
         Args:
             args: the arguments.
-            target: the device that code is generated for, by default pvc.
+            target: the device that code is generated for, by default :data:`xegpu.target.targets.DEFAULT_TARGET`.
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
             constants: the compile-time constants.
 
@@ -193,7 +197,7 @@ class BaseKernel:
         with AtTheCall():
             arguments = self.bind_arguments(args, constants)
             shape = None if subgroups is None else check_subgroups(subgroups)
-            return self.compile(arguments, self._target(target) or find_target("pvc"), constants, shape)
+            return self.compile(arguments, self._target(target) or find_target(), constants, shape)
 
     def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
         """The arguments of a call, checked against the parameters.
@@ -282,7 +286,7 @@ class BaseKernel:
     def _compile(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
                  constants: dict[str, Any], subgroups: tuple[int, int] | None) -> CompiledKernel:
         from xetile.compiler.compiled import CompiledKernel
-        from xetile.compiler.report.suggest_tile_sizes import Origin
+        from xetile.compiler.origin import Origin
 
         module = self.module_for(arguments, constants, subgroups)
         all_constants = self.all_constants(constants)

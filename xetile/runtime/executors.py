@@ -1,4 +1,4 @@
-"""Executors: NumPy at two levels, and devices.
+"""Executors: where a launch runs, in NumPy at two levels, on a simulated GPU or on a device.
 
 Each is imported when a kernel first uses it.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codegen.runtime.devices import best_sycl_device
-from xegpu.support.errors import DeviceError
+from xegpu.support.errors import ArgumentError, DeviceError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.runtime.grid import Grid
@@ -76,7 +76,7 @@ def select_executor(kernel_target: Target | None, where: Any, target: str | Targ
 
 
 def executor_at(where: Any, target: Target | None) -> Executor:
-    """The executor named ``"numpy"`` or ``"numpy:xegpu"``, or that of a dpctl filter string or queue.
+    """The executor named ``"numpy"``, ``"numpy:xegpu"`` or ``"machine:..."``, or that of a queue or its filter string.
 
     Raises:
         DeviceError: there is no such executor.
@@ -85,16 +85,40 @@ def executor_at(where: Any, target: Target | None) -> Executor:
         from xetile.runtime import numpy_executor
 
         kind = numpy_executor.NumPyExecutor if where == "numpy" else numpy_executor.NumPyXeGPUExecutor
-        return kind(target or find_target("pvc"))
+        return kind(target or find_target())
     if isinstance(where, str) and (where.startswith("numpy") or difflib.get_close_matches(where, _NUMPY_EXECUTIONS, 1)):
         raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy", "numpy:xegpu" or "numpy:program"')
-    if isinstance(where, str) and where.partition(":")[0] == "machine":
-        from xetile.runtime.machine_executor import MachineExecutor
-
-        return MachineExecutor(where, target)
+    if is_machine(where):
+        return machine_executor(where, target, check=False)
     from xetile.runtime.device_executor import DeviceExecutor
 
     return DeviceExecutor(where, target)
+
+
+def is_machine(where: Any) -> bool:
+    """Whether a place is a simulated GPU that runs machine code, such as ``"machine:pvc"``."""
+    return isinstance(where, str) and where.partition(":")[0] == "machine"
+
+
+def machine_executor(where: str, target: Target | None, check: Any) -> Executor:
+    """The executor of machine code on a simulated GPU.
+
+    Args:
+        where: ``"machine:pvc"`` and the like.
+        target: the device that code is made for; None for the simulated one.
+        check: whether to look for what no GPU minds.
+
+    Raises:
+        ArgumentError: ``check`` is neither True nor False: the checks have no names here.
+        DeviceError: there is no such GPU.
+        TargetError: the GPU does not run code for the target.
+    """
+    if check not in (True, False):
+        raise ArgumentError("XT1056", f"check={check!r} names checks, and machine code has one set of them",
+                            f'write .on("{where}", check=True)')
+    from xetile.runtime.machine_executor import MachineExecutor
+
+    return MachineExecutor(where, target, check)
 
 
 def executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:

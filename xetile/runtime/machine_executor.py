@@ -87,14 +87,14 @@ class MachineExecutor:
             binary = self._build(program)
         words = [_word(value) for argument in arguments for value in packed(argument)]
         allocations = _allocations(arguments)
-        if load(binary, program.name, self._gpu.name).kernel.takes_addresses:
-            allocations += process_memory(allocations)
         flags = np.zeros(FLAGS, np.int32)
         if compiled.emitted.assertions:
             words.append(struct.pack("<Q", flags.ctypes.data))
             allocations.append(Allocation("the assertions", flags.ctypes.data, flags.view(np.uint8)))
         groups = grid[2], grid[1], grid[0]
         try:
+            if load(binary, program.name, self._gpu.name).kernel.takes_addresses:
+                allocations += process_memory(allocations)
             self.execution = launch(binary, program.name, self._gpu.name, words, groups,
                                     (compiled.emitted.local_size, 1, 1), allocations, check=self._check)
         except Finding as finding:

@@ -8,9 +8,14 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
+_WHOLE_ADDRESS = 1
+"""Relocation of 8 bytes (R_ZE_SYM_ADDR); the others have 4."""
+
 
 def source_line(binary: bytes, kernel: str, offset: int, first: int) -> int | None:
     """Line of an instruction in a kernel's own body: for an instruction of an inlined function, the line of the call.
+
+    Where the compiler tells no call, it is the last line of the body that an instruction before has.
 
     Args:
         binary: a device binary with debug information.
@@ -18,36 +23,41 @@ def source_line(binary: bytes, kernel: str, offset: int, first: int) -> int | No
         offset: byte offset of the instruction in the kernel's code.
         first: first line of the kernel; functions that it calls stand above.
     """
-    elf = ELFFile(BytesIO(binary))
+    elf: Any = ELFFile(BytesIO(_relocated(binary)))
     information = elf.get_dwarf_info(relocate_dwarf_sections=False)
-    base = _base(elf, kernel)
+    address = int(elf.get_section_by_name(f".text.{kernel}")["sh_addr"]) + offset
     for unit in information.iter_CUs():
         table = information.line_program_for_CU(unit)
         if table is None:
             continue
-        line = _table_line(table, base + offset)
-        if line is not None and line < first:
-            calls = [call for call in _calls(information, unit, base + offset) if call >= first]
-            return calls[0] if calls else line
-        if line is not None:
-            return line
+        lines = _lines(table, address)
+        if lines and lines[-1] >= first:
+            return lines[-1]
+        if lines:
+            calls = (call for call in _calls(information, unit, address) if call >= first)
+            return next(calls, next((line for line in reversed(lines) if line >= first), None))
     return None
 
 
-def _base(elf: Any, kernel: str) -> int:
-    """Address that the debug information gives the kernel's code: it is not linked, and its sections start at 0."""
-    section = elf.get_section_by_name(f".text.{kernel}")
-    return int(section["sh_addr"])
+def _relocated(binary: bytes) -> bytes:
+    """The binary with the relocations of its debug information applied: against sections that start at address 0."""
+    data = bytearray(binary)
+    elf: Any = ELFFile(BytesIO(binary))
+    for section in elf.iter_sections():
+        if section.name.startswith(".rela.debug"):
+            start = elf.get_section(section["sh_info"])["sh_offset"]
+            for each in section.iter_relocations():
+                size = 8 if each["r_info_type"] == _WHOLE_ADDRESS else 4
+                at = start + each["r_offset"]
+                data[at:at + size] = int(each["r_addend"]).to_bytes(size, "little")
+    return bytes(data)
 
 
-def _table_line(table: Any, address: int) -> int | None:
-    """Line of the last row at or before an address."""
-    found, best = None, -1
-    for entry in table.get_entries():
-        state = entry.state
-        if state is not None and not state.end_sequence and best < state.address <= address and state.line:
-            found, best = int(state.line), state.address
-    return found
+def _lines(table: Any, address: int) -> list[int]:
+    """Lines of the rows at or before an address, in the order of addresses."""
+    rows = [(entry.state.address, int(entry.state.line)) for entry in table.get_entries()
+            if entry.state is not None and not entry.state.end_sequence and entry.state.line]
+    return [line for at, line in sorted(rows, key=lambda row: row[0]) if at <= address]
 
 
 def _calls(information: Any, unit: Any, address: int) -> Iterator[int]:

@@ -61,6 +61,7 @@ class Barriers:
         Raises:
             Finding: arrivals at one barrier name different counts.
         """
+        self._check_counts(rows, number, producers, consumers)
         late = self._too_many(rows, number, kind, producers, consumers)
         if late.any():
             everything = rows, number, kind, producers, consumers
@@ -71,6 +72,19 @@ class Barriers:
             waiting, self._late = self._late, []
             for entry in waiting:
                 self.arrive(*(np.array([value], np.int64) for value in entry))
+
+    def _check_counts(self, rows: Integers, number: Integers, producers: Integers, consumers: Integers) -> None:
+        """Raise if arrivals name other counts than those before them."""
+        group = self._group[rows]
+        for side, counts in ((0, producers), (1, consumers)):
+            begun = self._arrived[:, group, number].any(0)
+            different = begun & (self._expected[side, group, number] != counts)
+            if different.any():
+                at = int(np.flatnonzero(different)[0])
+                raise Finding("XT6107", f"arrives at barrier {number[at]} for {counts[at]} "
+                              f"{('producers', 'consumers')[side]}, and others for "
+                              f"{self._expected[side, group[at], number[at]]}",
+                              "have all that arrive at a barrier name the same counts", int(rows[at]))
 
     def _too_many(self, rows: Integers, number: Integers, kind: Integers, producers: Integers,
                   consumers: Integers) -> NDArray[np.bool_]:
@@ -91,15 +105,6 @@ class Barriers:
     def _count(self, rows: Integers, number: Integers, kind: Integers, producers: Integers,
                consumers: Integers) -> None:
         group = self._group[rows]
-        for side, counts in ((0, producers), (1, consumers)):
-            begun = self._arrived[:, group, number].any(0)
-            different = begun & (self._expected[side, group, number] != counts)
-            if different.any():
-                at = int(np.flatnonzero(different)[0])
-                raise Finding("XT6107", f"arrives at barrier {number[at]} for {counts[at]} "
-                              f"{('producers', 'consumers')[side]}, and others for "
-                              f"{self._expected[side, group[at], number[at]]}",
-                              "have all that arrive at a barrier name the same counts", int(rows[at]))
         for side, counts, others in ((0, producers, CONSUMER), (1, consumers, PRODUCER)):
             self._expected[side, group, number] = counts
             np.add.at(self._arrived[side], (group, number), kind != others)

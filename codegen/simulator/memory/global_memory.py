@@ -100,6 +100,12 @@ class GlobalMemory:
         """The bytes, by the offsets that :meth:`locate` gives."""
         return self._store
 
+    def position(self, address: int) -> str:
+        """An address as a byte of an allocation, in words."""
+        found = next((f"byte {address - each.address} of {each.name}" for each in self.allocations
+                      if each.address <= address < each.address + each.data.size), "")
+        return found or f"{address:#x}"
+
     def describe(self, address: int, size: int) -> str:
         """Where an address lies, in words: how far before or behind which allocation."""
         span = f"{size} bytes" if size > 1 else "1 byte"

@@ -1,0 +1,90 @@
+"""Machine code as one more execution: each case that runs a GPU's text on the CPU device runs as machine code, too.
+
+The twin of a case is the same function with the same parameters; what it launches on ``"opencl:cpu"`` for a GPU goes to
+the simulator of a GPU that takes such code. ``pytest --everything`` has all twins, the default run one of each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from xegpu.target.targets import Target
+from xetile.jit.base import BaseKernel
+
+GPUS = ("pvc", "bmg")
+MARK = "machine_code"
+
+
+def twins(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The twins of all cases that have them, for each GPU that takes the text of the case."""
+    found: list[pytest.Item] = []
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and \
+                item.get_closest_marker("on_devices_only") is None:
+            found += [_twin(item, gpu) for gpu in _gpus({*_words(item.callspec.params.values())})]
+    return found
+
+
+def chosen(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """One twin of each file, of the GPUs in turn: its first case for the GPU whose turn it is."""
+    by_file: dict[str, list[pytest.Item]] = {}
+    for case in cases:
+        if case.get_closest_marker("everything") is None:
+            by_file.setdefault(case.nodeid.partition("::")[0], []).append(case)
+    return [next((case for case in group if gpu_of(case) == GPUS[number % len(GPUS)]), group[0])
+            for number, group in enumerate(by_file.values())]
+
+
+def gpu_of(item: pytest.Item) -> str | None:
+    """The GPU of a twin; None for any other case."""
+    mark = item.get_closest_marker(MARK)
+    return None if mark is None else str(mark.args[0])
+
+
+def _words(values: Any) -> Iterator[str]:
+    """Strings among parameters: places, targets, and tuples of them."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _words(value)
+        elif hasattr(value, "where") and hasattr(value, "target"):
+            yield from _words((value.where, value.target))
+
+
+def _gpus(words: set[str]) -> Sequence[str]:
+    """GPUs that take the text that a case runs on the CPU device."""
+    if "opencl:cpu" not in words:
+        return ()
+    return GPUS if "pvc" in words else tuple(gpu for gpu in GPUS if gpu in words)
+
+
+def _twin(item: pytest.Function, gpu: str) -> pytest.Function:
+    name = f"{item.name.removesuffix(']')}-machine:{gpu}]"
+    twin: pytest.Function = pytest.Function.from_parent(
+        item.parent, name=name, callspec=item.callspec, callobj=item.obj, fixtureinfo=item._fixtureinfo,
+        originalname=item.originalname)
+    twin.add_marker(pytest.mark.machine_code(gpu))
+    return twin
+
+
+def redirected(gpu: str, ran: list[str]) -> Callable[..., Any]:
+    """``BaseKernel._bound`` with launches of GPUs' text on the CPU device as machine code.
+
+    Args:
+        gpu: the GPU.
+        ran: gets the kernels' names.
+    """
+    bind = BaseKernel._bound
+
+    def instead(self: BaseKernel, where: Any, target: str | Target | None, subgroups: Any) -> Any:
+        name = target.name if isinstance(target, Target) else target
+        if where == "opencl:cpu" and name in ("pvc", gpu):
+            ran.append(self.name)
+            where = f"machine:{gpu}"
+        return bind(self, where, target, subgroups)
+
+    return instead
