@@ -13,6 +13,7 @@ import pytest
 import xetile as xt
 from tests.conftest import require_dpnp
 from tests.device import device_targets
+from xegpu.target.targets import find_target
 from xetile.compiler.pipeline import precedes
 
 
