@@ -470,10 +470,10 @@ def another_gpu() -> None:
 
 def _distributed_otherwise(change: Callable[[ConvertedValues], ConvertedValues]) -> None:
     """Distribute the second of a kernel's loads in another way than a rule of the pass does, and lower the kernel."""
-    rule, seen = distribute_subgroups.RULES[LoadTileOp], []
+    seen = []
 
     def other(rewriter: DistributeSubgroupsRewriter, operation: LoadTileOp) -> None:
-        rule(rewriter, operation)
+        rewriter.each_part(operation)
         seen.append(operation)
         if len(seen) == 2:
             rewriter.converted_values[operation.result] = change(rewriter.lookup(operation.result))

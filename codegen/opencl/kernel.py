@@ -13,6 +13,7 @@ from codegen.opencl.values import Array
 from xegpu.dialect.debug import Assertion
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import static_form
+from xegpu.mlir.arith import rounds_division
 from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
@@ -76,10 +77,15 @@ LARGE_GRF = "-cl-intel-256-GRF-per-thread"
 """Build option of OpenCL drivers and ocloc: 256 registers a thread."""
 
 
+ROUNDED_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
+"""Without this option OpenCL C divides within 2.5 ulp, and takes square roots within 3 ulp."""
+
+
 def build_options(function: func.FuncOp, target: Target) -> str:
-    """Build options of a kernel's GRF mode; empty for the smaller one, which compilers default to."""
-    large = requested_registers(function) == max(target.registers)
-    return LARGE_GRF if large else ""
+    """Build options of a kernel: its GRF mode, empty for the smaller one, and how f32 is divided."""
+    large = LARGE_GRF if requested_registers(function) == max(target.registers) else ""
+    rounded = ROUNDED_DIVISION if rounds_division(function) else ""
+    return f"{large} {rounded}".strip()
 
 
 # A kernel as OpenCL C, with what its build and its launch need.
