@@ -46,7 +46,7 @@ def gpu_of(item: pytest.Item) -> str | None:
 
 
 def _words(values: Any) -> Iterator[str]:
-    """Strings among parameters: places, targets, and tuples of them."""
+    """Strings among parameters: executions, targets, and tuples of them."""
     for value in values:
         if isinstance(value, str):
             yield value

@@ -247,9 +247,9 @@ def test_broken_text(old: str, new: str, line: int, at: str, message: str) -> No
     with pytest.raises(xt.TextError, match=re.escape(message)) as caught:
         xt.parse(text, "kernel.mlir")
     shown = str(caught.value).splitlines()
-    place = caught.value.location
-    assert place is not None
-    assert place.line == line, str(caught.value)
+    location = caught.value.location
+    assert location is not None
+    assert location.line == line, str(caught.value)
     if at:
         assert shown[1] == f"  kernel.mlir:{line}"
         assert shown[2][shown[3].index("^"):].startswith(at)
