@@ -126,6 +126,18 @@ def test_the_machine_code_of_gemm(target: str, dtype: str) -> None:
         assert report.mix.whole.categories["store_block2d"] == 16
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_on_dg2_keeps_its_sums_in_registers(causal: bool) -> None:
+    """Most spilled bytes are those of the steps at the edges: where the main loop spills, there are 3900 and more."""
+    require_ocloc()
+    example, matrix = _load("flash_attention"), xt.Spec((None, None, 64), "bf16")
+    report = example.attention.lower(matrix, matrix, matrix, xt.Spec((None, None, 64), "f32"), target="dg2",
+                                     causal=causal, **example.constants("dg2")).report()
+    assert report.spill_size <= 1728
+    assert report.loop["scratch"] <= 2
+    assert report.loop["dpas"] == 16
+
+
 class _Spoiled:
     """A kernel that gets the last element of its result wrong."""
 

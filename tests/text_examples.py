@@ -12,22 +12,22 @@ NAMES = ("offsets", "tile_offset", "base_shape", "base_stride", "base_strides")
 
 @dataclass(frozen=True)
 class Example:
-    """Lines of a document, what they use, and what of them is a slip of the pen.
+    """Lines of a document with their arguments and their slips of the pen.
 
     Attributes:
         lines: as the document prints them.
         arguments: parameters of the function around them.
-        slips: what the document has, what it must be, and what the error says of it.
+        slips: of each the document's text, the correct text, and the code of the error.
     """
 
     lines: str
     arguments: str = ""
     slips: tuple[tuple[str, str, str], ...] = ()
 
-    def text(self, mended: bool = True) -> str:
-        """A function around the lines, with or without the slips."""
+    def text(self, corrected: int | None = None) -> str:
+        """A function around the lines, the first ``corrected`` slips corrected; by default all."""
         lines = self.lines
-        for old, new, _ in self.slips if mended else ():
+        for old, new, _ in self.slips[:corrected]:
             assert old in lines
             lines = lines.replace(old, new)
         pairs = [f"  %{name}:2 = builtin.unrealized_conversion_cast %i, %j : index, index to index, index\n"
@@ -37,9 +37,9 @@ class Example:
 
 
 def read_document(path: Path) -> dict[str, Example]:
-    """The examples of a document: sections of a file, each with its name, what it uses, its slips, and its lines.
+    """The examples of a document: sections of a file, each with its name, its arguments, its slips, and its lines.
 
-    A section is ``// ===== name``, then ``// arguments: ...`` and ``// slip: ["old", "new", "what the error says"]``
+    A section is ``// ===== name``, then ``// arguments: ...`` and ``// slip: ["old", "new", "XT2036"]``
     where there are any, then the lines as the document prints them.
     """
     examples = {}

@@ -8,7 +8,7 @@ arrays of accumulators may end up in memory. Each kind of operation has its rule
 from __future__ import annotations
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, MemRefType
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
 from codegen.opencl import arith, block_io, compare, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
@@ -20,6 +20,7 @@ from codegen.opencl.prelude.macros import fallbacks
 from codegen.opencl.vector import convert_layout, padding, reduction, shuffle_rows
 from xegpu.analysis import barriers
 from xegpu.dialect.debug import prints
+from xegpu.ir.kernel_attributes import subgroup_count, subgroup_size
 from xegpu.target.targets import Target
 
 
@@ -29,14 +30,8 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     Args:
         function: the last stage of the pipeline.
         target: the device that build options are chosen for.
-
-    Raises:
-        TargetError: the work-group has more subgroups than the target allows in the register mode that it needs.
     """
-    subgroup = function.attributes["xegpu.subgroup_size"].value.data  # type: ignore[attr-defined]
-    counts = function.attributes.get("xegpu.subgroups")
-    sizes = [size.value.data for size in counts] if isinstance(counts, ArrayAttr) else [1]
-    subgroups = sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
+    subgroup, subgroups = subgroup_size(function), subgroup_count(function)
     emitter = Emitter(RULES, target, subgroup)
     emitter.split_barriers = barriers.workgroup_barriers(function, subgroups, target)
     emitter.handed_barriers = barriers.producer_consumer(function)
@@ -56,7 +51,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     text = f"{pragma}{fallbacks(text)}{sync.MACROS if emitter.needs_named_barriers else ''}{text}"
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
-    return Source(name, text, build_options(function, target, subgroup, subgroups), subgroups, subgroup, ranks,
+    return Source(name, text, build_options(function, target), subgroups, subgroup, ranks,
                   bool(barriers.divergent_operations(function)), emitter.assertions, prints(function))
 
 

@@ -18,7 +18,7 @@ from codegen.opencl import predicate
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import Coordinate, Fragment, computed, rounded, vector_type
-from xegpu.ir.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
+from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CONVERSIONS
 from xegpu.support.errors import BUG, XeError
@@ -213,23 +213,26 @@ def _f64_to_float(emitter: Emitter, target: DType, width: int) -> str:
     return f"{scalar}{width}"
 
 
-def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
-    """The name of a function that widens 8-bit floats to f16, exactly.
+WIDENED: dict[DType, tuple[str, ...]] = {
+    # E5M2 is the upper half of f16.
+    e5m2: ("return as_{half}(({word})(convert_{word}(v) << ({word})(8)));",),
+    # E4M3, whose bias is 7 where that of f16 is 15, has no infinity, and one NaN a sign; its smallest numbers pass
+    # through f16's subnormal ones. 480, which no number is, overflows in the first factor, and infinity times zero is
+    # NaN.
+    e4m3: ("const {word} bits = as_{word}(convert_{wide}(as_{signed}(v))) << ({word})(7);",
+           "const {half} small = as_{half}(({word})(bits & ({word})(0xbfff)));",
+           "const {half} large = small * ({half})(35840.0f);",
+           "return large * ({half})(0.0f) + small * ({half})(256.0f);"),
+}
+"""Statements of a function that widens elements ``v`` of an 8-bit float type to f16, exactly."""
 
-    E5M2 is the upper half of f16. E4M3, whose bias is 7 where that of f16 is 15, has no infinity, and one NaN a sign;
-    its smallest numbers pass through f16's subnormal ones.
-    """
-    half, word = vector_type("half", width), vector_type("ushort", width)
+
+def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
+    """The name of a function that widens 8-bit floats to f16 (:data:`WIDENED`)."""
+    half, word, signed, wide = (vector_type(scalar, width) for scalar in ("half", "ushort", "char", "short"))
     name = f"{dtype}_to_{half}"
-    if dtype is e5m2:
-        lines = [f"  return as_{half}(({word})(convert_{word}(v) << ({word})(8)));"]
-    else:  # 480, which no number is, overflows in the first factor, and infinity times zero is NaN
-        signed, wide = vector_type("char", width), vector_type("short", width)
-        lines = [f"  const {word} bits = as_{word}(convert_{wide}(as_{signed}(v))) << ({word})(7);",
-                 f"  const {half} small = as_{half}(({word})(bits & ({word})(0xbfff)));",
-                 f"  const {half} large = small * ({half})(35840.0f);",
-                 f"  return large * ({half})(0.0f) + small * ({half})(256.0f);"]
-    emitter.function(f"static {half} {name}({vector_type('uchar', width)} v)\n{{\n" + "\n".join(lines) + "\n}\n")
+    lines = "".join(f"  {line.format(half=half, word=word, signed=signed, wide=wide)}\n" for line in WIDENED[dtype])
+    emitter.function(f"static {half} {name}({vector_type('uchar', width)} v)\n{{\n{lines}}}\n")
     return name
 
 
@@ -302,7 +305,7 @@ def _add(emitter: Emitter, operation: arith.AddiOp) -> None:
     counter, added = operation.lhs, number(operation.rhs)
     loop = counter.block.parent_op() if isinstance(counter, BlockArgument) else None
     if added is not None and isinstance(loop, scf.ForOp) and loop.body.block.args[0] is counter:
-        emitter.values[operation.result] = str(Coordinate(emitter.values[counter], added))
+        emitter.values[operation.result] = str(Coordinate((emitter.values[counter],), added))
         return
     _index("+")(emitter, operation)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
+from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
 from xegpu.ir.use_def import root_definitions
 
 _DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
@@ -40,11 +40,12 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
     if DISABLE_UNROLL in loop.attributes:
         emitter.line(_DISABLE_UNROLL)
+    if DISABLE_ROTATE in loop.attributes:  # LLVM does not rotate a loop whose condition has a convergent call
+        stop = f"sub_group_broadcast({stop}, 0)"
     emitter.line(f"for ({first}; {counter} < {stop}; {counter} += {step}) {{")
     emitter.depth += 1
     yielded = _body(emitter, loop, held)
-    rebind(emitter, variables, [part for value in yielded for part in value.parts],
-           [type_ for value in held for type_ in value.types])
+    _parallel_copy(emitter, variables, [part for value in yielded for part in value.parts])
     emitter.depth -= 1
     emitter.line("}")
     emitter.lines += ["#endif"] * may_be_left_out
@@ -63,7 +64,7 @@ def _kept(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Hel
     """A carried value that stays in the variables of its first value; their names."""
     value = _Held(emitter.values[initial], emitter.split.get(initial), len(root_definitions(argument)) > 1)
     value.become(emitter, argument)
-    return value, value.parts
+    return value, [str(part) for part in value.parts]
 
 
 def _declared(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
@@ -91,14 +92,9 @@ class _Held:
     moves: bool
 
     @property
-    def parts(self) -> list[str]:
+    def parts(self) -> list[_Part]:
         """The expressions of its variables."""
-        return parts(self.value, self.moves) if self.words is None else list(self.words)
-
-    @property
-    def types(self) -> list[str]:
-        """The C types of its variables, empty where they follow from the variables themselves."""
-        return types(self.value, self.moves) if self.words is None else [""] * len(self.words)
+        return _parts(self.value, self.moves) if self.words is None else [_Part("", (word,)) for word in self.words]
 
     def become(self, emitter: Emitter, value: SSAValue) -> None:
         """Make it what ``value`` is from here on."""
@@ -156,7 +152,7 @@ def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> 
     if isinstance(initial, Descriptor):
         row, column = emitter.name(f"{stem}_row"), emitter.name(f"{stem}_column")
         emitter.line(f"int {row} = {initial.row}, {column} = {initial.column};")
-        moved = replace(initial, row=Coordinate(row), column=Coordinate(column))
+        moved = replace(initial, row=Coordinate((row,)), column=Coordinate((column,)))
         if not moves:
             return moved, [row, column]
         place = [emitter.name(f"{stem}_{part}") for part in ("base", "height", "width", "pitch", "step")]
@@ -180,43 +176,60 @@ def _carried_elements(emitter: Emitter, stem: str, initial: Scattered, moves: bo
     return replace(moved, base=base), [stem, base]
 
 
-def parts(value: Any, moves: bool) -> list[str]:
-    """The expressions that the variables of a carried value get."""
+@dataclass(frozen=True)
+class _Part:
+    """Expression of one variable of a carried value.
+
+    Attributes:
+        c_type: the variable's C type, empty where it is that of the variable which is assigned.
+        terms: expressions that it is the sum of.
+        offset: a constant that is added to them.
+    """
+
+    c_type: str
+    terms: tuple[str, ...]
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return str(Coordinate(self.terms, self.offset))
+
+    def may_read(self, variables: Collection[str]) -> bool:
+        """Whether it may depend on one of some variables.
+
+        A term is a name, a component of one (``sums.s3``), or a number; what any other expression reads is not known.
+        """
+        names = [term.partition(".")[0] for term in self.terms]
+        return bool(variables) and any(name in variables or not (name.isidentifier() or name.isdecimal())
+                                       for name in names)
+
+
+def _parts(value: Any, moves: bool) -> list[_Part]:
+    """Expressions of the variables of a carried value."""
     if isinstance(value, Fragment):
-        return list(value.names)
+        return [_Part(value.c_type, (name,)) for name in value.names]
     if isinstance(value, Scattered):
-        return [value.offset, *([value.base] if moves else [])]
+        base = [_Part(f"global {value.element} *", (value.base,))] if moves else []
+        return [_Part(value.offset_type, (value.offset,)), *base]
     if not isinstance(value, Descriptor):
-        return [value]
-    return [str(value.row), str(value.column), *(part for _, part in value.place if moves)]
+        return [_Part("", (value,))]
+    return [*(_Part("int", along.terms, along.offset) for along in (value.row, value.column)),
+            *(_Part(c_type, (part,)) for c_type, part in value.place if moves)]
 
 
-def types(value: Any, moves: bool) -> list[str]:
-    """The C types of these variables, empty where it follows from the variable itself."""
-    if isinstance(value, Fragment):
-        return [value.c_type] * len(value.names)
-    if isinstance(value, Scattered):
-        return [value.offset_type, *([f"global {value.element} *"] if moves else [])]
-    if not isinstance(value, Descriptor):
-        return [""]
-    return ["int", "int", *(c_type for c_type, _ in value.place if moves)]
-
-
-def rebind(emitter: Emitter, variables: list[str], new: list[str], kinds: list[str]) -> None:
-    """Give the carried variables their next values, all at once where one needs another's old value."""
-    changes = [(v, n, t) for v, n, t in zip(variables, new, kinds, strict=True) if v != n]
-    changed = {variable for variable, _, _ in changes}
-    tangled = any(set(re.findall(r"[A-Za-z_]\w*", value)) & (changed - {variable}) for variable, value, _ in changes)
-    if tangled:
-        kept = []
-        for variable, value, type_ in changes:
-            name = emitter.name(f"{variable}_next")
-            # const stands behind the type: in front of one it would be the elements that a pointer may not change.
-            emitter.line(f"{type_ or f'__typeof__({variable})'} const {name} = {value};")
-            kept.append((variable, name, type_))
-        changes = kept
-    for variable, value, _ in changes:
-        emitter.line(f"{variable} = {value};")
+def _parallel_copy(emitter: Emitter, variables: list[str], new: list[_Part]) -> None:
+    """Parallel copy of the next values to the carried variables: through temporaries where one may read another."""
+    changes = [(variable, part) for variable, part in zip(variables, new, strict=True) if variable != str(part)]
+    changed = {variable for variable, _ in changes}
+    if not any(part.may_read(changed - {variable}) for variable, part in changes):
+        for variable, part in changes:
+            emitter.line(f"{variable} = {part};")
+        return
+    temporaries = [emitter.name(f"{variable}_next") for variable, _ in changes]
+    for name, (variable, part) in zip(temporaries, changes, strict=True):
+        # const stands behind the type: in front of one it would be the elements that a pointer may not change.
+        emitter.line(f"{part.c_type or f'__typeof__({variable})'} const {name} = {part};")
+    for name, (variable, _) in zip(temporaries, changes, strict=True):
+        emitter.line(f"{variable} = {name};")
 
 
 # ``scf.if`` in OpenCL C: what it gives are variables, declared before it and assigned in its branches.
@@ -260,8 +273,10 @@ def _result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], l
     emitter.values[result], names = carried(emitter, result, values[-1] if stays else _blank(values[-1], moves), moves)
     indent = "  " * (emitter.depth + 1)
     for value, text in zip(values[:-1] if stays else values, texts, strict=False):
-        assert types(value, moves) == types(values[-1], moves), "both branches keep a value in variables alike"
-        text += [f"{indent}{name} = {part};" for name, part in zip(names, parts(value, moves), strict=True)]
+        assigned, last_parts = _parts(value, moves), _parts(values[-1], moves)
+        assert [part.c_type for part in assigned] == [part.c_type for part in last_parts], \
+            "both branches keep a value in variables alike"
+        text += [f"{indent}{name} = {part};" for name, part in zip(names, assigned, strict=True)]
 
 
 def _is_inside(value: SSAValue, block: Block) -> bool:

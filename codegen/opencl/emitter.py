@@ -120,8 +120,8 @@ class Emitter:
         if isinstance(owner, arith.AddiOp) and any(number(side) is not None for side in owner.operands):
             return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            return Coordinate("", owner.value.value.data)
-        return Coordinate(self.values[value])
+            return Coordinate((), owner.value.value.data)
+        return Coordinate((self.values[value],))
 
     def function(self, text: str) -> None:
         """A function that the kernel calls; it is written once."""

@@ -10,13 +10,11 @@ from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import Array
-from xegpu.analysis.register_pressure import fragment_bytes
-from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.debug import Assertion
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import static_form
-from xegpu.support.errors import TargetError
-from xegpu.target import grf_mode
+from xegpu.mlir.arith import rounds_division
+from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 Names = tuple[str, ...]
@@ -75,49 +73,19 @@ RULES: dict[type[Operation], Rule] = {
 }
 
 
-# The register mode that a kernel is built for: from what its author says, else from what its lanes keep alive.
-
-
-_WITH_ADDRESSES = 0.7
 LARGE_GRF = "-cl-intel-256-GRF-per-thread"
+"""Build option of OpenCL drivers and ocloc: 256 registers a thread."""
 
 
-def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroups: int) -> str:
-    """The build options that give a kernel its registers, empty for the smaller number of them.
-
-    Args:
-        function: the last stage of the pipeline.
-        target: the device.
-        subgroup: lanes of a subgroup.
-        subgroups: subgroups of a work-group.
-
-    Raises:
-        TargetError: more subgroups than the target allows where each has the larger number of registers.
-    """
-    small, large = target.registers
-    if not large:
-        return ""
-    said = grf_mode.requested_registers(function)
-    registers, room = fragment_bytes(function) * subgroup / target.register_bytes, _part(function) * small
-    if said == small or (said is None and registers <= room):
-        return ""
-    if subgroups > target.max_subgroups[1]:
-        raise TargetError("XT4050",
-            f"{subgroups} subgroups a work-group, {'for which' if said else 'each of which needs'} "
-            f"{f'{said} registers a thread are asked' if said else f'about {registers:.0f} registers for its values'}"
-            f"{'' if said else f', and {room:.0f} of {small} are for these'}: with more than "
-            f"{small} registers a thread, {target.name} has at most {target.max_subgroups[1]} subgroups",
-            f"lower sg_layout (or subgroups=) to {target.max_subgroups[1]} subgroups, or " +
-            (f"ask for registers={small}" if said else "make the subgroup's tile or its step along K smaller"))
-    return LARGE_GRF
+ROUNDED_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
+"""Without this option OpenCL C divides within 2.5 ulp, and takes square roots within 3 ulp."""
 
 
-def _part(function: func.FuncOp) -> float:
-    """The part of the registers that fragments may take; addresses of other messages than blocks take more of them."""
-    ways = {desc_of(operation.desc).block.access for operation in function.walk()
-            if isinstance(operation, (LoadNdOp, StoreNdOp))}
-    return grf_mode.FOR_FRAGMENTS if ways <= {"block"} else _WITH_ADDRESSES
-
+def build_options(function: func.FuncOp, target: Target) -> str:
+    """Build options of a kernel: its GRF mode, empty for the smaller one, and how f32 is divided."""
+    large = LARGE_GRF if requested_registers(function) == max(target.registers) else ""
+    rounded = ROUNDED_DIVISION if rounds_division(function) else ""
+    return f"{large} {rounded}".strip()
 
 
 # A kernel as OpenCL C, with what its build and its launch need.

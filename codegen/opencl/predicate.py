@@ -13,10 +13,8 @@ from dataclasses import replace
 from xdsl.ir import SSAValue
 
 from codegen.opencl.emitter import Emitter
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import SIGNED, Fragment, vector_type
 from xegpu.ir.dtypes import DType, i1, i8, index
-
-_SIGNED = {8: "char", 16: "short", 32: "int", 64: "long"}
 
 
 def in_memory(fragment: Fragment) -> Fragment:
@@ -57,7 +55,7 @@ def numbers(truth: str, dtype: DType, width: int) -> str:
 
 def as_wide_as(truth: str, dtype: DType, width: int) -> str:
     """Truth values of a fragment as ``select`` wants them: as wide as what it selects."""
-    wide = vector_type(_SIGNED[register_bits(dtype)], width)
+    wide = vector_type(SIGNED[register_bits(dtype)], width)
     return truth if wide.startswith("short") else f"convert_{wide}({truth})"
 
 

@@ -9,6 +9,8 @@ from xegpu.ir.dtypes import DType, bf16, f16, tf32
 
 UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 """The unsigned integer of so many bits."""
+SIGNED = {bits: name.removeprefix("u") for bits, name in UNSIGNED.items()}
+"""The signed integer of so many bits."""
 ACCUMULATORS = {"f32": "float", "f16": "half", "bf16": "short", "i32": "int"}
 """The C type in which DPAS builtins take and give sums."""
 SCALED = {"e4m3": "hf8", "e5m2": "bf8"}
@@ -109,20 +111,20 @@ def names(stem: str, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Coordinate:
-    """An index as a variable plus a constant, so that constants add up before they are written."""
+    """An index as a sum of expressions and a constant, so that constants add up before they are written."""
 
-    base: str = ""
+    terms: tuple[str, ...] = ()
     offset: int = 0
 
     def __str__(self) -> str:
-        if not self.base:
+        if not self.terms:
             return str(self.offset)
-        return self.base if not self.offset else f"{self.base} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
+        base = " + ".join(self.terms)
+        return base if not self.offset else f"{base} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
 
     def plus(self, other: Coordinate) -> Coordinate:
         """The sum of two coordinates."""
-        base = " + ".join(part for part in (self.base, other.base) if part)
-        return Coordinate(base, self.offset + other.offset)
+        return Coordinate(self.terms + other.terms, self.offset + other.offset)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ exclude 2D block IO, SLM and ``scratch``, which is private and spilled memory; `
 _LABEL = re.compile(r"(\w+):\s*$")
 _INSTRUCTION = re.compile(r"\s*(?:\([^)|]*\)\s*)?([a-z][\w.]*)(?=\s|$)")
 _EXECUTION_SIZE = re.compile(r"\((\d+)\|M\d+\)\s+(\S+)")
-# Dummy dpas that the compiler inserts as a workaround of a hardware bug of dg2 and arl: its result is overwritten.
-_IDLE_DPAS = re.compile(r"\)\s+(r\d+):\w+\s+null:\w+\s+\1:\w+\s+\1\.0:\w+")
+# Dummy dpas that the compiler inserts before another as a workaround of a hardware bug of Xe-HPG: without an
+# accumulator, and with the same registers as both operands, whatever they hold.
+_IDLE_DPAS = re.compile(r"\)\s+r\d+:\w+\s+null:\w+\s+(r\d+):\w+\s+\1\.0:\w+")
 _BRANCHES = frozenset("jmpi goto join if else endif while break cont brd brc call calla ret halt".split())  # noqa: SIM905
 # Messages are classified by the disassembler's comment; the first match counts.
 _MESSAGES = (

@@ -98,27 +98,27 @@ def predict(machine: MachineModel, shape: str, step: Pass, *, work_groups: int, 
         traffic: memory traffic in bytes.
         flops: operations of the products.
     """
-    held = resident(machine, step.subgroups, large)
-    waves = ceil(work_groups / (machine.cores * held))
+    resident_groups = resident(machine, step.subgroups, large)
+    waves = ceil(work_groups / (machine.cores * resident_groups))
     clocks = step.clocks(machine)
     slowest = max(clocks, key=lambda name: clocks[name])
-    computing = waves * held * passes * clocks[slowest] / (machine.ghz * 1e9)
+    computing = waves * resident_groups * passes * clocks[slowest] / (machine.ghz * 1e9)
     moving = traffic / machine.bandwidth
     return Prediction(machine, shape, work_groups, waves, clocks, traffic, flops, max(computing, moving),
                       slowest if computing >= moving else "memory", _assumptions(machine, traffic))
 
 
 def _assumptions(machine: MachineModel, traffic: float) -> tuple[str, ...]:
-    said = [f"{machine.description}: {machine.cores} cores of {machine.engines} engines at {machine.ghz} GHz, "
-            f"{machine.bandwidth / 1e9:.0f} GB/s, {machine.l2 >> 20} MB of L2, as published",
-            "latency is hidden, so that what takes most clocks takes all the time; prologue and epilogue are free"]
+    remarks = [f"{machine.description}: {machine.cores} cores of {machine.engines} engines at {machine.ghz} GHz, "
+               f"{machine.bandwidth / 1e9:.0f} GB/s, {machine.l2 >> 20} MB of L2, as published",
+               "latency is hidden, so that what takes most clocks takes all the time; prologue and epilogue are free"]
     if machine.core_l1 and machine.core_l2:
-        said.append(f"{machine.description}: a core gets {machine.core_l1} bytes a clock from L1, and "
-                    f"{machine.core_l2} from L2, each distinct byte once")
+        remarks.append(f"{machine.description}: a core gets {machine.core_l1} bytes a clock from L1, and "
+                       f"{machine.core_l2} from L2, each distinct byte once")
     else:
-        said.append(f"{machine.description}: L1 and L2 keep up, for want of a published rate")
-    said.append("the work-groups of a wave share through L2 what they read" if traffic else "memory keeps up")
-    return tuple(said)
+        remarks.append(f"{machine.description}: L1 and L2 keep up, for want of a published rate")
+    remarks.append("the work-groups of a wave share through L2 what they read" if traffic else "memory keeps up")
+    return tuple(remarks)
 
 
 def product_traffic(machine: MachineModel, grid: tuple[int, int], strips: tuple[float, float], result: float,

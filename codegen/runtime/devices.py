@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from xegpu.support.errors import DeviceError
-from xegpu.target.targets import TARGETS, listed
+from xegpu.target.targets import CPU_TARGET, TARGETS, listed
 
 Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""
@@ -138,7 +138,7 @@ def device_target(queue: Queue) -> str:
 
 def _target_of_device(device: Any) -> str:
     if device.is_cpu:
-        return "cpu"
+        return CPU_TARGET
     info = import_dpctl("dpctl.utils").intel_device_info(device)
     return gpu_target(info.get("device_id"), device.name)
 
@@ -156,7 +156,7 @@ def gpu_target(device_id: int | None, name: str) -> str:
     Raises:
         DeviceError: both are unknown, or the device has no matrix engine.
     """
-    hint = f"pass target=, one of {listed(lambda target: target.ocloc, 'or')}, to say which code it takes"
+    hint = f"pass target=, one of {listed(lambda target: not target.is_cpu, 'or')}, to say which code it takes"
     number = -1 if device_id is None else device_id
     if number in _WITHOUT_DPAS:
         raise DeviceError("XT5003",

@@ -122,7 +122,7 @@ def start(
     args: list[Argument],
     global_range: list[int],
     local_range: list[int],
-    held: Any,
+    keep_alive: Any,
     waits: Sequence[Event] = (),
 ) -> Event:
     """Submit a kernel with arguments in dpctl's types; common end of :func:`submit` and of repeated launches.
@@ -130,7 +130,7 @@ def start(
     Args:
         args: ctypes scalars that dpctl accepts, and memory objects.
         global_range, local_range: work-items, in SYCL's order of dimensions.
-        held: objects to keep alive until the kernel has run.
+        keep_alive: objects to keep alive until the kernel has run.
         waits: additional dependencies, besides the queue's order.
 
     Raises:
@@ -144,17 +144,17 @@ def start(
         raise _refusal(queue, kernel, args, global_range[::-1], local_range[::-1]) from error
     if order:
         order.add_event_pair(event, event)
-    _hold(event, held)
+    _keep_until(event, keep_alive)
     return event
 
 
-def keep(queue: Queue, held: Any) -> None:
+def keep(queue: Queue, keep_alive: Any) -> None:
     """Keep objects alive until all work submitted to a queue so far has run: memory that kernels access by address.
 
     Kernel arguments are kept alive anyway.
     """
     order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
-    _hold(queue.submit_barrier(order.submitted_events if order else []), held)
+    _keep_until(queue.submit_barrier(order.submitted_events if order else []), keep_alive)
 
 
 def send(queue: Queue, source: Any, target: Any) -> None:
@@ -168,15 +168,15 @@ def send(queue: Queue, source: Any, target: Any) -> None:
     event = queue.memcpy_async(target, memoryview(source).cast("B"), source.nbytes)
     if not queue.is_in_order:
         import_dpctl("dpctl.utils").SequentialOrderManager[queue].add_event_pair(event, event)
-    _hold(event, (source, target))
+    _keep_until(event, (source, target))
 
 
-def _hold(event: Event, held: Any) -> None:
+def _keep_until(event: Event, keep_alive: Any) -> None:
     """Keep a kernel's arguments alive until it has run; dpctl's host task for it costs milliseconds on in-order queues.
 
     The two oldest entries are checked on each call, so that the list shrinks faster than it grows, whatever queue lags.
     """
-    _in_flight.append((event, held))
+    _in_flight.append((event, keep_alive))
     if _let_go():  # else: what was started later has hardly finished earlier
         _let_go()
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86
 from codegen.opencl.cpu_gemm.microkernel import DOT
-from codegen.opencl.kernel import LARGE_GRF
+from codegen.opencl.kernel import LARGE_GRF, ROUNDED_DIVISION
 from codegen.opencl.prelude import prelude_for
 from codegen.opencl.prelude.macros import CPU_CALL, CPU_FETCH, CPU_FILL, NAMED_BARRIERS, ROLLED, SIGNAL, WHOLE, define
 from codegen.runtime.devices import (
@@ -37,12 +37,13 @@ from codegen.toolchain.ocloc import compile_spirv, has_ocloc, with_standard
 from codegen.toolchain.spirv import entry_points
 from codegen.toolchain.sycl import compile_sycl, has_sycl_compiler
 from xegpu.support.errors import ToolError
-from xegpu.target.targets import find_target
+from xegpu.target.targets import DEFAULT_TARGET, find_target
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
-_LARGE_GRF_LEVEL_ZERO = "-ze-opt-large-register-file"
-"""Level Zero's name of the build option for 256 registers a thread."""
+_LEVEL_ZERO_OPTIONS = {LARGE_GRF: "-ze-opt-large-register-file",
+                       ROUNDED_DIVISION: "-ze-fp32-correctly-rounded-divide-sqrt"}
+"""Level Zero's names of build options."""
 _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]
 """Feature macros of float atomics, which ocloc defines for every GPU, and the SYCL runtime's compiler does not."""
 
@@ -119,10 +120,9 @@ def _spirv_program(spirv: bytes, options: str) -> Program:
 
 
 def _driver_options(options: str, queue: Queue) -> str:
-    """A kernel's build options as the queue's driver calls them; a CPU has none of them."""
-    if queue.sycl_device.is_cpu:
-        return ""
-    return options.replace(LARGE_GRF, _LARGE_GRF_LEVEL_ZERO) if needs_spirv(queue) else options
+    """A kernel's build options as the queue's driver calls them; a CPU has no GRF mode."""
+    wanted = [option for option in options.split() if option != LARGE_GRF or not queue.sycl_device.is_cpu]
+    return " ".join(_LEVEL_ZERO_OPTIONS.get(option, option) if needs_spirv(queue) else option for option in wanted)
 
 
 def spirv_compiler_for(queue: Queue) -> str:
@@ -239,7 +239,8 @@ def _by_sycl(text: KernelSource, emulated: bool) -> bytes:
 
 
 def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:
-    device = text.target if find_target(text.target).ocloc else "pvc"  # any device's front end takes plain OpenCL C
+    # for a processor's text, the front end of any device: what it calls is defined in the text
+    device = DEFAULT_TARGET if find_target(text.target).is_cpu else text.target
     if not emulated:
         return compile_spirv(text.opencl, device, text.options)
     whole = _portable(text.opencl)  # ocloc predeclares the builtins, so the emulated ones are renamed

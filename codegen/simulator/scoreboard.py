@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codegen.simulator.alu.dpas import is_workaround
 from codegen.simulator.alu.regions import Lanes
 from codegen.simulator.control_flow import Block, is_branch
 from codegen.simulator.findings import Finding
@@ -258,6 +259,8 @@ class ScoreboardChecker:
         return (1 << len(registers) * self._width) - 1 << registers.start * self._width
 
     def _matrix_footprint(self, instruction: Instruction) -> Footprint:
+        if is_workaround(instruction):
+            return Footprint()
         lanes = instruction.execution_size
         steps, repeats = (int(each) for each in instruction.subop.split("x"))
         sizes = [lanes * repeats, lanes * repeats, steps * lanes, steps * repeats]  # elements, and 32-bit words
@@ -270,8 +273,6 @@ class ScoreboardChecker:
             size = operand.type.bytes
             start = operand.register.number * self._width + operand.register.subregister * size
             masks.append((1 << count * (size if position < 2 else 4)) - 1 << start)
-        if len(instruction.sources) == 3 and masks[1] == 0 and masks[0] & masks[2] & masks[3]:
-            return Footprint()  # the compiler's workaround before a chain, which computes nothing
         return Footprint(tuple(masks[1:]), masks[0], tuple(masks[1:]))
 
     def _lanes(self, operand: Any, instruction: Instruction) -> int:

@@ -14,16 +14,17 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 
 from codegen.opencl.kernel import LARGE_GRF, Source
+from codegen.opencl.values import SIGNED, UNSIGNED
 from codegen.sycl.opencl_to_cxx import declarations, header, prototype, translate
 from xegpu.ir.dtypes import DType, bf16, of_mlir
 from xegpu.ir.use_def import written_arguments
 from xegpu.support.errors import BUG, XeError
 
-_HOST = {"char": "std::int8_t", "uchar": "std::uint8_t", "short": "std::int16_t", "ushort": "std::uint16_t",
-         "int": "std::int32_t", "uint": "std::uint32_t", "long": "std::int64_t", "ulong": "std::uint64_t",
-         "half": "sycl::half"}
-_PLAIN = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int", "ulong": "unsigned long",
-          "half": "_Float16"}
+_HOST = {**{name: f"std::int{bits}_t" for bits, name in SIGNED.items()},
+         **{name: f"std::uint{bits}_t" for bits, name in UNSIGNED.items()}, "half": "sycl::half"}
+"""OpenCL C's scalar types as the host calls them."""
+_PLAIN = {**{name: f"unsigned {SIGNED[bits]}" for bits, name in UNSIGNED.items()}, "half": "_Float16"}
+"""OpenCL C's scalar types that C++ calls otherwise, in device code."""
 _ATOMICS = ((16, "min_max"), (32, "add"), (32, "min_max"))
 _DOUBLE_ATOMICS = ((64, "add"), (64, "min_max"))
 _KERNEL = re.compile(r"__attribute__\(\(intel_reqd_sub_group_size\(\d+\)\)\)\n"

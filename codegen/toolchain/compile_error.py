@@ -14,7 +14,7 @@ from pathlib import Path
 from xegpu.support.errors import ToolError
 
 _POSITION = re.compile(r"(?::|^\s*)(\d+):(\d+): (?:fatal )?error:\s*(.*)")
-_PLACE = re.compile(r"\s*// ([^\s:]+:\d+)\s*$")
+_LINE_MARK = re.compile(r"\s*// ([^\s:]+:\d+)\s*$")
 
 
 def refusal(failure: str, log: str, text: str = "") -> ToolError:
@@ -26,8 +26,8 @@ def refusal(failure: str, log: str, text: str = "") -> ToolError:
         text: the source; empty for binary input.
     """
     message, position = _complaint(log)
-    place, quoted = author_line(text, position), _line(text, position)
-    came = f" (in the code of {place})" if place else ""
+    origin, quoted = author_line(text, position), _line(text, position)
+    came = f" (in the code of {origin})" if origin else ""
     path = _kept(log, text)
     hint = f"the compiler's line is `{quoted}`; " if quoted else ""
     hint += f"its whole log, and the text, are in {path}" if path else "its whole log is in .log of this error"
@@ -55,7 +55,7 @@ def author_line(text: str, line: int | None) -> str:
     if not _line(text, line):
         return ""
     lines = text.splitlines()[:line]
-    return next((found[1] for above in reversed(lines) if (found := _PLACE.match(above))), "")
+    return next((found[1] for above in reversed(lines) if (found := _LINE_MARK.match(above))), "")
 
 
 def _line(text: str, line: int | None) -> str:

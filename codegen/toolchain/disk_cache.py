@@ -89,13 +89,13 @@ def bound() -> int:
     Raises:
         ToolError: XETILE_CACHE_SIZE is no number of megabytes.
     """
-    said = os.environ.get("XETILE_CACHE_SIZE", str(_DEFAULT_MB))
+    size = os.environ.get("XETILE_CACHE_SIZE", str(_DEFAULT_MB))
     try:
-        megabytes = float(said)
+        megabytes = float(size)
     except ValueError:
         megabytes = -1.0
     if not 0 <= megabytes < float("inf"):
-        raise ToolError("XT5120", f"XETILE_CACHE_SIZE is {said!r}, which is no number of megabytes",
+        raise ToolError("XT5120", f"XETILE_CACHE_SIZE is {size!r}, which is no number of megabytes",
                         f"set it to one, such as {_DEFAULT_MB}, or XETILE_CACHE=0 to keep nothing")
     return int(megabytes * 2**20)
 

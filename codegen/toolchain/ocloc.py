@@ -134,11 +134,11 @@ def _identity(ocloc: str) -> tuple[str, ...]:
     status = os.stat(shutil.which(ocloc) or ocloc)
     with tempfile.TemporaryDirectory(prefix="xetile-") as name:
         try:
-            said = _run([ocloc, "query", "OCL_DRIVER_VERSION"], Path(name), "ocloc does not say its version")
+            version = _run([ocloc, "query", "OCL_DRIVER_VERSION"], Path(name), "ocloc does not say its version")
         except ToolError:  # an older one
-            said = ""
+            version = ""
         files = "".join(file.read_text(errors="replace") for file in sorted(Path(name).iterdir()))
-    return os.path.realpath(ocloc), str(status.st_mtime_ns), str(status.st_size), said, files
+    return os.path.realpath(ocloc), str(status.st_mtime_ns), str(status.st_size), version, files
 
 
 def _compile(ocloc: str, source: str | bytes, target: str, options: str, mode: str, suffix: str) -> DeviceBinary:
@@ -209,7 +209,7 @@ def _device_name(target: str) -> str:
     """The name that ocloc's ``-device`` takes."""
     found = TARGETS[target].ocloc if target in TARGETS else None
     if found is None:
-        having = ", ".join(other.name for other in TARGETS.values() if other.ocloc)
+        having = ", ".join(other.name for other in TARGETS.values() if not other.is_cpu)
         raise TargetError("XT5104", f"ocloc compiles nothing for target {target!r}", f"use one of {having}")
     return found
 

@@ -105,10 +105,10 @@ def _first(desc: SSAValue) -> tuple[Sum, Sum]:
 
 def surface_of(root: SSAValue) -> tuple[Any, ...] | None:
     """What tells the array of a descriptor, and the matrix of it, from others; None where a loop may change it."""
-    made = root_definitions(root)
-    if len(made) != 1:
+    definitions = root_definitions(root)
+    if len(definitions) != 1:
         return None
-    (making,) = made
+    (making,) = definitions
     owner = making.owner
     if not isinstance(owner, CreateNdTdescOp) or len(owner.offsets) > 2:
         return (making,)

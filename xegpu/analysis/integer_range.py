@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, func, gpu, scf
-from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.matchers import number
 
 _FAR = 1 << 62
@@ -61,11 +61,7 @@ class Ranges:
     @classmethod
     def of_function(cls, function: func.FuncOp) -> Ranges:
         """Ranges of a kernel with its number of subgroups as an attribute."""
-        sizes = function.attributes.get("xegpu.subgroups")
-        count = 1
-        for size in sizes if isinstance(sizes, ArrayAttr) else ():
-            count *= size.value.data
-        return cls(count)
+        return cls(subgroup_count(function))
 
     def of(self, value: SSAValue, axis: int = -1) -> Range:
         """Range of an index, or of a descriptor's offset along ``axis`` (a negative dimension)."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from xdsl.dialects import func, scf, ub
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
+from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
@@ -26,27 +26,15 @@ _FREE = (BroadcastOp, ub.PoisonOp)
 _BYTE = 32
 """Bits of register that an 8-bit element of a fragment of one takes: messages and arithmetic widen it."""
 
-FRAGMENT_BYTES = "xegpu.fragment_bytes"
-"""A function's attribute: what :func:`fragment_bytes` was before its loops were unrolled, peeled or given payloads."""
-
 
 def fragment_bytes(function: func.FuncOp) -> int:
     """About the bytes of fragments that a lane keeps alive at once.
 
     Of a loop all that it carries and loads counts, except where it does nothing but load and multiply: there the
-    compiler keeps loads where they are when registers run out. Steps of a loop that were put into one are not alive at
-    once, though they follow each other without a branch: what a kernel was before counts.
+    compiler keeps loads where they are when registers run out.
     """
-    noted = function.attributes.get(FRAGMENT_BYTES)
-    if isinstance(noted, IntegerAttr):
-        return noted.value.data
     loops = (operation for operation in function.walk() if isinstance(operation, scf.ForOp))
     return max([live_bytes(function), *(loop_bytes(loop) for loop in loops if not is_plain(loop))])
-
-
-def note_fragment_bytes(function: func.FuncOp) -> None:
-    """Note :func:`fragment_bytes` in a function whose loops are about to be rewritten."""
-    function.attributes[FRAGMENT_BYTES] = IntegerAttr(fragment_bytes(function), i64)
 
 
 def loop_bytes(loop: scf.ForOp) -> int:
@@ -98,10 +86,10 @@ def _peak(block: Block) -> int:
         for value in ends[operation]:
             total -= alive.pop(value, 0)
         if not isinstance(operation, (*VIEWS, *_FREE)):
-            made = {value: size for value in operation.results
-                    if (size := bytes_of(value)) and value in last and value not in alive}
-            alive |= made
-            total += sum(made.values())
+            defined = {value: size for value in operation.results
+                       if (size := bytes_of(value)) and value in last and value not in alive}
+            alive |= defined
+            total += sum(defined.values())
         peak = max(peak, total)
     return peak
 

@@ -24,15 +24,13 @@ from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
 from xegpu.dialect.vector import ConvertLayoutOp, PackOp
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.support.errors import TextError
 from xegpu.support.location import Location, author_location
 from xegpu.support.notes import defined_at, definition_verb, notes_at
 from xegpu.target.targets import listed
-
-SUBGROUP_SIZE = "xegpu.subgroup_size"
-"""Attribute of a SIMT function: its subgroup size. Its vectors are fragments of one lane."""
 
 
 def settle(function: func.FuncOp) -> None:

@@ -70,10 +70,10 @@ def check_bytes(function: func.FuncOp, target: Target) -> None:
     Raises:
         TargetError: at the line of the allocation that exceeds it.
     """
-    made: list[AllocOp] = []
+    allocated: list[AllocOp] = []
     for operation in allocations(function):
-        made.append(operation)
-        total = sum(map(bytes_of, made))
+        allocated.append(operation)
+        total = sum(map(bytes_of, allocated))
         if total > target.slm_bytes:
             at = defined_at(operation.memref)
             raise TargetError("XT4107",
@@ -81,7 +81,7 @@ def check_bytes(function: func.FuncOp, target: Target) -> None:
                               f"count on {target.slm_bytes}",
                               "make the arrays smaller: fewer stages, or smaller tiles", at,
                               notes_at(at, ((f"{bytes_of(other)} bytes of them are made here", defined_at(other.memref))
-                                             for other in made[:-1])))
+                                             for other in allocated[:-1])))
 
 
 def panels_of(operation: AllocOp) -> Panels:
@@ -89,10 +89,10 @@ def panels_of(operation: AllocOp) -> Panels:
     type_ = operation.memref.type
     assert isinstance(type_, MemRefType)
     height, width = type_.get_shape()[-2:]
-    said = operation.attributes.get(PANELS)
-    if not isinstance(said, ArrayAttr):
+    panels = operation.attributes.get(PANELS)
+    if not isinstance(panels, ArrayAttr):
         return Panels.row_major(height, width)
-    rows, columns = (number.value.data for number in said)
+    rows, columns = (number.value.data for number in panels)
     return Panels(height, width, rows, columns)
 
 
@@ -120,7 +120,7 @@ def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAt
 def _best(allocation: AllocOp, makers: Sequence[CreateNdTdescOp], webs: Webs) -> Panels | None:
     """Panels in which the loaded blocks are contiguous; None to stay row-major."""
     plain = panels_of(allocation)
-    if any(geometry(maker) == "other" or len(_made_of(webs, maker.result)) > 1 for maker in makers):
+    if any(geometry(maker) == "other" or len(_arrays_of(webs, maker.result)) > 1 for maker in makers):
         return None
     wanted = [_wanted(plain, maker, webs) for maker in makers if _is_loaded(maker, webs)] or \
         [_wanted(plain, maker, webs) for maker in makers]
@@ -132,10 +132,10 @@ def _best(allocation: AllocOp, makers: Sequence[CreateNdTdescOp], webs: Webs) ->
         best.height, best.width, 1, best.columns)
 
 
-def _made_of(webs: Webs, desc: SSAValue) -> set[SSAValue]:
+def _arrays_of(webs: Webs, desc: SSAValue) -> set[SSAValue]:
     """Allocations that the descriptors of a web refer to."""
-    made = {making for member in webs.members(desc) for making in root_definitions(member)}
-    return {array_of(making) for making in made}
+    allocations = {making for member in webs.members(desc) for making in root_definitions(member)}
+    return {array_of(making) for making in allocations}
 
 
 def _is_loaded(maker: CreateNdTdescOp, webs: Webs) -> bool:
@@ -164,7 +164,7 @@ def check_webs(function: func.FuncOp, webs: Webs) -> None:
     for operation in function.walk():
         if not isinstance(operation, CreateNdTdescOp) or not is_shared(operation.source.type):
             continue
-        others = _made_of(webs, operation.result)
+        others = _arrays_of(webs, operation.result)
         if len({other.type for other in others}) > 1 or (len(others) > 1 and geometry(operation) == "other"):
             at = defined_at(operation.result)
             raise ShapeError("XT3043",

@@ -1,5 +1,5 @@
 """Block descriptors and block memory operations: ``create_nd_tdesc``, ``update_nd_offset``, ``load_nd``, ``store_nd``,
-``prefetch_nd`` (XeGPU.md), and ``load_scalar``.
+``prefetch_nd`` (XeGPU.md).
 
 Vectors are blocks before ``distribute`` and fragments of one lane after it; an operation is in the second form when its
 descriptor has an ``sg_map``.
@@ -27,11 +27,11 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescType, check_division, check_load
-from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
-from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
+from xegpu.mlir.vector import VECTOR, IntegersAttr, vector_type
 from xegpu.support.errors import Invalid
 
 DESC = base(TensorDescType)
@@ -51,6 +51,25 @@ def check_block(desc: TensorDesc) -> None:
     if len(desc.shape) not in (1, 2):
         raise Invalid("XT3002", f"a descriptor of a block has one or two dimensions, not {len(desc.shape)}\n"
                       "give the indices in front of them as offsets of the memref")
+
+
+def check_source(source: Attribute, scope: str, element: Attribute) -> None:
+    """Verify the memory scope and the element type of a descriptor against the array, or the address, below it."""
+    if scope != (needed := "slm" if is_shared(source) else "global"):
+        hint = f"use memory_scope = {needed}" if not is_address(source) else \
+            "an address in shared local memory is that of an array there: take it with " \
+            "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
+        raise Invalid("XT3005", f"a descriptor of {scope} memory on {source}\n{hint}", alone=is_address(source))
+    if isinstance(source, MemRefType) and source.element_type != element:
+        raise Invalid("XT3009", f"a descriptor of {element} cannot describe a {source}\n"
+                      f"describe {source.element_type}, or view the array as {element}")
+
+
+def check_moved(desc: SSAValue, result: SSAValue) -> None:
+    """Verify that a descriptor with other offsets keeps its type."""
+    if desc.type != result.type:
+        raise Invalid("XT3011", f"moving a descriptor does not make a {result.type} of {desc.type}\n"
+                      "write the type of the operand again behind the arrow")
 
 
 ARRAYS = (1, 2, 4, 8)
@@ -98,14 +117,7 @@ class CreateNdTdescOp(IRDLOperation):
             raise Invalid("XT3004", f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}\n"
                           "leave it out: block is what 2D block IO needs", alone=True)
         array = array_at(self.source) or self.source
-        scope = "slm" if is_shared(array.type) else "global"
-        if desc.block.memory_scope != scope:
-            hint = f"use memory_scope = {scope}" if not is_address(array.type) else \
-                "an address in shared local memory is that of an array there: take it with " \
-                "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
-            raise Invalid("XT3005", f"a descriptor of {desc.block.memory_scope} memory on {array.type}\n{hint}",
-                          alone=is_address(array.type))
-        self._verify_element(array.type)
+        check_source(array.type, desc.block.memory_scope, desc.element_type)
 
     @staticmethod
     def _verify_promise(desc: TensorDesc) -> None:
@@ -122,12 +134,6 @@ class CreateNdTdescOp(IRDLOperation):
                           "the outer dimension of wi_layout and wi_data is 1 for a descriptor of one dimension, not "
                           f"{desc.sg_map.wi_layout[0]} and {desc.sg_map.wi_data[0]}\n"
                           "write wi_layout = [1, 16], wi_data = [1, 1]", alone=True)
-
-    def _verify_element(self, source: Attribute) -> None:
-        desc = desc_of(self.result)
-        if isinstance(source, MemRefType) and source.element_type != desc.element_type:
-            raise Invalid("XT3009", f"a descriptor of {desc.element_type} cannot describe a {source}\n"
-                          f"describe {source.element_type}, or view the array as {desc.element_type}")
 
 
 @operation_definition
@@ -149,9 +155,7 @@ class UpdateNdOffsetOp(IRDLOperation):
         if len(self.offsets) != len(desc_of(self.desc).shape):
             raise Invalid("XT3010", f"a descriptor of {len(desc_of(self.desc).shape)} dimensions moves by as many "
                           f"offsets, not by {len(self.offsets)}\ngive 0 for a dimension that it keeps")
-        if self.desc.type != self.result.type:
-            raise Invalid("XT3011", f"moving a descriptor does not make a {self.result.type} of {self.desc.type}\n"
-                          "write the type of the operand again behind the arrow")
+        check_moved(self.desc, self.result)
 
 
 @operation_definition
@@ -189,9 +193,7 @@ class SetNdOffsetsOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_block(desc_of(self.desc))
-        if self.desc.type != self.result.type:
-            raise Invalid("XT3011", f"moving a descriptor does not make a {self.result.type} of {self.desc.type}\n"
-                          "write the type of the operand again behind the arrow")
+        check_moved(self.desc, self.result)
 
 
 DESCRIPTOR_OPERATIONS = (CreateNdTdescOp, UpdateNdOffsetOp, GetNdOffsetsOp, SetNdOffsetsOp)
@@ -270,29 +272,19 @@ class LoadNdOp(HintedOp):
         check_hints(self, "load")
         desc = desc_of(self.desc)
         packed = self.packed is not None
-        if self.transpose is not None and [axis.value.data for axis in self.transpose] != [1, 0]:
-            raise Invalid("XT3102",
-                          f"transpose = {[axis.value.data for axis in self.transpose]} does not exchange the two "
-                          "dimensions\nwrite transpose = [1, 0], or leave it out", alone=True)
-        if self.transposes and packed:
-            raise Invalid("XT3103", "a load cannot be packed and transposed\n"
-                          "a transposed load with transpose_bit_width = 32 gives VNNI form by itself", alone=True)
+        axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
+        check_load_form(axes, packed, desc.dtype)
         self._check_width(desc.dtype.bits)
         if self.transposes and desc.block.array_length > 1:
             raise Invalid("XT3105",
                           f"a transposed load takes one block, and this descriptor has {desc.block.array_length}\n"
                           "leave array_length out, and load each block by itself")
-        if packed and desc.dtype.bits >= 32:
-            raise Invalid("XT3106", f"{desc.element_type} fills a 32-bit word, so it cannot be packed\n"
-                          "leave packed out")
         check_load(desc, packed, bool(self.transposes))
         if packed:
             check_words("rows", desc.shape[0], 32 // desc.dtype.bits, desc.element_type)
         check_words("columns", desc.shape[-1], self.transposes // desc.dtype.bits, desc.element_type)
         expected = loaded_shape(desc, packed, self.transposes)
-        if self.result.type != vector_type(expected, desc.element_type):
-            raise Invalid("XT3107", f"this load gives {list(expected)} of {desc.element_type}, not {self.result.type}\n"
-                          f"write {vector_type(expected, desc.element_type)}")
+        check_loaded(self.result.type, expected, desc.element_type)
 
     def _check_width(self, bits: int) -> None:
         """Verify that the transposed unit is an element of ``bits``, or several elements in a word of at most 32."""
@@ -305,6 +297,37 @@ class LoadNdOp(HintedOp):
         if width < bits or width % bits or (width > 32 and width != bits):
             raise Invalid("XT3104", f"transpose_bit_width = {width} is neither the {bits} bits of an element nor "
                           "several of them in at most 32\n" + ("use 32" if bits <= 16 else "leave it out"))
+
+
+def check_load_form(axes: Sequence[int] | None, packed: bool, dtype: DType) -> None:
+    """Verify that a load is packed or transposed in a way that there is.
+
+    Args:
+        axes: its ``transpose``, None without one.
+        packed: whether it gives VNNI form.
+        dtype: element type.
+    """
+    if axes is not None and list(axes) != [1, 0]:
+        raise Invalid("XT3102", f"transpose = {list(axes)} does not exchange the two dimensions\n"
+                      "write transpose = [1, 0], or leave it out", alone=True)
+    if axes is not None and packed:
+        raise Invalid("XT3103", "a load cannot be packed and transposed\n"
+                      "a transposed load with transpose_bit_width = 32 gives VNNI form by itself", alone=True)
+    if packed and dtype.bits >= 32:
+        raise Invalid("XT3106", f"{dtype.mlir} fills a 32-bit word, so it cannot be packed\nleave packed out")
+
+
+def check_loaded(result: Attribute, shape: Sequence[int], element: Attribute) -> None:
+    """Verify the type of what a block load gives."""
+    if result != (expected := vector_type(shape, element)):
+        raise Invalid("XT3107", f"this load gives {list(shape)} of {element}, not {result}\nwrite {expected}")
+
+
+def check_stored(value: Attribute, shape: Sequence[int], element: Attribute) -> None:
+    """Verify the type of what a block store takes."""
+    if value != (expected := vector_type(shape, element)):
+        raise Invalid("XT3108", f"this descriptor stores {list(shape)} of {element}, not {value}\n"
+                      f"store a {expected}, or change the descriptor")
 
 
 def check_words(along: str, size: int, together: int, element: Attribute) -> None:
@@ -339,10 +362,7 @@ class StoreNdOp(HintedOp):
         check_hints(self, "store")
         desc = desc_of(self.desc)
         expected = loaded_shape(desc, False)
-        if shape_of(self.value) != expected or self.value.type.element_type != desc.element_type:  # type: ignore
-            raise Invalid("XT3108", f"this descriptor stores {list(expected)} of {desc.element_type}, not "
-                          f"{self.value.type}\nstore a {vector_type(expected, desc.element_type)}, or change the "
-                          "descriptor")
+        check_stored(self.value.type, expected, desc.element_type)
 
 
 @operation_definition
@@ -363,43 +383,3 @@ class PrefetchNdOp(HintedOp):
 
 
 OPERATIONS = (LoadNdOp, StoreNdOp, PrefetchNdOp)
-
-
-TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)
-"""Element types of scalar loads."""
-
-
-@operation_definition
-class LoadScalarOp(IRDLOperation):
-    """Subgroup-uniform scalar load from an array in global memory. It goes beyond the seed.
-
-    ``%at = xegpu.load_scalar %table, [%i, %c2] : memref<?x?xi64, strided<[?, ?]>> -> i64``. It is the same operation at
-    every stage; its result is used like a scalar argument: as an address, a size or a loop bound.
-    """
-
-    name = "xegpu.load_scalar"
-    array = operand_def(MemRefType)
-    indices = var_operand_def(IndexType)
-    result = result_def(Attribute)
-    traits = traits_def(ReadsMemory((0,)))
-    assembly_format = "$array `,` `[` $indices `]` attr-dict `:` type($array) `->` type($result)"
-
-    def __init__(self, array: SSAValue, indices: list[SSAValue]) -> None:
-        assert isinstance(array.type, MemRefType)
-        super().__init__(operands=[array, indices], result_types=[array.type.element_type])
-
-    def verify_(self) -> None:
-        type_ = self.array.type
-        assert isinstance(type_, MemRefType)
-        if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in TYPES]:
-            raise Invalid("XT1241", f"an element of {type_} is no number of type {self.result.type} to be loaded\n"
-                          f"load {', '.join(map(str, TYPES))}, as the array holds them")
-        if len(self.indices) != len(type_.get_shape()):
-            raise Invalid("XT1242", f"{type_} takes {len(type_.get_shape())} indices, not {len(self.indices)}\n"
-                          "give one for each dimension")
-        if is_shared(type_):
-            raise Invalid("XT1240", "a number is loaded of an array in global memory, not of shared local memory\n"
-                          "load a tile of that")
-
-
-SCALAR_OPERATIONS = (LoadScalarOp,)

@@ -98,10 +98,10 @@ class AssertOp(DiagnosticOp):
     def verify_(self) -> None:
         super().verify_()
         if len(self.shown) != 1 or _dtype(self.shown[0]).is_float:
-            raise Invalid("XT1709", f"an assertion has one condition, an integer, and not {self._given()}\n"
+            raise Invalid("XT1709", f"an assertion has one condition, an integer, and not {self._operand_types()}\n"
                           "compare the value with something, for example by arith.cmpf")
 
-    def _given(self) -> str:
+    def _operand_types(self) -> str:
         return f"{len(self.shown)} values" if len(self.shown) != 1 else f"a value of {_dtype(self.shown[0])}"
 
 

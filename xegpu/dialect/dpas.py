@@ -31,12 +31,29 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import ReadsMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, shape_of
-from xegpu.support.errors import Invalid, ShapeError
+from xegpu.support.errors import ElementTypeError, Invalid, ShapeError
 
 
 @lru_cache(maxsize=256)
 def _lane_map(lanes: LaneMap) -> SgMapAttr:
     return SgMapAttr(lanes)
+
+
+def check_accumulator(acc: SSAValue | None, result: SSAValue) -> None:
+    """Verify that a product has the type of its accumulator, if there is one."""
+    if acc is not None and acc.type != result.type:
+        raise Invalid("XT3201", f"the accumulator is {acc.type} and the result {result.type}\n"
+                      "make them equal: the result is the accumulator with the product added")
+
+
+def check_product(a: tuple[int, int], b: tuple[int, int], c: tuple[int, ...]) -> None:
+    """Verify the M x K, K x N and M x N shapes of a product."""
+    (m, k), (rows, n) = a, b
+    if rows != k or c != (m, n):
+        raise Invalid("XT3202", f"{m}x{k} by {rows}x{n} does not give {'x'.join(map(str, c))}"
+                      + (f": A has {k} columns and B {rows} rows" if rows != k else "") +
+                      f"\nmultiply MxK by KxN, as {m}x{k} by {k}x{n} into {m}x{n}; fragments of a lane need "
+                      f"{', '.join(MAP_NAMES)}")
 
 
 class MultiplyAddOp(IRDLOperation):
@@ -90,9 +107,7 @@ class ProductOp(MultiplyAddOp):
         return rows, columns, a_map.block(two_sizes(shape_of(self.a)), a_map.unit[1])[1]
 
     def verify_(self) -> None:
-        if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT3201", f"the accumulator is {self.acc.type} and the result {self.result.type}\n"
-                          "make them equal: the result is the accumulator with the product added")
+        check_accumulator(self.acc, self.result)
         missing = [name for name in MAP_NAMES if name not in self.properties]
         if 0 < len(missing) < len(MAP_NAMES):
             raise Invalid("XT3516", f"{missing[0]} is missing: fragments of a lane have three maps\n"
@@ -104,11 +119,7 @@ class ProductOp(MultiplyAddOp):
         if maps is None:
             b = shape_of(self.b)
             rows = b[0] * (b[2] if len(b) == 3 else 1)
-            if rows != k or shape_of(self.result) != (m, n):
-                raise Invalid("XT3202", f"{self.a.type} x {self.b.type} does not give {self.result.type}" + (
-                              f": A has {k} columns and B {rows} rows" if rows != k else "") + "\n"
-                              f"multiply MxK by KxN, as {m}x{k} by {k}x{n} into {m}x{n}; fragments of a lane need "
-                              f"{', '.join(MAP_NAMES)}")
+            check_product((m, k), (rows, n), shape_of(self.result))
             return
         try:
             fits = maps[0].fragment((m, k)) == shape_of(self.a) and maps[1].fragment((k, n)) == shape_of(self.b)
@@ -207,9 +218,7 @@ class LoadMadOp(IRDLOperation):
                           f"{', '.join(str(value.type) for value in self.acc) or 'there are none'}\n"
                           "cut C into equal blocks of two dimensions, and give all of them")
         (m, n, k), (rows, columns) = self.sizes, self.block
-        if desc_of(self.b).shape[0] != k:
-            raise Invalid("XT3202", f"A has {k} columns and B {desc_of(self.b).shape[0]} rows\n"
-                          f"make B's descriptor one of {k}x{n}, or A's one of {m}x{desc_of(self.b).shape[0]}")
+        check_product((m, k), (desc_of(self.b).shape[0], n), (m, n))
         if m % rows or n % columns or m * n != rows * columns * len(self.acc):
             raise Invalid("XT3210", f"{len(self.acc)} blocks of {rows}x{columns} are not a product of {m}x{n}\n"
                           "give the accumulators row by row, so that together they are as large as the product")
@@ -252,9 +261,7 @@ class DpasScaledOp(IRDLOperation):
                          properties={"lanes": IntegerAttr(lanes, i64) if lanes else None})
 
     def verify_(self) -> None:
-        if self.acc.type != self.result.type:
-            raise Invalid("XT3201", f"the accumulator is {self.acc.type} and the result {self.result.type}\n"
-                          "make both the same")
+        check_accumulator(self.acc, self.result)
         check_scaled_types(self.a.type, self.b.type, self.result.type, self.scale_a.type, self.scale_b.type)
 
 
@@ -263,4 +270,5 @@ def check_scaled_types(a: Attribute, b: Attribute, result: Attribute, *scales: A
     types = [of_mlir(type_.element_type) for type_ in (a, b, result, *scales)]  # type: ignore[attr-defined]
     if any(type_.kind != "s" for type_ in types[:2]) or types[2] is not f32 or any(t is not u8 for t in types[3:]):
         raise Invalid("XT1260", f"{types[0]} by {types[1]} into {types[2]} with scales of {types[3]} and {types[4]} is "
-                      "no scaled product\nmultiply e4m3 or e5m2 into f32, with scales of u8: 2^(scale - 127)")
+                      "no scaled product\nmultiply e4m3 or e5m2 into f32, with scales of u8: 2^(scale - 127)",
+                      kind=ElementTypeError)

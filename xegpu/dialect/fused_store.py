@@ -8,8 +8,8 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, opt_prop_
 from xdsl.traits import NoTerminator
 
 from xegpu.dialect.block_io import DESC, check_block, desc_of
+from xegpu.dialect.dpas import check_product
 from xegpu.ir.op_definition import operation_definition
-from xegpu.support.errors import Invalid
 
 
 @operation_definition
@@ -51,10 +51,8 @@ class LoadMadStoreOp(IRDLOperation):
     def verify_(self) -> None:
         for value in (self.a, self.b, self.c):
             check_block(desc_of(value))
-        (_, n, k), rows = self.sizes, desc_of(self.b).shape[0]
-        if rows != k:
-            raise Invalid("XT3202", f"A has {k} columns and B {rows} rows\n"
-                          f"make B's descriptor one of {k}x{n}, or A's one of {self.sizes[0]}x{rows}")
+        m, n, k = self.sizes
+        check_product((m, k), (desc_of(self.b).shape[0], n), (m, n))
 
 
 OPERATIONS = (LoadMadStoreOp,)

@@ -25,16 +25,16 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from xegpu.dialect.block_io import DESC, desc_of
+from xegpu.dialect.block_io import DESC, check_block, check_moved, check_source, desc_of
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType, check_line
 from xegpu.dialect.vector import number_of
 from xegpu.ir.atomic_kind import KINDS, fault
 from xegpu.ir.dtypes import DType, i4, index, u4
 from xegpu.ir.dtypes import i1 as i1_type
-from xegpu.ir.memref import array_at, is_shared
+from xegpu.ir.memref import array_at
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
+from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector_type
 from xegpu.support.errors import Invalid, misread
@@ -149,17 +149,8 @@ class CreateTdescOp(IRDLOperation):
         array = array_at(self.source) or self.source
         desc, source = desc_of(self.result), array.type
         _check_desc(desc)
-        scope = "slm" if is_shared(source) else "global"
-        if scatter_of(desc).memory_scope != scope:
-            hint = f"use memory_scope = {scope}" if isinstance(source, MemRefType) else \
-                "an address in shared local memory is that of an array there: take it with " \
-                "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
-            raise Invalid("XT3005", f"a descriptor of {scatter_of(desc).memory_scope} memory on {source}\n{hint}",
-                          alone=not isinstance(source, MemRefType))
+        check_source(source, scatter_of(desc).memory_scope, desc.element_type)
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
-        if isinstance(source, MemRefType) and source.element_type != desc.element_type:
-            raise Invalid("XT3009", f"a descriptor of {desc.element_type} cannot describe a {source}\n"
-                          f"describe {source.element_type}, or view the array as {desc.element_type}")
         if isinstance(source, IntegerType) and source.width.data != 64:
             raise Invalid("XT3027", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
 
@@ -182,9 +173,7 @@ class UpdateOffsetOp(IRDLOperation):
         desc = desc_of(self.desc)
         scatter_of(desc)
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
-        if self.desc.type != self.result.type:
-            raise Invalid("XT3011", f"moving a descriptor does not make a {self.result.type} of {self.desc.type}\n"
-                          "write the type of the operand again behind the arrow")
+        check_moved(self.desc, self.result)
 
 
 @operation_definition
@@ -283,7 +272,7 @@ class AtomicRMWOp(IRDLOperation):
     desc = operand_def(DESC)
     mask = operand_def(VECTOR)
     result = result_def(VECTOR)
-    traits = traits_def(ReadsMemory((1,)), WritesMemory(1))
+    traits = traits_def(ReadsMemory((1,)), WritesMemory(1), InfersResultType(lambda op, operands: operands[0].type))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = ("$kind $value `,` $desc `,` $mask attr-dict `:` type($value) `,` type($desc) `,` type($mask) "
                        "`->` type($result)")
@@ -335,9 +324,7 @@ class BlockElementsOp(IRDLOperation):
 
     def verify_(self) -> None:
         block, part = desc_of(self.desc), desc_of(self.result)
-        if block.scatter is not None:
-            raise Invalid("XT3001", "this takes a descriptor of a block, and that one describes single elements\n"
-                          "make one with create_nd_tdesc; one of single elements needs no block_elements")
+        check_block(block)
         offsets, sizes = values_of(self.offsets), values_of(self.sizes)
         if not len(offsets) == len(sizes) == len(block.shape) == 2 or \
                 any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, block.shape, strict=True)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from xdsl.ir import Attribute, Data, Operation
@@ -51,7 +51,7 @@ class HintedOp(IRDLOperation):
     """Kind of message: ``"load"``, ``"store"`` or ``"prefetch"``."""
 
 
-_Made = TypeVar("_Made", bound=Operation)
+_NewOp = TypeVar("_NewOp", bound=Operation)
 _HINTS = {3: ("cached", "cached"), 2: ("uncached", "cached"), 1: ("streaming", "cached"), 0: ("uncached", "uncached")}
 
 
@@ -66,8 +66,8 @@ def of_locality(locality: int) -> Mapping[str, Attribute]:
 
 def words(operation: Operation) -> dict[str, str]:
     """Cache hints of an operation: level to policy."""
-    given = {**operation.attributes, **operation.properties}
-    return {level: hint.data for level in LEVELS if isinstance(hint := given.get(level), Hint)}
+    stored = {**operation.attributes, **operation.properties}
+    return {level: hint.data for level in LEVELS if isinstance(hint := stored.get(level), Hint)}
 
 
 def hints_of(operation: Operation) -> dict[str, Attribute]:
@@ -75,31 +75,31 @@ def hints_of(operation: Operation) -> dict[str, Attribute]:
     return {level: CacheHintAttr(policy) for level, policy in words(operation).items()}
 
 
-def hinted(made: _Made, operation: Operation) -> _Made:
+def hinted(new_op: _NewOp, operation: Operation) -> _NewOp:
     """Copy the cache hints of an operation to the one that replaces it."""
     for level in words(operation):
         if level in operation.properties:
-            made.properties[level] = operation.properties[level]
+            new_op.properties[level] = operation.properties[level]
         else:
-            made.attributes[level] = operation.attributes[level]
-    return made
+            new_op.attributes[level] = operation.attributes[level]
+    return new_op
 
 
-def with_hints(made: _Made, hints: Mapping[str, Attribute]) -> _Made:
+def with_hints(new_op: _NewOp, hints: Mapping[str, Attribute]) -> _NewOp:
     """Set the cache hints of an operation of XeGPU and return it."""
-    made.properties.update(hints)
-    return made
+    new_op.properties.update(hints)
+    return new_op
 
 
-def check_hints(operation: Operation, kind: str) -> None:
-    """Verify the cache hints of a ``"load"``, ``"store"`` or ``"prefetch"``."""
+def check_hints(operation: Operation, kind: str, policies: Sequence[str] = ()) -> None:
+    """Verify the cache hints of a ``"load"``, ``"store"`` or ``"prefetch"``, by default against the hardware's."""
+    policies = policies or BY_KIND[kind]
     for level, policy in words(operation).items():
-        if policy not in BY_KIND[kind]:
-            raise Invalid("XT3111",
-                          f"a {kind} does not take {level} = {policy}\nuse {', '.join(BY_KIND[kind])}", alone=True)
+        if policy not in policies:
+            raise Invalid("XT3111", f"a {kind} does not take {level} = {policy}\nuse {', '.join(policies)}", alone=True)
 
 
 def keeps_nothing(operation: Operation) -> bool:
     """Whether the hints of a prefetch cache nothing, so that it has no effect."""
-    said = words(operation)
-    return said.get("l1_hint") == said.get("l3_hint") == "uncached"
+    policies = words(operation)
+    return policies.get("l1_hint") == policies.get("l3_hint") == "uncached"

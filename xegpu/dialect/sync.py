@@ -24,7 +24,7 @@ from xdsl.traits import Pure
 
 from xegpu.ir.matchers import number
 from xegpu.ir.op_definition import operation_definition
-from xegpu.support.errors import Invalid, misread
+from xegpu.support.errors import ElementTypeError, Invalid, misread
 
 SCOPES = ("workgroup", "gpu")
 MEMORIES = ("global", "shared")
@@ -47,9 +47,11 @@ class FenceOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.scope.data not in SCOPES:
-            raise Invalid("XT1463", f'a fence has no scope "{self.scope.data}"\nuse "workgroup" or "gpu"')
+            raise Invalid("XT1463", f'a fence has no scope "{self.scope.data}"\nuse the scope "workgroup" or "gpu"',
+                          kind=ElementTypeError)
         if self.memory_kind.data not in MEMORIES:
-            raise Invalid("XT1464", f'a fence has no memory kind "{self.memory_kind.data}"\nuse "global" or "shared"')
+            raise Invalid("XT1464", f'a fence has no memory kind "{self.memory_kind.data}"\nuse "global" or "shared"',
+                          kind=ElementTypeError)
         if (self.scope.data, self.memory_kind.data) == ("gpu", "shared"):
             raise Invalid("XT3352",
                           "shared local memory belongs to one work-group, and this fence is for the whole gpu\n"

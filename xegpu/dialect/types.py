@@ -96,12 +96,12 @@ _SORTS = {bool: "true or false", int: "a number", str: "a word"}
 
 def _of_fields(parser: AttrParser, default: _Fields, what: str) -> _Fields:
     """Parse a dataclass from fields, whose sorts are those of its default's values."""
-    given = parse_fields(parser, [*vars(default)], what)
-    for name, value in given.items():
+    fields = parse_fields(parser, [*vars(default)], what)
+    for name, value in fields.items():
         sort = type(getattr(default, name))
         if type(value) is not sort:
             misread(parser, "XT3619", f"{name} cannot be {value}\nuse {_SORTS[sort]}")
-    return type(default)(**given)
+    return type(default)(**fields)
 
 
 @irdl_attr_definition
@@ -281,9 +281,9 @@ def check_load(desc: TensorDesc, packed: bool, transposes: bool) -> None:
                       f"a packed load needs wi_data = {list(needed.wi_data)}, the rows that 32 bits hold, and "
                       f"lanes along the columns\nuse {spelled(needed)}")
     if transposes and lanes.wi_layout[1] > 1:
-        turned = LaneMap((lanes.lanes, 1), lanes.wi_data)
+        of_columns = LaneMap((lanes.lanes, 1), lanes.wi_data)
         raise Invalid("XT3506", "a transposed load needs its lanes along the rows, which become columns\n"
-                      f"use {spelled(turned)}")
+                      f"use {spelled(of_columns)}")
 
 
 def needed_by_dpas(subgroup: int, bits: int) -> tuple[LaneMap, LaneMap, LaneMap]:
@@ -305,10 +305,10 @@ def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
                       f"16\nuse {spelled(lane_map.plain(16, 16))}, or [1, 8] on "
                       f"{listed(lambda target: target.subgroup_size == 8)}",
                       alone=True)
-    for name, given, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits), strict=True):
-        if given != needed:
-            raise Invalid("XT3508", f"{name} is {spelled(given)}, in which the matrix engine does not take elements of "
-                          f"{bits if name != 'sg_map_c' else 32} bits over {subgroup} lanes\n"
+    for name, actual, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits), strict=True):
+        if actual != needed:
+            raise Invalid("XT3508", f"{name} is {spelled(actual)}, in which the matrix engine does not take elements "
+                          f"of {bits if name != 'sg_map_c' else 32} bits over {subgroup} lanes\n"
                           f"use {spelled(needed)}")
 
 

@@ -55,8 +55,8 @@ class PackOp(IRDLOperation):
                 "its elements fill such words by themselves" if factor < 2 else
                 f"make it two dimensions, and its {shape[0]} rows a multiple of {factor}"))
         expected = (shape[0] // factor, factor) if self.sg_map else (shape[0] // factor, shape[1], factor)
-        if self.result.type != (made := vector_type(expected, self.source.type.element_type)):  # type: ignore[attr-defined]
-            raise Invalid("XT3206", f"{self.source.type} packs into {made}, not {self.result.type}\nwrite {made}")
+        if self.result.type != (packed := vector_type(expected, self.source.type.element_type)):  # type: ignore[attr-defined]
+            raise Invalid("XT3206", f"{self.source.type} packs into {packed}, not {self.result.type}\nwrite {packed}")
 
 
 @operation_definition
@@ -236,11 +236,11 @@ class IotaOp(IRDLOperation):
         if self.axis.value.data not in (0, 1):
             raise Invalid("XT3260",
                           f"there is no axis {self.axis.value.data}\nuse axis 0 for rows, 1 for columns", alone=True)
-        given = self.result.type.get_shape()  # type: ignore[attr-defined]
+        actual = self.result.type.get_shape()  # type: ignore[attr-defined]
         if (self.shape is None) != (self.sg_map is None):
             raise Invalid("XT3261", "shape and sg_map go together, and only one of them is here\n"
                           "a lane's fragment has both, a whole block neither", alone=True)
-        if len(given) != 2 or (self.shape is not None and len(self.shape) != 2):
+        if len(actual) != 2 or (self.shape is not None and len(self.shape) != 2):
             raise Invalid("XT3262",
                           f"iota gives a block of two dimensions or a lane's fragment of one, not {self.result.type}\n"
                           "count in 1x16 or 16x1, and vector.shape_cast that to 16", alone=True)
@@ -250,6 +250,6 @@ class IotaOp(IRDLOperation):
             fragment = self.sg_map.data.fragment(self.block_shape())
         except XeError as error:
             raise Invalid.of(error) from None
-        if fragment != given:
-            raise Invalid("XT3263", f"a lane has {list(fragment)} of this block, not {list(given)}\n"
+        if fragment != actual:
+            raise Invalid("XT3263", f"a lane has {list(fragment)} of this block, not {list(actual)}\n"
                           "the first counts units of the map, the second the elements of a lane in each", alone=True)

@@ -13,7 +13,6 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation
 
-from xegpu.interpreter import debug, scalar, slm, sync
 from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
@@ -241,8 +240,7 @@ def _axis(operation: Any) -> int:
 
 
 SEMANTICS: Semantics = {
-    **COMPARISONS, **slm.SEMANTICS, **sync.SEMANTICS,
-    **debug.SEMANTICS, **scalar.SEMANTICS,
+    **COMPARISONS,
     **{kind: _binary(function) for kind, function in BINARY.items()},
     **{kind: _unary(function) for kind, function in UNARY.items()},
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),

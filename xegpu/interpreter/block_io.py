@@ -39,10 +39,10 @@ Array = np.ndarray[Any, Any]
 
 def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array:
     """View of an array's memory with other sizes and strides (in elements), from its first element on."""
-    bytes_apart = tuple(stride * array.itemsize for stride in strides)
-    if array.shape == tuple(sizes) and array.strides == bytes_apart:
+    byte_strides = tuple(stride * array.itemsize for stride in strides)
+    if array.shape == tuple(sizes) and array.strides == byte_strides:
         return array
-    return memory.strided(array, sizes, bytes_apart)
+    return memory.strided(array, sizes, byte_strides)
 
 
 def described(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:

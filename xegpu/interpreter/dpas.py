@@ -80,10 +80,22 @@ def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) 
     """
     result = types[2]
     if result is tf32 or result.compute != result.numpy:  # each product rounds
-        return round_to(added(sum_of_products([a], [b], *types), force(acc)), result)
+        return product(a, b, force(acc), types)
     if isinstance(acc, Sum) and acc.types == types and acc.takes(a, b):
         return Sum(types, acc.acc, (*acc.terms, (a, b)))
     return Sum(types, force(acc), ((a, b),))
+
+
+def product(a: Array, b: Array, acc: Array | None, types: tuple[DType, DType, DType]) -> Array:
+    """Matrix multiply-accumulate ``acc + a @ b`` with the matrix engine's rounding: once, to the accumulator's type.
+
+    Args:
+        a: ``[..., m, k]``.
+        b: ``[..., k, n]``.
+        acc: ``[..., m, n]``, or None for zero.
+        types: element types of A, B and the accumulator.
+    """
+    return round_to(added(sum_of_products([a], [b], *types), acc), types[2])
 
 
 def added(product_: Array, acc: Array | None) -> Array:
@@ -124,6 +136,9 @@ def matmul(a: Sequence[Array], b: Sequence[Array], dtype: np.dtype[Any]) -> Arra
         b: slices ``[..., k, n]`` of equal shape except k.
         dtype: the float type to multiply in.
     """
+    if len(a) == 1:  # K is short: NumPy's loop over the batch takes less time than the copies that fold it
+        product_: Array = np.matmul(a[0].astype(dtype, copy=False), b[0].astype(dtype, copy=False))
+        return product_
     sizes, last = (a[0].shape[:-2], b[0].shape[:-2]), a[0].ndim - 2
     both = [axis for axis, pair in enumerate(zip(*sizes, strict=True)) if min(pair) > 1]
     down, across = ([axis for axis, size in enumerate(side) if size > 1 and axis not in both] for side in sizes)
@@ -152,30 +167,19 @@ def _unfolded(result: Array, axes: Sequence[int], batch: int) -> Array:
     return ordered[tuple(slice(None) if axis in axes else None for axis in range(batch + 2))]
 
 
-def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType) -> Array:
-    """Matrix multiply-accumulate with the matrix engine's rounding: float32 sums, rounded once to the result type."""
-    if a_type is tf32:
-        a, b = truncate_tf32(a), truncate_tf32(b)
-    if not c_type.is_float:
-        whole = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
-        total: Array = whole if acc is None else whole + acc
-        return total.astype(c_type.compute)
-    result: Array = np.matmul(a, b)
-    return round_to(result if acc is None else result + acc, c_type)
-
-
 def _dpas(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     a, b, *acc = operands
-    a_type = of_mlir(operation.a.type.element_type)
-    c_type = of_mlir(operation.result.type.element_type)
+    a_type, b_type, c_type = (of_mlir(value.type.element_type)
+                              for value in (operation.a, operation.b, operation.result))
+    types = a_type, b_type, c_type
     maps = operation.maps
     if maps is None:
         b = from_vnni(b) if len(shape_of(operation.b)) == 3 else b
-        return product(a, b, acc[0] if acc else None, a_type, c_type)
+        return product(a, b, acc[0] if acc else None, types)
     m, n, k = operation.sizes()
     a, b = lane_map.gather(a, (m, k), maps[0]), lane_map.gather(b, (k, n), maps[1])
     whole = [lane_map.gather(c, (m, n), maps[2]) for c in acc]
-    return lane_map.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2], machine.lanes)
+    return lane_map.scatter(product(a, b, whole[0] if whole else None, types), maps[2], machine.lanes)
 
 
 def scale_of(exponents: Array) -> Array:
@@ -212,11 +216,11 @@ def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     (m, n, _), (rows, columns), lanes = operation.sizes, operation.block, operation.sg_map
     batch = machine.batch - (lanes is not None)
     factors = [_load_operand(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
-    types = desc_of(operation.a).dtype, of_mlir(operation.acc[0].type.element_type)
+    types = desc_of(operation.a).dtype, desc_of(operation.b).dtype, of_mlir(operation.acc[0].type.element_type)
     whole = acc if lanes is None else [lane_map.gather(value, (rows, columns), lanes.data) for value in acc]
-    places = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
-    results = [product(factors[0][..., row:row + rows, :], factors[1][..., column:column + columns], value, *types)
-               for (row, column), value in zip(places, whole, strict=True)]
+    corners = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
+    results = [product(factors[0][..., row:row + rows, :], factors[1][..., column:column + columns], value, types)
+               for (row, column), value in zip(corners, whole, strict=True)]
     if lanes is not None:
         results = [lane_map.scatter(value, lanes.data, machine.lanes) for value in results]
     return results if len(results) > 1 else results[0]

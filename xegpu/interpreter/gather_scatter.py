@@ -128,23 +128,23 @@ class Elements:
         shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
         memory, at, active = self._addressed(np.broadcast_to(mask, shape))
         values = np.broadcast_to(value, at.shape)[active].astype(dtype.compute)
-        old, places = np.zeros(len(values), dtype.compute), at[active]
-        for turn in _conflict_free(places):
-            old[turn] = memory[places[turn]].astype(dtype.compute)
-            memory[places[turn]] = kind.updated(old[turn], values[turn], dtype).astype(memory.dtype)
+        old, flat_indices = np.zeros(len(values), dtype.compute), at[active]
+        for turn in _conflict_free(flat_indices):
+            old[turn] = memory[flat_indices[turn]].astype(dtype.compute)
+            memory[flat_indices[turn]] = kind.updated(old[turn], values[turn], dtype).astype(memory.dtype)
         result = np.zeros(at.shape, dtype.compute)
         result[active] = old
         return result
 
 
-def _conflict_free(places: Array) -> Iterator[Array]:
-    """Partition the indices of ``places`` into groups without duplicates; duplicates keep their order."""
-    if not len(places):
+def _conflict_free(flat_indices: Array) -> Iterator[Array]:
+    """Partition the indices of ``flat_indices`` into groups without duplicates; duplicates keep their order."""
+    if not len(flat_indices):
         return
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
+    order = np.argsort(flat_indices, kind="stable")
+    ordered = flat_indices[order]
     starts = np.r_[True, ordered[1:] != ordered[:-1]]
-    positions = np.arange(len(places))
+    positions = np.arange(len(flat_indices))
     turn = positions - np.maximum.accumulate(np.where(starts, positions, 0))
     by_turn = order[np.argsort(turn, kind="stable")]
     yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
@@ -163,8 +163,8 @@ def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, colu
     axes = (None,) * max(rows.ndim, columns.ndim)
     *lead, y, x = (np.asarray(start, np.int64).reshape(np.shape(start) or (1,) * batch)[(..., *axes)] for start in at)
     if isinstance(array, Surfaces):
-        places, inside = array.indices(y + rows, x + columns)
-        return Elements(array.flat, places), inside
+        flat_indices, inside = array.indices(y + rows, x + columns)
+        return Elements(array.flat, flat_indices), inside
     inside, offsets = np.asarray(True), np.asarray(0)
     for index, size, stride in zip((*lead, y + rows, x + columns), array.shape, array.strides, strict=True):
         inside = inside & (index >= 0) & (index < size)
@@ -196,7 +196,7 @@ def atomic(machine: Any, kind: str, elements: Elements, value: Array, mask: Any,
     return elements.update(KINDS[kind], np.broadcast_to(value, batch), mask, dtype)
 
 
-def made(machine: Any, operation: Any, source: Any, offsets: Any, dtype: DType) -> Elements:
+def create_elements(machine: Any, operation: Any, source: Any, offsets: Any, dtype: DType) -> Elements:
     """Scattered elements of ``xegpu.create_tdesc``, at offsets from an array's first element or a raw address.
 
     Args:
@@ -265,7 +265,7 @@ def _block_elements(machine: Any, operation: Any, operands: Sequence[Any]) -> li
 
 
 SEMANTICS: Mapping[type[Operation], Callable[..., Any]] = {
-    ops.CreateTdescOp: lambda machine, operation, operands: made(
+    ops.CreateTdescOp: lambda machine, operation, operands: create_elements(
         machine, operation, operands[0], operands[1], desc_of(operation.result).dtype),
     ops.UpdateOffsetOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
     ops.LoadGatherOp: _load_gather,

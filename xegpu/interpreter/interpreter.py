@@ -244,11 +244,11 @@ class Interpreter:
         outer, result = self.active, None
         for instances, window in choice.options:
             self.active = instances if outer is None else outer & instances
-            made = self.evaluate(operation, [window if operand is choice else operand for operand in operands])
-            if result is not None and isinstance(made, list):
-                result = [self._select(instances, *pair) for pair in zip(made, result, strict=True)]
+            candidate = self.evaluate(operation, [window if operand is choice else operand for operand in operands])
+            if result is not None and isinstance(candidate, list):
+                result = [self._select(instances, *pair) for pair in zip(candidate, result, strict=True)]
             else:
-                result = made if result is None else self._select(instances, made, result)
+                result = candidate if result is None else self._select(instances, candidate, result)
         self.active = outer
         return result
 

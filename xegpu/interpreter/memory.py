@@ -95,20 +95,20 @@ class Surfaces:
 
     def read(self, row: Offset, column: Offset, shape: tuple[int, int], batch: int, padding: Any) -> Block:
         """Read blocks; out-of-bounds elements are ``padding``."""
-        places, inside = self.indices(*_indices((row, column), shape, batch))
-        found = np.full(np.broadcast_shapes(places.shape, inside.shape), padding, self.flat.dtype)
+        flat_indices, inside = self.indices(*_indices((row, column), shape, batch))
+        found = np.full(np.broadcast_shapes(flat_indices.shape, inside.shape), padding, self.flat.dtype)
         inside = np.broadcast_to(inside, found.shape)
-        found[inside] = self.flat[np.broadcast_to(places, found.shape)[inside]]
+        found[inside] = self.flat[np.broadcast_to(flat_indices, found.shape)[inside]]
         return found
 
     def write(self, row: Offset, column: Offset, value: Block, active: Block | None) -> None:
         """Write blocks; out-of-bounds elements are dropped."""
         batch = value.ndim - 2
-        places, inside = self.indices(*_indices((row, column), (value.shape[-2], value.shape[-1]), batch))
+        flat_indices, inside = self.indices(*_indices((row, column), (value.shape[-2], value.shape[-1]), batch))
         inside = inside if active is None else inside & active
-        shape = np.broadcast_shapes(places.shape, inside.shape, value.shape)
+        shape = np.broadcast_shapes(flat_indices.shape, inside.shape, value.shape)
         chosen = np.broadcast_to(inside, shape)
-        self.flat[np.broadcast_to(places, shape)[chosen]] = \
+        self.flat[np.broadcast_to(flat_indices, shape)[chosen]] = \
             np.broadcast_to(value, shape)[chosen].astype(self.flat.dtype)
 
 
@@ -268,8 +268,8 @@ def scatter(array: Block, rows: Block, columns: Block, value: Block, active: Blo
         inside = inside & active
     shape = np.broadcast_shapes(inside.shape, value.shape)
     chosen = np.broadcast_to(inside, shape)
-    places = tuple(np.broadcast_to(index, shape)[chosen] for index in indices)
-    array[places] = np.broadcast_to(value, shape)[chosen].astype(array.dtype)
+    chosen_indices = tuple(np.broadcast_to(index, shape)[chosen] for index in indices)
+    array[chosen_indices] = np.broadcast_to(value, shape)[chosen].astype(array.dtype)
 
 
 Array = np.ndarray[Any, Any]
@@ -303,8 +303,8 @@ def memory_at(address: Any, sizes: Sequence[Any], strides: Sequence[Any], dtype:
     Raises:
         ShapeError: the memory is asserted to be aligned, and is not.
     """
-    given = [np.asarray(number) for number in (address, *sizes, *strides)]
-    different = _different(given, active)
+    fields = [np.asarray(number) for number in (address, *sizes, *strides)]
+    different = _different(fields, active)
     if aligned:
         for first, *numbers in different:
             check_aligned(first, numbers[:2], numbers[2:], dtype.numpy.itemsize)
@@ -312,17 +312,17 @@ def memory_at(address: Any, sizes: Sequence[Any], strides: Sequence[Any], dtype:
         return np.empty((0, 0), dtype.numpy), ()
     _, rows, columns, *steps = different[0]
     addresses = sorted({first for first, *_ in different})
-    between = gcd(*(place - addresses[0] for place in addresses)) or 1
+    between = gcd(*(other - addresses[0] for other in addresses)) or 1
     count = (addresses[-1] - addresses[0]) // between + 1
     alike = len({tuple(numbers) for _, *numbers in different}) == 1
     if not alike or count * rows * columns * dtype.numpy.itemsize >= _LARGEST:
-        return _surfaces(given, different, dtype, active), ()
-    bytes_apart = tuple(step * dtype.numpy.itemsize for step in steps)
+        return _surfaces(fields, different, dtype, active), ()
+    byte_strides = tuple(step * dtype.numpy.itemsize for step in steps)
     if len(addresses) == 1:
-        return _view(addresses[0], (rows, columns), bytes_apart, dtype), ()
-    array = _view(addresses[0], (count, rows, columns), (between, *bytes_apart), dtype)
-    places = given[0] if active is None else np.where(active, given[0], addresses[0])
-    return array, (((places - places.dtype.type(addresses[0])) // between).astype(np.int64),)
+        return _view(addresses[0], (rows, columns), byte_strides, dtype), ()
+    array = _view(addresses[0], (count, rows, columns), (between, *byte_strides), dtype)
+    valid_addresses = fields[0] if active is None else np.where(active, fields[0], addresses[0])
+    return array, (((valid_addresses - valid_addresses.dtype.type(addresses[0])) // between).astype(np.int64),)
 
 
 def check_aligned(address: int, sizes: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
@@ -338,16 +338,16 @@ def check_aligned(address: int, sizes: Sequence[int], strides: Sequence[int], it
                          "drop aligned=True for such memory, or allocate it with another pitch")
 
 
-def _different(given: Sequence[Array], active: Any) -> list[list[int]]:
+def _different(fields: Sequence[Array], active: Any) -> list[list[int]]:
     """Distinct addresses, sizes and strides of the active instances."""
-    if all(number.size == 1 for number in given):
-        return [[int(number.reshape(-1)[0]) for number in given]]
-    spread = np.broadcast_arrays(*given, True if active is None else active)
+    if all(number.size == 1 for number in fields):
+        return [[int(number.reshape(-1)[0]) for number in fields]]
+    spread = np.broadcast_arrays(*fields, True if active is None else active)
     rows = {tuple(map(int, row)) for row in zip(*(number[spread[-1]].tolist() for number in spread[:-1]), strict=True)}
     return [list(row) for row in sorted(rows)]
 
 
-def _surfaces(given: Sequence[Array], different: Sequence[Sequence[int]], dtype: DType, active: Any) -> Surfaces:
+def _surfaces(fields: Sequence[Array], different: Sequence[Sequence[int]], dtype: DType, active: Any) -> Surfaces:
     """Ragged batch of one matrix per instance; those of inactive instances are empty."""
     size = dtype.numpy.itemsize
     lowest = min(row[0] for row in different)
@@ -357,7 +357,7 @@ def _surfaces(given: Sequence[Array], different: Sequence[Sequence[int]], dtype:
     last = max(row[0] + size * sum(abs(step) * max(count - 1, 0) for count, step in zip(row[1:3], row[3:], strict=True))
                for row in different)
     flat = _view(lowest, ((last - lowest) // size + 1,), (size,), dtype)
-    address, rows, columns, *steps = given
+    address, rows, columns, *steps = fields
     takes = True if active is None else active
     first = np.where(takes, address - address.dtype.type(lowest), 0).astype(np.int64) // size
     return Surfaces(flat, first, (np.where(takes, rows, 0), columns), (steps[0], steps[1]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.dialect.block_io import LoadScalarOp
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import author_location

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from xegpu.interpreter import arith, block_io, dpas, gather_scatter, reduction, vector
+from xegpu.interpreter import arith, block_io, debug, dpas, gather_scatter, reduction, scalar, slm, sync, vector
 from xegpu.interpreter.interpreter import Semantics
 
-SEMANTICS: Semantics = {**arith.SEMANTICS, **block_io.SEMANTICS, **gather_scatter.SEMANTICS, **dpas.SEMANTICS,
-                      **vector.SEMANTICS, **reduction.SEMANTICS}
+SEMANTICS: Semantics = {operation: semantic
+                        for family in (arith, block_io, gather_scatter, dpas, vector, reduction, slm, sync, debug,
+                                       scalar)
+                        for operation, semantic in family.SEMANTICS.items()}

@@ -241,7 +241,7 @@ class _WorkGroup:
 
     def __post_init__(self) -> None:
         self.scheduler = SubgroupScheduler(self.layout)
-        self.handed = producer_consumer(self.function)
+        self.producer_consumer = producer_consumer(self.function)
         self.shared: dict[Operation, Any] = {}
 
     def run(self) -> None:
@@ -273,11 +273,11 @@ class _WorkGroup:
 
     def _wait(self, member: Subgroup, operation: NbarrierWaitOp, barrier: Any) -> None:
         """Wait; a consumer, which has no arrival, is counted here."""
-        if operation.nbarrier in self.handed:
+        if operation.nbarrier in self.producer_consumer:
             self.scheduler.arrive(member, operation, barrier, NbarrierWaitOp, self._awaited(operation))
         self.scheduler.wait(member, operation, barrier)
 
     def _awaited(self, operation: NbarrierOp) -> Counter[type[Operation]]:
         """Number of arrivals of each role that complete a round of a barrier."""
-        producers, consumers = self.handed.get(operation.nbarrier, (init_of(operation).participants, 0))
+        producers, consumers = self.producer_consumer.get(operation.nbarrier, (init_of(operation).participants, 0))
         return Counter({NbarrierArriveOp: producers, NbarrierWaitOp: consumers})

@@ -64,10 +64,10 @@ def reduce(kind: str, values: Array, axes: tuple[int, ...], dtype: DType) -> Arr
         axes: dimensions to reduce; negative ones count from the end.
         dtype: the element type, to which the result is rounded once.
     """
-    given = np.asarray(values)
-    if kind in ("minui", "maxui") and given.dtype.kind == "i":
-        given = given.view(f"u{given.dtype.itemsize}")
-    result = np.asarray(_FUNCTIONS[kind].reduce(given, axis=axes, keepdims=True, dtype=given.dtype))
+    array = np.asarray(values)
+    if kind in ("minui", "maxui") and array.dtype.kind == "i":
+        array = array.view(f"u{array.dtype.itemsize}")
+    result = np.asarray(_FUNCTIONS[kind].reduce(array, axis=axes, keepdims=True, dtype=array.dtype))
     return round_to(result.view(dtype.compute), dtype)
 
 

@@ -32,3 +32,6 @@ SKIP_IF_ROLLED = "xegpu.skip_if_rolled"
 
 DISABLE_UNROLL = "xegpu.disable_unroll"
 """The device's compiler leaves the loop's steps as they are."""
+
+DISABLE_ROTATE = "xegpu.disable_rotate"
+"""The device's compiler does not rotate the loop: its condition is tested at the head of the body, not at its end."""

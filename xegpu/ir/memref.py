@@ -126,8 +126,8 @@ def verify_described(operation: Described, what: str) -> None:
         operation: the operation that defines a tile or a descriptor.
         what: its name in messages.
     """
-    source, given = operation.source.type, (len(operation.shape), len(operation.strides))
-    if ALIGNED in operation.attributes and (given == (0, 0) or is_shared(source)):
+    source, counts = operation.source.type, (len(operation.shape), len(operation.strides))
+    if ALIGNED in operation.attributes and (counts == (0, 0) or is_shared(source)):
         raise Invalid("XT3031", f"{what} on {source} is said to be aligned\nsay it of memory that sizes and strides "
                       "describe, as at an address; of arrays the launch looks at what they are")
     if is_shared(source) and isinstance(array_of(operation.source), BlockArgument):
@@ -137,7 +137,7 @@ def verify_described(operation: Described, what: str) -> None:
         _verify_address(source, operation, what)
         return
     rank = len(source.get_shape())
-    if rank == 1 and (len(operation.offsets), *given) == (2, 2, 2):
+    if rank == 1 and (len(operation.offsets), *counts) == (2, 2, 2):
         return  # a 1D memref, which the operands describe as a matrix
     if rank < 2:
         raise Invalid("XT3021", f"{what} covers the last two dimensions of an array, and {source} has {rank}\n"
@@ -147,13 +147,13 @@ def verify_described(operation: Described, what: str) -> None:
                       f"{len(operation.offsets)}\ngive the row and column last, the indices of the matrix "
                       "first where there are more dimensions")
     static = static_form(source)
-    if given == (0, 0) and static is None:
+    if counts == (0, 0) and static is None:
         raise Invalid("XT3023", f"the sizes and strides of {source} are not known: an array of dynamic shape needs "
                       f"{rank} sizes and {rank} strides\nwrite [%offsets], [%shape], [%strides]")
-    if given not in ((0, 0), (rank, rank)):
+    if counts not in ((0, 0), (rank, rank)):
         raise Invalid("XT3024", f"an array of {rank} dimensions needs {rank} sizes and {rank} strides, not "
-                      f"{given[0]} and {given[1]}\nwrite [%offsets], [%shape], [%strides]")
-    if given != (0, 0) and static is not None:
+                      f"{counts[0]} and {counts[1]}\nwrite [%offsets], [%shape], [%strides]")
+    if counts != (0, 0) and static is not None:
         _verify_agreement(operation, *static)
 
 
@@ -194,9 +194,9 @@ def _verify_address(source: Attribute, operation: Described, what: str) -> None:
 def _verify_agreement(operation: Described, sizes: tuple[int, ...], strides: tuple[int, ...]) -> None:
     for name, known, operands in (("size", sizes, operation.shape), ("stride", strides, operation.strides)):
         for axis, (type_says, operand) in enumerate(zip(known, operands, strict=True)):
-            said = number(operand)
-            if said not in (None, type_says):
-                raise Invalid("XT3025", f"{name} {axis} is {said}, and {operation.source.type} has {type_says}\n"
+            value = number(operand)
+            if value not in (None, type_says):
+                raise Invalid("XT3025", f"{name} {axis} is {value}, and {operation.source.type} has {type_says}\n"
                               "leave sizes and strides to a memref of static shape")
 
 

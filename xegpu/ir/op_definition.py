@@ -22,11 +22,11 @@ def operation_definition(kind: type[Kind]) -> type[Kind]:
     if text is None:
         return irdl_op_definition(kind)
     del kind.assembly_format
-    made = irdl_op_definition(kind)
-    made.get_irdl_definition().assembly_format = text
-    made.parse = classmethod(_parse)  # type: ignore[assignment]
-    made.print = _print  # type: ignore[method-assign, assignment]
-    return made
+    definition = irdl_op_definition(kind)
+    definition.get_irdl_definition().assembly_format = text
+    definition.parse = classmethod(_parse)  # type: ignore[assignment]
+    definition.print = _print  # type: ignore[method-assign, assignment]
+    return definition
 
 
 @cache

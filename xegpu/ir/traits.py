@@ -1,4 +1,4 @@
-"""Operation traits: view-like operations, and the operands through which an operation reads and writes memory.
+"""Operation traits: view-like operations, memory that operands reach, types that follow from operands.
 
 Analyses ask an operation for its trait and know no operation by its name, so that those of every dialect take part,
 those of the dialects above this package included. Operations of xDSL's own dialects get theirs in the table below.
@@ -6,12 +6,14 @@ those of the dialects above this package included. Operations of xDSL's own dial
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import OpTrait
 
 
@@ -37,6 +39,17 @@ class WritesMemory(OpTrait):
     operand: int
 
 
+@dataclass(frozen=True)
+class InfersResultType(OpTrait):
+    """The type of the only result follows from the operation's properties and operands (``InferTypeOpInterface``).
+
+    Attributes:
+        infer: the type, of an operation and the operands that replace its own.
+    """
+
+    infer: Callable[[Any, Sequence[SSAValue]], Attribute]
+
+
 _FOREIGN: dict[type[Operation], tuple[OpTrait, ...]] = {
     UnrealizedConversionCastOp: (MovesView(),),
     memref.CastOp: (MovesView(),),
@@ -53,6 +66,12 @@ _FOREIGN: dict[type[Operation], tuple[OpTrait, ...]] = {
 def moves_view(kind: type[Operation]) -> bool:
     """Whether operations of a class have the trait :class:`MovesView`."""
     return any(isinstance(trait, MovesView) for trait in _traits(kind))
+
+
+@cache
+def type_inference(kind: type[Operation]) -> Callable[[Any, Sequence[SSAValue]], Attribute] | None:
+    """How operations of a class infer the type of their result (:class:`InfersResultType`), None if they do not."""
+    return next((trait.infer for trait in _traits(kind) if isinstance(trait, InfersResultType)), None)
 
 
 @cache

@@ -39,8 +39,8 @@ class LaneMap:
     def __post_init__(self) -> None:
         for name, pair in (("wi_layout", self.wi_layout), ("wi_data", self.wi_data)):
             if not isinstance(pair, tuple) or len(pair) != 2 or min(pair) < 1:
-                given = list(pair) if isinstance(pair, tuple) else pair
-                raise ShapeError("XT3501", f"{name} is two positive numbers, not {given}", f"write {name} = [1, 16]")
+                actual = list(pair) if isinstance(pair, tuple) else pair
+                raise ShapeError("XT3501", f"{name} is two positive numbers, not {actual}", f"write {name} = [1, 16]")
 
     @property
     def lanes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, func, math
 from xdsl.dialects.arith import FastMathFlagsAttr, floatingPointLike, signlessIntegerLike
 from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i1, i64
 from xdsl.ir import Attribute, Dialect, SSAValue
@@ -14,10 +14,20 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import DType, f64, of_mlir
 from xegpu.ir.dtypes import i1 as bool_type
 from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid, XeError, misread
+
+FASTMATH = "xegpu.fastmath"
+"""Unit attribute of a ``func.func`` whose f32 divisions and square roots need not be correctly rounded."""
+
+
+def rounds_division(function: func.FuncOp) -> bool:
+    """Whether a kernel divides or takes square roots in f32, f16 among them computed so, and rounds them correctly."""
+    return FASTMATH not in function.attributes and any(
+        isinstance(operation, (arith.DivfOp, math.SqrtOp))
+        and _number_type(operation.name, operation.results[0].type) is not f64 for operation in function.walk())
 
 
 def truth_like(type_: Attribute) -> Attribute:

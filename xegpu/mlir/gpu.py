@@ -43,8 +43,8 @@ class ForeignAttr(Data[str], BuiltinAttribute):
 
 
 def _attributes(parser: Parser) -> dict[str, Attribute]:
-    given = parser.parse_optional_attr_dict_with_keyword()
-    return {} if given is None else dict(given.data)
+    attributes = parser.parse_optional_attr_dict_with_keyword()
+    return {} if attributes is None else dict(attributes.data)
 
 
 def _print_attributes(printer: Printer, attributes: dict[str, Attribute]) -> None:
@@ -102,9 +102,9 @@ class GpuFuncOp(IRDLOperation):
         name = parser.parse_symbol_name().data
 
         def argument() -> Parser.Argument:
-            given = parser.parse_argument()
+            parsed = parser.parse_argument()
             parser.parse_optional_attr_dict()  # what a host compiler notes about an argument
-            return given
+            return parsed
 
         arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
         if (word := parser.parse_optional_keyword("workgroup") or parser.parse_optional_keyword("private")) is not None:

@@ -89,8 +89,8 @@ def check_cache_hints(function: func.FuncOp, target: Target) -> None:
     """
     for operation in function.walk():
         if isinstance(operation, HintedOp) and target.caches is not None:
-            said = words(operation)
-            l1, l3 = said.get("l1_hint"), said.get("l3_hint")
+            policies = words(operation)
+            l1, l3 = policies.get("l1_hint"), policies.get("l3_hint")
             if target.caches.code(operation.MESSAGE, l1, l3) is None:
                 near = target.caches.nearest(operation.MESSAGE, l1, l3)
                 raise TargetError("XT4106",

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
@@ -25,9 +25,10 @@ from xegpu.dialect.block_io import CreateNdTdescOp, StoreNdOp, UpdateNdOffsetOp,
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.dialect.fused_store import LoadMadStoreOp
 from xegpu.ir.dtypes import f32
+from xegpu.ir.kernel_attributes import subgroup_size
 from xegpu.ir.matchers import number
 from xegpu.rewrite.inserter import Inserter, copy_module
-from xegpu.rewrite.verifier import verify_made
+from xegpu.rewrite.verifier import verify_inserted
 from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 
@@ -46,7 +47,7 @@ class FuseStore:
             for operation in list(function.walk()):
                 if (product := _product(operation)) is not None:
                     _fuse(inserter, product)
-            verify_made(function, inserter.made)
+            verify_inserted(function, inserter.inserted)
         return new
 
 
@@ -73,7 +74,7 @@ def _product(loop: Operation) -> _Product | None:
         return None
     body = list(loop.body.block.ops)
     mads = [operation for operation in body if isinstance(operation, LoadMadOp)]
-    if len(mads) != 1 or _lanes(loop) != LANES or not _is_plain(loop, mads[0], body):
+    if len(mads) != 1 or subgroup_size(loop) != LANES or not _is_plain(loop, mads[0], body):
         return None
     stores = tuple(use.operation for result in loop.results for use in result.uses
                    if isinstance(use.operation, StoreNdOp))
@@ -86,16 +87,6 @@ def _product(loop: Operation) -> _Product | None:
         return None
     a, b = (moved.owner.desc for moved in (mad.a, mad.b))  # type: ignore[union-attr]
     return _Product(loop, mad, a, b, stores)
-
-
-def _lanes(loop: Operation) -> int:
-    above: Operation | None = loop
-    while not isinstance(above, func.FuncOp):
-        assert above is not None
-        above = above.parent_op()
-    size = above.attributes["xegpu.subgroup_size"]
-    assert isinstance(size, IntegerAttr)
-    return size.value.data
 
 
 def _is_plain(loop: scf.ForOp, mad: LoadMadOp, body: list[Operation]) -> bool:
@@ -111,10 +102,10 @@ def _is_plain(loop: scf.ForOp, mad: LoadMadOp, body: list[Operation]) -> bool:
 
 
 def _is_zero(value: SSAValue) -> bool:
-    made = value.owner
-    if not isinstance(made, BroadcastOp) or not isinstance(made.source.owner, arith.ConstantOp):
+    broadcast = value.owner
+    if not isinstance(broadcast, BroadcastOp) or not isinstance(broadcast.source.owner, arith.ConstantOp):
         return False
-    constant = made.source.owner.value
+    constant = broadcast.source.owner.value
     return isinstance(constant, FloatAttr) and constant.value.data == 0
 
 

@@ -51,9 +51,9 @@ def _loop(rewriter: Rewriter, old: scf.ForOp) -> None:
     block.args[0].name_hint = old.body.block.args[0].name_hint
     rewriter.set(old.body.block.args[0], block.args[0])
     rewriter.regroup([old.body.block.args[position + 1] for position in kept], carried, block.args[1:])
-    place = rewriter.place
+    location = rewriter.location
     _from_counter(rewriter, old, block, counted)
-    yielded, rewriter.place = rewriter.body(old.body.block, block), place
+    yielded, rewriter.location = rewriter.body(old.body.block, block), location
     rewriter.close(block, [yielded[position] for position in kept], carried)
     start, stop, step = (rewriter.single(value) for value in (old.lb, old.ub, old.step))
     new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))

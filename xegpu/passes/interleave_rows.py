@@ -163,7 +163,7 @@ class _Loop:
     def change(self) -> None:
         """Take the rows as they come, and put those of the accumulators in order behind the loop."""
         for load in self.loads:
-            self._take_apart(load)
+            self._split_rows(load)
         for low, high in self.carried.items():
             before = self.loop.iter_args[low], self.loop.iter_args[high]
             if not _are_the_same(*before):
@@ -171,7 +171,7 @@ class _Loop:
                     self.loop.operands[3 + position] = _shuffled(before, rows, self.loop, before=True)
             self._put_in_order(self.loop.results[low], self.loop.results[high])
 
-    def _take_apart(self, load: LoadNdOp) -> None:
+    def _split_rows(self, load: LoadNdOp) -> None:
         parts = [use.operation for use in load.result.uses]
         rows = {first: _shuffled((load.result, load.result), which, load) for first, which in ((0, EVEN), (ROWS, ODD))}
         for part in parts:
@@ -181,9 +181,9 @@ class _Loop:
     def _put_in_order(self, even: SSAValue, odd: SSAValue) -> None:
         uses = {value: list(value.uses) for value in (even, odd)}
         for value, rows in ((odd, _IN_ORDER[ROWS:]), (even, _IN_ORDER[:ROWS])):
-            made = _shuffled((even, odd), rows, self.loop)
+            shuffle = _shuffled((even, odd), rows, self.loop)
             for use in uses[value]:
-                use.operation.operands[use.index] = made
+                use.operation.operands[use.index] = shuffle
 
 
 def _gives_words(operation: Operation) -> bool:
@@ -220,11 +220,11 @@ def _shuffled(sources: tuple[SSAValue, SSAValue], rows: tuple[int, ...], near: O
     """Rows of two blocks, by an operation behind or before another."""
     type_ = sources[0].type
     assert isinstance(type_, VectorType)
-    made = ShuffleOp(*sources, DenseArrayBase.from_list(i64, list(rows)),
-                     result_type=VectorType(type_.element_type, (len(rows), *type_.get_shape()[1:])))
-    made.location = near.location
-    made.result.name_hint = sources[0].name_hint
+    shuffle = ShuffleOp(*sources, DenseArrayBase.from_list(i64, list(rows)),
+                        result_type=VectorType(type_.element_type, (len(rows), *type_.get_shape()[1:])))
+    shuffle.location = near.location
+    shuffle.result.name_hint = sources[0].name_hint
     block = near.parent
     assert block is not None
-    (block.insert_op_before if before else block.insert_op_after)(made, near)
-    return made.result
+    (block.insert_op_before if before else block.insert_op_after)(shuffle, near)
+    return shuffle.result

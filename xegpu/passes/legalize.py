@@ -30,7 +30,7 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, static_form
 from xegpu.ir.use_def import root_definitions
-from xegpu.rewrite.rewriter import Rewriter, Rule, follow, rewrite
+from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xegpu.target.targets import Target
 
 _COLUMN_BYTES = 4
@@ -77,8 +77,8 @@ class Legalize:
                 way = "rows"
             rewriter.retyped(operation, _type(operation).with_(access=way))
 
-        rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, UpdateNdOffsetOp: follow,
-                                              PrefetchNdOp: self._prefetch_nd, PrefetchOp: _prefetch}
+        rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, PrefetchNdOp: self._prefetch_nd,
+                                              PrefetchOp: _prefetch}
         new = Rewriter(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
         new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)

@@ -125,15 +125,15 @@ def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
 def _sum(values: list[SSAValue], before: Operation) -> SSAValue:
     """The sum of indices, made in front of an operation; 0 of none."""
     assert before.parent is not None
-    made: list[Operation] = []
+    new_ops: list[Operation] = []
 
     def add(a: SSAValue, b: SSAValue) -> SSAValue:
-        made.append(arith.AddiOp(a, b))
-        return made[-1].results[0]
+        new_ops.append(arith.AddiOp(a, b))
+        return new_ops[-1].results[0]
 
     if not values:
-        made.append(arith.ConstantOp(IntegerAttr(0, IndexType())))
-        values = [made[0].results[0]]
+        new_ops.append(arith.ConstantOp(IntegerAttr(0, IndexType())))
+        values = [new_ops[0].results[0]]
     total = reduce(add, values)
-    before.parent.insert_ops_before(made, before)
+    before.parent.insert_ops_before(new_ops, before)
     return total

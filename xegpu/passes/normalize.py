@@ -67,7 +67,7 @@ Number = IntegerAttr | FloatAttr  # type: ignore[type-arg]
 
 def spelled(rewriter: Rewriter, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
     """A vector of two dimensions with the given elements, row by row."""
-    at, element = _places(rewriter, shape), elements[0].type
+    at, element = _lane_positions(rewriter, shape), elements[0].type
     if element == i1:
         words = [IntegerAttr(int(value.value.data != 0), i32) for value in elements]
         return rewriter.emit(CmpIOp(_chosen(rewriter, at, shape, words), _filled(rewriter, shape, IntegerAttr(0, i32)),
@@ -86,7 +86,7 @@ def _step(elements: Sequence[Number]) -> int | None:
     return steps.pop() if len(steps) == 1 else None
 
 
-def _places(rewriter: Rewriter, shape: tuple[int, int]) -> SSAValue:
+def _lane_positions(rewriter: Rewriter, shape: tuple[int, int]) -> SSAValue:
     """The number of each element, counted row by row."""
     type_ = vector_type(shape, IndexType())
     column = rewriter.emit(IotaOp(rewriter.constant(0), 1, type_))
@@ -198,8 +198,8 @@ class _NormalizeRewriter(Rewriter):
         else:
             operands, form = [self.line(self.lookup(operand)) for operand in operation.operands], None
             types = [result.type for result in operation.results]
-        made = self._like(operation, operands, types)
-        for before, after in zip(operation.results, made.results, strict=True):
+        new_op = self._like(operation, operands, types)
+        for before, after in zip(operation.results, new_op.results, strict=True):
             self.set(before, after, form)
 
 
@@ -215,9 +215,9 @@ def _create_nd_tdesc(rewriter: _NormalizeRewriter, operation: CreateNdTdescOp) -
         sizes, strides = _endless(rewriter, source)
         type_ = TensorDescType(replace(desc, shape=(1, *desc.shape)))
     assert isinstance(type_, TensorDescType)
-    made = CreateNdTdescOp(source, offsets, sizes, strides, type_)
-    made.attributes.update(operation.attributes)
-    rewriter.set(operation.result, rewriter.emit(made))
+    new_op = CreateNdTdescOp(source, offsets, sizes, strides, type_)
+    new_op.attributes.update(operation.attributes)
+    rewriter.set(operation.result, rewriter.emit(new_op))
 
 
 def _endless(rewriter: _NormalizeRewriter, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
@@ -240,8 +240,8 @@ def _endless(rewriter: _NormalizeRewriter, source: SSAValue) -> tuple[list[SSAVa
 def _create_tdesc(rewriter: _NormalizeRewriter, operation: CreateTdescOp) -> None:
     array = array_at(operation.source)
     source = rewriter.single(operation.source if array is None else array)
-    made = CreateTdescOp(source, rewriter.line(rewriter.lookup(operation.offsets)), operation.result.type)  # type: ignore
-    rewriter.set(operation.result, rewriter.emit(made))
+    new_op = CreateTdescOp(source, rewriter.line(rewriter.lookup(operation.offsets)), operation.result.type)  # type: ignore
+    rewriter.set(operation.result, rewriter.emit(new_op))
 
 
 def _extract_aligned_pointer_as_index(rewriter: _NormalizeRewriter, operation: ExtractAlignedPointerAsIndexOp) -> None:
@@ -262,9 +262,9 @@ def _update_nd_offset(rewriter: _NormalizeRewriter, operation: UpdateNdOffsetOp)
     offsets = [rewriter.single(offset) for offset in operation.offsets]
     if len(offsets) == 1:
         offsets = [rewriter.constant(0), *offsets]
-    made = UpdateNdOffsetOp(rewriter.single(operation.desc), offsets)
-    made.attributes.update(operation.attributes)
-    rewriter.set(operation.result, rewriter.emit(made))
+    new_op = UpdateNdOffsetOp(rewriter.single(operation.desc), offsets)
+    new_op.attributes.update(operation.attributes)
+    rewriter.set(operation.result, rewriter.emit(new_op))
 
 
 def _load_nd(rewriter: _NormalizeRewriter, operation: LoadNdOp) -> None:
@@ -281,9 +281,9 @@ def _store_nd(rewriter: _NormalizeRewriter, operation: StoreNdOp) -> None:
     value = rewriter.line(rewriter.lookup(operation.value))
     if len(desc_of(operation.desc).shape) == 1:
         value = rewriter.row(operation.value, loaded_shape(desc_of(desc), False))
-    made = StoreNdOp.create(operands=[value, desc], properties=dict(operation.properties),
-                            attributes=dict(operation.attributes))
-    rewriter.emit(made)
+    new_op = StoreNdOp.create(operands=[value, desc], properties=dict(operation.properties),
+                              attributes=dict(operation.attributes))
+    rewriter.emit(new_op)
 
 
 def _shape_cast(rewriter: _NormalizeRewriter, operation: ShapeCastOp) -> None:
@@ -305,8 +305,8 @@ def _dpas(rewriter: _NormalizeRewriter, operation: DpasOp) -> None:
         a = owner.source if isinstance(owner, ShapeCastOp) and shape_of(owner.source) == flat else \
             rewriter.emit(ShapeCastOp(a, flat))
     acc = None if operation.acc is None else rewriter.single(operation.acc)
-    made = DpasOp(a, rewriter.single(operation.b), acc, operation.result.type, operation.maps)
-    rewriter.set(operation.result, rewriter.emit(made))
+    new_op = DpasOp(a, rewriter.single(operation.b), acc, operation.result.type, operation.maps)
+    rewriter.set(operation.result, rewriter.emit(new_op))
 
 
 def _broadcast(rewriter: _NormalizeRewriter, operation: BroadcastOp) -> None:

@@ -58,8 +58,8 @@ class PackVnni:
                 cast = ShapeCastOp(words, (rows, columns // factor, factor))
                 rewriter.set(operation.result, rewriter.emit(cast), _PACKED)
                 return
-            made = hinted(LoadNdOp(rewriter.single(operation.desc), packed=True), operation)
-            rewriter.set(operation.result, rewriter.emit(made), _PACKED)
+            new_op = hinted(LoadNdOp(rewriter.single(operation.desc), packed=True), operation)
+            rewriter.set(operation.result, rewriter.emit(new_op), _PACKED)
 
         return Rewriter({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice,
                           DpasOp: _dpas,

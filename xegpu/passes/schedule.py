@@ -104,7 +104,7 @@ class _Behind:
     """What stands right behind the last of its operands, since it leaves fewer registers taken than before."""
 
     def __init__(self) -> None:
-        self._places: dict[Operation, int] = {}
+        self._positions: dict[Operation, int] = {}
         self._followers: dict[Operation, list[Operation]] = {}
         self._noted = 0
         self._order: list[Operation] = []
@@ -112,25 +112,25 @@ class _Behind:
     def note(self, order: list[Operation]) -> None:
         """Take note of what was put in order since the last time."""
         self._order = order
-        self._places |= {order[place]: place for place in range(self._noted, len(order))}
+        self._positions |= {order[position]: position for position in range(self._noted, len(order))}
         self._noted = len(order)
 
     def forget(self) -> None:
         """From here on nothing goes behind what came before."""
-        self._places.clear()
+        self._positions.clear()
 
     def takes(self, operation: Operation, waiting: dict[Operation, None]) -> bool:
         """Put an operation, and what waits to be its operands, behind the last of what they are made of, if it fits."""
-        made_of = _made_of(operation, waiting)
-        makers = [value.owner for value in made_of if isinstance(value.owner, Operation)]
-        places = [place for maker in makers if (place := self._places.get(maker)) is not None]
-        if not places or not any(isinstance(maker, LoadNdOp) for maker in makers) or \
-                any(maker in waiting for maker in makers) or not all(map(_is_last, made_of)) or \
-                sum(map(_taken, made_of)) <= bytes_of(operation.results[0]):
+        sources = _operand_sources(operation, waiting)
+        makers = [value.owner for value in sources if isinstance(value.owner, Operation)]
+        positions = [position for maker in makers if (position := self._positions.get(maker)) is not None]
+        if not positions or not any(isinstance(maker, LoadNdOp) for maker in makers) or \
+                any(maker in waiting for maker in makers) or not all(map(_is_last, sources)) or \
+                sum(map(_taken, sources)) <= bytes_of(operation.results[0]):
             return False
-        last, moved = max(places), [*_needed(operation, waiting), operation]
+        last, moved = max(positions), [*_needed(operation, waiting), operation]
         self._followers.setdefault(self._order[last], []).extend(moved)
-        self._places |= dict.fromkeys(moved, last)
+        self._positions |= dict.fromkeys(moved, last)
         return True
 
     def woven(self, order: list[Operation]) -> list[Operation]:
@@ -148,14 +148,14 @@ def _taken(value: SSAValue) -> int:
     return 0 if isinstance(value.owner, BroadcastOp) else bytes_of(value)
 
 
-def _made_of(operation: Operation, waiting: dict[Operation, None], deep: int = 3) -> list[SSAValue]:
+def _operand_sources(operation: Operation, waiting: dict[Operation, None], deep: int = 3) -> list[SSAValue]:
     """What an operation is computed from, seen through a few operations that wait and serve nothing else."""
     found: list[SSAValue] = []
     for value in operation.operands:
         owner = value.owner
         if deep and isinstance(owner, Operation) and owner in waiting and \
                 (value.has_one_use() or isinstance(owner, BroadcastOp)):
-            found += _made_of(owner, waiting, deep - 1)
+            found += _operand_sources(owner, waiting, deep - 1)
         else:
             found.append(value)
     return found

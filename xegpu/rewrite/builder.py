@@ -29,13 +29,13 @@ class Builder:
     Attributes:
         blocks: stack of insertion blocks, the innermost last.
         entry: the function's entry block.
-        place: location of the operation that is being rewritten.
+        location: location of the operation that is being rewritten.
     """
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.entry = Block()
-        self.place: Attribute | None = None
+        self.location: Attribute | None = None
         self._constants: dict[int, SSAValue] = {}
         self._known: list[dict[Any, SSAValue]] = []
         self._last_constant: Operation | None = None
@@ -51,8 +51,8 @@ class Builder:
 
     def emit(self, operation: Operation) -> SSAValue:
         """Append an operation with the location of the one that is being rewritten; returns its first result."""
-        if self.place is not None:
-            operation.location = self.place  # type: ignore[assignment]
+        if self.location is not None:
+            operation.location = self.location  # type: ignore[assignment]
         self.blocks[-1].add_op(operation)
         return operation.results[0] if operation.results else None  # type: ignore[return-value]
 
@@ -118,4 +118,4 @@ class Builder:
 
     def where(self) -> Location | None:
         """Author's location of the operation that is being rewritten."""
-        return self.place.data if isinstance(self.place, SourceLocation) else None
+        return self.location.data if isinstance(self.location, SourceLocation) else None

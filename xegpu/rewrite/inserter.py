@@ -20,15 +20,15 @@ def copy_operation(operation: Operation, values: dict[SSAValue, SSAValue]) -> Op
         values: what the copy uses in the place of a value, itself where it is not named; results and block arguments of
             the copy are added.
     """
-    made = type(operation).create(
+    copied = type(operation).create(
         operands=[values.get(operand, operand) for operand in operation.operands],
         result_types=operation.result_types, properties=operation.properties,
         attributes=operation.attributes, location=operation.location,
         regions=[copy_region(region, values) for region in operation.regions] if operation.regions else ())
-    for old, new in zip(operation.results, made.results, strict=True):
+    for old, new in zip(operation.results, copied.results, strict=True):
         values[old] = new
         new.name_hint = old.name_hint
-    return made
+    return copied
 
 
 def copy_region(region: Region, values: dict[SSAValue, SSAValue]) -> Region:
@@ -38,19 +38,19 @@ def copy_region(region: Region, values: dict[SSAValue, SSAValue]) -> Region:
 
 def copy_block(block: Block, values: dict[SSAValue, SSAValue]) -> Block:
     """A copy of a block; ``values`` as in :func:`copy_operation`."""
-    made = Block(arg_types=[argument.type for argument in block.args])
-    for old, new in zip(block.args, made.args, strict=True):
+    copied = Block(arg_types=[argument.type for argument in block.args])
+    for old, new in zip(block.args, copied.args, strict=True):
         values[old] = new
         new.name_hint = old.name_hint
-    made.add_ops([copy_operation(operation, values) for operation in block.ops])
-    return made
+    copied.add_ops([copy_operation(operation, values) for operation in block.ops])
+    return copied
 
 
 def copy_module(module: ModuleOp) -> ModuleOp:
     """A copy of a module, to be changed in place."""
-    made = copy_operation(module, {})
-    assert isinstance(made, ModuleOp)
-    return made
+    copied = copy_operation(module, {})
+    assert isinstance(copied, ModuleOp)
+    return copied
 
 
 class Inserter:
@@ -61,7 +61,7 @@ class Inserter:
     """
 
     def __init__(self, function: func.FuncOp) -> None:
-        self.function, self.made = function, set[Operation]()
+        self.function, self.inserted = function, set[Operation]()
         self._constants: dict[int, SSAValue] = {}
         for operation in function.body.block.ops:
             if not isinstance(operation, arith.ConstantOp):
@@ -72,32 +72,32 @@ class Inserter:
     def constant(self, value: int) -> SSAValue:
         """An index constant, one for each value."""
         if value not in self._constants:
-            made = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            copied = arith.ConstantOp(IntegerAttr(value, IndexType()))
             head = self.function.body.block
             assert head.first_op is not None
-            head.insert_op_before(made, head.first_op)
-            self._constants[value] = made.result
+            head.insert_op_before(copied, head.first_op)
+            self._constants[value] = copied.result
         return self._constants[value]
 
-    def before(self, place: Operation, operation: Operation, hint: str | None = None) -> SSAValue:
+    def before(self, anchor: Operation, operation: Operation, hint: str | None = None) -> SSAValue:
         """Insert an operation in front of another one, as made for the same line of the author; its first result."""
-        operation.location = place.location
-        assert place.parent is not None
-        place.parent.insert_op_before(operation, place)
-        self.made.add(operation)
+        operation.location = anchor.location
+        assert anchor.parent is not None
+        anchor.parent.insert_op_before(operation, anchor)
+        self.inserted.add(operation)
         if not operation.results:
             return None  # type: ignore[return-value]
         operation.results[0].name_hint = hint
         return operation.results[0]
 
-    def behind(self, place: Operation, operation: Operation) -> None:
+    def behind(self, anchor: Operation, operation: Operation) -> None:
         """Insert an operation behind another one, as made for the same line of the author."""
-        operation.location = place.location
-        assert place.parent is not None
-        place.parent.insert_op_after(operation, place)
-        self.made.add(operation)
+        operation.location = anchor.location
+        assert anchor.parent is not None
+        anchor.parent.insert_op_after(operation, anchor)
+        self.inserted.add(operation)
 
-    def add(self, place: Operation, left: SSAValue, right: SSAValue | int) -> SSAValue:
+    def add(self, anchor: Operation, left: SSAValue, right: SSAValue | int) -> SSAValue:
         """``left + right``, indices, folded where both are constants, or one is 0."""
         a, b = number(left), right if isinstance(right, int) else number(right)
         if a is not None and b is not None:
@@ -106,18 +106,18 @@ class Inserter:
             return left
         if a == 0 and not isinstance(right, int):
             return right
-        return self.before(place, arith.AddiOp(left, self.constant(right) if isinstance(right, int) else right))
+        return self.before(anchor, arith.AddiOp(left, self.constant(right) if isinstance(right, int) else right))
 
-    def subtract(self, place: Operation, left: SSAValue, right: SSAValue) -> SSAValue:
+    def subtract(self, anchor: Operation, left: SSAValue, right: SSAValue) -> SSAValue:
         """``left - right``, indices, folded where both are constants, or the second is 0."""
         a, b = number(left), number(right)
         if a is not None and b is not None:
             return self.constant(a - b)
-        return left if b == 0 else self.before(place, arith.SubiOp(left, right))
+        return left if b == 0 else self.before(anchor, arith.SubiOp(left, right))
 
-    def multiply(self, place: Operation, value: SSAValue, factor: int) -> SSAValue:
+    def multiply(self, anchor: Operation, value: SSAValue, factor: int) -> SSAValue:
         """An index times a number, folded where it is a constant, or the number 0 or 1."""
         known = number(value) if factor else 0
         if known is not None:
             return self.constant(known * factor)
-        return value if factor == 1 else self.before(place, arith.MuliOp(value, self.constant(factor)))
+        return value if factor == 1 else self.before(anchor, arith.MuliOp(value, self.constant(factor)))

@@ -1,8 +1,10 @@
 """1:N dialect conversion: builds a new function from an old one; an SSA value may be replaced by several.
 
 A pass is a table from operation to rule. A rule looks up the replacements of the operands, emits new operations, and
-sets the replacements of the results. Operations without a rule are cloned; loops and branches are rebuilt with all
-replacements of their values.
+sets the replacements of the results. Operations without a rule are cloned, once for each part of their operands, and
+their results typed anew: views that move (:class:`xegpu.ir.traits.MovesView`) have the converted type of what they
+move, loads and their like infer theirs (:class:`xegpu.ir.traits.InfersResultType`). Loops and branches are rebuilt with
+all replacements of their values.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.ir.matchers import number
+from xegpu.ir.traits import moves_view, type_inference
 from xegpu.mlir.vector import vector_type
 from xegpu.rewrite.builder import INDEX_OPS, Builder
 from xegpu.rewrite.dce import erase_dead
@@ -78,7 +81,7 @@ class Rewriter(Builder):
         yielded: list[ConvertedValues] = []
         with self.inside(new):
             for operation in old.ops:
-                self.place = operation.location
+                self.location = operation.location
                 if isinstance(operation, scf.YieldOp):
                     yielded = [self.lookup(value) for value in operation.operands]
                 else:
@@ -108,9 +111,9 @@ class Rewriter(Builder):
         elif isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, IndexType):
             self.set(operation.result, self.constant(number(operation.result) or 0))
         else:
-            formed = next((o for o in operation.operands if self.lookup(o).encoding is not None), None)
-            types = [result.type if formed is None else self.part_type(result.type, self.single(formed).type)
-                     for result in operation.results]
+            encoded = operation.operands[:1] if keeps_type(operation) else operation.operands
+            formed = next((o for o in encoded if self.lookup(o).encoding is not None), None)
+            types = self._result_types(operation, operands, None if formed is None else self.single(formed))
             copied = self._like(operation, operands, types)
             form = None if formed is None else self.lookup(formed).encoding
             for before, after in zip(operation.results, copied.results, strict=True):
@@ -128,10 +131,19 @@ class Rewriter(Builder):
         results = []
         for position, part in enumerate(widest.values):
             chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
-            types = [self.part_type(result.type, part.type) for result in operation.results]
-            results.append(self._like(operation, chosen, types).results)
+            results.append(self._like(operation, chosen, self._result_types(operation, chosen, part)).results)
         for number_, result in enumerate(operation.results):
-            self.set(result, tuple(made[number_] for made in results), widest.encoding)
+            self.set(result, tuple(clone[number_] for clone in results), widest.encoding)
+
+    def _result_types(self, operation: Operation, operands: Sequence[SSAValue],
+                      part: SSAValue | None) -> list[Attribute]:
+        """Result types of an operation's clone on converted operands; vectors take the shape of ``part``, if any."""
+        if keeps_type(operation):
+            return [operands[0].type]
+        infer = type_inference(type(operation))
+        if infer is not None and not _same([value.type for value in operands], operation.operands):
+            return [infer(operation, operands)]
+        return [result.type if part is None else self.part_type(result.type, part.type) for result in operation.results]
 
     @staticmethod
     def part_type(whole: Attribute, like: Attribute) -> Attribute:
@@ -161,8 +173,8 @@ class Rewriter(Builder):
         self.set(old.args[0], block.args[0])
         block.args[0].name_hint = old.args[0].name_hint
         self.regroup(old.args[1:], carried, block.args[1:])
-        place = self.place
-        yielded, self.place = self.body(old, block), place
+        location = self.location
+        yielded, self.location = self.body(old, block), location
         self.close(block, yielded, carried)
         start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
@@ -172,11 +184,11 @@ class Rewriter(Builder):
 
     def _branches(self, operation: scf.IfOp) -> None:
         """Rewrite both branches; results have the encodings of the else branch, which may forward earlier values."""
-        place = self.place
+        location = self.location
         old = [region.block for region in operation.regions if region.blocks]
         blocks = [Block() for _ in old]
         yielded = [self.body(before, block) for before, block in zip(old, blocks, strict=True)]
-        self.place = place
+        self.location = location
         for block, parts in zip(blocks, yielded, strict=True):
             self.close(block, parts, yielded[-1])
         types = [value.type for parts in yielded[-1] for value in parts.values]
@@ -232,10 +244,9 @@ def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
     return all(new is old.type or new == old.type for new, old in zip(types, values, strict=True))
 
 
-def follow(rewriter: Rewriter, operation: Operation) -> None:
-    """Default rule of offset updates of a tile or descriptor: the result has the converted type of the operand."""
-    moved = rewriter.lookup(operation.operands[0])
-    rewriter.retyped(operation, moved.values[0].type, moved.encoding)
+def keeps_type(operation: Operation) -> bool:
+    """Whether the result is a view of the first operand's type: a tile or descriptor at other offsets."""
+    return moves_view(type(operation)) and operation.results[0].type == operation.operands[0].type
 
 
 def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:

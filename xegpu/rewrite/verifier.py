@@ -17,7 +17,7 @@ from xegpu.analysis.uniformity import check_branches
 from xegpu.dialect.block_io import StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
-from xegpu.support.errors import ShapeError, error_parts
+from xegpu.support.errors import error_class, error_parts
 from xegpu.support.location import author_location
 from xegpu.support.notes import operand_notes
 
@@ -53,16 +53,17 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
         except VerifyException as error:
             code, message, hint = error_parts(error)
             notes = operand_notes(operation, error)
-            raise ShapeError(code, f"{operation.name}: {message}", hint, author_location(operation), notes) from error
+            raise error_class(error)(code, f"{operation.name}: {message}", hint, author_location(operation),
+                                     notes) from error
 
 
-def verify_made(function: func.FuncOp, made: Collection[Operation]) -> None:
+def verify_inserted(function: func.FuncOp, inserted: Collection[Operation]) -> None:
     """Verify the operations of a function that a pass inserted into it; the others are copies of verified ones.
 
     Raises:
         ShapeError: one does not verify; it points at the author's line.
     """
-    verify(function, {operation for operation in function.walk() if operation not in made})
+    verify(function, {operation for operation in function.walk() if operation not in inserted})
 
 
 def _is_like_another(operation: Operation, seen: set[Any]) -> bool:

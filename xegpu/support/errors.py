@@ -148,17 +148,21 @@ class Invalid(VerifyException):
         code: the code of the mistake.
         text: what is wrong; behind a line break, what would work.
         alone: whether only the operation's attributes are at fault; else notes tell where the operands are defined.
+        kind: class of the error that an author gets.
+        about: the operands that get notes, by their names in the declaration of the operation; None for all.
     """
 
-    def __init__(self, code: str, text: str, alone: bool = False) -> None:
+    def __init__(self, code: str, text: str, alone: bool = False, kind: type[XeError] = ShapeError,
+                 about: tuple[str, ...] | None = None) -> None:
         super().__init__(text)
         self.code = valid_code(code)
-        self.alone = alone
+        self.kind = kind
+        self.about = () if alone else about
 
     @classmethod
     def of(cls, error: XeError, alone: bool = False) -> Invalid:
         """An :class:`XeError` of another check, as a verification error."""
-        return cls(error.code, f"{error.message}\n{error.hint}" if error.hint else error.message, alone)
+        return cls(error.code, f"{error.message}\n{error.hint}" if error.hint else error.message, alone, type(error))
 
 
 def valid_code(code: str) -> str:
@@ -202,6 +206,11 @@ def error_parts(error: Exception, otherwise: str = UNDECLARED) -> tuple[str, str
     """
     message, _, hint = str(getattr(error, "msg", error)).strip().partition("\n")
     return getattr(error, "code", otherwise), message, hint
+
+
+def error_class(error: Exception) -> type[XeError]:
+    """Class of the error that an author gets for a verification error."""
+    return error.kind if isinstance(error, Invalid) else ShapeError
 
 
 def located(error: XeError, operation: Operation) -> XeError:

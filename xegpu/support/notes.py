@@ -21,14 +21,15 @@ def operand_notes(operation: Operation, error: Exception, arguments: Location | 
 
     Args:
         operation: the operation that does not verify.
-        error: its verification error; an :class:`~xegpu.support.errors.Invalid` that is ``alone`` gets no notes.
+        error: its verification error; an :class:`~xegpu.support.errors.Invalid` says which operands get notes.
         arguments: location of the kernel's signature, while its function has no location yet.
         starts: initial values of loops that are still being traced.
     """
-    if isinstance(error, Invalid) and error.alone:
-        return []
+    about = error.about if isinstance(error, Invalid) else None
     shaped = [value for value in operation.operands
               if isinstance(value.type, ShapedType) or hasattr(getattr(value.type, "data", value.type), "shape")]
+    if about is not None:
+        shaped = [value for name in about for value in shaped if name in _names(operation, value)]
     described = [(f"{_called(operation, value)} is {value.type}, {definition_verb(value, starts)} here",
                   defined_at(value, arguments, starts)) for value in shaped]
     return notes_at(author_location(operation), described)

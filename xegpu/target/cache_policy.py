@@ -55,8 +55,8 @@ _WRITES = ((("write_back", "write_back"), 7), (("write_through", "write_back"), 
            (("streaming", "write_back"), 6), (("write_through", "uncached"), 3), (("uncached", "uncached"), 1),
            (("streaming", "uncached"), 5))
 XE = Caches((*_READS, (("read_invalidate", "cached"), 7)), _WRITES)
-"""dg2, arl and pvc."""
+"""Xe-HPG and Xe-HPC."""
 XE2 = Caches((*_READS, (("read_invalidate", "read_invalidate"), 7)), _WRITES)
-"""bmg, lnl and ptl invalidate the line in both caches."""
+"""Xe2 and Xe3 invalidate the line in both caches."""
 XE3P = Caches(_READS, _WRITES)
-"""cri; Intel's compiler breaks down on read_invalidate."""
+"""Xe3P; Intel's compiler breaks down on read_invalidate."""

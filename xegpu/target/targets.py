@@ -72,7 +72,7 @@ exist, but Intel's compiler warns that it pads such blocks with zeros, and reads
 
 _FLOAT8 = tuple(MmaShape(a, b, (f32,), 32) for a in (e4m3, e5m2) for b in (e4m3, e5m2))
 """Shapes of 8-bit floats. Intel's compiler accepts them for every device, and miscompiles them for those whose records
-do not list them (bf8 by bf8 for all types on pvc and bmg)."""
+do not list them (bf8 by bf8 for all types, on Xe-HPC and Xe2)."""
 
 
 def _dpas_shapes(subgroup: int) -> tuple[MmaShape, ...]:
@@ -150,6 +150,17 @@ class Target:
     def block_io(self) -> bool:
         """Whether it has 2D block IO."""
         return bool(self.blocks)
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is a processor, which runs the text of every GPU with a prelude, and not a GPU."""
+        return self.ocloc is None
+
+    @property
+    def dpas_shapes(self) -> tuple[MmaShape, ...]:
+        """Shapes of its matrix engine; without one, those that the prelude emulates for its subgroups."""
+        own = tuple(form for form in self.mma_shapes if form.engine == "dpas")
+        return own or _dpas_shapes(self.subgroup_size)
 
     @cached_property
     def _mma_shapes(self) -> dict[tuple[DType, DType], MmaShape]:
@@ -243,14 +254,22 @@ TARGETS = {
 }
 
 
-def find_target(name: str | Target) -> Target:
-    """Look up a target by its name.
+DEFAULT_TARGET = next(iter(TARGETS))
+"""Name of the target where an author names none, and no device is there that says it."""
+CPU_TARGET = next(target.name for target in TARGETS.values() if target.is_cpu)
+"""Name of the target of any CPU."""
+
+
+def find_target(name: str | Target | None = None) -> Target:
+    """Look up a target by its name; the default one for None.
 
     Raises:
         TargetError: there is no such target; the message lists the known ones.
     """
     if isinstance(name, Target):
         return name
+    if name is None:
+        name = DEFAULT_TARGET
     if name not in TARGETS:
         raise TargetError("XT4104", f"there is no target {name!r}", f"use one of: {', '.join(TARGETS)}")
     return TARGETS[name]

@@ -18,9 +18,8 @@ from xegpu.ir.use_def import written_arguments
 from xegpu.support.errors import TargetError, XeError
 from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
-from xegpu.target.targets import Target
+from xegpu.target.targets import DEFAULT_TARGET, Target
 from xetile.compiler import dump as dumps
-from xetile.compiler.report.suggest_tile_sizes import Origin, Remedy, find_remedy
 from xetile.dialect.stage import IN_XETILE, stage_of
 from xetile.passes.row_major import check_orders
 
@@ -29,8 +28,10 @@ if TYPE_CHECKING:
     from codegen.runtime.program_source import KernelSource
     from codegen.simulator.launch import Execution
     from codegen.toolchain.ocloc import DeviceBinary, Disassembly
+    from xetile.compiler.origin import Origin
     from xetile.compiler.report import Report
     from xetile.compiler.report.cost import Work
+    from xetile.compiler.report.suggest_tile_sizes import Remedy
     from xetile.compiler.viewer import View
 
 
@@ -176,9 +177,9 @@ class CompiledKernel:
                                   f"the text of {self.name} is at the stage {stage_of(self.module)}, and the earlier "
                                   "generation's form is exported after pack-vnni",
                                   "start from the kernel, or from its text at pack-vnni or before")
-            from xetile.text.reader import older_text
+            from xetile.text.reader import v1_text
 
-            return older_text(module)
+            return v1_text(module)
         except XeError as error:
             raise error.at(self.location) from None
 
@@ -249,10 +250,10 @@ class CompiledKernel:
         from codegen.runtime.program_source import gpu_program
         from codegen.toolchain import ocloc
 
-        if self.target.ocloc is None:
+        if self.target.is_cpu:
             raise TargetError("XT4002", f"there is no machine code for {self.target.name}",
-                              "lower it for a GPU: target=\"pvc\"; .opencl is the text that its driver compiles",
-                              self.location)
+                              f"lower it for a GPU: target=\"{DEFAULT_TARGET}\"; .opencl is the text that its driver "
+                              "compiles", self.location)
         try:
             program = gpu_program(self.source)
             return ocloc.compile_device(program.source, self.target.name, program.options)
@@ -343,6 +344,8 @@ class CompiledKernel:
         return facts.spill_size + facts.private_size
 
     def _remedy(self) -> Remedy:
+        from xetile.compiler.report.suggest_tile_sizes import find_remedy
+
         assert self._origin is not None
         register_bytes = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
         return find_remedy(self._origin, self.live_bytes(), register_bytes)

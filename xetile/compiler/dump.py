@@ -73,7 +73,7 @@ def _files(target: Target, modules: Mapping[str, ModuleOp], source: Source | Non
     if source is None:
         return
     yield "kernel.cl", source.text
-    if target.ocloc is not None:
+    if not target.is_cpu:
         yield "kernel.asm", _assembly(target, source)
 
 

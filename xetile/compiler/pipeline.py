@@ -12,21 +12,23 @@ from xegpu.passes.check_target import CheckTarget
 from xegpu.passes.distribute_lanes import DistributeLanes
 from xegpu.passes.distribute_lanes.split_gathers import SplitGathers
 from xegpu.passes.fuse_store import FuseStore
-from xegpu.passes.hoist_payloads import HoistPayloads
+from xegpu.passes.grf_mode import GrfMode
 from xegpu.passes.induction_variables import InductionVariables
 from xegpu.passes.interleave_rows import InterleaveRows
 from xegpu.passes.legalize import Legalize
 from xegpu.passes.licm import Licm
+from xegpu.passes.loops.hoist_payloads import HoistPayloads
+from xegpu.passes.loops.peel_bounds import PeelBounds
+from xegpu.passes.loops.unroll import Unroll
 from xegpu.passes.normalize import Normalize
 from xegpu.passes.pack_vnni import PackVnni
-from xegpu.passes.peel_bounds import PeelBounds
 from xegpu.passes.reorder_dpas import ReorderDpas
 from xegpu.passes.schedule import Schedule
 from xegpu.passes.slm_panels import SlmPanels
-from xegpu.passes.unroll import Unroll
 from xegpu.target.targets import Target
 from xetile.dialect.stage import IN_XEGPU, INPUTS, Pass, run_pass, stage_of
-from xetile.dialect.tile_ops import InitTileOp, TileTransposeOp
+from xetile.dialect.tile_ops import InitTileOp
+from xetile.dialect.vector import TileTransposeOp
 from xetile.passes.blocking import Blocking
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
@@ -102,6 +104,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("slm-panels", lambda options: SlmPanels()),
     ("legalize", lambda options: Legalize(options.target, options.access)),
     ("fuse-store", lambda options: FuseStore() if options.target.fuses_loads else None),
+    ("grf-mode", lambda options: GrfMode(options.target) if max(options.target.registers) else None),
     ("unroll", lambda options: Unroll(options.target)),
     ("peel-bounds", lambda options: PeelBounds()),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),

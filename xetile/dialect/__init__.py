@@ -9,18 +9,19 @@ import xegpu.dialect
 from xetile.dialect import (
     gather_scatter,
     mma,
+    reduction,
     supervector,
     tile_ops,
     types,
-    vector_ops,
+    vector,
 )
 
 XeTile = Dialect(
     "xetile",
     [tile_ops.InitTileOp, tile_ops.LoadTileOp, tile_ops.StoreTileOp, tile_ops.PrefetchTileOp,
-     tile_ops.UpdateTileOffsetOp, tile_ops.TileMmaOp, tile_ops.TileTransposeOp, tile_ops.TilePackOp,
-     tile_ops.TileUnpackOp, mma.LoadMmaOp, mma.TileMmaScaledOp, vector_ops.IotaOp, vector_ops.TileReduceOp,
-     vector_ops.TileBroadcastOp, vector_ops.TileConvLayoutOp, vector_ops.TileBitcastOp, *gather_scatter.OPERATIONS],
+     tile_ops.UpdateTileOffsetOp, mma.TileMmaOp, vector.TileTransposeOp, vector.TilePackOp,
+     vector.TileUnpackOp, mma.LoadMmaOp, mma.TileMmaScaledOp, vector.IotaOp, reduction.TileReduceOp,
+     reduction.TileBroadcastOp, vector.TileConvLayoutOp, vector.TileBitcastOp, *gather_scatter.OPERATIONS],
     [types.WgMapAttr, types.TileAttr, types.TileType, types.CacheHintAttr],
 )
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
-from xegpu.support.errors import Invalid
+from xegpu.support.errors import Invalid, RankError
 from xetile.dialect.permutation_map import Permutation
 from xetile.dialect.tile_ops import text
 from xetile.dialect.types import verify_product_types
@@ -32,26 +32,37 @@ def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], i
         iterators: ``parallel`` or ``reduction``.
     """
     shapes = [type_.get_shape() for type_ in types if isinstance(type_, VectorType)]
-    if len(axes) != 3:
-        raise Invalid("XT1522", f"it has {len(axes)} indexing maps\ngive three: of the two operands and of the result",
-                      alone=True)
+    check_ranks(axes, shapes)
     if wrong := [kind for kind in iterators if kind not in ("parallel", "reduction")]:
         raise Invalid("XT2323", f"there is no iterator type {wrong[0]}\nwrite parallel or reduction", alone=True)
-    for name, map_, shape in zip(_NAMES, axes, shapes, strict=True):
-        _check_map(name, map_, shape, len(iterators))
+    for name, map_ in zip(_NAMES, axes, strict=True):
+        _check_map(name, map_, len(iterators))
     _check_sizes(axes, shapes)
     _check_form(axes, iterators)
     verify_product_types(*types)
 
 
-def _check_map(name: str, map_: Permutation, shape: Sequence[int], count: int) -> None:
-    """Verify one indexing map against its operand's shape."""
-    if len(map_) != len(shape):
-        raise Invalid("XT1523", f"the map of {name} has {len(map_)} results, and the vector {len(shape)} dimensions\n"
-                      "give an iterator for each dimension")
+def check_ranks(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -> None:
+    """Verify that there are three indexing maps, with one result for each dimension of their vectors.
+
+    Args:
+        axes: the iterators that the dimensions of each vector run along.
+        shapes: of lhs and rhs, and of the result if it is known.
+    """
+    if len(axes) != 3:
+        raise Invalid("XT1522", f"there are {len(axes)} indexing maps, and a contraction has three\n"
+                      "give those of lhs, rhs and the result: ((0, 2), (2, 1), (0, 1))", alone=True, kind=RankError)
+    for name, map_, shape in zip(_NAMES, axes, shapes, strict=False):
+        if len(map_) != len(shape):
+            raise Invalid("XT1523", f"the indexing map of {name} has {len(map_)} results, and the vector {len(shape)} "
+                          "dimensions\ngive an iterator for each dimension", kind=RankError, about=(name,))
+
+
+def _check_map(name: str, map_: Permutation, count: int) -> None:
+    """Verify one indexing map."""
     if None in map_ or len(set(map_)) != len(map_) or any(axis is not None and axis >= count for axis in map_):
         raise Invalid("XT2325", f"the map of {name} is not one of {count} different iterators\n"
-                      "each dimension runs along an iterator of its own: (d0, d1, d2) -> (d0, d2)")
+                      "each dimension runs along another iterator: (d0, d1, d2) -> (d0, d2)")
 
 
 def _check_sizes(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -> None:

@@ -19,13 +19,14 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_kind
 from xegpu.dialect.hints import check_hints
+from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
+from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
-from xegpu.support.errors import Invalid
-from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, shape_of, text, tile_of
-from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_stored_map
+from xegpu.support.errors import ElementTypeError, Invalid
+from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, loaded_type, shape_of, text, tile_of
+from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_same_map
 from xetile.dialect.wg_map_inference import map_of
 
 _ELEMENTS = {"index vector": "XT1446", "mask": "XT1449", "value": "XT1131", "result": "XT2040"}
@@ -48,7 +49,8 @@ def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Att
                       f"make the {name} {text(shape)}")
     if value.type.element_type != element:
         raise Invalid(_ELEMENTS[name],
-                      f"the {name} has elements of {value.type.element_type}, and {element} are needed\n{hint}")
+                      f"the {name} has elements of {of_mlir(value.type.element_type)}, not {of_mlir(element)}\n{hint}",
+                      kind=ElementTypeError, about=("indices" if name == "index vector" else name,))
 
 
 @operation_definition
@@ -72,7 +74,8 @@ class InitScatteredTileOp(IRDLOperation):
         tile, source = tile_of(self.result), self.source.type
         _check_scattered(tile, "this", "init_tile(array, offsets, shape)")
         if tile.encoding.order != (1, 0):
-            raise Invalid("XT1441", "a scattered tile has no order: each element has an offset of its own\ndrop order")
+            raise Invalid("XT1441", "a scattered tile has no order: each element has an offset of its own\ndrop order",
+                          alone=True)
         _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
         check_elements(tile.dtype)
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
@@ -117,14 +120,12 @@ class LoadGatherOp(IRDLOperation):
     mask = operand_def(VECTOR)
     padding = opt_prop_def(Attribute)
     result = result_def(VECTOR)
-    traits = traits_def(ReadsMemory((0,)))
+    traits = traits_def(ReadsMemory((0,)), InfersResultType(lambda op, operands: loaded_type(operands[0])))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tile `,` $mask attr-dict `:` type($tile) `,` type($mask) `->` type($result)"
 
     def __init__(self, tile: SSAValue, mask: SSAValue, padding: Attribute | None = None) -> None:
-        parameters = tile_of(tile)
-        result = VectorType(parameters.element_type, parameters.blocked_shape())
-        super().__init__(operands=[tile, mask], result_types=[result], properties={"padding": padding})
+        super().__init__(operands=[tile, mask], result_types=[loaded_type(tile)], properties={"padding": padding})
 
     def verify_(self) -> None:
         check_hints(self, "load")
@@ -155,7 +156,8 @@ class StoreScatterOp(IRDLOperation):
         tile = tile_of(self.tile)
         _check_scattered(tile, "store_scatter", "store_tile")
         _check_vector("value", self.value, tile, tile.element_type, f"convert it with .to(xt.{tile.dtype})")
-        verify_stored_map(map_of(self.value), tile)
+        if (known := map_of(self.value)) is not None:
+            verify_same_map(known, tile.encoding.wg_map)
         _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
 
 
@@ -172,7 +174,7 @@ class AtomicRMWTileOp(IRDLOperation):
     tile = operand_def(TILE)
     mask = opt_operand_def(VECTOR)
     result = result_def(VECTOR)
-    traits = traits_def(ReadsMemory((1,)), WritesMemory(1))
+    traits = traits_def(ReadsMemory((1,)), WritesMemory(1), InfersResultType(lambda op, operands: operands[0].type))
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = ("$kind $value `,` $tile (`,` $mask^)? attr-dict `:` type($value) `,` type($tile) "
                        "(`,` type($mask)^)? `->` type($result)")
@@ -192,7 +194,8 @@ class AtomicRMWTileOp(IRDLOperation):
             _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
         for name, value in (("value", self.value), ("result", self.result)):
             _check_vector(name, value, tile, tile.element_type, f"convert it with .to(xt.{tile.dtype})")
-        verify_stored_map(map_of(self.value), tile)
+        if (known := map_of(self.value)) is not None:
+            verify_same_map(known, tile.encoding.wg_map)
 
 
 OPERATIONS = (InitScatteredTileOp, UpdateScatteredTileOp, LoadGatherOp, StoreScatterOp, AtomicRMWTileOp)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from xegpu.support.errors import Invalid
+from xegpu.support.errors import Invalid, RankError
 
 Permutation = tuple[int | None, ...]
 """For each dimension of a vector, the dimension of memory that it runs along; None where it repeats."""
@@ -53,7 +53,8 @@ def check_permutation(permutation: Sequence[int | None], rank: int, shape: Seque
     """Verify that a vector of ``shape`` can be transferred by a permutation of memory of ``rank`` dimensions."""
     if len(permutation) != len(shape):
         raise Invalid("XT1511", f"the permutation map has {len(permutation)} results, and the vector {len(shape)} "
-                      "dimensions\ngive one for each dimension of the vector: a dimension of memory, or 0")
+                      "dimensions\ngive one for each dimension of the vector: a dimension of memory, or 0 (in Python "
+                      "None) where the vector repeats", kind=RankError)
     axes = [axis for axis in permutation if axis is not None]
     if wrong := [axis for axis in axes if not 0 <= axis < rank]:
         raise Invalid("XT2342", f"there is no dimension {wrong[0]} in memory of {rank} dimensions\nuse 0 to {rank - 1}")
@@ -66,7 +67,7 @@ def check_indices(count: int, rank: int) -> None:
     """Verify that a transfer has an index for each dimension of memory."""
     if count != rank:
         raise Invalid("XT1508", f"memory of {rank} dimensions takes {rank} indices, not {count}\n"
-                      "give the index of the slice's first element along every dimension")
+                      "give the index of the slice's first element along every dimension", kind=RankError)
 
 
 def minor_identity(rank: int, dimensions: int) -> Permutation:

@@ -29,9 +29,9 @@ def is_supervector(module: Operation) -> bool:
 
 def stage_of(module: ModuleOp) -> str:
     """Stage of a module: its attribute, else the level of its operations."""
-    said = module.attributes.get(STAGE)
-    if isinstance(said, StringAttr):
-        return said.data
+    attribute = module.attributes.get(STAGE)
+    if isinstance(attribute, StringAttr):
+        return attribute.data
     if is_supervector(module):
         return FIRST
     dialects = {operation.name.partition(".")[0] for operation in module.walk()}
@@ -46,7 +46,7 @@ class Pass(Protocol):
 
 
 def run_pass(name: str, step: Pass, module: ModuleOp, target: Target | None = None) -> ModuleOp:
-    """The module after a pass, which says so of itself; the same module where the pass changed nothing."""
+    """The module after a pass, with its stage attribute; the same module where the pass changed nothing."""
     new = step.apply(module)
     if new is not module:
         new.attributes[STAGE] = StringAttr(name)

@@ -65,7 +65,7 @@ def collapsed(shape: Sequence[int]) -> Pair:
 
 def _memory(value: SSAValue) -> MemRefType:
     """Memref type of an operand."""
-    assert isinstance(value.type, MemRefType), "the operand's declaration says so"
+    assert isinstance(value.type, MemRefType), "the operand's constraint"
     return value.type
 
 
@@ -102,7 +102,7 @@ def _check_wg_map(wg_map: WgMapAttr | None, vector: Attribute) -> None:
 class TransferReadOp(IRDLOperation):
     """Transfer read (``vector_transfer_read``): a slice of memory as a vector; out-of-bounds elements are the padding.
 
-    Without a padding all of it lies inside. ``wg_map`` distributes the vector, its rows collapsed, to the subgroups.
+    Without a padding all of it is in bounds. ``wg_map`` distributes the vector, its rows collapsed, over the subgroups.
     """
 
     name = "supervector.transfer_read"
@@ -143,7 +143,7 @@ class TransferReadOp(IRDLOperation):
 class TransferWriteOp(IRDLOperation):
     """Transfer write (``vector_transfer_write``): a vector to a slice of memory; out-of-bounds elements are dropped.
 
-    With ``in_bounds`` all of it lies inside.
+    With ``in_bounds`` all of it is in bounds.
     """
 
     name = "supervector.transfer_write"
@@ -211,7 +211,7 @@ class TypeCastOp(IRDLOperation):
     def verify_(self) -> None:
         memory, result = _memory(self.source), _memory(self.result)
         if isinstance(memory.element_type, VectorType):
-            raise Invalid("XT2310", f"{memory} holds vectors already\ncast a memref of scalars")
+            raise Invalid("XT2310", f"{memory} has vectors as elements already\ncast a memref of scalars")
         if not isinstance(result.element_type, VectorType) or result.get_shape() != (1,):
             raise Invalid("XT2311", f"it gives a memref of one vector, not {result}\n"
                           f"write memref<1xvector<{text(memory.get_shape())}x{memory.element_type}>>")

@@ -1,10 +1,10 @@
-"""XeTile operations of a GEMM (XeTile.md): tiles, loads, stores, prefetches, ``tile_mma``, transpose, pack."""
+"""XeTile operations of tiles (XeTile.md): ``init_tile``, loads, stores, prefetches, ``update_tile_offset``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType, VectorType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -12,7 +12,6 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     base,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -26,25 +25,23 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
+from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
-from xegpu.support.errors import Invalid, XeError
+from xegpu.support.errors import ElementTypeError, Invalid, RankError, XeError
 from xetile.dialect.types import (
     TileParameters,
     TileType,
-    WgMapAttr,
+    check_locality,
+    check_order,
     verify_element,
     verify_lanes,
     verify_memory_space,
     verify_order,
     verify_padding,
-    verify_product_maps,
-    verify_product_types,
-    verify_same_subgroups,
-    verify_stored_map,
+    verify_same_map,
 )
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.dialect.wg_map_inference import TransformsWgMap, map_of
+from xetile.dialect.wg_map_inference import map_of
 
 TILE = base(TileType)
 VECTOR = base(VectorType)
@@ -63,6 +60,12 @@ def tile_of(value: SSAValue) -> TileParameters:
     """Tile parameters of the type of ``value``."""
     assert isinstance(value.type, TileType)
     return value.type.data
+
+
+def loaded_type(tile: SSAValue) -> Attribute:
+    """Vector type of what is loaded through ``tile``: its elements, in its blocks."""
+    parameters = tile_of(tile)
+    return VectorType(parameters.element_type, parameters.blocked_shape())
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -131,22 +134,49 @@ def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | 
 def _verify_encoding(tile: TileParameters) -> None:
     """Verify map, blocks and flags of a tile."""
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
-    if sorted(order) != [0, 1]:
-        raise Invalid("XT1107", f"order must be [1, 0] or [0, 1], not {list(order)}\n"
-                      "use [1, 0] for rows that are contiguous, [0, 1] for columns", alone=True)
+    check_order(order)
     subgroup_shape = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
     if blocks and (len(blocks) != 2 or min(blocks) <= 0):
         raise Invalid("XT1232", f"inner_blocks are two positive integers, not {list(blocks)}\n"
                       "give the rows and columns of a block, for example [8, 16]", alone=True)
-    if blocks and any(size % block for covered in (tile.shape, subgroup_shape)
-                      for size, block in zip(covered, blocks, strict=True)):
-        raise Invalid("XT1233", f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
-                      + (f", of which a subgroup has {text(subgroup_shape)}" if subgroup_shape != tile.shape else "")
-                      + f"\nuse blocks whose rows divide {subgroup_shape[0]} and whose columns divide "
-                      f"{subgroup_shape[1]}", alone=True)
+    if blocks:
+        check_blocks(blocks, "the tile", tile.shape, subgroup_shape)
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
     verify_lanes(tile)
+
+
+def check_blocks(blocks: Sequence[int], what: str, shape: Sequence[int], subgroup_shape: Sequence[int]) -> None:
+    """Verify that blocks divide a tile or a vector (``what``) of ``shape``, and a subgroup's part of it."""
+    for name, covered in ((what, shape), (f"what a subgroup has of {what}", subgroup_shape)):
+        if any(size % block for size, block in zip(covered, blocks, strict=True)):
+            nearest = [_nearest(block, size) for size, block in zip(covered, blocks, strict=True)]
+            raise Invalid("XT1233", f"blocks of {text(blocks)} do not divide {name}, {text(covered)}\n"
+                          f"use {nearest[0]} x {nearest[1]}, or others that divide {text(covered)}", alone=True)
+
+
+def _nearest(size: int, extent: int) -> int:
+    """Divisor of ``extent`` that is nearest to ``size``."""
+    return min((each for each in range(1, extent + 1) if extent % each == 0), key=lambda each: abs(each - size))
+
+
+def check_stored(value: SSAValue, tile: TileParameters) -> None:
+    """Verify that a vector has the shape and the elements that a load of the tile gives."""
+    shape, dtype = shape_of(value), of_mlir(value.type.element_type)  # type: ignore[attr-defined]
+    message = f"a vector of {text(shape)} {dtype} cannot be stored to a tile of {text(tile.shape)} {tile.dtype}"
+    blocks = tile.encoding.inner_blocks
+    if blocks is not None:
+        message += f" in blocks of {text(blocks)}"
+    if shape != tile.blocked_shape():
+        if flat_shape(shape) != tile.shape:
+            hint = f"make a tile of {text(shape)}: xt.init_tile(array, offsets, {shape})"
+        elif blocks is not None:
+            hint = f"give it the tile's blocks: xt.tile_pack(v, {tuple(blocks)})"
+        else:
+            hint = f"make the tile with inner_blocks={shape[2:]}, or use xt.tile_unpack(v)"
+        raise Invalid("XT1130", f"{message}\n{hint}")
+    if dtype is not tile.dtype:
+        raise Invalid("XT1131", f"{message}\nconvert it with .to(xt.{tile.dtype})", kind=ElementTypeError)
 
 
 def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
@@ -178,14 +208,12 @@ class LoadTileOp(IRDLOperation):
     tile = operand_def(TILE)
     padding = opt_prop_def(Attribute)
     result = result_def(VECTOR)
-    traits = traits_def(ReadsMemory((0,)))
+    traits = traits_def(ReadsMemory((0,)), InfersResultType(lambda op, operands: loaded_type(operands[0])))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, padding: Attribute | None = None) -> None:
-        parameters = tile_of(tile)
-        result = VectorType(parameters.element_type, parameters.blocked_shape())
-        super().__init__(operands=[tile], result_types=[result], properties={"padding": padding})
+        super().__init__(operands=[tile], result_types=[loaded_type(tile)], properties={"padding": padding})
 
     def verify_(self) -> None:
         check_hints(self, "load")
@@ -217,15 +245,9 @@ class StoreTileOp(IRDLOperation):
         check_hints(self, "store")
         tile = tile_of(self.tile)
         _check_window(tile, "store_tile", "store_scatter(value, tile, mask)")
-        if shape_of(self.value) != tile.blocked_shape():
-            raise Invalid("XT1130",
-                          f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}"
-                          f"\na tile takes the vector that a load of it gives: {text(tile.blocked_shape())}")
-        if self.value.type.element_type != tile.element_type:  # type: ignore[attr-defined]
-            given = of_mlir(self.value.type.element_type)  # type: ignore[attr-defined]
-            raise Invalid("XT1131", f"a vector of {given} does not fit a tile of {tile.dtype}\n"
-                          f"convert it with .to(xt.{tile.dtype})")
-        verify_stored_map(map_of(self.value), tile)
+        check_stored(self.value, tile)
+        if (known := map_of(self.value)) is not None:
+            verify_same_map(known, tile.encoding.wg_map)
 
 
 @operation_definition
@@ -246,9 +268,7 @@ class PrefetchTileOp(IRDLOperation):
         if any(is_shared(array.type) for array in arrays_of(self.tile)):
             raise Invalid("XT2138", "a tile in shared local memory cannot be prefetched: there is no cache before it\n"
                           "drop the prefetch, or prefetch what is stored there from its own array")
-        if not 0 <= self.locality.value.data <= 3:
-            raise Invalid("XT1128", f"locality is 0, 1, 2 or 3, not {self.locality.value.data}\n"
-                          "use 3 to keep the tile close, 2 for what is needed later", alone=True)
+        check_locality(self.locality.value.data)
 
 
 @operation_definition
@@ -269,156 +289,6 @@ class UpdateTileOffsetOp(IRDLOperation):
         _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")
         if len(self.offsets) != 2:
             raise Invalid("XT1129", f"a tile moves by two offsets, not {len(self.offsets)}\n"
-                          "write %tile, [%rows, %columns]: a tile moves within its matrix")
+                          "give rows and columns: a tile moves within its matrix; make one on another matrix with "
+                          "xt.init_tile", alone=True, kind=RankError)
         check_moved(self.tile, self.result)
-
-
-@operation_definition
-class TileMmaOp(IRDLOperation):
-    """Matrix product ``a @ b``, plus ``acc`` if there is one, of 2D or blocked 4D vectors."""
-
-    name = "xetile.tile_mma"
-    a = operand_def(VECTOR)
-    b = operand_def(VECTOR)
-    acc = opt_operand_def(VECTOR)
-    wg_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
-    )
-
-    def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute,
-                 wg_map: WgMap | None = None) -> None:
-        super().__init__(operands=[a, b, [acc] if acc is not None else []], result_types=[result],
-                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
-
-    def verify_(self) -> None:
-        a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
-        if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT2116", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
-                          "a product has the type of what it is added to: make both the same")
-        if len({len(a), len(b), len(c)}) != 1 or len(a) not in (2, 4):
-            raise Invalid("XT1254",
-                          f"A is {text(a)}, B {text(b)} and C {text(c)}: they must all have two dimensions, or "
-                          "all four\nuse tile_pack or tile_unpack where one of them is in blocks")
-        pairs = list(zip(a, b, c, strict=True))
-        for start, of_inner, of_result in ((0, "XT1250", "XT1253"), (2, "XT1255", "XT1256"))[:len(a) // 2]:
-            (rows, inner), (depth, columns), (m, n) = zip(*pairs[start:start + 2], strict=True)
-            if inner != depth:
-                raise Invalid(of_inner, f"A is {text(a)} and B is {text(b)}: A has {inner} columns and B {depth} rows\n"
-                              f"the tile of B must be {inner}x{columns}, or that of A {rows}x{depth}")
-            if (rows, columns) != (m, n):
-                raise Invalid(of_result, f"A {text(a)} times B {text(b)} is not {text(c)}\n"
-                              f"the accumulator must be {rows}x{columns}")
-        verify_product_types(self.a.type, self.b.type, self.result.type)
-        acc = None if self.acc is None else map_of(self.acc)
-        result = None if self.wg_map is None else self.wg_map.data
-        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, flat_shape(a)[1])
-
-
-@operation_definition
-class TileTransposeOp(IRDLOperation):
-    """Transpose of a 2D vector; ``wg_map`` is that of the result."""
-
-    name = "xetile.tile_transpose"
-    source = operand_def(VECTOR)
-    permutation = prop_def(ArrayAttr)
-    wg_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure(), TransformsWgMap(lambda op, source: source.transposed()))
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue, wg_map: WgMap | None = None) -> None:
-        result = VectorType(source.type.element_type, shape_of(source)[::-1])  # type: ignore[attr-defined]
-        super().__init__(operands=[source], result_types=[result],
-                         properties={"permutation": _blocks((1, 0)), "wg_map": WgMapAttr(wg_map) if wg_map else None})
-
-    def verify_(self) -> None:
-        if [axis.value.data for axis in self.permutation] != [1, 0]:
-            given = [axis.value.data for axis in self.permutation]
-            raise Invalid("XT2118", "tile_transpose exchanges the two dimensions: its permutation is [1, 0], not "
-                          f"{given}\nwrite [1, 0], or leave the operation out", alone=True)
-        if len(shape_of(self.source)) != 2:
-            raise Invalid("XT1122", f"tile_transpose takes a vector of two dimensions, and {self.source.type} has "
-                          f"{len(shape_of(self.source))}\nuse tile_unpack first, tile_pack afterwards")
-        element = self.source.type.element_type  # type: ignore[attr-defined]
-        turned = VectorType(element, shape_of(self.source)[::-1])
-        if self.result.type != turned:
-            raise Invalid("XT2119", f"transposing {self.source.type} does not give {self.result.type}\n"
-                          f"it gives {turned}")
-        if self.wg_map is not None:
-            check_map(self.wg_map.data, shape_of(self.result))
-            verify_same_subgroups(map_of(self.source), self.wg_map.data)
-
-
-@operation_definition
-class TilePackOp(IRDLOperation):
-    """Pack: a 2D vector to the 4D vector of its blocks, row-major in both levels."""
-
-    name = "xetile.tile_pack"
-    source = operand_def(VECTOR)
-    inner_blocks = prop_def(ArrayAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue, blocks: Pair) -> None:
-        rows, columns = shape_of(source)
-        result = VectorType(source.type.element_type, (rows // blocks[0], columns // blocks[1], *blocks))  # type: ignore
-        super().__init__(operands=[source], result_types=[result], properties={"inner_blocks": _blocks(blocks)})
-
-    def verify_(self) -> None:
-        _verify_blocking(self.source, self.result, self.inner_blocks)
-
-
-@operation_definition
-class TileUnpackOp(IRDLOperation):
-    """Unpack: the 4D vector of blocks to the 2D vector."""
-
-    name = "xetile.tile_unpack"
-    source = operand_def(VECTOR)
-    inner_blocks = prop_def(ArrayAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue) -> None:
-        rows, columns, *blocks = shape_of(source)
-        result = VectorType(source.type.element_type, (rows * blocks[0], columns * blocks[1]))  # type: ignore
-        super().__init__(operands=[source], result_types=[result],
-                         properties={"inner_blocks": _blocks((blocks[0], blocks[1]))})
-
-    def verify_(self) -> None:
-        _verify_blocking(self.result, self.source, self.inner_blocks)
-
-
-def _blocks(blocks: Pair) -> ArrayAttr[IntegerAttr]:
-    """``inner_blocks`` as an array attribute."""
-    return ArrayAttr([IntegerAttr(size, i64) for size in blocks])
-
-
-def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
-    """Blocked type of a vector in a message; for a shape that the blocks do not divide, an example."""
-    divides = len(flat) == len(blocks) == 2 and not any(size % block for size, block in zip(flat, blocks, strict=True))
-    (rows, columns), (high, wide) = (flat, blocks) if divides else ((64, 32), (16, 16))
-    return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
-
-
-def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
-    """Verify that a packed type has the blocks of its attribute."""
-    flat, blocked = shape_of(plain), shape_of(packed)
-    blocks = tuple(size.value.data for size in attribute)
-    if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
-        raise Invalid("XT2121", f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
-                      f"{text(flat)} to {text(blocked)}\n{_blocked_form(flat, blocks)}")
-    if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
-        raise Invalid("XT2121", f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
-                      f"{text(blocked)} is {text(flat_shape(blocked))} in two dimensions")
-    if plain.type.element_type != packed.type.element_type:  # type: ignore[attr-defined]
-        raise Invalid("XT2122", f"{plain.type} and {packed.type} have different elements\n"
-                      "blocks hold the elements as they are: convert them before or afterwards")

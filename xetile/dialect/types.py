@@ -15,9 +15,9 @@ from xegpu.dialect.hints import Hint
 from xegpu.dialect.types import SgMapAttr, parse_fields, print_fields
 from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.layout.lane_map import LaneMap
-from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, misread
+from xegpu.support.errors import ElementTypeError, Invalid, RankError, ShapeError, misread
 from xegpu.target.targets import TARGETS
-from xetile.dialect.wg_map import Pair, WgMap
+from xetile.dialect.wg_map import Pair, WgMap, describe_map
 
 
 @irdl_attr_definition
@@ -162,6 +162,28 @@ def verify_element(tile: TileParameters) -> None:
     _dtype(tile.element_type)
 
 
+def check_order(order: object) -> None:
+    """Verify that ``order`` permutes two dimensions."""
+    if not isinstance(order, (tuple, list)) or tuple(order) not in ((1, 0), (0, 1)):
+        raise Invalid("XT1107", f"order must be [1, 0] or [0, 1], not "
+                      f"{list(order) if isinstance(order, (tuple, list)) else order!r:.40}\n"
+                      "use [1, 0] for rows that are contiguous, [0, 1] for columns", alone=True)
+
+
+def check_locality(locality: object) -> None:
+    """Verify the locality of a prefetch."""
+    if type(locality) is not int or not 0 <= locality <= 3:
+        raise Invalid("XT1128", f"locality is 0, 1, 2 or 3, not {locality!r:.40}\n"
+                      "use 3 to keep the tile close, 2 for what is needed later", alone=True)
+
+
+def check_axis(axis: object) -> None:
+    """Verify the axis of an iota."""
+    if type(axis) is not int or axis not in (0, 1):
+        raise Invalid("XT1155", f"a vector has axes 0 and 1, not {axis!r:.40}\nuse axis 0 for rows, 1 for columns",
+                      alone=True, kind=RankError)
+
+
 def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], strides: Sequence[int | None],
                  *, described: bool) -> None:
     """Verify ``order`` against the static strides of the matrix (XeTile.md, Appendix 1).
@@ -208,18 +230,26 @@ def limits_of(dtype: DType) -> range:
     return range(low, low + (1 << dtype.bits))
 
 
+def accumulators_of(a: DType, b: DType) -> list[DType]:
+    """Element types in which some target accumulates products of ``a`` by ``b``, the usual one first."""
+    forms = [form for target in TARGETS.values() for form in target.mma_shapes]
+    found = [kind for form in forms if (form.a, form.b) == (a, b) for kind in form.accumulators]
+    if not found:
+        pairs = ", ".join(sorted({f"{form.a} x {form.b}" for form in forms}))
+        raise Invalid("XT1251", f"no matrix engine multiplies {a} by {b}\ntile_mma takes {pairs}; convert with "
+                      ".to(...) or view the array with xt.view(array, dtype)", kind=ElementTypeError)
+    return list(dict.fromkeys(found))
+
+
 def verify_product_types(a: Attribute, b: Attribute, result: Attribute) -> None:
     """Verify that some target has a matrix instruction for these operand and accumulator types."""
     kinds = [_dtype(type_.element_type) for type_ in (a, b, result) if isinstance(type_, VectorType)]
-    forms = [form for target in TARGETS.values() for form in target.mma_shapes]
-    sums = {kind for form in forms if [form.a, form.b] == kinds[:2] for kind in form.accumulators}
-    if not sums:
-        pairs = ", ".join(sorted({f"{form.a} x {form.b}" for form in forms}))
-        raise Invalid("XT1251", f"no matrix engine multiplies {kinds[0]} by {kinds[1]}\ntile_mma takes {pairs}")
+    sums = accumulators_of(kinds[0], kinds[1])
     if kinds[2] not in sums:
         names = " or ".join(sorted(map(str, sums)))
         raise Invalid("XT1252", f"{kinds[0]} by {kinds[1]} does not accumulate in {kinds[2]}\n"
-                      f"make the result of {names}")
+                      f"make the accumulator of {names}, as in xt.zeros(shape, xt.{min(map(str, sums))})",
+                      kind=ElementTypeError, about=("acc", "a", "b"))
 
 
 _LANES = (1, 2, 4, 8, 16, 32)
@@ -254,45 +284,63 @@ def verify_lanes(tile: TileParameters) -> None:
                       "make wi_layout x wi_data divide it", alone=True)
 
 
-def verify_stored_map(value: WgMap | None, tile: TileParameters) -> None:
-    """Verify that a stored vector has the map of its tile; an unknown map may be any."""
-    if value is not None and value != tile.encoding.wg_map:
-        raise Invalid("XT1401", f"the vector is distributed as {value}, the tile as {tile.encoding.wg_map}\n"
-                      "give both the same wg_map, or put a tile_conv_layout between")
+def verify_same_map(value: WgMap | None, tile: WgMap | None, name: str = "vector") -> None:
+    """Verify that what is stored in a tile, or masks it, has the map of the tile.
+
+    Args:
+        value: map of the operand.
+        tile: map of the tile.
+        name: what messages call the operand.
+    """
+    if value != tile:
+        hint = "give both a wg_map, or neither" if value is None or tile is None else \
+            f"give both the same wg_map, or bring the {name} over: xt.tile_conv_layout(v, {tile})"
+        raise Invalid("XT1401", f"the {name} is {describe_map(value)}, the tile {describe_map(tile)}\n{hint}")
 
 
 def verify_same_subgroups(source: WgMap | None, result: WgMap) -> None:
-    """Verify that a vector and its transpose are distributed to as many subgroups."""
+    """Verify that two maps of one kernel, or of a vector before and after, distribute to as many subgroups."""
     if source is not None and source.subgroups != result.subgroups:
-        raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {result} has {result.subgroups}\n"
-                      f"both distribute to the subgroups of one work-group, as {source.transposed()} does")
+        raise Invalid("XT1070", f"{result} has {result.subgroups} subgroups, and {source} has {source.subgroups}\n"
+                      "all maps of a kernel distribute over one work-group: make the product of every sg_layout "
+                      f"{source.subgroups}")
 
 
-def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, result: WgMap | None, depth: int) -> None:
+def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, result: WgMap | None, depth: int,
+                        known: Sequence[str] = ()) -> None:
     """Verify that each subgroup owns the operands of its part of a product (XeTile.md, ``tile_mma`` with ``wg_map``).
 
     Args:
-        a, b, acc: maps of the operands, None where what makes them does not tell.
+        a, b, acc: maps of the operands.
         result: the result's map.
         depth: columns of A, rows of B.
+        known: operands (``"a"``, ``"b"``, ``"acc"``) that have no map if theirs is None; that of others is
+            unknown then.
     """
+    maps = {"a": a, "b": b}
     if result is None:
-        if mapped := a or b:
-            raise Invalid("XT1410", f"an operand is distributed as {mapped}, and the result is not\n"
-                          "give tile_mma a wg_map, or none of its operands")
+        if mapped := next((name for name, map_ in maps.items() if map_ is not None), None):
+            bare = next((name.upper() for name in maps if maps[name] is None and name in known),
+                        "the accumulator" if "acc" in known else "the result")
+            raise Invalid("XT1410", f"{mapped.upper()} of tile_mma is {describe_map(maps[mapped])}, and {bare} has no "
+                          "wg_map\ngive the tiles of A, B and the accumulator each a wg_map, or none of them",
+                          about=("a", "b"))
         return
-    if acc is not None and acc != result:
-        raise Invalid("XT1411",
-                      f"the accumulator is distributed as {acc}, the result as {result}\ngive both the same map")
-    for name, map_, axis in (("A", a, 0), ("B", b, 1)):
+    if (acc is not None or "acc" in known) and acc != result:
+        raise Invalid("XT1411", f"the accumulator is {describe_map(acc)}, the result {describe_map(result)}\n"
+                      f"make the accumulator with wg_map={result}", about=("acc",))
+    for axis, (name, map_) in enumerate(maps.items()):
+        if map_ is None and name not in known:
+            continue
         data = (result.sg_data[0], depth) if axis == 0 else (depth, result.sg_data[1])
-        if map_ is not None and not (map_.sg_layout == result.sg_layout and map_.sg_data[axis] == result.sg_data[axis]
-                                     and map_.whole(1 - axis, depth)):
-            raise Invalid("XT1412", f"{name} is distributed as {map_}, but a result of {result} needs "
-                          f"{WgMap(result.sg_layout, data)}\ngive {name}'s tile that map")
+        if map_ is None or not (map_.sg_layout == result.sg_layout and map_.sg_data[axis] == result.sg_data[axis]
+                                and map_.whole(1 - axis, depth)):
+            needed = WgMap(result.sg_layout, data)
+            raise Invalid("XT1412", f"{name.upper()} is {describe_map(map_)}, but a result of {result} needs {needed}"
+                          f"\ngive {name.upper()}'s tile {needed}", about=(name,))
     if a is not None and b is not None and a.sg_data[1] != b.sg_data[0]:
         raise Invalid("XT1413", f"A is cut into blocks of {a.sg_data[1]} along K and B into blocks of {b.sg_data[0]}: "
-                      f"{a} and {b}\nmake both {depth}, or both the same divisor of it")
+                      f"{a} and {b}\nmake both {depth}, or both the same divisor of it", about=("a", "b"))
 
 
 @irdl_attr_definition

@@ -26,6 +26,11 @@ def _integer_pair(value: object, name: str) -> Pair:
     return counts[0], counts[1]
 
 
+def describe_map(wg_map: WgMap | None) -> str:
+    """Description of a distribution: ``distributed as wg_map(...)``."""
+    return "not distributed" if wg_map is None else f"distributed as {wg_map}"
+
+
 def _is_number(value: object) -> bool:
     """Whether a value is an integer and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)

@@ -31,7 +31,7 @@ class TransformsWgMap(OpTrait):
 def map_of(value: SSAValue) -> WgMap | None:
     """Map of a vector; None for a subgroup's vector, and where its definition has none yet.
 
-    Operations that carry no map hand on that of their vectors; what a loop carries has that of its first value.
+    Operations without a map propagate that of their vectors; a loop-carried value has that of its initial value.
     """
     seen: set[SSAValue] = set()
     pending, unfinished = [value], None
@@ -85,7 +85,7 @@ def _explicit_map(operation: Operation) -> WgMap | None:
 
 
 def _transformed(operation: Operation, trait: TransformsWgMap) -> WgMap | None:
-    if not operation.operands:  # a kernel that runs itself lets go of what a value was made of
+    if not operation.operands:  # eager mode drops the operands of values
         return None
     source = map_of(operation.operands[0])
     return None if source is None else trait.transform(operation, source)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from xegpu.support.errors import ElementTypeError, ShapeError
+from xetile.dialect.reduction import TileBroadcastOp, check_broadcast, check_repeated
 from xetile.dialect.tile_ops import text
-from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.notes import describe_map, notes
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.ssa_value import VectorBase
 from xetile.frontend.tracer import current
 
@@ -25,7 +25,8 @@ def broadcast_pair(operator: str, left: VectorBase, right: VectorBase) -> tuple[
     """
     if left.dtype is right.dtype:
         left, right = broadcast_operands([left, right])
-    _check_sides(operator, left, right)
+    check_alike(left, right, f"{left.describe()} {operator} {right.describe()}", ("the left side", "the right side"),
+                f"the sides of {operator}")
     return left, right
 
 
@@ -64,48 +65,41 @@ def broadcast(v: V, shape: tuple[int, int], wg_map: WgMap | None) -> V:
     Raises:
         ShapeError: another dimension differs, or the maps contradict each other.
     """
-    location = current().location()
     axes = [axis for axis, (old, new) in enumerate(zip(v.shape, shape, strict=True)) if old != new]
-    if wide := [axis for axis in axes if v.shape[axis] != 1]:
-        raise ShapeError("XT1220", f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
-                         f"{v.shape[wide[0]]} elements", "only dimensions of size 1 are repeated: broadcast to "
-                         f"{text([new if old == 1 else old for old, new in zip(v.shape, shape, strict=True)])}, or "
-                         f"reduce it first with xt.tile_reduce(kind, v, axis={wide[0]})", location,
-                         notes(location, it=v))
-    if axes and (v.wg_map is None) != (wg_map is None):
-        raise ShapeError("XT1415", f"the vector is {describe_map(v.wg_map)}, its broadcast {describe_map(wg_map)}",
-                         "give both a wg_map, or neither: how a broadcast is distributed is not derived", location,
-                         notes(location, it=v))
-    if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
-        raise ShapeError("XT1417", f"a vector distributed as {v.wg_map} is not broadcast to one distributed as "
-                         f"{wg_map}",
-                         f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
-                         location, notes(location, it=v))
+    at_author_line(lambda: check_repeated(v.shape, axes, shape), it=v)
     if not axes:
         return v
+    at_author_line(lambda: check_broadcast(v.wg_map, axes, wg_map), it=v)
     return type(v)(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map)
 
 
-def _describe_map(v: VectorBase) -> str:
-    """Map of a vector in an error message."""
-    return "no wg_map" if v.wg_map is None else str(v.wg_map)
+def check_alike(first: VectorBase, second: VectorBase, expression: str, names: tuple[str, str], of: str, *,
+                types: bool = True) -> None:
+    """Check that two operands have one element type, shape and work-group map.
 
+    Args:
+        first, second: the operands; scalars among them have no shape and no map.
+        expression: how messages show what is computed of them.
+        names: what notes call them.
+        of: what messages call both.
+        types: whether the element types must agree.
 
-def _check_sides(operator: str, left: VectorBase, right: VectorBase) -> None:
-    """Check that the sides of an operator have one element type, shape and map."""
-    location, sides = current().location(), {"the left side": left, "the right side": right}
-    if left.dtype is not right.dtype:
-        raise ElementTypeError("XT1207", f"{left.describe()} {operator} {right.describe()}: the element types differ",
-                               f"convert one with .to(xt.{left.dtype}) or .to(xt.{right.dtype})", location,
-                               notes(location, **sides))
-    if left.shape != right.shape:
-        raise ShapeError("XT1208", f"{left.describe()} {operator} {right.describe()}: the shapes differ",
-                         f"make both {text(left.shape)} or both {text(right.shape)}", location,
-                         notes(location, **sides))
-    if left.wg_map != right.wg_map:
-        raise ShapeError("XT1400",
-                         f"the sides of {operator} are distributed differently: {_describe_map(left)} and "
-                         f"{_describe_map(right)}",
-                         "give both the same wg_map" if None in (left.wg_map, right.wg_map) else
-                         f"give both the same wg_map, or bring one over: xt.tile_conv_layout(v, {left.wg_map})",
-                         location, notes(location, **sides))
+    Raises:
+        ElementTypeError: the element types differ.
+        ShapeError: shapes or maps differ.
+    """
+    location, operands = current().location(), dict(zip(names, (first, second), strict=True))
+    if types and first.dtype is not second.dtype:
+        raise ElementTypeError("XT1207", f"{expression}: the element types differ",
+                               f"convert one with .to(xt.{first.dtype}) or .to(xt.{second.dtype})", location,
+                               notes(location, **operands))
+    if first.shape != second.shape:
+        raise ShapeError("XT1208", f"{expression}: the shapes differ",
+                         f"make both {text(first.shape)} or both {text(second.shape)}", location,
+                         notes(location, **operands))
+    maps = first.wg_map, second.wg_map
+    if maps[0] != maps[1]:
+        raise ShapeError("XT1400", f"{of} are distributed differently: {maps[0] or 'no wg_map'} and "
+                         f"{maps[1] or 'no wg_map'}", "give both the same wg_map" if None in maps else
+                         f"give both the same wg_map, or bring one over: xt.tile_conv_layout(v, {maps[0]})",
+                         location, notes(location, **operands))

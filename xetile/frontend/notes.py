@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from xegpu.support import notes as parties
-from xegpu.support.errors import Note
+from xegpu.support.errors import Invalid, Note, XeError, error_parts
 from xegpu.support.location import Location
-from xetile.dialect.wg_map import WgMap
 from xetile.frontend.tracer import current
+
+T = TypeVar("T")
 
 
 def notes(at: Location, **values: Any) -> list[Note]:
@@ -23,9 +24,27 @@ def notes(at: Location, **values: Any) -> list[Note]:
                      if hasattr(value, "ssa")])
 
 
-def describe_map(wg_map: WgMap | None) -> str:
-    """Description of a distribution: ``distributed as wg_map(...)``."""
-    return "not distributed" if wg_map is None else f"distributed as {wg_map}"
+_LABELS = {"a": "A", "b": "B", "acc": "the accumulator"}
+"""Operands of products, as messages call them."""
+
+
+def at_author_line(check: Callable[[], T], **values: Any) -> T:
+    """Result of a check that the verifiers of the dialects share; what it raises gets the author's line.
+
+    Args:
+        check: raises an XeError, or an Invalid as in a verifier.
+        values: operands for the notes of the error: by their names in the operation's declaration, or, of an error
+            that is about all of them, as notes are to call them.
+    """
+    try:
+        return check()
+    except XeError as error:
+        raise error.at(current().location()) from None
+    except Invalid as error:
+        location = current().location()
+        names = values if error.about is None else [name for name in error.about if name in values]
+        others = notes(location, **{_LABELS.get(name, name): values[name] for name in names})
+        raise error.kind(*error_parts(error), location, others) from None
 
 
 def definition_notes(at: Location, values: Iterable[tuple[str, Any]]) -> list[Note]:

@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType
-from xegpu.support.errors import Note, ShapeError, TraceError, XeError, error_parts
+from xegpu.support.errors import Note, ShapeError, TraceError, XeError, error_class, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import defined_at, notes_at, operand_notes
 
@@ -114,7 +114,7 @@ class Tracer:
             operation.verify_()
         except VerifyException as error:
             others = operand_notes(operation, error, Location.of_definition(self.code), self.starts)
-            raise ShapeError(*error_parts(error), location, others) from None
+            raise error_class(error)(*error_parts(error), location, others) from None
         self.blocks[-1].add_op(operation)
         return operation.results[0] if len(operation.results) == 1 else None
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.vector import number_of
-from xegpu.interpreter.gather_scatter import Array, Elements, active_elements, atomic, block_elements, made
+from xegpu.interpreter.gather_scatter import Array, Elements, active_elements, atomic, block_elements, create_elements
 from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xetile.dialect import gather_scatter as ops
 from xetile.dialect.tile_ops import tile_of
@@ -59,7 +59,7 @@ def _atomic_rmw(machine: Interpreter, operation: Any, operands: Sequence[Any]) -
 
 
 SEMANTICS: Semantics = {
-    ops.InitScatteredTileOp: lambda machine, operation, operands: made(
+    ops.InitScatteredTileOp: lambda machine, operation, operands: create_elements(
         machine, operation, operands[0], operands[1], tile_of(operation.result).dtype),
     ops.UpdateScatteredTileOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
     ops.LoadGatherOp: _load_gather,

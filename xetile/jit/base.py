@@ -117,7 +117,7 @@ class BaseKernel:
                 from xetile.runtime.sanitizer import CheckedExecutor
                 from xetile.runtime.sanitizer.findings import chosen
 
-                checked = CheckedExecutor(self._target(target) or find_target("pvc"), chosen(check))
+                checked = CheckedExecutor(self._target(target) or find_target(), chosen(check))
                 return BoundKernel(self, checked, None, subgroups)
             if where == "numpy:program":
                 return self.eager(only, subgroups)
@@ -187,7 +187,7 @@ class BaseKernel:
 
         Args:
             args: the arguments.
-            target: the device that code is generated for, by default pvc.
+            target: the device that code is generated for, by default :data:`xegpu.target.targets.DEFAULT_TARGET`.
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
             constants: the compile-time constants.
 
@@ -197,7 +197,7 @@ class BaseKernel:
         with AtTheCall():
             arguments = self.bind_arguments(args, constants)
             shape = None if subgroups is None else check_subgroups(subgroups)
-            return self.compile(arguments, self._target(target) or find_target("pvc"), constants, shape)
+            return self.compile(arguments, self._target(target) or find_target(), constants, shape)
 
     def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
         """The arguments of a call, checked against the parameters.
@@ -286,7 +286,7 @@ class BaseKernel:
     def _compile(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
                  constants: dict[str, Any], subgroups: tuple[int, int] | None) -> CompiledKernel:
         from xetile.compiler.compiled import CompiledKernel
-        from xetile.compiler.report.suggest_tile_sizes import Origin
+        from xetile.compiler.origin import Origin
 
         module = self.module_for(arguments, constants, subgroups)
         all_constants = self.all_constants(constants)

@@ -24,8 +24,8 @@ from xegpu.support.notes import operand_notes
 from xegpu.target.targets import TARGETS
 from xetile.compiler.pipeline import STAGES, precedes
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
+from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
-from xetile.runtime.numpy_executor import SEMANTICS
 from xetile.text.canonicalize import normalise, rewrite
 from xetile.text.gpu_module import (
     SUBGROUPS,
@@ -33,10 +33,10 @@ from xetile.text.gpu_module import (
     functions,
     printed,
 )
-from xetile.text.llvm import UpstreamReader, converted
+from xetile.text.llvm import LLVMReader, converted
 from xetile.text.parse_hints import hint_of
 from xetile.text.read_module import read_module
-from xetile.text.reader import GENERATION, OLDER, OlderReader, present
+from xetile.text.reader import GENERATION, OLDER, V1Reader, from_v1
 
 _STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 ImportedFunction = tuple[func.FuncOp, Mapping[str, Attribute]]
@@ -63,21 +63,21 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         raise TextError("XT2009", "the text contains no function with a body",
                         "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module",
                         text_location(module))
-    if isinstance(reader, UpstreamReader):
+    if isinstance(reader, LLVMReader):
         modules = [converted(function) for function in imported]
         for converted_module in modules:
             _canonicalize(converted_module)
         return _checked(pair for each in modules for pair in _detached(each)), text
-    if isinstance(reader, OlderReader):
+    if isinstance(reader, V1Reader):
         text = printed(ModuleOp([function.clone() for function in imported],
                                 {**module.attributes, GENERATION: StringAttr(OLDER)}))
         module.attributes.pop(GENERATION, None)
-        imported = present(imported)
+        imported = from_v1(imported)
     combined = ModuleOp(imported, dict(module.attributes))
     if stage_of(combined) == "to-xegpu":
         for function in imported:
             simt.settle(function)
-        text = text if isinstance(reader, OlderReader) else printed(combined)
+        text = text if isinstance(reader, V1Reader) else printed(combined)
         combined = run_pass("normalize", Normalize(), combined)
         _canonicalize(combined)
     else:

@@ -10,8 +10,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
-from xegpu.analysis import barriers, simt, uniformity
+from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType, i64, of_mlir, u64
+from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.ir.memref import static_form
 from xegpu.support.errors import (
     ArgumentError,
@@ -40,7 +41,7 @@ from xetile.text.gpu_module import (
     resolved,
     unknown,
 )
-from xetile.text.llvm import WRITTEN_FOR
+from xetile.text.llvm import LANES_OF_TEXT
 
 _OPENCL = "opencl"
 _STAGES = ("xetile", *NAMES, _OPENCL)
@@ -111,7 +112,7 @@ class ParsedKernel(BaseKernel):
                               f"{self.name} is text that was lowered for {lowered_for}, not for {target.name}",
                               f"choose target={lowered_for!r}, or lower the kernel again, starting from its "
                               "first stage")
-        lanes = self._function.attributes.get(WRITTEN_FOR)
+        lanes = self._function.attributes.get(LANES_OF_TEXT)
         if isinstance(lanes, IntegerAttr) and lanes.value.data != target.subgroup_size:
             fitting = [name for name, each in TARGETS.items() if each.subgroup_size == lanes.value.data]
             raise TargetError("XT2021",
@@ -130,7 +131,7 @@ class ParsedKernel(BaseKernel):
 
     def _check_lanes(self, target: Target) -> None:
         """Raise if the text is written for the lanes of another subgroup than the target's."""
-        lanes = self._function.attributes.get(simt.SUBGROUP_SIZE)
+        lanes = self._function.attributes.get(SUBGROUP_SIZE)
         if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup_size:
             return
         fitting = ", ".join(name for name, each in TARGETS.items() if each.subgroup_size == size)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from xegpu.support.errors import ElementTypeError, RankError, ShapeError, XeError
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.dialect.tile_ops import text
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import python_number
-from xetile.frontend.notes import notes
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
-
-
-def at_author_line(make: Callable[[], Any]) -> Any:
-    """Call ``make`` and attach the author's line to an error that has no location."""
-    try:
-        return make()
-    except XeError as error:
-        raise error.at(current().location()) from None
 
 
 def check_shape_2d(shape: Any, whose: str) -> tuple[int, int]:
@@ -50,16 +41,15 @@ def check_shape_2d(shape: Any, whose: str) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-def check_map_type(wg_map: Any) -> None:
-    """Check that ``wg_map`` is a work-group map or None.
+def check_map_type(wg_map: Any, *, optional: bool = True) -> None:
+    """Check that ``wg_map`` is a work-group map, or None where it is optional.
 
     Raises:
         ElementTypeError: it is something else.
     """
-    if wg_map is not None and not isinstance(wg_map, WgMap):
-        raise ElementTypeError("XT1402", f"wg_map is {describe_argument(wg_map)}", "make one with "
-                               "xt.wg_map(sg_layout=(8, 4), "
-                               "sg_data=(32, 64))", current().location())
+    if not isinstance(wg_map, WgMap) and not (optional and wg_map is None):
+        raise ElementTypeError("XT1402", f"wg_map is {describe_argument(wg_map)}, and not a result of xt.wg_map",
+                               "make one with xt.wg_map(sg_layout=(8, 4), sg_data=(32, 64))", current().location())
 
 
 def check_map(wg_map: Any, shape: tuple[int, int]) -> None:
@@ -74,6 +64,15 @@ def check_map(wg_map: Any, shape: tuple[int, int]) -> None:
         return
     at_author_line(lambda: wg_map.check(shape))
     current().use_map(wg_map.subgroups)
+
+
+def check_has_map(v: Vector, result: WgMap | None, function: str) -> None:
+    """Check that a vector has a work-group map where the result of ``function`` gets one (ShapeError)."""
+    check_map_type(result)
+    if result is not None and v.wg_map is None:
+        location = current().location()
+        raise ShapeError("XT1416", f"{function} gives a result distributed as {result}, and its {text(v.shape)} vector "
+                         "has no map", "give both a wg_map, or neither", location, notes(location, **{"the vector": v}))
 
 
 def check_operand(value: Any, kind: type[Value], function: str, *, any_rank: bool = False) -> None:

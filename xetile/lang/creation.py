@@ -9,18 +9,18 @@ from xdsl.dialects.vector import BroadcastOp
 
 from xegpu.ir import dtypes
 from xegpu.layout.iota import check_type
-from xegpu.support.errors import ElementTypeError, RankError
+from xegpu.support.errors import ElementTypeError
 from xetile.compiler.arguments import AtTheCall, TypedView, check_view
-from xetile.dialect.types import WgMapAttr
-from xetile.dialect.vector_ops import IotaOp
+from xetile.dialect.types import WgMapAttr, check_axis
+from xetile.dialect.vector import IotaOp
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import scalar, scalar_of_element
-from xetile.frontend.notes import notes
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector, element_type
-from xetile.lang.checks import at_author_line, check_map, check_shape_2d, short_repr
+from xetile.lang.checks import check_map, check_shape_2d
 
 
 def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
@@ -69,10 +69,7 @@ def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: 
     tracer = current("xt.iota")
     shape, element = check_shape_2d(shape, "a vector's shape"), element_type(dtype)
     check_map(wg_map, shape)
-    if type(axis) is not int or axis not in (0, 1):
-        raise RankError("XT1155",
-                        f"a vector has axes 0 and 1, not {short_repr(axis)}", "write xt.iota(shape, 0) for rows, "
-                        "xt.iota(shape, 1) for columns", tracer.location())
+    at_author_line(lambda: check_axis(axis))
     at_author_line(lambda: check_type(element.mlir, shape[axis]))
     return Vector(tracer.emit(IotaOp(VectorType(element.mlir, shape), axis, wg_map=wg_map)), wg_map)
 

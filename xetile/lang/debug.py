@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from xegpu.dialect.debug import AssertOp, PrintOp
 from xegpu.ir import dtypes
 from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError
-from xetile.dialect.vector_ops import IotaOp
+from xetile.dialect.vector import IotaOp
 from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Arithmetic, Value
@@ -43,7 +43,7 @@ def device_print(format: str, *values: Any) -> None:
     tracer.emit(PrintOp(format, [*(value.ssa for value in shown), *_element_indices(tracer, shown)]))
 
 
-def device_assert(condition: Any, message: str = "the condition does not hold") -> None:
+def device_assert(condition: Any, message: str = "the condition is false") -> None:
     """Assertion: where the condition is false, the launch raises a :class:`CheckError` with the author's line.
 
     NumPy stops there. On a device the kernel runs to its end and the launch, which waits for it, raises then; the error
@@ -66,8 +66,8 @@ def device_assert(condition: Any, message: str = "the condition does not hold") 
         tracer.emit(AssertOp(message, [shown.ssa, *_element_indices(tracer, [shown])]))
         return
     raise ElementTypeError("XT1701", f"the condition of xt.device_assert is {_describe(condition)}, not a run-time i1",
-                           "compare vectors or run-time numbers, as in x >= 0.0; what is known when the kernel is "
-                           "compiled, Python's own assert checks", tracer.location())
+                           "compare vectors or run-time numbers, as in x >= 0.0; use Python's assert for "
+                           "compile-time conditions", tracer.location())
 
 
 def _printf_operand(tracer: Tracer, what: str, value: Any) -> Arithmetic:
@@ -78,8 +78,8 @@ def _printf_operand(tracer: Tracer, what: str, value: Any) -> Arithmetic:
         return Scalar(tracer.constant(number if type(number) is float else int(number), dtype))
     if not isinstance(value, (Scalar, Vector)):
         raise ElementTypeError("XT1702", f"{what} cannot show {_describe(value)}", "give vectors and run-time numbers: "
-                               "xt.load_tile(tile) gives a vector; what is known when the kernel is compiled goes into "
-                               "the text", tracer.location(), notes(tracer.location(), it=value))
+                               "xt.load_tile(tile) gives a vector; write compile-time values into the text",
+                               tracer.location(), notes(tracer.location(), it=value))
     dtype = value.dtype
     if dtype is dtypes.index or (dtype.bits >= 32 and dtype is not dtypes.tf32):
         return value

@@ -21,14 +21,15 @@ from xetile.dialect.gather_scatter import (
     UpdateScatteredTileOp,
 )
 from xetile.dialect.tile_ops import text
-from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
-from xetile.frontend.notes import describe_map, notes
+from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr, verify_same_map
+from xetile.dialect.wg_map import describe_map
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
 from xetile.lang.checks import check_operand, describe_argument
 from xetile.lang.hints import padding_of, with_cache_hints
-from xetile.lang.memory import refuse_type
+from xetile.lang.memory import check_address, refuse_type
 
 
 def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any, wg_map: Any, dtype: Any,
@@ -44,22 +45,18 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
         ShapeError: a shape, an order or a map that are not those of the index vector, or something that is refused.
     """
     _check_window_only(**window_only)
-    _check_indices(offsets)
     location = current().location()
     rows, columns = offsets.shape
     if shape is not None and tuple(shape) != (rows, columns):
         raise ShapeError("XT1440", f"the index vector is {text(offsets.shape)}, and the shape given is {shape!r}",
                          "drop the shape: a scattered tile has that of its index vector", location,
                          notes(location, **{"the index vector": offsets}))
-    if tuple(order) != (1, 0):
-        raise ShapeError("XT1441", "a scattered tile has no order: each element has an offset of its own",
-                         f"drop order={tuple(order)}", location)
     if wg_map is not None and wg_map != offsets.wg_map:
         raise ShapeError("XT1442", f"the index vector is {describe_map(offsets.wg_map)}, the tile "
                          f"{describe_map(wg_map)}",
                          "drop wg_map=: a scattered tile has that of its index vector", location,
                          notes(location, **{"the index vector": offsets}))
-    encoding = TileEncoding(wg_map=offsets.wg_map, scatter=True)
+    encoding = TileEncoding((order[0], order[1]), offsets.wg_map, scatter=True)
     result = TileType(TileParameters((rows, columns), _element(base, dtype).mlir, encoding))
     return Tile(current().emit(InitScatteredTileOp(base.ssa, offsets.ssa, result)))
 
@@ -82,10 +79,7 @@ def _element(base: Array | Scalar, dtype: Any) -> DType:
     except ElementTypeError as error:
         raise error.at(location) from None
     if isinstance(base, Scalar):
-        if base.dtype not in (dtypes.i64, dtypes.u64):
-            raise ElementTypeError("XT1111", f"a {base.describe()} is no address",
-                                   "an address is an i64 or a u64: give the kernel a pointer as such, or convert it "
-                                   "with .to(xt.u64)", location, notes(location, it=base))
+        check_address(base)
         if requested is None:
             raise ElementTypeError("XT1112", "an address has no element type",
                                    "give the element type, such as dtype=xt.f32", location)
@@ -102,27 +96,14 @@ def update_scattered(tile: Tile, offsets: Vector) -> Tile:
         ElementTypeError: the offsets are no indices.
         ShapeError: they have another shape or map than the tile, or the tile is a window on an array.
     """
-    _check_indices(offsets)
-    check_alike(tile, offsets, "index vector")
+    _check_map(tile, offsets, "index vector")
     return Tile(current().emit(UpdateScatteredTileOp(tile.ssa, offsets.ssa)))
 
 
-def check_alike(tile: Tile, vector: Vector, name: str) -> None:
+def _check_map(tile: Tile, vector: Vector, name: str) -> None:
     """Check that a vector has the work-group map of a tile."""
-    location = current().location()
-    if vector.wg_map != tile.wg_map:
-        raise ShapeError("XT1401", f"the {name} is {describe_map(vector.wg_map)}, the tile {describe_map(tile.wg_map)}",
-                         f"give both the same wg_map, or bring the {name} over: xt.tile_conv_layout(v, {tile.wg_map})"
-                         if vector.wg_map is not None and tile.wg_map is not None else "give both a wg_map, or neither",
-                         location, notes(location, **{f"the {name}": vector, "the tile": tile}))
-
-
-def _check_indices(offsets: Vector) -> None:
-    """Check that an index vector has the element type ``index``."""
-    if offsets.dtype is not dtypes.index:
-        location = current().location()
-        raise ElementTypeError("XT1446", f"a {offsets.describe()} does not say where elements are: offsets are indices",
-                               "convert it with .to(xt.index)", location, notes(location, it=offsets))
+    at_author_line(lambda: verify_same_map(vector.wg_map, tile.wg_map, name),
+                   **{f"the {name}": vector, "the tile": tile})
 
 
 def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0,
@@ -163,7 +144,7 @@ def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None, *, l1: 
     """
     check_operand(value, Vector, "store_scatter(value, tile)")
     check_operand(tile, Tile, "store_scatter(value, tile)")
-    check_alike(tile, value, "vector")
+    _check_map(tile, value, "vector")
     operation = StoreScatterOp(value.ssa, tile.ssa, _mask(tile, mask, "store_scatter"))
     current().emit(with_cache_hints(operation, "store", l1, l3))
 
@@ -197,7 +178,7 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
     location = current().location()
     if code:
         raise ElementTypeError(code, message, hint, location, notes(location, **{"the tile": tile}))
-    check_alike(tile, value, "vector")
+    _check_map(tile, value, "vector")
     masked = None if mask is None else _mask(tile, mask, "atomic_rmw_tile")
     return Vector(current().emit(AtomicRMWTileOp(name, value.ssa, tile.ssa, masked)), tile.wg_map)
 
@@ -205,12 +186,12 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
 def _mask(tile: Tile, mask: Any, function: str) -> SSAValue:
     """Mask operand of a scattered access: the author's, or all true."""
     if mask is not None:
-        if not isinstance(mask, Vector) or mask.dtype is not dtypes.i1:
+        if not isinstance(mask, Vector):
             location = current().location()
             raise ElementTypeError("XT1449", f"the mask of {function} is {describe_argument(mask)}, not a vector of i1",
                                    "make a vector of i1: compare vectors, or load it from an array of bool", location,
                                    notes(location, **{"the mask": mask}))
-        check_alike(tile, mask, "mask")
+        _check_map(tile, mask, "mask")
         return mask.ssa
     operation = BroadcastOp(current().constant(1, dtypes.i1), VectorType(dtypes.i1.mlir, tile.shape))
     if tile.wg_map is not None:

@@ -38,13 +38,14 @@ def padding_of(padding: Any, dtype: DType) -> Attribute | None:
                                "run-time value use xt.where", current().location())
     if dtype.kind == "s" and number != 0:
         raise ElementTypeError("XT1125", f"padding {number} does not fit {dtype}, which is padded with zeros",
-                               "widen what is loaded, and choose by position: xt.where(inside, v.to(xt.f16), padding)",
+                               "widen the loaded vector, and select by position: xt.where(inside, v.to(xt.f16), "
+                               "padding)",
                                current().location())
     rounded = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
     if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
         raise ElementTypeError("XT1125",
                                f"padding {number} does not fit {dtype}",
-                               "give a whole number from {} to {}".format(*limits(dtype)), current().location())
+                               "give an integer from {} to {}".format(*limits(dtype)), current().location())
     if rounded == 0:
         return None
     if dtype.is_float:

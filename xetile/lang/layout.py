@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.support.errors import ElementTypeError, ShapeError
+from xegpu.support.errors import ShapeError
 from xetile.compiler.arguments import AtTheCall
-from xetile.dialect.tile_ops import (
-    TilePackOp,
-    TileTransposeOp,
-    TileUnpackOp,
-    text,
-)
+from xetile.dialect.tile_ops import check_blocks as check_divided
+from xetile.dialect.vector import TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.frontend.constants import python_number
-from xetile.frontend.notes import notes
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current, is_recording
 from xetile.frontend.values import Vector
-from xetile.lang.checks import at_author_line, check_map, check_operand
+from xetile.lang.checks import check_has_map, check_map, check_operand
 
 
 def tile_pack(v: Vector, inner_blocks: Pair) -> Vector:
@@ -32,7 +28,8 @@ def tile_pack(v: Vector, inner_blocks: Pair) -> Vector:
         ElementTypeError: ``v`` is no vector.
         ShapeError: it is in blocks already, or the blocks do not divide it.
     """
-    location = _check_vector(v, "tile_pack")
+    check_operand(v, Vector, "tile_pack")
+    location = current().location()
     if len(v.shape) != 2:
         raise ShapeError("XT1230", f"tile_pack takes a vector of two dimensions, not a {v.describe()}",
                          "unpack it first: xt.tile_unpack(v)", location, notes(location, it=v))
@@ -47,7 +44,8 @@ def tile_unpack(v: Vector) -> Vector:
         ElementTypeError: ``v`` is no vector.
         ShapeError: it is not in blocks.
     """
-    location = _check_vector(v, "tile_unpack")
+    check_operand(v, Vector, "tile_unpack")
+    location = current().location()
     if len(v.shape) != 4:
         raise ShapeError("XT1231", f"tile_unpack takes a vector of four dimensions, not a {v.describe()}",
                          "it is not blocked, so leave out the tile_unpack; tile_pack and tiles with inner_blocks give "
@@ -67,17 +65,8 @@ def check_blocks(blocks: Any, shape: Pair, what: str, wg_map: WgMap | None = Non
         raise ShapeError("XT1232",
                          f"inner_blocks must be two positive compile-time integers, not {_describe_blocks(blocks)}",
                          "give rows and columns of a block, for example (16, 16)", location)
-    for name, covered in ((what, shape), (f"what a subgroup has of it by {wg_map}", wg_map and wg_map.sg_data)):
-        if covered and (covered[0] % sizes[0] or covered[1] % sizes[1]):
-            raise ShapeError("XT1233", f"blocks of {text(sizes)} do not divide {name}, {text(covered)}",
-                             f"use {_nearest(sizes[0], covered[0])} x {_nearest(sizes[1], covered[1])}, or others that "
-                             f"divide {text(covered)}", location)
+    at_author_line(lambda: check_divided(sizes, what, shape, shape if wg_map is None else wg_map.sg_data))
     return sizes[0], sizes[1]
-
-
-def _nearest(size: int, extent: int) -> int:
-    """Divisor of ``extent`` that is nearest to ``size``."""
-    return min((each for each in range(1, extent + 1) if extent % each == 0), key=lambda each: abs(each - size))
 
 
 def _describe_blocks(blocks: Any) -> str:
@@ -85,16 +74,6 @@ def _describe_blocks(blocks: Any) -> str:
     if isinstance(blocks, (tuple, list)) and (traced := [size for size in blocks if isinstance(size, Value)]):
         return f"a {traced[0].describe()} among them"
     return f"{blocks!r:.40}"
-
-
-def _check_vector(v: Any, function: str) -> Any:
-    """Check that an operand is a vector; returns the author's location."""
-    location = current(f"xt.{function}").location()
-    if not isinstance(v, Vector):
-        what = f"a {v.describe()}" if isinstance(v, Value) else f"a {type(v).__name__}"
-        raise ElementTypeError("XT1225", f"{function} takes a vector, not {what}",
-                               "get one with xt.load_tile(tile) or xt.zeros(shape, dtype)", location)
-    return location
 
 
 def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
@@ -129,11 +108,7 @@ def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
         ShapeError: the map does not distribute the result, or ``v`` has none.
     """
     check_operand(v, Vector, "tile_transpose")
-    if v.wg_map is None and wg_map is not None:
-        location = current().location()
-        raise ShapeError("XT1416", f"tile_transpose gives a result distributed as {wg_map}, and its {text(v.shape)} "
-                         "vector has no map", "give both a wg_map, or neither", location,
-                         notes(location, **{"the vector": v}))
+    check_has_map(v, wg_map, "tile_transpose")
     result = wg_map or (v.wg_map and v.wg_map.transposed())
     check_map(result, (v.shape[1], v.shape[0]))
     return Vector(current().emit(TileTransposeOp(v.ssa, result)), result)

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from xegpu.ir import dtypes
 from xegpu.mlir.arith import SelectOp
 from xegpu.support.errors import ElementTypeError
-from xetile.dialect.vector_ops import TileBitcastOp
+from xetile.dialect.vector import TileBitcastOp
 from xetile.frontend.broadcast import broadcast_operands
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
@@ -23,7 +23,7 @@ from xetile.frontend.operators import binary, splat
 from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector, element_type
-from xetile.lang.operands import check_shapes, matched_operands
+from xetile.lang.operands import check_operands, matched_operands
 
 
 def _apply(name: str, operation: type[Operation], v: Any) -> Any:
@@ -295,7 +295,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     condition, a, b = broadcast_operands([condition, python_number(a), python_number(b)])
     like, sides = matched_operands("xt.where", a, b)
     if isinstance(condition, Vector) and isinstance(like, Vector):
-        check_shapes("xt.where", condition, like)
+        check_operands("xt.where", condition, like, types=False)
     elif isinstance(condition, Vector):
         sides = [splat(python_number(side), condition, like.dtype) for side in (a, b)]
     shaped = like if isinstance(like, Vector) else condition

@@ -11,7 +11,7 @@ from xdsl.dialects.memref import AllocOp, CastOp
 from xdsl.ir import SSAValue
 
 from codegen.runtime.usm import is_usm
-from xegpu.dialect.block_io import TYPES, LoadScalarOp
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import SHARED, is_shared, row_major
@@ -120,13 +120,19 @@ def _dynamic(base: Array) -> SSAValue:
     return current().emit(CastOp.get(base.ssa, dynamic))  # type: ignore[no-any-return]
 
 
+def check_address(base: Scalar) -> None:
+    """Check the element type of an address."""
+    if base.dtype not in (dtypes.i64, dtypes.u64):
+        location = current().location()
+        raise ElementTypeError("XT1111", f"an address is a number of type i64 or u64, not a {base.describe()}",
+                               "pass numpy.uint64(address) as a run-time argument, or convert it with .to(xt.u64)",
+                               location, notes(location, it=base))
+
+
 def _address_base(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
     """Base of a tile on a raw pointer, with explicit sizes, strides and element type."""
     location = current().location()
-    if base.dtype not in (dtypes.i64, dtypes.u64):
-        raise ElementTypeError("XT1111", f"an address is a number of type i64 or u64, not a {base.describe()}",
-                               "pass numpy.uint64(address) as a run-time argument", location,
-                               notes(location, it=base))
+    check_address(base)
     missing = [name for name, value in (("base_shape", shape), ("base_strides", strides), ("dtype", dtype))
                if value is None]
     if missing:
@@ -311,18 +317,10 @@ def load_scalar(array: Array, indices: Any) -> Scalar:
         RankError: not as many indices as the array has dimensions.
     """
     tracer = current("xt.load_scalar")
-    if not isinstance(array, Array) or isinstance(array, SharedArray):
+    if not isinstance(array, Array):
         what = f"a {array.describe()}" if isinstance(array, Value) else f"{type(array).__name__} {array!r:.40}"
         raise ElementTypeError("XT1240", f"load_scalar takes an array argument of the kernel, not {what}",
                                "pass the array itself; of a vector or of shared local memory there are only vectors",
                                tracer.location(), notes(tracer.location(), it=array))
-    if array.dtype not in TYPES:
-        raise ElementTypeError("XT1241", f"load_scalar gives {', '.join(map(str, TYPES))}, and {array.name} holds "
-                               f"{array.dtype}", f"launch with {array.name}.astype(numpy.int32), or load a tile",
-                               tracer.location())
     subscripts = indices if isinstance(indices, (tuple, list)) else (indices,)
-    if len(subscripts) != array.rank:
-        raise RankError("XT1242", f"{array.name} has {array.rank} dimension{'s' * (array.rank != 1)}, and load_scalar "
-                        f"got {len(subscripts)} {'index' if len(subscripts) == 1 else 'indices'}",
-                        "give an index for each dimension", tracer.location())
     return Scalar(tracer.emit(LoadScalarOp(array.ssa, [scalar(subscript) for subscript in subscripts])))

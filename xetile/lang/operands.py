@@ -6,11 +6,9 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from xegpu.support.errors import ElementTypeError, ShapeError
-from xetile.dialect.tile_ops import text
-from xetile.frontend.broadcast import broadcast_operands
+from xegpu.support.errors import ElementTypeError
+from xetile.frontend.broadcast import broadcast_operands, check_alike
 from xetile.frontend.constants import python_number, scalar_of_element
-from xetile.frontend.notes import notes
 from xetile.frontend.operators import operand_error, splat
 from xetile.frontend.ssa_value import Arithmetic
 from xetile.frontend.tracer import current
@@ -43,31 +41,12 @@ def matched_operands(function: str, *sides: Any) -> tuple[Vector | Scalar, list[
 def matched_operand(function: str, side: Any, like: Vector | Scalar) -> SSAValue:
     """Operand in the shape of ``like``: a scalar is broadcast, a vector checked."""
     if isinstance(side, Vector):
-        _check_operands(function, like, side)
+        check_operands(function, like, side)  # type: ignore[arg-type]
         return side.ssa
     return splat(side, like) if isinstance(like, Vector) else scalar_of_element(side, like.dtype)
 
 
-def _check_operands(function: str, like: Any, side: Vector) -> None:
-    """Check that two operands have one element type, shape and map."""
-    location = current().location()
-    if side.dtype is not like.dtype:
-        raise ElementTypeError("XT1207",
-                               f"{function} of a {like.describe()} and a {side.describe()}: the element types differ",
-                               f"convert one with .to(xt.{like.dtype}) or .to(xt.{side.dtype})", location,
-                               notes(location, **{"the one": like, "the other": side}))
-    check_shapes(function, like, side)
-
-
-def check_shapes(function: str, first: Vector, second: Vector) -> None:
-    """Check that two vectors have one shape and one work-group map (ShapeError)."""
-    location = current().location()
-    others = {"the first": first, "the second": second}
-    if first.shape != second.shape:
-        raise ShapeError("XT1208", f"{function} of a {first.describe()} and a {second.describe()}: the shapes differ",
-                         f"make both {text(first.shape)} or both {text(second.shape)}", location,
-                         notes(location, **others))
-    if first.wg_map != second.wg_map:
-        raise ShapeError("XT1400",
-                         f"the operands of {function} are distributed differently: {first.wg_map} and {second.wg_map}",
-                         "give both the same wg_map", location, notes(location, **others))
+def check_operands(function: str, first: Vector, second: Vector, *, types: bool = True) -> None:
+    """Check that two operands of a function have one shape, one map and, if ``types``, one element type."""
+    check_alike(first, second, f"{function} of a {first.describe()} and a {second.describe()}",
+                ("the first", "the second"), f"the operands of {function}", types=types)

@@ -6,16 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 from xegpu.ir.combining_kind import kind_of
-from xegpu.support.errors import ElementTypeError, RankError, ShapeError, XeError
+from xegpu.support.errors import RankError, ShapeError, XeError
+from xetile.dialect.reduction import TileReduceOp, check_reduced
 from xetile.dialect.tile_ops import text
-from xetile.dialect.vector_ops import TileConvLayoutOp, TileReduceOp
+from xetile.dialect.vector import TileConvLayoutOp
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.broadcast import broadcast
 from xetile.frontend.constants import python_number
-from xetile.frontend.notes import notes
-from xetile.frontend.ssa_value import Value
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
+from xetile.lang.checks import check_has_map, check_map_type, check_operand
 
 
 def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:
@@ -40,7 +41,7 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
         ShapeError: the maps contradict each other.
     """
     tracer = current("xt.tile_reduce")
-    _check_vector(v, "tile_reduce")
+    check_operand(v, Vector, "tile_reduce")
     axes = _axes(axis)
     if len(v.shape) == 4:
         axes = (*axes, *(value + 2 for value in axes))  # blocks have their rows and columns in dimensions of their own
@@ -51,11 +52,9 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
     _check_map(v, wg_map, "tile_reduce")
     derived = v.wg_map and v.wg_map.collapsed(axes)
     result = wg_map or derived
-    if derived is not None and derived != result:
-        raise ShapeError("XT1414",
-                         f"a vector distributed as {v.wg_map} and reduced along {list(axes)} is not distributed as "
-                         f"{result}", f"its map is {derived}; xt.tile_conv_layout(v, wg_map) gives it another",
-                         tracer.location(), notes(tracer.location(), it=v))
+    if v.wg_map is not None and result is not None:
+        source, wanted = v.wg_map, result
+        at_author_line(lambda: check_reduced(source, axes, wanted), it=v)
     return Vector(tracer.emit(TileReduceOp(name, v.ssa, axes, result)), result)
 
 
@@ -74,7 +73,7 @@ def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = 
         ShapeError: a dimension that is not 1 differs, or the maps contradict each other.
     """
     tracer = current("xt.tile_broadcast")
-    _check_vector(v, "tile_broadcast")
+    check_operand(v, Vector, "tile_broadcast")
     sizes = tuple(python_number(size) for size in shape) if isinstance(shape, (tuple, list)) else ()
     if len(v.shape) == 4:
         raise ShapeError("XT1222", f"tile_broadcast takes rows x columns, and the vector is in blocks: {text(v.shape)}",
@@ -98,7 +97,8 @@ def tile_conv_layout(v: Vector, wg_map: WgMap) -> Vector:
         ShapeError: ``v`` has no map, or the new one does not distribute it.
     """
     tracer = current("xt.tile_conv_layout")
-    _check_vector(v, "tile_conv_layout")
+    check_operand(v, Vector, "tile_conv_layout")
+    check_map_type(wg_map, optional=False)
     _check_map(v, wg_map, "tile_conv_layout")
     return Vector(tracer.emit(TileConvLayoutOp(v.ssa, wg_map, v.wg_map)), wg_map)
 
@@ -112,28 +112,8 @@ def _axes(axis: Any) -> tuple[int, ...]:
     return tuple(sorted({value % 2 for value in axes}))
 
 
-def _check_vector(v: Any, function: str) -> None:
-    """Check that an operand is a vector."""
-    if isinstance(v, Vector):
-        return
-    what = f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {v!r}"
-    raise ElementTypeError("XT1225", f"{function} takes a vector, not {what}", "get a vector with xt.load_tile(tile), "
-                           "xt.zeros(shape, dtype) or xt.full(shape, value, dtype)", current().location())
-
-
 def _check_map(v: Vector, result: WgMap | None, function: str) -> None:
     """Check the result's map: it needs one on the operand, with as many subgroups."""
-    if result is None and function != "tile_conv_layout":
-        return
-    location = current().location()
-    if not isinstance(result, WgMap):
-        raise ElementTypeError("XT1402",
-                               f"wg_map is {result!r:.40}, and not a result of xt.wg_map",
-                               "make one with xt.wg_map(sg_layout=(8, 4), sg_data=(32, 64))",
-                               location)
-    if v.wg_map is None:
-        raise ShapeError("XT1416",
-                         f"{function} gives a result distributed as {result}, and its {text(v.shape)} vector has no "
-                         "map",
-                         "give both a wg_map, or neither", location, notes(location, it=v))
-    current().use_map(result.subgroups)
+    check_has_map(v, result, function)
+    if result is not None:
+        current().use_map(result.subgroups)

@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import SSAValue
 
-from xegpu.dialect.sync import SCOPES, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.dialect.sync import FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.constants import python_number, scalar
@@ -45,8 +45,9 @@ def fence(scope: str = "workgroup", memory: str = "slm") -> None:
         ShapeError: ``"gpu"`` with ``"slm"``.
     """
     tracer = current("xt.fence")
-    for value, names in ((scope, SCOPES), (memory, tuple(_KINDS))):
-        _check_keyword(value, names)
+    if memory not in _KINDS:
+        raise ElementTypeError("XT1464", f"xt.fence has no memory {memory!r}",
+                               f"use {' or '.join(f'memory={name!r}' for name in _KINDS)}", tracer.location())
     tracer.emit(FenceOp(scope, _KINDS[memory]))
 
 
@@ -122,11 +123,3 @@ def nbarrier(id: int | Scalar, participants: int, *, producers: int | None = Non
 def _describe(value: Any) -> str:
     """Description of an argument in an error message."""
     return f"a {value.describe()}" if isinstance(value, Value) else repr(value)
-
-
-def _check_keyword(value: Any, names: tuple[str, ...]) -> None:
-    """Check a keyword of ``xt.fence``."""
-    if value not in names:
-        code, what = ("XT1463", "scope") if names is SCOPES else ("XT1464", "memory")
-        raise ElementTypeError(code, f"xt.fence has no {what} {value!r}",
-                               f"use {what}={names[0]!r} or {what}={names[1]!r}", current().location())

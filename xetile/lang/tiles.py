@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 
 from xegpu.ir.memref import ALIGNED
-from xegpu.support.errors import ArgumentError, ElementTypeError, RankError, ShapeError
+from xegpu.support.errors import ArgumentError, ElementTypeError
 from xetile.dialect.tile_ops import (
     OOB,
     InitTileOp,
@@ -16,52 +16,21 @@ from xetile.dialect.tile_ops import (
     PrefetchTileOp,
     StoreTileOp,
     UpdateTileOffsetOp,
-    flat_shape,
-    text,
+    check_stored,
+    tile_of,
 )
-from xetile.dialect.types import TileEncoding, TileParameters, TileType
+from xetile.dialect.types import TileEncoding, TileParameters, TileType, check_locality, check_order, verify_same_map
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import scalar
-from xetile.frontend.notes import describe_map, notes
+from xetile.frontend.notes import at_author_line
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
-from xetile.lang.checks import check_map, check_operand, check_shape_2d, short_repr
+from xetile.lang.checks import check_map, check_operand, check_shape_2d
 from xetile.lang.gather_scatter import init_scattered, update_scattered
 from xetile.lang.hints import padding_of, with_cache_hints
 from xetile.lang.layout import check_blocks
 from xetile.lang.memory import memory_of, offsets_of
-
-
-def check_stored(value: Vector, tile: Tile) -> None:
-    """Check a stored vector against its tile: shape, element type and work-group map.
-
-    Raises:
-        ShapeError: shape or work-group map differ.
-        ElementTypeError: the element types differ.
-    """
-    location = current().location()
-    others = {"the value": value, "the tile": tile}
-    if value.shape != tile.blocked_shape:
-        raise ShapeError("XT1130", f"a {value.describe()} cannot be stored to a {tile.describe()}",
-                         _store_shape_hint(value, tile), location, notes(location, **others))
-    if value.dtype is not tile.dtype:
-        raise ElementTypeError("XT1131", f"a {value.describe()} cannot be stored to a {tile.describe()}",
-                               f"convert it with .to(xt.{tile.dtype})", location, notes(location, **others))
-    if value.wg_map != tile.wg_map:
-        hint = f"give both the same wg_map, or bring the vector over: xt.tile_conv_layout(v, {tile.wg_map})" \
-            if value.wg_map and tile.wg_map else "give both a wg_map, or neither"
-        raise ShapeError("XT1401", f"the vector is {describe_map(value.wg_map)}, the tile {describe_map(tile.wg_map)}",
-                         hint, location, notes(location, **others))
-
-
-def _store_shape_hint(value: Vector, tile: Tile) -> str:
-    """Hint for a vector whose shape differs from the tile's."""
-    if flat_shape(value.shape) != tile.shape:
-        return f"make a tile of {text(value.shape)}: xt.init_tile(array, offsets, {value.shape})"
-    if len(value.shape) == 2:
-        return f"give it the tile's blocks: xt.tile_pack(v, {tile.encoding.inner_blocks})"
-    return f"make the tile with inner_blocks={value.shape[2:]}, or use xt.tile_unpack(v)"
 
 
 def init_tile(
@@ -107,6 +76,7 @@ def init_tile(
         ElementTypeError: ``base`` is neither an array nor an address; ``dtype`` with an array, or an address without.
     """
     tracer = current("xt.init_tile")
+    at_author_line(lambda: check_order(order))
     if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
         return init_scattered(base, offsets, shape, order, wg_map, dtype, inner_blocks=inner_blocks,
                               base_shape=base_shape, base_strides=base_strides, aligned=aligned or None)
@@ -115,19 +85,11 @@ def init_tile(
     check_map(wg_map, (rows, columns))
     first = offsets_of(base, memory.rank, offsets)
     blocks = None if inner_blocks is None else check_blocks(inner_blocks, (rows, columns), "the tile", wg_map)
-    parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map, blocks))
+    parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding((order[0], order[1]), wg_map, blocks))
     operation = InitTileOp(memory.source, first, *memory.description(), TileType(parameters))
     if aligned:
         operation.attributes[ALIGNED] = UnitAttr()
     return Tile(tracer.emit(operation))
-
-
-def _order(order: Any) -> tuple[int, int]:
-    """Checked ``order`` of a tile: (1, 0) is row-major."""
-    if not isinstance(order, (tuple, list)) or tuple(order) not in ((1, 0), (0, 1)):
-        raise ShapeError("XT1107", f"order={short_repr(order)} is no order of two dimensions",
-                         "use (1, 0) for rows that are contiguous, (0, 1) for columns", current().location())
-    return order[0], order[1]
 
 
 def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str | None = None,
@@ -183,7 +145,9 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
                                "exchange the two: xt.store_tile(value, tile)", current("xt.store_tile").location())
     check_operand(value, Vector, "store_tile(value, tile)")
     check_operand(tile, Tile, "store_tile(value, tile)")
-    check_stored(value, tile)
+    operands = {"the value": value, "the tile": tile}
+    at_author_line(lambda: check_stored(value.ssa, tile_of(tile.ssa)), **operands)
+    at_author_line(lambda: verify_same_map(value.wg_map, tile.wg_map), **operands)
     operation = _with_bounds_guarantee(StoreTileOp(value.ssa, tile.ssa), oob, "drop")
     current().emit(with_cache_hints(operation, "store", l1, l3))
 
@@ -201,9 +165,7 @@ def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: s
         ShapeError: another locality, or a tile in shared local memory.
     """
     check_operand(tile, Tile, "prefetch_tile")
-    if type(locality) is not int or locality not in range(4):
-        raise ShapeError("XT1128", f"locality is 0, 1, 2 or 3, not {short_repr(locality)}",
-                         "use 3 to keep the tile close, 2 for what is needed later", current().location())
+    at_author_line(lambda: check_locality(locality))
     current().emit(with_cache_hints(PrefetchTileOp(tile.ssa, locality), "prefetch", l1, l3))
 
 
@@ -218,11 +180,7 @@ def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     check_operand(tile, Tile, "update_tile_offset")
     if isinstance(d0, Vector) and d1 is None:
         return update_scattered(tile, d0)
-    if more or d1 is None:
-        raise RankError("XT1129", f"update_tile_offset takes two offsets, not {2 + len(more) if more else 1}",
-                        "give rows and columns: a tile moves within its matrix; make one on another matrix with "
-                        "xt.init_tile" if more else "give rows and columns, as in xt.update_tile_offset(tile, 0, 32)",
-                        current().location())
-    return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, [scalar(d0), scalar(d1)])))
+    offsets = [scalar(offset) for offset in (d0, d1, *more) if offset is not None]
+    return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, offsets)))
 
 

@@ -14,14 +14,20 @@ from xdsl.dialects.memref import LoadOp, StoreOp
 from xdsl.dialects.vector import BroadcastOp
 
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
-from xetile.dialect.contract import ITERATORS, MATMUL
-from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity
+from xetile.dialect.contract import ITERATORS, MATMUL, check_ranks
+from xetile.dialect.permutation_map import (
+    Permutation,
+    check_indices,
+    check_permutation,
+    map_of_permutation,
+    minor_identity,
+)
 from xetile.dialect.supervector import NAME, ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.dialect.tile_ops import text
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import python_number, scalar, scalar_of_element
-from xetile.frontend.notes import notes
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
 from xetile.frontend.tracer import Tracer, current
@@ -52,7 +58,8 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
         check_operand(operand, Vector, "vector.contract", any_rank=True)
     tracer.stage = NAME
     maps, dtype = _maps(indexing_maps), accumulator(a, b, acc)
-    _check_ranks(maps, (a, b, *([acc] if acc is not None else [])))
+    shapes = [a.shape, b.shape, *([acc.shape] if acc is not None else [])]
+    at_author_line(lambda: check_ranks(maps, shapes), lhs=a, rhs=b, result=acc)
     shape = _contraction_shape(maps, a, b)
     map_ = wg_map or (acc.wg_map if acc is not None else None)
     if map_ is None and (operand_map := a.wg_map or b.wg_map) is not None:
@@ -65,27 +72,14 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
     return Vector(tracer.emit(operation), map_)
 
 
-def _maps(given: Any) -> list[Permutation]:
+def _maps(maps: Any) -> list[Permutation]:
     """Indexing maps of the operands and the result, checked."""
-    listed = isinstance(given, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in given)
-    if not listed or not all(type(axis) is int and axis >= 0 for axes in given for axis in axes):
-        raise ElementTypeError("XT1521", f"indexing_maps={short_repr(given)} is no tuple of maps",
+    listed = isinstance(maps, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in maps)
+    if not listed or not all(type(axis) is int and axis >= 0 for axes in maps for axis in axes):
+        raise ElementTypeError("XT1521", f"indexing_maps={short_repr(maps)} is no tuple of maps",
                                "give the iterators of a, b and the result: ((0, 2), (2, 1), (0, 1))",
                                current().location())
-    if len(given) != 3:
-        raise RankError("XT1522", f"there are {len(given)} indexing maps, and a contraction has three",
-                        "give those of a, b and the result: ((0, 2), (2, 1), (0, 1))", current().location())
-    return [tuple(axes) for axes in given]
-
-
-def _check_ranks(maps: Sequence[Permutation], vectors: Sequence[Vector]) -> None:
-    """Check that each indexing map has one result for each dimension of its vector."""
-    location = current().location()
-    for axes, vector in zip(maps, vectors, strict=False):
-        if len(axes) != len(vector.shape):
-            raise RankError("XT1523", f"the indexing map {axes} has {len(axes)} entries, and the {vector.describe()} "
-                            f"{len(vector.shape)} dimensions", "give an iterator for each dimension",
-                            location, notes(location, it=vector))
+    return [tuple(axes) for axes in maps]
 
 
 def _contraction_shape(maps: Sequence[Permutation], a: Vector, b: Vector) -> tuple[int, ...]:
@@ -312,7 +306,7 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     if any(isinstance(size, Value) for size in extents):
         raise ShapeError("XT1506",
-                         "the shape of a vector holds a run-time value", "sizes of vectors are compile-time constants: "
+                         "the shape of a vector has a run-time value", "sizes of vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, N=128)", current().location())
     sizes = tuple(python_number(size) for size in extents)
     if not all(type(size) is int and size > 0 for size in sizes):
@@ -325,11 +319,7 @@ def _indices(array: Array | View, indices: Any, function: str) -> tuple[Any, ...
     """Indices of an access in the array, one for each dimension."""
     subscripts = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
     source = _base_array(array, function)
-    if len(subscripts) != source.rank:
-        raise RankError("XT1508",
-                        f"{source.name} has {source.rank} dimension{'' if source.rank == 1 else 's'}, and there "
-                        f"{'is 1 index' if len(subscripts) == 1 else f'are {len(subscripts)} indices'}",
-                        "give the index of the slice's first element along every dimension", current().location())
+    at_author_line(lambda: check_indices(len(subscripts), source.rank))
     return array._to_array(subscripts) if isinstance(array, View) else subscripts
 
 
@@ -349,10 +339,7 @@ def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permut
                                f"permutation={short_repr(permutation)} is no permutation", "for each dimension of the "
                                "vector give the dimension of the array that it runs along, or None where it repeats",
                                location)
-    if len(axes) != len(sizes):
-        raise RankError("XT1511",
-                        f"the permutation {axes} has {len(axes)} entries, and the vector {len(sizes)} dimensions",
-                        "give one for each dimension of the vector", location)
+    at_author_line(lambda: check_permutation(axes, rank, sizes), **{"the array": array})
     return axes
 
 

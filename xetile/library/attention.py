@@ -32,7 +32,7 @@ _SUBGROUPS = 8
 """Subgroups of a work-group, where there are queries enough."""
 
 
-@kernel
+@kernel(fastmath=True)
 def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV: int, BM: int, BN: int, rows: int,  # noqa: E741
                        chunk: int, resident: bool, parts: int, share: int, causal: bool) -> None:
     """Kernel: a tile of BM queries of one head; ``share`` heads of Q use the same keys and values.
@@ -201,7 +201,7 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
     q, k, v = (four_dimensions(copied_where_shared(x, result)) for x in operands)
     o = four_dimensions(result)
     bound = attention_of_heads.on(None if o.library is np else o.array.sycl_queue, target=target)
-    device = bound.target or find_target("pvc" if target is None else target)
+    device = bound.target or find_target(target)
     size = max(q.shape[-1], v.shape[-1])
     blocks = blocks_for(size, q.shape[2], device)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)

@@ -187,7 +187,7 @@ def _launch(problems: Sequence[Problem], target: str | Target | None) -> None:
     a, b, c = problems[0]
     queue = None if c.library is np else c.array.sycl_queue
     bound = grouped_product.on("numpy" if queue is None else queue, target=target)
-    device = bound.target or find_target("pvc" if target is None else target)
+    device = bound.target or find_target(target)
     engine = engine_type(a.dtype, b.dtype)
     sizes = [(c.shape[0], c.shape[1], a.shape[1]) for a, _, c in problems]
     tiling = choose_for_all(sizes, engine if engine.is_float else dtypes.i8, device)

@@ -73,7 +73,7 @@ def pack_int4(weights: Any) -> Any:
         return words.reshape((-1, columns))
 
 
-@kernel
+@kernel(fastmath=True)
 def int4_product(A: Any, W: Any, S: Any, Z: Any, C: Any, bias: Any, *, BM: int, BN: int, sg: tuple[int, int],
                  group: int, offset: bool, biased: bool, activation: Activation | None) -> None:
     """Kernel: C = activation(A @ ((W - Z) * S) + bias), S and Z one row for each group of K.
@@ -161,7 +161,7 @@ def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: A
         row = vector_of("bias", bias, operand, shape[1])
         operand = copied_where_shared(operand, result)
         bound = int4_product.on(None if result.library is np else result.array.sycl_queue, target=target)
-        device = bound.target or find_target("pvc" if target is None else target)
+        device = bound.target or find_target(target)
         tiling = choose(*shape, operand.shape[1], 1, operand.dtype, device, tilings(group, device))
         if 0 not in shape:
             bound[tiling.groups(*shape)](

@@ -214,7 +214,7 @@ def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: 
 def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: Epilogue,
             target: str | Target | None) -> None:
     bound = product.on(_executor_of(c), target=target)
-    device = bound.target or find_target("pvc" if target is None else target)
+    device = bound.target or find_target(target)
     (rows, columns), depth, batch = c.shape[-2:], a.shape[-1], math.prod(c.shape[:-2])
     engine = engine_type(a.dtype, b.dtype)
     sharing = c.library is not np or target is not None  # NumPy runs work-groups side by side: they share nothing

@@ -28,7 +28,7 @@ FORMATS = {str(dtype): dtype for dtype in (dtypes.e4m3, dtypes.e5m2)}
 INTEGERS = (dtypes.i8, dtypes.u8)
 
 
-@kernel
+@kernel(fastmath=True)
 def scaled_product(A: Any, B: Any, C: Any, rows: Any, columns: Any, bias: Any, *, BM: int, BN: int, BK: int,
                    sg: tuple[int, int], widen: bool, by_row: bool, by_column: bool, biased: bool,
                    activation: Activation | None) -> None:
@@ -118,7 +118,7 @@ def _launch(a: Operand, b: Operand, c: Operand, vectors: Vectors, activation: Ac
             target: str | Target | None) -> None:
     a, b = copied_where_shared(a, c), copied_where_shared(b, c)
     bound = scaled_product.on(None if c.library is np else c.array.sycl_queue, target=target)
-    device = bound.target or find_target("pvc" if target is None else target)
+    device = bound.target or find_target(target)
     widen = not device.multiplies(a.dtype, b.dtype)
     (m, n), table = c.shape, WIDENED if widen and device.block_io else ()
     tiling = replace(choose(m, n, a.shape[1], 1, dtypes.f16 if widen else a.dtype, device, table), parts=1, depth=64)

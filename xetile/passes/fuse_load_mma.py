@@ -26,7 +26,7 @@ from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import arrays_of
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
-from xetile.dialect.mma import LoadMmaOp
+from xetile.dialect.mma import LoadMmaOp, TileMmaOp
 
 _READ_ONLY = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp)
 
@@ -49,9 +49,9 @@ class _FuseLoadMmaRewriter(Rewriter):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
-        super().__init__({tile_ops.LoadTileOp: _load_tile, tile_ops.TileMmaOp: _tile_mma})
+        super().__init__({tile_ops.LoadTileOp: _load_tile, TileMmaOp: _tile_mma})
         self.tiles = view_webs(function)
-        products = [op for op in function.walk() if isinstance(op, tile_ops.TileMmaOp) and _has_loaded_operands(op)]
+        products = [op for op in function.walk() if isinstance(op, TileMmaOp) and _has_loaded_operands(op)]
         while True:  # to a fixed point: a tile that one product cannot fuse keeps its loads for all products
             loads = {load for product in products for load in (product.a.owner, product.b.owner)
                      if isinstance(load, tile_ops.LoadTileOp)}
@@ -61,7 +61,7 @@ class _FuseLoadMmaRewriter(Rewriter):
             products = fusible
         self.products, self.loads = set(products), loads
 
-    def _only_for(self, value: SSAValue, loads: set[tile_ops.LoadTileOp], products: list[tile_ops.TileMmaOp]) -> bool:
+    def _only_for(self, value: SSAValue, loads: set[tile_ops.LoadTileOp], products: list[TileMmaOp]) -> bool:
         """Whether all loads of a loaded value's tile are operands of ``products``."""
         assert isinstance(value.owner, tile_ops.LoadTileOp)
         if any(use.operation not in products for use in value.uses):
@@ -71,12 +71,12 @@ class _FuseLoadMmaRewriter(Rewriter):
                                     tile_ops.UpdateTileOffsetOp)) or use in loads for use in uses)
 
 
-def _has_loaded_operands(product: tile_ops.TileMmaOp) -> bool:
+def _has_loaded_operands(product: TileMmaOp) -> bool:
     return len(tile_ops.shape_of(product.result)) == 2 and product.a is not product.b \
         and all(_is_fusible_load(value, product) for value in (product.a, product.b))
 
 
-def _is_fusible_load(value: SSAValue, product: tile_ops.TileMmaOp) -> bool:
+def _is_fusible_load(value: SSAValue, product: TileMmaOp) -> bool:
     """Whether a value is loaded from global memory in the block of a product, and the load may move to the product."""
     load = value.owner
     if not isinstance(load, tile_ops.LoadTileOp) or load.padding is not None:
@@ -96,7 +96,7 @@ def _load_tile(rewriter: _FuseLoadMmaRewriter, operation: tile_ops.LoadTileOp) -
         rewriter.copy(operation)
 
 
-def _tile_mma(rewriter: _FuseLoadMmaRewriter, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(rewriter: _FuseLoadMmaRewriter, operation: TileMmaOp) -> None:
     if operation not in rewriter.products:
         rewriter.copy(operation)
         return
@@ -105,7 +105,7 @@ def _tile_mma(rewriter: _FuseLoadMmaRewriter, operation: tile_ops.TileMmaOp) -> 
     rewriter.set(operation.result, rewriter.emit(LoadMmaOp(a, b, acc)))
 
 
-def _zeros(rewriter: _FuseLoadMmaRewriter, operation: tile_ops.TileMmaOp) -> SSAValue:
+def _zeros(rewriter: _FuseLoadMmaRewriter, operation: TileMmaOp) -> SSAValue:
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
     floats = isinstance(type_.element_type, AnyFloat)

@@ -40,17 +40,16 @@ from xetile.dialect.tile_ops import shape_of, text, tile_of
 from xetile.dialect.types import TileType
 from xetile.dialect.wg_map import Pair
 
-Make = Callable[..., Operation]
 
-
-def _emit_each(rewriter: Rewriter, make: Make, *operands: SSAValue) -> tuple[SSAValue, ...]:
-    """One operation for each part of its operands."""
-    parts = [rewriter.lookup(operand) for operand in operands]
-    for part in parts[1:]:
-        if part.encoding != parts[0].encoding:
-            rewriter.fail("XT1401", f"the operands are distributed as {parts[0].encoding} and as {part.encoding}",
-                       "give both the same wg_map", **{f"operand {i + 1}": value for i, value in enumerate(operands)})
-    return tuple(rewriter.emit(make(*values)) for values in zip(*(part.values for part in parts), strict=True))
+def _distribute_each_part(rewriter: Rewriter, operation: Operation) -> None:
+    """An operation for each subgroup's part of its operands, which are all distributed alike."""
+    forms = [rewriter.lookup(operand).encoding for operand in operation.operands]
+    for other in forms[1:]:
+        if other != forms[0]:
+            rewriter.fail("XT1401", f"the operands are distributed as {forms[0]} and as {other}",
+                          "give both the same wg_map",
+                          **{f"operand {i + 1}": value for i, value in enumerate(operation.operands)})
+    rewriter.each_part(operation)
 
 
 def _distribute_init_scattered_tile(rewriter: Rewriter, operation: InitScatteredTileOp) -> None:
@@ -59,24 +58,8 @@ def _distribute_init_scattered_tile(rewriter: Rewriter, operation: InitScattered
     if indices.encoding is not None:
         result = result.with_(shape=indices.encoding.wg_map.sg_data, wg_map=None)
     source = rewriter.single(operation.source)
-    tiles = _emit_each(rewriter, lambda part: InitScatteredTileOp(source, part, result), operation.indices)
+    tiles = tuple(rewriter.emit(InitScatteredTileOp(source, part, result)) for part in indices.values)
     rewriter.set(operation.result, tiles, indices.encoding)
-
-
-def _distribute_update_scattered_tile(rewriter: Rewriter, operation: UpdateScatteredTileOp) -> None:
-    moved = _emit_each(rewriter, UpdateScatteredTileOp, operation.tile, operation.indices)
-    rewriter.set(operation.result, moved, rewriter.lookup(operation.tile).encoding)
-
-
-def _distribute_load_gather(rewriter: Rewriter, operation: LoadGatherOp) -> None:
-    loaded = _emit_each(rewriter, lambda tile, mask: hinted(LoadGatherOp(tile, mask, operation.padding), operation),
-                   operation.tile, operation.mask)
-    rewriter.set(operation.result, loaded, rewriter.lookup(operation.tile).encoding)
-
-
-def _distribute_store_scatter(rewriter: Rewriter, operation: StoreScatterOp) -> None:
-    _emit_each(rewriter, lambda *parts: hinted(StoreScatterOp(*parts), operation), operation.value, operation.tile,
-          operation.mask)
 
 
 def _distribute_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp) -> None:
@@ -88,16 +71,14 @@ def _distribute_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp) 
                    f"{form.wg_map} gives the same elements of a tile of {text(form.shape)} to several subgroups, and "
                    "each would update them", "choose a map whose sg_layout x sg_data is not more than the tile",
                    tile=operation.tile)
-    operands = [operation.value, operation.tile, *([operation.mask] if operation.mask is not None else [])]
-    updates = _emit_each(rewriter, partial(AtomicRMWTileOp, operation.kind.data), *operands)
-    rewriter.set(operation.result, updates, form)
+    _distribute_each_part(rewriter, operation)
 
 
 SUBGROUP_RULES: dict[type[Operation], Rule] = {
     InitScatteredTileOp: _distribute_init_scattered_tile,
-    UpdateScatteredTileOp: _distribute_update_scattered_tile,
-    LoadGatherOp: _distribute_load_gather,
-    StoreScatterOp: _distribute_store_scatter,
+    UpdateScatteredTileOp: _distribute_each_part,
+    LoadGatherOp: _distribute_each_part,
+    StoreScatterOp: _distribute_each_part,
     AtomicRMWTileOp: _distribute_atomic_rmw_tile,
 }
 """Work-group tiles to subgroup tiles."""

@@ -21,7 +21,6 @@ from xdsl.ir import SSAValue
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
-from xegpu.dialect.hints import hinted
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Rewriter, rewrite
@@ -29,6 +28,7 @@ from xegpu.support.errors import ShapeError, located
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.types import TileType
+from xetile.dialect.vector import TileTransposeOp
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,7 @@ class _RowMajorRewriter(Rewriter):
 
     def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-                          tile_ops.LoadTileOp: _load_tile,
-                          tile_ops.TileTransposeOp: _tile_transpose})
+                          TileTransposeOp: _tile_transpose})
         self.access_kinds = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
 
@@ -104,7 +103,7 @@ class _RowMajorRewriter(Rewriter):
         loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
         stores = any(isinstance(use.operation, (tile_ops.StoreTileOp, AtomicRMWTileOp)) for use in self.webs.uses(tile))
         users = [use.operation for load in loads for use in load.result.uses]
-        return bool(users) and not stores and all(isinstance(user, tile_ops.TileTransposeOp) for user in users)
+        return bool(users) and not stores and all(isinstance(user, TileTransposeOp) for user in users)
 
 
 def _init_tile(rewriter: _RowMajorRewriter, operation: tile_ops.InitTileOp) -> None:
@@ -127,13 +126,7 @@ def _update_tile_offset(rewriter: _RowMajorRewriter, operation: tile_ops.UpdateT
     rewriter.set(operation.result, rewriter.emit(moved), tile.encoding)
 
 
-def _load_tile(rewriter: _RowMajorRewriter, operation: tile_ops.LoadTileOp) -> None:
-    tile = rewriter.lookup(operation.tile)
-    load = hinted(tile_ops.LoadTileOp(tile.values[0], operation.padding), operation)
-    rewriter.set(operation.result, rewriter.emit(load), tile.encoding)
-
-
-def _tile_transpose(rewriter: _RowMajorRewriter, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(rewriter: _RowMajorRewriter, operation: TileTransposeOp) -> None:
     source = rewriter.lookup(operation.source)
     if source.encoding:
         rewriter.set(operation.result, source.values[0])

@@ -143,10 +143,10 @@ def check_compatible(target: Target, native: Target, device: str) -> None:
     Raises:
         TargetError: subgroups of another size, or block messages that the device lacks.
     """
-    if native.ocloc is None:  # the CPU device, which emulates every GPU
+    if native.is_cpu:  # it emulates every GPU
         return
     compatible = [each.name for each in TARGETS.values()
-            if each.ocloc and each.subgroup_size == native.subgroup_size and each.blocks <= native.blocks]
+            if not each.is_cpu and each.subgroup_size == native.subgroup_size and each.blocks <= native.blocks]
     if target.name not in compatible:
         raise TargetError("XT4000",
                           f"code for {target.name} does not run on {device}, which takes code for {native.name}",

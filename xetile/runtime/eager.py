@@ -30,8 +30,8 @@ from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, Xe
 from xegpu.support.location import Location
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.tracer import Tracer, recording
+from xetile.interpreter.semantics import SEMANTICS
 from xetile.runtime.grid import Grid
-from xetile.runtime.numpy_executor import SEMANTICS
 
 InstanceId = tuple[int, int, int, int, int]
 """Indices of a program instance: of its work-group in the grid, of its subgroup in the work-group."""

@@ -85,7 +85,7 @@ def executor_at(where: Any, target: Target | None) -> Executor:
         from xetile.runtime import numpy_executor
 
         kind = numpy_executor.NumPyExecutor if where == "numpy" else numpy_executor.NumPyXeGPUExecutor
-        return kind(target or find_target("pvc"))
+        return kind(target or find_target())
     if isinstance(where, str) and (where.startswith("numpy") or difflib.get_close_matches(where, _NUMPY_EXECUTIONS, 1)):
         raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy", "numpy:xegpu" or "numpy:program"')
     if is_machine(where):

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from xdsl.ir import Operation
-
 from xegpu.interpreter import subgroup_scheduler
-from xegpu.interpreter.interpreter import Semantic
-from xegpu.interpreter.semantics import SEMANTICS as XEGPU_SEMANTICS
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.dialect.stage import stage_of
-from xetile.interpreter.supervector import SEMANTICS as SUPERVECTOR_SEMANTICS
-from xetile.interpreter.tile_ops import SEMANTICS as XETILE_SEMANTICS
+from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
-
-SEMANTICS: Mapping[type[Operation], Semantic] = {**XEGPU_SEMANTICS, **XETILE_SEMANTICS, **SUPERVECTOR_SEMANTICS}
 
 
 def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:

@@ -1,1 +1,14 @@
-"""MLIR text: reader and printer for the spellings of XeTile.md, mlir-extensions and this package."""
+"""MLIR text to modules: where the syntax of an operation stands.
+
+One spelling is printed, and others are read:
+
+- ``assembly_format`` of its class in ``xetile/dialect`` and ``xegpu/dialect`` is what every stage prints. Operations
+  without a rule here are read by it too.
+- The ``RULES`` of this package read the spellings of the documents (operands without brackets, types behind ``into``,
+  hints as words, maps without names) *and* the printed one; ``grammar`` makes a tree of a line, and the family's rule
+  an operation of the tree (``xetile_ops``, ``xegpu_ops``, ``supervector_ops``, ``other_dialects``).
+- XeGPU version 1 has the same grammar and the same rules. Its operations of the same form are derived from the present
+  classes (``SAME_FORM`` in ``xegpu/interop/v1/dialect``); only ``load_nd``, ``dpas`` and ``mfence`` are declared there.
+- LLVM's form (``xegpu/interop/llvm``) is another grammar, with constant offsets in the brackets and properties in
+  ``<{...}>``: its operations parse and print themselves, and share the checks of the present ones.
+"""

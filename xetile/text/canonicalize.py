@@ -33,13 +33,14 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.analysis.webs import Webs
 from xegpu.ir.matchers import number
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
-from xegpu.support.errors import TextError
+from xegpu.support.errors import Invalid, TextError, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import notes_at
-from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.supervector import ContractOp
-from xetile.dialect.types import TileType, WgMapAttr
-from xetile.dialect.vector_ops import TileBroadcastOp
+from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
+from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import forget, map_of
 from xetile.text.operand_parser import RESULT_MAP
@@ -86,11 +87,10 @@ def _check_subgroups(function: func.FuncOp) -> None:
             if map_ is None:
                 continue
             first = first or (map_, operation)
-            if map_.subgroups != first[0].subgroups:
-                _fail(operation, "XT1070",
-                      f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
-                      "all maps of a kernel distribute over one work-group: make the product of every sg_layout "
-                      f"{first[0].subgroups}", ("the other map is here", first[1]))
+            try:
+                verify_same_subgroups(first[0], map_)
+            except Invalid as error:
+                _fail(operation, *error_parts(error), ("the other map is here", first[1]))
 
 
 def _check(operation: Operation, any_rank: bool) -> None:
@@ -194,7 +194,7 @@ def _ceiling(operation: arith.CeilDivSIOp) -> None:
 
 def _transpose(operation: TransposeOp) -> None:
     """``vector.transpose`` to ``tile_transpose``."""
-    made = tile_ops.TileTransposeOp(operation.operands[0])
+    made = TileTransposeOp(operation.operands[0])
     made.attributes.update({name: value for name, value in operation.attributes.items() if name in RESULT_MAP})
     _replace(operation, made)
 
@@ -242,7 +242,7 @@ _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
 
 def _same_map(operation: Operation) -> Iterator[SSAValue]:
     """Vectors of an operation that have one map: those of element-wise ones, accumulator and result."""
-    if isinstance(operation, (tile_ops.TileMmaOp, ContractOp)):
+    if isinstance(operation, (TileMmaOp, ContractOp)):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
     elif not operation.name.startswith(_OWN_MAPS) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
@@ -278,7 +278,7 @@ class _Maps:
     def _write(self, operation: Operation) -> None:
         if operation.name in _DERIVED and "wg_map" not in operation.properties:
             self._give(operation, map_of(operation.results[0]))
-        elif isinstance(operation, (tile_ops.TileMmaOp, ContractOp)) and operation.wg_map is None:
+        elif isinstance(operation, (TileMmaOp, ContractOp)) and operation.wg_map is None:
             self._give(operation, self._known.get(self._webs.root(operation.result), (None,))[0])
         if operation.name.startswith(_OWN_MAPS):
             return

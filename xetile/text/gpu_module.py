@@ -135,23 +135,23 @@ def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> I
 
 def _known(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[str, Attribute]:
     """Attributes of a kernel that its launch determines."""
-    told: dict[str, Attribute] = {}
+    properties: dict[str, Attribute] = {}
     if launch is not None and launch.threads and not any(name in attributes for name in _BLOCK_SIZES):
-        told["known_block_size"] = DenseArrayBase.from_list(i32_type, launch.threads)
+        properties["known_block_size"] = DenseArrayBase.from_list(i32_type, launch.threads)
     if launch is not None and launch.blocks and not any(name in attributes for name in _GRID_SIZES):
-        told["known_grid_size"] = DenseArrayBase.from_list(i32_type, launch.blocks)
-    counts = _counts({**attributes, **told}, _BLOCK_SIZES)
+        properties["known_grid_size"] = DenseArrayBase.from_list(i32_type, launch.blocks)
+    counts = _counts({**attributes, **properties}, _BLOCK_SIZES)
     if counts is not None and SUBGROUPS not in attributes:
-        told[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64_type) for size in (counts[0], counts[1] * counts[2])])
-    return told
+        properties[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64_type) for size in (counts[0], counts[1] * counts[2])])
+    return properties
 
 
 def _counts(attributes: Mapping[str, Attribute], names: tuple[str, ...]) -> Counts | None:
     """Three integers of an attribute."""
-    given = next((attributes[name] for name in names if name in attributes), None)
-    if not isinstance(given, DenseArrayBase):
+    attribute = next((attributes[name] for name in names if name in attributes), None)
+    if not isinstance(attribute, DenseArrayBase):
         return None
-    x, y, z = (*(int(size) for size in given.get_values()), 1, 1, 1)[:3]
+    x, y, z = (*(int(size) for size in attribute.get_values()), 1, 1, 1)[:3]
     return x, y, z
 
 
@@ -175,10 +175,10 @@ def _function(kernel: GpuFuncOp, attributes: Mapping[str, Attribute]) -> func.Fu
     end.location = last.location
     body.block.insert_op_before(end, last)
     last.detach()  # type: ignore[no-untyped-call]
-    made = func.FuncOp(kernel.sym_name.data, ([argument.type for argument in body.block.args], []), body)
-    made.attributes.update(attributes)
-    made.location = kernel.location
-    return made
+    function = func.FuncOp(kernel.sym_name.data, ([argument.type for argument in body.block.args], []), body)
+    function.attributes.update(attributes)
+    function.location = kernel.location
+    return function
 
 
 def printed(module: ModuleOp) -> str:
@@ -235,11 +235,11 @@ def counts_threads(function: func.FuncOp) -> Operation | None:
 
 def unknown(operation: Operation) -> ShapeError:
     """Error for an unknown number of subgroups of a work-group."""
-    place = operation.location
+    location = operation.location
     return ShapeError("XT2025", f"{operation.name} counts subgroups, and nothing says how many a work-group has",
                       "give the gpu.func the attribute known_block_size = array<i32: 8, 4, 1>, or launch it with "
                       ".on(where, subgroups=(8, 4))",
-                      place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]
+                      location.data if isinstance(location, SourceLocation) else None)  # type: ignore[unreachable]
 
 
 def resolved(function: func.FuncOp, block: Counts) -> func.FuncOp:

@@ -30,7 +30,7 @@ _ARROWS = ("into", "to")
 _TYPE_WORDS = ("tile", "vector", "memref", "tensor_desc", "index", "int64", "uint64", "i64")
 """Words that begin a type where the seeds leave out the colon."""
 _ATTRIBUTE_WORDS = ("true", "false", "array", "dense", "unit", "affine_map", "affine_set", "strided", "loc")
-"""Words that begin an attribute of MLIR; any other word stands for itself."""
+"""Words that begin an attribute of MLIR; any other word is itself the value."""
 
 
 @irdl_attr_definition
@@ -50,15 +50,15 @@ class Sketch:
     Attributes:
         name: its name in the text.
         parser: what reads it; rules raise errors and make constants with it.
-        span: where the name stands.
-        operands: values that stand by themselves, in order.
-        groups: what stands in brackets, in order: values, integers, or both.
-        kind: what stands in ``<...>``, or a word before the operands.
+        span: of the name.
+        operands: values outside brackets, in order.
+        groups: contents of brackets, in order: values, integers, or both.
+        kind: the word in ``<...>``, or before the operands.
         locality: the number of ``locality<3>``.
         attributes: those of ``{...}`` with a name.
         bare: attributes without a name, in order.
         types, results: types before and behind the arrow.
-        spans: where each value stands.
+        spans: of each value.
     """
 
     name: str
@@ -97,11 +97,11 @@ class Sketch:
             self.fail("XT2031", f"there is no attribute {name}", guess(name, known) if known else "leave it out")
         if self.bare:
             self.fail("XT2033",
-                      f"{self.bare[0]} stands for nothing here", "leave it out, or give it a name: {name = ...}")
+                      f"{self.bare[0]} is not expected here", "leave it out, or give it a name: {name = ...}")
         if self.groups:
             self.fail("XT2033", "there are more brackets than it takes", "leave the last ones out")
         if self.kind is not None:
-            self.fail("XT2033", f"<{self.kind}> stands for nothing here", "leave it out")
+            self.fail("XT2033", f"<{self.kind}> is not expected here", "leave it out")
         if self.locality is not None:
             self.fail("XT2033", "a locality is for prefetch_tile", "leave it out")
 
@@ -112,7 +112,7 @@ def read(parser: Any, name: str, span: Any, *, typed: bool = True,
 
     Args:
         parser: what reads the text.
-        name, span: the operation's name in the text, and where it stands.
+        name, span: the operation's name in the text, and its span.
         typed: whether operands and types follow; else there are attributes alone.
         result_behind_comma: whether the last type, where no arrow is, is the result's.
     """
@@ -173,7 +173,7 @@ def _word(parser: Any, sketch: Sketch) -> None:
         sketch.kind = word
     else:
         known = [name for name in parser.ssa_values if name == word]
-        fail(parser, "XT2036", f"{word} stands where an operand or a type is expected",
+        fail(parser, "XT2036", f"{word} is no operand or type",
              f"did you mean %{known[0]}?" if known else "operands start with %", at)
 
 
@@ -235,7 +235,7 @@ def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
     """Parse ``packed``, ``padding = 1.0``, or ``L1_hint = cached`` with an identifier as value."""
     at, name = parser._current_token.span, parser.parse_optional_identifier_or_str_literal()
     if name is None:
-        fail(parser, "XT2038", f"{at.text} stands where an attribute is expected", "write {name = value}", at)
+        fail(parser, "XT2038", f"{at.text} is no attribute", "write {name = value}", at)
     if not parser.parse_optional_punctuation("="):
         return name, UnitAttr()
     if parser._current_token.kind is MLIRTokenKind.BARE_IDENT and parser._current_token.text not in _ATTRIBUTE_WORDS:
@@ -266,36 +266,37 @@ def _types(parser: Any) -> list[Attribute]:
     return found
 
 
-def agrees(said: Attribute, actual: Attribute) -> bool:
+def agrees(stated: Attribute, actual: Attribute) -> bool:
     """Whether a type in the text is that of a value; ``b16`` matches any 16-bit element type."""
-    if isinstance(said, VectorType) and isinstance(actual, VectorType) and said.element_type == Bits16Type():
-        return said.get_shape() == actual.get_shape() and of_mlir(actual.element_type).bits == 16
-    if isinstance(said, MemRefType) and is_shared(actual) and isinstance(actual, MemRefType):  # ``alloc()`` in the seed
-        return said == actual or said == MemRefType(actual.element_type, actual.shape, actual.layout)
-    return said == actual
+    if isinstance(stated, VectorType) and isinstance(actual, VectorType) and stated.element_type == Bits16Type():
+        return stated.get_shape() == actual.get_shape() and of_mlir(actual.element_type).bits == 16
+    if isinstance(stated, MemRefType) and is_shared(actual) and isinstance(actual,
+                                                                           MemRefType):  # ``alloc()`` in the seed
+        return stated == actual or stated == MemRefType(actual.element_type, actual.shape, actual.layout)
+    return stated == actual
 
 
 def _check_types(sketch: Sketch, types: list[Attribute]) -> None:
     """Check that each type is that of an operand, in any order."""
     values = [*sketch.operands, *(entry for group in sketch.groups for entry in group if isinstance(entry, SSAValue))]
     open_ = list(values)
-    for said in types:
-        value = next((value for value in open_ if agrees(said, value.type)), None)
+    for stated in types:
+        value = next((value for value in open_ if agrees(stated, value.type)), None)
         if value is not None:
             open_.remove(value)
-        elif not isinstance(said, (IndexType, IntegerType)):
-            _disagree(sketch, said, open_)
+        elif not isinstance(stated, (IndexType, IntegerType)):
+            _disagree(sketch, stated, open_)
 
 
-def _disagree(sketch: Sketch, said: Attribute, values: list[SSAValue]) -> NoReturn:
+def _disagree(sketch: Sketch, stated: Attribute, values: list[SSAValue]) -> NoReturn:
     """Raise for a type that no operand has."""
-    alike = [value for value in values if type(value.type) is type(said)]
+    alike = [value for value in values if type(value.type) is type(stated)]
     if not alike:
-        sketch.fail("XT2039", f"no operand has the type {said}", "the types are those of the operands, each once: "
+        sketch.fail("XT2039", f"no operand has the type {stated}", "the types are those of the operands, each once: "
                     f"{', '.join(str(value.type) for value in values) or 'they are all named already'}", *values)
     span = sketch.spans.get(alike[0], sketch.span)
     fail(sketch.parser, "XT2039",
-         f"{span.text} is {alike[0].type}, and the text says {said}", f"write {alike[0].type}", span, alike[0])
+         f"{span.text} is {alike[0].type}, and the text has {stated}", f"write {alike[0].type}", span, alike[0])
 
 
 class Custom:

@@ -19,7 +19,7 @@ from xetile.dialect.wg_map_inference import map_of
 from xetile.text.grammar import Entry, Sketch, agrees
 
 RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
-"""Names of the attribute that says how a result is distributed: ours, then those of mlir-extensions."""
+"""Names of the attribute with a result's map: ours, then those of mlir-extensions."""
 SOURCE_MAP = ("source_map", "wg_map_source")
 Rule = Callable[[Sketch], Operation]
 """Makes an operation of what was read of its line."""
@@ -45,8 +45,8 @@ def values(sketch: Sketch, entries: Sequence[Entry]) -> list[SSAValue]:
 
 def axes_of(sketch: Sketch, *names: str) -> list[int]:
     """Axes, in brackets or as an attribute."""
-    given = integers_of(sketch, *names)
-    entries = given if given is not None else group_of(sketch)
+    attribute = integers_of(sketch, *names)
+    entries = attribute if attribute is not None else group_of(sketch)
     if not all(isinstance(entry, int) for entry in entries):
         sketch.fail("XT2047", "its dimensions are values", "write them as numbers: [1]")
     return [entry for entry in entries if isinstance(entry, int)]
@@ -54,53 +54,53 @@ def axes_of(sketch: Sketch, *names: str) -> list[int]:
 
 def integers_of(sketch: Sketch, *names: str) -> list[int] | None:
     """Integers of an attribute: ``[16, 16]`` or ``array<i64: 16, 16>``."""
-    given = sketch.take(*names)
-    if isinstance(given, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in given):
-        return [item.value.data for item in given]
-    if isinstance(given, DenseArrayBase):
-        return [int(item) for item in given.get_values()]
-    return None if given is None else \
-        sketch.fail("XT2048", f"{names[0]} is {given}, not a list of integers", f"write {names[0]} = [16, 16]")
+    attribute = sketch.take(*names)
+    if isinstance(attribute, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in attribute):
+        return [item.value.data for item in attribute]
+    if isinstance(attribute, DenseArrayBase):
+        return [int(item) for item in attribute.get_values()]
+    return None if attribute is None else \
+        sketch.fail("XT2048", f"{names[0]} is {attribute}, not a list of integers", f"write {names[0]} = [16, 16]")
 
 
 def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
     """The one type after the arrow; ``b16`` becomes ``like``."""
     if len(sketch.results) != 1:
-        sketch.fail("XT2041", f"it has one result, and the text says {len(sketch.results)} types for it",
+        sketch.fail("XT2041", f"it has one result, and the text has {len(sketch.results)} types for it",
                     "write the result's type behind ->")
-    said = sketch.results[0]
-    if like is not None and isinstance(said, VectorType) and \
-            agrees(said, VectorType(like, said.get_shape())):  # type: ignore[arg-type]
-        return VectorType(like, said.get_shape())
-    return said
+    stated = sketch.results[0]
+    if like is not None and isinstance(stated, VectorType) and \
+            agrees(stated, VectorType(like, stated.get_shape())):  # type: ignore[arg-type]
+        return VectorType(like, stated.get_shape())
+    return stated
 
 
-def map_of_attribute(sketch: Sketch, given: Attribute | None) -> WgMap | None:
+def map_of_attribute(sketch: Sketch, attribute: Attribute | None) -> WgMap | None:
     """Work-group map of an attribute; None without one."""
-    if given is not None and not isinstance(given, WgMapAttr):
+    if attribute is not None and not isinstance(attribute, WgMapAttr):
         sketch.fail("XT2054",
-                    f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
-    return given.data if given is not None else None  # type: ignore[attr-defined]
+                    f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+    return attribute.data if attribute is not None else None  # type: ignore[attr-defined]
 
 
 def result_map(sketch: Sketch, *sources: tuple[SSAValue, tuple[str, ...]]) -> WgMap | None:
     """Map of the result; maps in the text for the sources must be theirs.
 
-    Maps without names stand in the order of the operands, the result's last.
+    Maps without names are in the order of the operands, the result's last.
     """
     bare, sketch.bare = sketch.bare, []
     if len(bare) > len(sources) + 1:
-        sketch.fail("XT2034", f"{len(bare)} maps stand without names, for {len(sources)} operands and a result",
+        sketch.fail("XT2034", f"there are {len(bare)} maps without names, for {len(sources)} operands and a result",
                     "give the result's alone, or one for each operand and the result's last")
     named = sketch.take(*RESULT_MAP)
     if named is not None and bare:
-        sketch.fail("XT2030", "its map has a name, and another one stands there without", "leave one of them out")
+        sketch.fail("XT2030", "it has a map with a name, and another one without", "leave one of them out")
     before = [None] * (len(sources) + 1 - len(bare)) + bare[:-1] if bare else [None] * len(sources)
     for (value, names), first in zip(sources, before, strict=True):
-        said = map_of_attribute(sketch, sketch.take(*names) if first is None else first)
+        stated = map_of_attribute(sketch, sketch.take(*names) if first is None else first)
         has = map_of(value)
-        if said is not None and has is not None and said != has:
-            sketch.fail("XT2076", f"an operand is distributed as {has}, and the text says {said}",
+        if stated is not None and has is not None and stated != has:
+            sketch.fail("XT2076", f"an operand is distributed as {has}, and the text has {stated}",
                         "leave the operand's map out", value)
     return map_of_attribute(sketch, bare[-1] if bare else named)
 
@@ -137,14 +137,14 @@ def hints_of(sketch: Sketch) -> dict[str, Attribute]:
 
 def padding_of(sketch: Sketch, dtype: DType) -> Attribute | None:
     """Padding in the tile's element type; None for zero, the default."""
-    given = sketch.take("padding")
-    if given is None:
+    attribute = sketch.take("padding")
+    if attribute is None:
         return None
-    if not isinstance(given, (FloatAttr, IntegerAttr)):
-        sketch.fail("XT2132", f"padding is {given}, which is no number", "write {padding = 1.0}")
-    number = given.value.data
+    if not isinstance(attribute, (FloatAttr, IntegerAttr)):
+        sketch.fail("XT2132", f"padding is {attribute}, which is no number", "write {padding = 1.0}")
+    number = attribute.value.data
     if not dtype.is_float and (number != int(number) or int(number) not in limits_of(dtype)):
-        sketch.fail("XT1125", f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds")
+        sketch.fail("XT1125", f"padding {number} does not fit {dtype}", f"write an integer in the range of {dtype}")
     if number == 0:
         return None
     return FloatAttr(float(number), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore

@@ -35,7 +35,7 @@ _POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {
     "gpu.block_id": gpu.BlockIdOp, "gpu.grid_dim": gpu.GridDimOp, "gpu.thread_id": gpu.ThreadIdOp,
     "gpu.block_dim": gpu.BlockDimOp, "gpu.global_id": gpu.GlobalIdOp,
 }
-_PLAIN: dict[str, type[Operation]] = {
+_WITHOUT_OPERANDS: dict[str, type[Operation]] = {
     "gpu.subgroup_id": gpu.SubgroupIdOp, "gpu.num_subgroups": gpu.NumSubgroupsOp,
     "gpu.subgroup_size": gpu.SubgroupSizeOp, "gpu.lane_id": gpu.LaneIdOp,
 }
@@ -62,7 +62,7 @@ def _number(parser: Any, name: str) -> Operation:
     _bound(parser)
     if parser.parse_optional_punctuation(":"):
         parser.parse_type()
-    return _PLAIN[name]()
+    return _WITHOUT_OPERANDS[name]()
 
 
 def _barrier(parser: Any, name: str) -> Operation:
@@ -78,8 +78,8 @@ def _cast(parser: Any, name: str) -> Operation:
     at, result = parser._current_token.span, parser.parse_type()
     if not isinstance(result, MemRefType):
         fail(parser, "XT2067", f"memref.cast gives a memref, not {result}", "write memref<?x?xf32>", at)
-    made: Operation = memref.CastOp.get(operand, result)
-    return made
+    cast: Operation = memref.CastOp.get(operand, result)
+    return cast
 
 
 def _address(parser: Any, name: str) -> Operation:
@@ -108,19 +108,19 @@ def _shape_cast(parser: Any, name: str) -> Operation:
     at, source = parser._current_token.span, parser.parse_unresolved_operand()
     attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
-    said = parser.parse_type()
+    stated = parser.parse_type()
     known = parser.ssa_values.get(source.operand_name, ())
-    if len(known) == 1 and known[0].type != said:
-        fail(parser, "XT2039", f"%{source.operand_name} is {known[0].type}, and the text says {said}",
+    if len(known) == 1 and known[0].type != stated:
+        fail(parser, "XT2039", f"%{source.operand_name} is {known[0].type}, and the text has {stated}",
              f"write {known[0].type}", at, known[0])
     if not (parser.parse_optional_keyword("into") or parser.parse_optional_punctuation("->")):
         parser.parse_keyword("to")
-    return ShapeCastOp.create(operands=[parser.resolve_operand(source, said)], result_types=[parser.parse_type()],
+    return ShapeCastOp.create(operands=[parser.resolve_operand(source, stated)], result_types=[parser.parse_type()],
                               attributes=attributes)
 
 
 RULES: dict[str, Callable[[Any, str], Operation]] = {
-    **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_PLAIN, _number),
+    **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_WITHOUT_OPERANDS, _number),
     "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat, "vector.shape_cast": _shape_cast,
     "memref.extract_aligned_pointer_as_index": _address,
 }
@@ -165,7 +165,7 @@ def with_bits(element: Any) -> Any:
 #     %A = alloc() : memref<5x4x3xf32>
 #     %0 = dim %A, 0 : memref<?x?xf32>
 #
-# What is allocated lies in shared local memory, the only memory that a kernel can allocate.
+# Allocations are in shared local memory, the only memory that a kernel can allocate.
 
 
 def _constant(parser: Any, name: str) -> Operation:

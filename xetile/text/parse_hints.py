@@ -10,7 +10,7 @@ import re
 from xegpu.support.errors import UNREADABLE
 
 COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
-_CURES = (
+_HINTS = (
     (r"^Expected '(\W+)'", "write {0} here, and what belongs behind it"),
     (r"^'(\S+)' expected", "write {0} here, or a comma if there is more"),
     (r"Unexpected attribute (.+)", "give it an attribute of the kind that the operation takes, or leave it out"),
@@ -19,21 +19,21 @@ _CURES = (
     (r"Expected '(\w+)'", "write {0} = ... here"),
     (r"operand '(\w+)' at position \d+ does not verify", "pass a value of the type that {0} must have"),
 )
-_OWN = (
+_REWORDED = (
     (r"operand is used with type (.+), but has been previously used or defined with type (.+)", "XT2039",
-     "{word} is {1}, and the text says {0}", "a value has one type: write {1}"),
+     "{word} is {1}, and the text has {0}", "a value has one type: write {1}"),
     (r"Expected shape type", "XT2016", "{word} is no element type",
      "write one that MLIR has, such as f32, bf16, f16, tf32, i32, i8, ui8 or index"),
-    (r"^in block definition", "XT2004", "an operation is expected, and {word} stands here",
-     "begin with the operation's name, as in func.func, or close the braces before this"),
+    (r"^in block definition", "XT2004", "an operation is expected, not {word}",
+     "begin with the operation's name, as in func.func, or close the open braces"),
 )
 
 
 def reworded(message: str, word: str) -> tuple[str, str, str]:
     """Code, message and hint for a message of xDSL's parser at ``word``, which is empty at the end of the text."""
     if not word:
-        return "XT2017", "the text ends before what it begins", "close what is open, as with } for a function"
-    for pattern, code, text, hint in _OWN:
+        return "XT2017", "the text ends too early", "close open braces, as with } for a function"
+    for pattern, code, text, hint in _REWORDED:
         if found := re.search(pattern, message):
             return code, text.format(*found.groups(), word=word), hint.format(*found.groups(), word=word)
     message = f"something is missing {message}" if message.startswith("in ") else message or "this does not parse"
@@ -42,7 +42,7 @@ def reworded(message: str, word: str) -> tuple[str, str, str]:
 
 def hint_of(message: str) -> str:
     """Hint for a message of xDSL; a general one for an unknown message."""
-    for pattern, hint in _CURES:
+    for pattern, hint in _HINTS:
         if found := re.search(pattern, message):
             return hint.format(*found.groups())
     return COMPARE

@@ -10,9 +10,9 @@ from xdsl.utils.exceptions import ParseError
 from xegpu.support.errors import UNREADABLE, ElementTypeError, Note, TextError, XeError, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import value_notes
-from xetile.text.llvm import UpstreamReader, is_upstream
+from xetile.text.llvm import LLVMReader, is_llvm
 from xetile.text.parse_hints import hint_of, reworded
-from xetile.text.reader import OlderReader, Reader, is_older
+from xetile.text.reader import Reader, V1Reader, is_v1
 
 
 def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
@@ -27,7 +27,7 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
                                Location.of_caller(("xetile",)))
     reader: Reader | None = None
     try:
-        reader = (UpstreamReader if is_upstream(text) else OlderReader if is_older(text) else Reader)(text, name)
+        reader = (LLVMReader if is_llvm(text) else V1Reader if is_v1(text) else Reader)(text, name)
         module = reader.parse_module()
     except TextError:
         raise
@@ -36,15 +36,15 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
         start, end = _span(text, error, reader)
         if code == UNREADABLE:
             code, message, hint = reworded(message, text[error.span.start:error.span.end].strip())
-        place = _range(text, name, *((start, end) if text[start:end].strip() else _last_word(text)))
+        location = _range(text, name, *((start, end) if text[start:end].strip() else _last_word(text)))
         notes = _notes(error, text[start:end], reader)
-        raise TextError(code, message, hint or hint_of(message), place, notes) from None
-    except Exception as error:  # attributes and types check their own text, each in its own way
-        place = reader.here() if reader else _range(text, name, 0, 1)
+        raise TextError(code, message, hint or hint_of(message), location, notes) from None
+    except Exception as error:  # errors of attributes' and types' own parsers have no common base class
+        location = reader.here() if reader else _range(text, name, 0, 1)
         message, _, hint = str(getattr(error, "message", error)).partition("\n")
         code = error.code if isinstance(error, XeError) else UNREADABLE
         message = f"this does not make sense here: {message}"
-        raise TextError(code, message, hint or hint_of(message), place) from error
+        raise TextError(code, message, hint or hint_of(message), location) from error
     if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
         module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]
     return module, reader

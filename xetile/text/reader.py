@@ -63,15 +63,15 @@ FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
     **dict.fromkeys(supervector_ops.NAMES, supervector_ops.read_operation),
     **dict.fromkeys(other_dialects.EARLY_RULES, other_dialects.read_early_operation),
 }
-_OWN_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.RULES, xegpu_ops.read_operation)}
+_DIALECT_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.RULES, xegpu_ops.read_operation)}
 _NUMBERS: dict[str, Attribute] = {
     "float": f32, "fp32": f32, "fp16": f16, "Uint8_t": IntegerType(8, Signedness.UNSIGNED),
     **{f"int{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)},
 }
-"""Numbers as the seeds call them."""
+"""Names of number types in the seeds."""
 _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
-_APART = re.compile(r"(?<=[<x])(\d+) x (\w+)")
+_SPACED_DIMENSIONS = re.compile(r"(?<=[<x])(\d+) x (\w+)")
 
 
 def descriptor_of_tile(parser: Reader) -> Any:
@@ -82,29 +82,29 @@ def descriptor_of_tile(parser: Reader) -> Any:
     return parser.descriptor(read_tensor_desc(parser))
 
 
-def plain_letters(text: str) -> str:
+def normalize_characters(text: str) -> str:
     """Text in the characters of MLIR's lexer, of the same length: ASCII quotes, ``vector<16xindex  >``."""
-    plain = text.replace("\u201c", '"').replace("\u201d", '"').replace("Vector<", "vector<")
-    return _APART.sub(lambda found: f"{found[1]}x{found[2]}  ", plain)
+    normalized = text.replace("\u201c", '"').replace("\u201d", '"').replace("Vector<", "vector<")
+    return _SPACED_DIMENSIONS.sub(lambda found: f"{found[1]}x{found[2]}  ", normalized)
 
 
 class Reader(Parser):
     """Parser that records the location of each operation.
 
     Attributes:
-        readers: what reads operations in place of their own assembly format, by name.
-        descriptor: makes the type of a descriptor, None where a dialect reads its own.
-        text: the whole text.
-        b16: whether ``b16`` may stand for an element type of 16 bits.
+        readers: functions that parse operations instead of their assembly format, by name.
+        descriptor: constructor of descriptor types, None where a dialect parses its own.
+        text: the complete text.
+        b16: whether ``b16`` is accepted for element types of 16 bits.
         on_descriptor: whether a descriptor's type is being read, where ``#scatter`` is no tile's.
         host: launches of kernels that host functions in the text make.
     """
 
-    readers: Mapping[str, Callable[[Any, str, Any], Operation]] = _OWN_READERS
+    readers: Mapping[str, Callable[[Any, str, Any], Operation]] = _DIALECT_READERS
     descriptor: type[Any] | None = TensorDescType
 
     def __init__(self, text: str, name: str) -> None:
-        super().__init__(context(), plain_letters(text), name)
+        super().__init__(context(), normalize_characters(text), name)
         self.text, self._name = text, name
         self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
         self._start = 0
@@ -117,14 +117,14 @@ class Reader(Parser):
         self.host: dict[tuple[str, str], Launch] = {}
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
-        """Parse the whole text; functions without a module get one."""
+        """Parse the text; functions without a module get one."""
         block = Block()
         self._parse_block_body(block)
         if self._current_token.kind is not MLIRTokenKind.EOF:
-            misread(self, "XT2004", f"an operation is expected, and {self._current_token.text} stands here\n"
+            misread(self, "XT2004", f"an operation is expected, not {self._current_token.text}\n"
                     "begin with the operation's name, as in func.func, or close the braces before this")
         if block.first_op is None:
-            misread(self, "XT2003", "the text holds no operation\nput the kernel's operations in a func.func")
+            misread(self, "XT2003", "the text contains no operation\nput the kernel's operations in a func.func")
         if self.forward_ssa_references:
             names = ", ".join(f"%{name}" for name in self.forward_ssa_references)
             misread(self, "XT2005", f"values used but not defined: [{names}]\ndefine them above their uses, as "
@@ -191,9 +191,9 @@ class Reader(Parser):
         operation = super().parse_operation()
         self._within = False
         line_end = self.text.find("\n", start)
-        place = self.place(start, len(self.text) if line_end < 0 else line_end)
+        location = self.location_of(start, len(self.text) if line_end < 0 else line_end)
         for pending in (*self._pending, operation):
-            pending.location = SourceLocation(place)  # type: ignore[assignment]
+            pending.location = SourceLocation(location)  # type: ignore[assignment]
         return operation
 
     def _parse_op_result_list(self) -> list[Any]:
@@ -212,11 +212,11 @@ class Reader(Parser):
     def _get_op_by_name(self, name: str) -> type[Operation]:
         """Class of an operation, or its :class:`Custom` parser; an unknown name is an error at the name."""
         self._foreign = name in _HEADERS
-        start, written = self.text.find(name, self._start), name
+        start, spelled = self.text.find(name, self._start), name
         if name.startswith(_PREFIXES):
             name = _PREFIXES[-1] + name.partition(".")[2]
         if name in self.readers:
-            span = Span(start, start + len(written), self._current_token.span.input)
+            span = Span(start, start + len(spelled), self._current_token.span.input)
             return Custom(name, span, self.readers[name])  # type: ignore[return-value]
         try:
             return super()._get_op_by_name(name)
@@ -224,8 +224,8 @@ class Reader(Parser):
             known = [*(operation.name for operation in self.ctx.loaded_ops), *self.readers]
             near = difflib.get_close_matches(name, known, 1, 0.7)
             raise TextError("XT2006",
-                            f"there is no operation {written}", f"did you mean {near[0]}?" if near else COMPARE,
-                            self.place(start, start + len(written))) from None
+                            f"there is no operation {spelled}", f"did you mean {near[0]}?" if near else COMPARE,
+                            self.location_of(start, start + len(spelled))) from None
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         if isinstance(op_type, Custom):
@@ -301,7 +301,7 @@ class Reader(Parser):
         """Parse an element of a vector constant; a float may be written as its bits."""
         return with_bits(super()._parse_tensor_literal_element())
 
-    def place(self, start: int, end: int) -> Location:
+    def location_of(self, start: int, end: int) -> Location:
         """Location of a range of the text within one line."""
         line = bisect_right(self._starts, start)
         column = start - self._starts[line - 1]
@@ -310,7 +310,7 @@ class Reader(Parser):
     def here(self) -> Location:
         """Location of the next word, or of the last one of a line that ends too early."""
         span = self._current_token.span
-        return self.place(*self.within(span.start, span.end))
+        return self.location_of(*self.within(span.start, span.end))
 
     def within(self, start: int, end: int) -> tuple[int, int]:
         """Range, or the last word before it if that ends the line of the current operation.
@@ -332,21 +332,21 @@ class Reader(Parser):
 
 GENERATION, OLDER = "xegpu.generation", "older"
 """A module's attribute that tells the generations apart, and its value."""
-_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.OLDER_RULES, xegpu_ops.read_older_operation)}
+_V1_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.OLDER_RULES, xegpu_ops.read_v1_operation)}
 _COMMENT = re.compile(r"//[^\n]*")
 _SIGNS = re.compile(rf'{re.escape(GENERATION)}\s*=\s*"{OLDER}"|[{{,]\s*mode\s*=\s*\w+|\bvnni_axis\s*='
                     r"|\b(?:XeGPU|XeGpu|xegpu)\.mfence\b|[<,]\s*sg\s*=\s*#")
 
 
-def is_older(text: str) -> bool:
+def is_v1(text: str) -> bool:
     """Whether a text is XeGPU v1 (XeGPU-older.md)."""
     return isinstance(text, str) and _SIGNS.search(_COMMENT.sub("", text)) is not None
 
 
-class OlderReader(Reader):
+class V1Reader(Reader):
     """Reader of XeGPU v1, which also calls descriptors tiles."""
 
-    readers = _READERS
+    readers = _V1_READERS
     descriptor: type[Any] | None = OlderDescType
 
     def __init__(self, text: str, name: str) -> None:
@@ -358,26 +358,26 @@ class OlderReader(Reader):
         return descriptor_of_tile(self) or super().parse_optional_type()
 
 
-def present(functions: list[func.FuncOp]) -> list[func.FuncOp]:
+def from_v1(functions: list[func.FuncOp]) -> list[func.FuncOp]:
     """Kernels of XeGPU v1 converted to the present dialect.
 
     Raises:
         XeError: something in them cannot be; it points at the text's line.
     """
-    made = [converted(function) for function in functions]
-    for function in made:
+    kernels = [converted(function) for function in functions]
+    for function in kernels:
         verify(function)
-    return made
+    return kernels
 
 
-def older_text(module: ModuleOp) -> str:
+def v1_text(module: ModuleOp) -> str:
     """Text in XeGPU v1 of kernels of the present dialect.
 
     Raises:
         XeError: something in them has no form there; it points at the author's line.
     """
-    kept = {name: value for name, value in module.attributes.items() if name not in (STAGE, TARGET)}
+    attributes = {name: value for name, value in module.attributes.items() if name not in (STAGE, TARGET)}
     functions = [exported(function) for function in module.body.block.ops if isinstance(function, func.FuncOp)]
     for function in functions:
         verify(function)
-    return printed(ModuleOp(functions, {**kept, GENERATION: StringAttr(OLDER)}))
+    return printed(ModuleOp(functions, {**attributes, GENERATION: StringAttr(OLDER)}))

@@ -34,22 +34,22 @@ def resolve_subviews(function: func.FuncOp) -> None:
     for operation in list(function.walk()):
         if isinstance(operation, (TransferReadOp, TransferWriteOp)):
             while isinstance(view := operation.source.owner, SubviewOp):
-                _through(operation, view)
+                _fold_transfer(operation, view)
     for operation in reversed(list(function.walk())):
         if isinstance(operation, SubviewOp):
             _drop(operation)
 
 
 def _fail(operation: Operation, code: str, message: str, hint: str) -> NoReturn:
-    place = operation.location
+    location = operation.location
     raise TextError(code, f"{operation.name}: {message}", hint,
-                    place.data if isinstance(place, SourceLocation) else None)
+                    location.data if isinstance(location, SourceLocation) else None)
 
 
 def _drop(view: SubviewOp) -> None:
     if user := next(iter(view.result.uses), None):
         _fail(user.operation, "XT2080", "it cannot take a view of a part of an array",
-              "pass the array itself, with the view's offsets added to its own; views are for vector.transfer_read "
+              "pass the array itself, with the view's offsets added; views are for vector.transfer_read "
               "and vector.transfer_write")
     view.detach()  # type: ignore[no-untyped-call]
     view.erase()
@@ -61,16 +61,16 @@ def _mixed(static: tuple[int, ...], dynamic: list[SSAValue]) -> list[SSAValue | 
     return [next(values) if entry == DYNAMIC_INDEX else entry for entry in static]
 
 
-def _through(operation: Transfer, view: SubviewOp) -> None:
+def _fold_transfer(operation: Transfer, view: SubviewOp) -> None:
     """Fold one transfer: the indices are added to the view's offsets."""
     offsets = _mixed(tuple(view.static_offsets.get_values()), list(view.offsets))
     sizes = _mixed(tuple(view.static_sizes.get_values()), list(view.sizes))
     strides = _mixed(tuple(view.static_strides.get_values()), list(view.strides))
     if any((step if isinstance(step, int) else number(step)) != 1 for step in strides):
-        _fail(view, "XT2081", "its elements are apart, and a transfer reads adjacent ones",
+        _fail(view, "XT2081", "its strides are not 1, and a transfer reads contiguous elements",
               "use strides of 1, or describe the array by a strided layout")
-    kept = _kept(view, sizes)
-    _check_inside(operation, [sizes[axis] for axis in kept])
+    kept = _kept_dimensions(view, sizes)
+    _check_in_bounds(operation, [sizes[axis] for axis in kept])
     indices = [_value(operation, offset) for offset in offsets]
     for axis, index in zip(kept, operation.indices, strict=True):
         indices[axis] = _sum(operation, indices[axis], index)
@@ -80,52 +80,53 @@ def _through(operation: Transfer, view: SubviewOp) -> None:
     rest = list(operation.operands)[start + 1 + len(kept):]
     operation.properties["permutation_map"] = map_of_permutation(permutation, rank)
     if isinstance(operation, TransferReadOp):
-        made: Transfer = TransferReadOp(view.source, indices, operation.result.type, permutation,  # type: ignore
+        read: Transfer = TransferReadOp(view.source, indices, operation.result.type, permutation,  # type: ignore
                                         rest[0] if rest else None)
-        operation.properties["operandSegmentSizes"] = made.properties["operandSegmentSizes"]
-        operation.operands = list(made.operands)
-        made.erase()
+        operation.properties["operandSegmentSizes"] = read.properties["operandSegmentSizes"]
+        operation.operands = list(read.operands)
+        read.erase()
         return
     operation.operands = [operation.value, view.source, *indices]
 
 
-def _kept(view: SubviewOp, sizes: list[SSAValue | int]) -> list[int]:
+def _kept_dimensions(view: SubviewOp, sizes: list[SSAValue | int]) -> list[int]:
     """Dimensions of the array that a rank-reducing view keeps; it may drop those of size 1."""
     assert isinstance(view.result.type, MemRefType)
-    wanted, kept = list(view.result.type.get_shape()), []
+    remaining, kept = list(view.result.type.get_shape()), []
     for axis, size in enumerate(sizes):
-        matches = bool(wanted) and (not isinstance(size, int) or wanted[0] in (size, DYNAMIC_INDEX))
-        if matches and (size != 1 or len(wanted) >= len(sizes) - axis):
+        matches = bool(remaining) and (not isinstance(size, int) or remaining[0] in (size, DYNAMIC_INDEX))
+        if matches and (size != 1 or len(remaining) >= len(sizes) - axis):
             kept.append(axis)
-            wanted.pop(0)
+            remaining.pop(0)
         elif size != 1:
             _fail(view, "XT2082",
                   f"its sizes are not those of {view.result.type}", "only dimensions of size 1 may be left out")
-    if wanted:
+    if remaining:
         _fail(view, "XT2082",
               f"its sizes are not those of {view.result.type}", "give a size for each of its dimensions")
     return kept
 
 
-def _check_inside(operation: Transfer, sizes: list[SSAValue | int]) -> None:
+def _check_in_bounds(operation: Transfer, sizes: list[SSAValue | int]) -> None:
     """Check that a transfer without padding or mask stays in the bounds of its view."""
-    promised = operation.padding is None if isinstance(operation, TransferReadOp) else operation.in_bounds is not None
+    assumed_in_bounds = operation.padding is None if isinstance(operation,
+                                                                TransferReadOp) else operation.in_bounds is not None
     shape, permutation = shape_of_transfer(operation), operation.permutation
     for axis, (index, size) in enumerate(zip(operation.indices, sizes, strict=True)):
         extent = shape[permutation.index(axis)] if axis in permutation else 1
         first = number(index)
-        inside = first is not None and isinstance(size, int) and first >= 0 and first + extent <= size
-        if not promised and not inside:
-            _fail(operation, "XT1512", "it may leave the view that it goes through, and not the array",
-                  "make the view as large as the vector, promise in_bounds, or go to the array itself")
+        in_bounds = first is not None and isinstance(size, int) and first >= 0 and first + extent <= size
+        if not assumed_in_bounds and not in_bounds:
+            _fail(operation, "XT1512", "it may be out of the view's bounds, while the array is larger",
+                  "make the view as large as the vector, write in_bounds, or transfer from the array itself")
 
 
 def _value(operation: Operation, entry: SSAValue | int) -> SSAValue:
     if not isinstance(entry, int):
         return entry
-    made = arith.ConstantOp(IntegerAttr(entry, IndexType()))
-    _before(operation, made)
-    return made.result
+    constant = arith.ConstantOp(IntegerAttr(entry, IndexType()))
+    _insert_before(operation, constant)
+    return constant.result
 
 
 def _sum(operation: Operation, offset: SSAValue, index: SSAValue) -> SSAValue:
@@ -133,13 +134,13 @@ def _sum(operation: Operation, offset: SSAValue, index: SSAValue) -> SSAValue:
         return offset
     if number(offset) == 0:
         return index
-    made = arith.AddiOp(offset, index)
-    _before(operation, made)
-    return made.result
+    sum_ = arith.AddiOp(offset, index)
+    _insert_before(operation, sum_)
+    return sum_.result
 
 
-def _before(operation: Operation, made: Operation) -> None:
-    made.location = operation.location
+def _insert_before(operation: Operation, new: Operation) -> None:
+    new.location = operation.location
     block = operation.parent
     assert block is not None
-    block.insert_op_before(made, operation)
+    block.insert_op_before(new, operation)

@@ -49,26 +49,26 @@ def _indices(sketch: Sketch, rest: list[SSAValue], rank: int) -> list[SSAValue]:
         return [sketch.parser.constant(entry) if isinstance(entry, int) else entry for entry in sketch.groups.pop(0)]
     if not rest:
         return [sketch.parser.constant(0) for _ in range(rank)]
-    given, rest[:] = rest[:rank], rest[rank:]
-    return given
+    indices, rest[:] =  rest[:rank], rest[rank:]
+    return indices
 
 
 def _permutation(sketch: Sketch, rank: int, vector: VectorType[Attribute]) -> Permutation:
     """Permutation map in the text, by default the minor identity."""
-    given, dimensions = sketch.take("permutation_map"), len(vector.get_shape())
-    if given is None:
+    attribute, dimensions = sketch.take("permutation_map"), len(vector.get_shape())
+    if attribute is None:
         if dimensions > rank:
             sketch.fail("XT1509", f"{vector} has more dimensions than memory of {rank}",
                         "say where it repeats: permutation_map = affine_map<(d0) -> (0, d0)>")
         return minor_identity(rank, dimensions)
-    if not isinstance(given, AffineMapAttr):
-        sketch.fail("XT2303", f"its permutation map is {given}, which is no affine map",
+    if not isinstance(attribute, AffineMapAttr):
+        sketch.fail("XT2303", f"its permutation map is {attribute}, which is no affine map",
                     "write permutation_map = affine_map<(d0, d1) -> (d1, d0)>")
-    if given.data.num_dims != rank:
+    if attribute.data.num_dims != rank:
         sketch.fail("XT2304",
-                    f"its permutation map {given.data} is of {given.data.num_dims} dimensions, and the memref has "
+                    f"its permutation map {attribute.data} has {attribute.data.num_dims} dimensions, the memref "
                     f"{rank}", "the map's dimensions are those of the memref")
-    return _permuted(sketch, given)
+    return _permuted(sketch, attribute)
 
 
 def _permuted(sketch: Sketch, map_: AffineMapAttr) -> Permutation:
@@ -80,12 +80,12 @@ def _permuted(sketch: Sketch, map_: AffineMapAttr) -> Permutation:
 
 def _is_in_bounds(sketch: Sketch, vector: VectorType[Attribute]) -> bool:
     """Whether ``in_bounds`` is true for every dimension."""
-    given = sketch.take("in_bounds")
-    if given is None or isinstance(given, UnitAttr):
-        return given is not None
-    truths = list(given) if isinstance(given, ArrayAttr) else []
+    attribute = sketch.take("in_bounds")
+    if attribute is None or isinstance(attribute, UnitAttr):
+        return attribute is not None
+    truths = list(attribute) if isinstance(attribute, ArrayAttr) else []
     if len(truths) != len(vector.get_shape()) or not all(isinstance(truth, IntegerAttr) for truth in truths):
-        sketch.fail("XT2305", f"in_bounds is {given}, and the vector has {len(vector.get_shape())} dimensions",
+        sketch.fail("XT2305", f"in_bounds is {attribute}, and the vector has {len(vector.get_shape())} dimensions",
                     "give a truth value for each dimension of the vector: [true, false]")
     return all(truth.value.data for truth in truths)
 
@@ -98,11 +98,11 @@ def _vector(sketch: Sketch, type_: Attribute | None) -> VectorType[Attribute]:
 
 
 def _map(sketch: Sketch) -> WgMap | None:
-    given = sketch.take("wg_map")
-    if given is not None and not isinstance(given, WgMapAttr):
+    attribute = sketch.take("wg_map")
+    if attribute is not None and not isinstance(attribute, WgMapAttr):
         sketch.fail("XT2054",
-                    f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
-    return given.data if isinstance(given, WgMapAttr) else None
+                    f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+    return attribute.data if isinstance(attribute, WgMapAttr) else None
 
 
 def _transfer_read(sketch: Sketch) -> Operation:
@@ -133,11 +133,9 @@ def _transfer_write(sketch: Sketch) -> Operation:
     rest = [value for value in sketch.operands if value not in (*vectors, *memories)]
     vector, rank = _vector(sketch, vectors[0].type), _rank(sketch, memories[0])
     indices = _indices(sketch, rest, rank)
-    if rest:
-        sketch.fail("XT1508", f"memory of {rank} dimensions takes {rank} indices", "leave the others out")
     permutation, inside = _permutation(sketch, rank, vector), _is_in_bounds(sketch, vector)
     sketch.finish("permutation_map", "in_bounds")
-    return TransferWriteOp(vectors[0], memories[0], indices, permutation, inside)
+    return TransferWriteOp(vectors[0], memories[0], [*indices, *rest], permutation, inside)
 
 
 def _type_cast(sketch: Sketch) -> Operation:
@@ -148,7 +146,7 @@ def _type_cast(sketch: Sketch) -> Operation:
     _rank(sketch, source)
     assert isinstance(source.type, MemRefType)
     if isinstance(source.type.element_type, VectorType):
-        sketch.fail("XT2310", f"{source.type} holds vectors already", "load its vector: load %V[%c0]")
+        sketch.fail("XT2310", f"{source.type} has vectors as elements already", "load its vector: load %V[%c0]")
     if not isinstance(result, MemRefType) or not isinstance(result.element_type, VectorType) \
             or result.get_shape() not in ((1,), ()):
         shape = "x".join("4" if size == DYNAMIC_INDEX else str(size) for size in source.type.get_shape())
@@ -158,11 +156,11 @@ def _type_cast(sketch: Sketch) -> Operation:
         sketch.fail("XT2312",
                     f"{source.type} does not say its sizes, which the vector copies", "cast a memref of static shape")
     sketch.finish()
-    made = TypeCastOp(source, result.element_type.get_shape())
-    if made.vector != result.element_type:
+    cast = TypeCastOp(source, result.element_type.get_shape())
+    if cast.vector != result.element_type:
         sketch.fail("XT2313", f"the vector of {source.type} is not {result.element_type}",
                     "it has the shape and the element type of the memref")
-    return made
+    return cast
 
 
 def _contract(sketch: Sketch) -> Operation:
@@ -205,8 +203,8 @@ def _subview(sketch: Sketch) -> Operation:
         sketch.fail("XT2085",
                     f"{result} has {len(shape)} dimensions, and the memref {rank}", "give the sizes: [1, 64, 32]")
     sketch.finish()
-    made: Operation = SubviewOp.get(source, offsets, sizes or list(shape), strides or [1] * rank, result)
-    return made
+    view: Operation = SubviewOp.get(source, offsets, sizes or list(shape), strides or [1] * rank, result)
+    return view
 
 
 def _element_load(sketch: Sketch) -> Operation:

@@ -57,34 +57,34 @@ def guess(word: str, known: Any) -> str:
     return f"did you mean {near[0]}?" if near else f"it is one of {', '.join(known)}"
 
 
-def _read_fields(parser: AttrParser, what: str, read: Mapping[str, Callable[[AttrParser], Any]]) -> dict[str, Any]:
+def _read_fields(parser: AttrParser, attribute: str, read: Mapping[str, Callable[[AttrParser], Any]]) -> dict[str, Any]:
     """Parse ``<name = value, ...>``, each field by its own function; ENCODINGS has alternative names."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
 
     def field() -> None:
         at = parser._current_token.span
         word = parser.parse_identifier()
         name = ENCODINGS.get(word, word)
         if name not in read:
-            fail(parser, "XT2032", f"a {what} has no field {word}", guess(word, read), at)
-        if name in found:
-            fail(parser, "XT2030", f"{word} is given twice", "leave one out", at)
+            fail(parser, "XT2032", f"a {attribute} has no field {word}", guess(word, read), at)
+        if name in fields:
+            fail(parser, "XT2030", f"{word} is there twice", "leave one out", at)
         parser.parse_punctuation("=")
-        found[name] = read[name](parser)
+        fields[name] = read[name](parser)
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
-    return found
+    return fields
 
 
 def read_integers(parser: AttrParser) -> tuple[int, ...]:
     """Parse ``[1, 16]`` or ``array<i64: 1, 16>``."""
     word = parser._current_token.text
     if word not in ("[", "array"):
-        fail(parser, "XT2048", f"{word} stands where a list of integers must", "write it in brackets: [8, 16]")
+        fail(parser, "XT2048", f"{word} is no list of integers", "write it in brackets: [8, 16]")
     return parse_integers(parser)
 
 
-def _made(parser: AttrParser, at: Any, make: Callable[[], Any]) -> Any:
+def _checked(parser: AttrParser, at: Any, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except XeError as error:
@@ -101,7 +101,7 @@ def read_wg_map(parser: AttrParser) -> WgMap:
     at = parser._current_token.span
     fields = _read_fields(parser, "wg_map", {"sg_layout": read_integers, "sg_data": read_integers})
     _need(parser, at, fields, "wg_map", "sg_layout", "sg_data")
-    return _made(parser, at, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
+    return _checked(parser, at, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
 
 
 def read_sg_map(parser: AttrParser) -> LaneMap:
@@ -110,7 +110,7 @@ def read_sg_map(parser: AttrParser) -> LaneMap:
     fields = _read_fields(parser, "sg_map", {"wi_layout": read_integers, "wi_data": read_integers})
     _need(parser, at, fields, "sg_map", "wi_layout")
     layout, data = fields["wi_layout"], fields.get("wi_data", (1, 1))
-    return _made(parser, at, lambda: LaneMap(layout, data))  # type: ignore[no-any-return]
+    return _checked(parser, at, lambda: LaneMap(layout, data))  # type: ignore[no-any-return]
 
 
 def read_hint(parser: AttrParser) -> str:
@@ -126,21 +126,21 @@ def read_hint(parser: AttrParser) -> str:
 def _map_field(parser: AttrParser) -> WgMap:
     if parser._current_token.text == "<":
         return read_wg_map(parser)
-    at, given = parser._current_token.span, parser.parse_attribute()
-    if not isinstance(given, WgMapAttr):
+    at, attribute = parser._current_token.span, parser.parse_attribute()
+    if not isinstance(attribute, WgMapAttr):
         fail(parser, "XT2054",
-             f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>", at)
-    return given.data
+             f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>", at)
+    return attribute.data
 
 
 def _lanes_field(parser: AttrParser) -> LaneMap:
     if parser._current_token.text == "<":
         return read_sg_map(parser)
-    at, given = parser._current_token.span, parser.parse_attribute()
-    if not isinstance(given, SgMapAttr):
+    at, attribute = parser._current_token.span, parser.parse_attribute()
+    if not isinstance(attribute, SgMapAttr):
         fail(parser, "XT2055",
-             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
-    return given.data
+             f"{attribute} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
+    return attribute.data
 
 
 def _number_field(parser: AttrParser) -> int:
@@ -189,15 +189,15 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
             fail(parser, "XT2032", f"a tile has no {word}", guess(word, _FIELDS), at)
         parser.parse_punctuation("=")
         return {name: _FIELDS[name](parser)}
-    given = parser.parse_attribute()
-    if isinstance(given, TileAttr):
-        return {name: value for name, value in vars(given.data).items() if value != getattr(TileEncoding, name)}
-    if isinstance(given, WgMapAttr):
-        return {"wg_map": given.data}
-    if isinstance(given, SgMapAttr):
-        return {"sg_map": given.data}
+    attribute = parser.parse_attribute()
+    if isinstance(attribute, TileAttr):
+        return {name: value for name, value in vars(attribute.data).items() if value != getattr(TileEncoding, name)}
+    if isinstance(attribute, WgMapAttr):
+        return {"wg_map": attribute.data}
+    if isinstance(attribute, SgMapAttr):
+        return {"sg_map": attribute.data}
     fail(parser, "XT2058",
-         f"{given} is not an attribute of a tile", "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
+         f"{attribute} is not an attribute of a tile", "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
 
 
 def read_memref(parser: AttrParser) -> Attribute:
@@ -209,11 +209,11 @@ def read_memref(parser: AttrParser) -> Attribute:
         layout: Attribute = NoneAttr()
         space: Attribute = NoneAttr()
         while parser.parse_optional_punctuation(","):
-            given = _memref_part(parser)
-            if isinstance(given, (AffineMapAttr, StridedLayoutAttr)):
-                layout = given
+            attribute = _memref_part(parser)
+            if isinstance(attribute, (AffineMapAttr, StridedLayoutAttr)):
+                layout = attribute
             else:
-                space = given
+                space = attribute
         return MemRefType(element_type, shape, layout, space)  # type: ignore[arg-type]
 
 
@@ -270,11 +270,11 @@ def _scope(parser: Any) -> str:
 def _lanes(parser: Any) -> Any:
     if parser._current_token.text == "<":
         return read_sg_map(parser)
-    at, given = parser._current_token.span, parser.parse_attribute()
-    if not isinstance(given, SgMapAttr):
+    at, attribute = parser._current_token.span, parser.parse_attribute()
+    if not isinstance(attribute, SgMapAttr):
         fail(parser, "XT2055",
-             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
-    return given.data
+             f"{attribute} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
+    return attribute.data
 
 
 _DESCRIPTOR_FIELDS: dict[str, Callable[[Any], Any]] = {
@@ -292,7 +292,7 @@ def _field(parser: Any, found: dict[str, Any]) -> None:
     if name not in _DESCRIPTOR_FIELDS:
         fail(parser, "XT2032", f"a descriptor has no {word}", guess(word, (*_DESCRIPTOR_FIELDS, *_NAMES)), at)
     if name in found:
-        fail(parser, "XT2030", f"{word} is given twice", "leave one out", at)
+        fail(parser, "XT2030", f"{word} is there twice", "leave one out", at)
     parser.parse_punctuation("=")
     found[name] = _DESCRIPTOR_FIELDS[name](parser)
 
@@ -310,25 +310,25 @@ def _part(parser: Any, found: dict[str, Any]) -> None:
         _field(parser, found)
         return
     at = parser._current_token.span
-    given = parser.parse_attribute()
-    fields = _fields_of(given)
+    attribute = parser.parse_attribute()
+    fields = _fields_of(attribute)
     if fields is None:
-        fail(parser, "XT2058", f"{given} is not an attribute of a descriptor",
+        fail(parser, "XT2058", f"{attribute} is not an attribute of a descriptor",
              "write #xegpu.sg_map<...>, or name = value: memory_scope = slm", at)
     if twice := sorted(found.keys() & fields.keys()):
-        fail(parser, "XT2030", f"{twice[0]} is given twice", "leave one out", at)
+        fail(parser, "XT2030", f"{twice[0]} is there twice", "leave one out", at)
     found.update(fields)
 
 
-def _fields_of(given: Any) -> Mapping[str, Any] | None:
-    if isinstance(given, TdescAttr):
-        return dict(given.data)
-    if isinstance(given, SgMapAttr):
-        return {"sg": given.data}
-    if isinstance(given, (BlockTdescAttr, ScatterTdescAttr)):
-        default = type(given.data)()
-        said = {name: value for name, value in vars(given.data).items() if value != getattr(default, name)}
-        return {**said, "scattered": True} if isinstance(given, ScatterTdescAttr) else said
+def _fields_of(attribute: Any) -> Mapping[str, Any] | None:
+    if isinstance(attribute, TdescAttr):
+        return dict(attribute.data)
+    if isinstance(attribute, SgMapAttr):
+        return {"sg": attribute.data}
+    if isinstance(attribute, (BlockTdescAttr, ScatterTdescAttr)):
+        default = type(attribute.data)()
+        explicit = {name: value for name, value in vars(attribute.data).items() if value != getattr(default, name)}
+        return {**explicit, "scattered": True} if isinstance(attribute, ScatterTdescAttr) else explicit
     return None
 
 

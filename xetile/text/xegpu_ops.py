@@ -4,24 +4,21 @@
            : uint64, index, index, index, index, index, index into tensor_desc<8x16xbf16>
     %v = XeGPU.load_nd %d {L1_hint = uncached, packed} : tensor_desc<16x16xbf16> into vector<8x16x2xbf16>
 
-XeGPU v1 has the same grammar; a table maps names to classes.
+XeGPU v1 has the same grammar; each rule is for the operation of that name in either version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 
-from xegpu.dialect import gather_scatter
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
-from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect import XeGPU, gather_scatter
 from xegpu.dialect.hints import LEVELS, CacheHintAttr
-from xegpu.dialect.sync import SCHEDULE_BARRIER, CompileHintOp, FenceOp
+from xegpu.dialect.sync import SCHEDULE_BARRIER
 from xegpu.dialect.types import SgMapAttr
-from xegpu.interop.v1 import dialect as older
+from xegpu.interop.v1.dialect import OlderXeGPU
 from xegpu.interop.v1.types import WordAttr
 from xegpu.ir.atomic_kind import KINDS, full_name, kinds_of
 from xegpu.ir.dtypes import i1, of_mlir
@@ -31,8 +28,6 @@ from xetile.text.grammar import Entry, Sketch, read
 from xetile.text.operand_parser import Rule, create, only, result_of, values
 from xetile.text.types import guess
 
-Kinds = Mapping[str, Any]
-"""The class of each operation, by its name."""
 _HINTS = {level: (level, level.replace("l", "L", 1), level[:2].upper(), level[:2]) for level in LEVELS}
 """Names of the cache hints: ``l1_hint``, ``L1_hint``, ``L1``."""
 _POLICIES = {"read_invaldiate": "read_invalidate"}
@@ -109,7 +104,7 @@ def _create_nd(kind: Any) -> Rule:
             sketch.fail("XT2043", f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
                         f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
         offsets, sizes, strides = (*groups, [], [])[:3]
-        made = kind(source, offsets, sizes, strides, result)
+        made = kind.build(operands=[source, offsets, sizes, strides], result_types=[result])
         if sketch.take(ALIGNED) is not None:
             made.attributes[ALIGNED] = UnitAttr()
         made.properties.update(_properties(sketch, kind, "mode"))
@@ -294,31 +289,18 @@ _FORMS = {
     "prefetch": _prefetch, "atomic_rmw": _atomic_rmw, "dpas": _dpas,
     "fence": _fence, "mfence": _fence, "compile_hint": _hinted,
 }
-_KINDS: Kinds = {
-    "create_nd_tdesc": CreateNdTdescOp, "update_nd_offset": UpdateNdOffsetOp, "load_nd": LoadNdOp,
-    "store_nd": StoreNdOp, "prefetch_nd": PrefetchNdOp, "create_tdesc": gather_scatter.CreateTdescOp,
-    "update_offset": gather_scatter.UpdateOffsetOp, "update_offsets": gather_scatter.UpdateOffsetOp,
-    "load_gather": gather_scatter.LoadGatherOp, "store_scatter": gather_scatter.StoreScatterOp,
-    "prefetch": gather_scatter.PrefetchOp,
-    "atomic_rmw": gather_scatter.AtomicRMWOp, "dpas": DpasOp, "fence": FenceOp,
-    "compile_hint": CompileHintOp,
-}
-_OLDER: Kinds = {
-    "create_nd_tdesc": older.CreateNdTdescOp, "update_nd_offset": older.UpdateNdOffsetOp, "load_nd": older.LoadNdOp,
-    "store_nd": older.StoreNdOp, "prefetch_nd": older.PrefetchNdOp, "create_tdesc": older.CreateTdescOp,
-    "update_offset": older.UpdateOffsetOp, "update_offsets": older.UpdateOffsetOp,
-    "load_gather": older.LoadGatherOp, "store_scatter": older.StoreScatterOp, "prefetch": older.PrefetchOp,
-    "atomic_rmw": older.AtomicRMWOp, "dpas": older.DpasOp, "mfence": older.MfenceOp, "compile_hint": CompileHintOp,
-}
+_ALIASES = {"update_offsets": "update_offset"}
 
 
-def rules(kinds: Kinds) -> dict[str, Rule]:
+def rules(dialect: Dialect) -> dict[str, Rule]:
     """Rules of one version of the dialect, by prefixed name."""
-    return {f"xegpu.{name}": _FORMS[name](kind) for name, kind in kinds.items()}
+    kinds = {kind.name: kind for kind in dialect.operations}
+    return {f"xegpu.{name}": form(kinds[full]) for name, form in _FORMS.items()
+            if (full := f"xegpu.{_ALIASES.get(name, name)}") in kinds}
 
 
-RULES = rules(_KINDS)
-OLDER_RULES = rules(_OLDER)
+RULES = rules(XeGPU)
+OLDER_RULES = rules(OlderXeGPU)
 """Names of XeGPU's operations, in lower case, with what reads them: of this generation, and of the earlier one."""
 
 
@@ -327,6 +309,6 @@ def read_operation(parser: Any, name: str, span: Any) -> Operation:
     return RULES[name](read(parser, name, span, typed=name not in UNTYPED))
 
 
-def read_older_operation(parser: Any, name: str, span: Any) -> Operation:
+def read_v1_operation(parser: Any, name: str, span: Any) -> Operation:
     """Parse an XeGPU v1 operation after its name."""
     return OLDER_RULES[name](read(parser, name, span, typed=name not in UNTYPED))

@@ -13,7 +13,7 @@ from xegpu.ir.combining_kind import kind_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import integers
 from xegpu.support.errors import XeError
-from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import (
     AtomicRMWTileOp,
     InitScatteredTileOp,
@@ -21,7 +21,10 @@ from xetile.dialect.gather_scatter import (
     StoreScatterOp,
     UpdateScatteredTileOp,
 )
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.types import CacheHintAttr, TileType
+from xetile.dialect.vector import TileConvLayoutOp, TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import map_of
 from xetile.text.grammar import Entry, Sketch, read
@@ -134,7 +137,7 @@ def _tile_mma(sketch: Sketch) -> Operation:
     has = map_of(a), map_of(b)
     derived = WgMap(has[0].sg_layout, (has[0].sg_data[0], has[1].sg_data[1])) if has[0] and has[1] else None
     map_ = given or (map_of(acc[0]) if acc else None) or derived
-    return tile_ops.TileMmaOp(a, b, acc[0] if acc else None, result_of(sketch), map_)
+    return TileMmaOp(a, b, acc[0] if acc else None, result_of(sketch), map_)
 
 
 def _tile_transpose(sketch: Sketch) -> Operation:
@@ -143,7 +146,7 @@ def _tile_transpose(sketch: Sketch) -> Operation:
     map_ = result_map(sketch, (source, SOURCE_MAP))
     sketch.finish("permutation", "wg_map", "source_map")
     properties = {"permutation": integers(permutation), "wg_map": map_attribute(map_)}
-    return create(tile_ops.TileTransposeOp, [source], [result_of(sketch)], properties)
+    return create(TileTransposeOp, [source], [result_of(sketch)], properties)
 
 
 def _tile_reduce(sketch: Sketch) -> Operation:
@@ -155,7 +158,7 @@ def _tile_reduce(sketch: Sketch) -> Operation:
         kind = kind_of(_KINDS.get(name, name), of_mlir(source.type.element_type))
     except XeError as error:
         sketch.fail(error.code, error.message, error.hint)
-    made = vector_ops.TileReduceOp(kind, source, axes_of(sketch, "axes", "reduction_dims"))
+    made = TileReduceOp(kind, source, axes_of(sketch, "axes", "reduction_dims"))
     return _finished(sketch, made, source)
 
 
@@ -167,7 +170,7 @@ def _tile_broadcast(sketch: Sketch) -> Operation:
     if not axes and isinstance(source.type, VectorType):
         pairs = zip(source.type.get_shape(), result.get_shape(), strict=False)
         axes = [axis for axis, (small, large) in enumerate(pairs) if small != large]
-    return _finished(sketch, vector_ops.TileBroadcastOp(source, result.get_shape(), axes), source)
+    return _finished(sketch, TileBroadcastOp(source, result.get_shape(), axes), source)
 
 
 def _finished(sketch: Sketch, made: Any, source: SSAValue) -> Operation:
@@ -193,7 +196,7 @@ def _tile_conv_layout(sketch: Sketch) -> Operation:
         sketch.fail("XT2077", "it needs the map of its result", "write {wg_map = #xetile.wg_map<...>}")
     sketch.finish("wg_map", "source_map")
     properties = {"wg_map": map_attribute(target), "source_map": map_attribute(given)}
-    return create(vector_ops.TileConvLayoutOp, [source], [result_of(sketch) if sketch.results else source.type],
+    return create(TileConvLayoutOp, [source], [result_of(sketch) if sketch.results else source.type],
                    properties)
 
 
@@ -260,8 +263,8 @@ _SEED: dict[str, Rule] = {
     "update_tile_offset": _update_tile_offset, "tile_mma": _tile_mma, "tile_transpose": _tile_transpose,
     "tile_reduce": _tile_reduce,
     "tile_broadcast": _tile_broadcast, "tile_conv_layout": _tile_conv_layout, "conv_layout": _tile_conv_layout,
-    "tile_pack": _blocked(tile_ops.TilePackOp, 1), "tile_unpack": _blocked(tile_ops.TileUnpackOp, 0),
-    "tile_upack": _blocked(tile_ops.TileUnpackOp, 0), "atomic_rmw_tile": _atomic_rmw_tile, "load_gather": _load_gather,
+    "tile_pack": _blocked(TilePackOp, 1), "tile_unpack": _blocked(TileUnpackOp, 0),
+    "tile_upack": _blocked(TileUnpackOp, 0), "atomic_rmw_tile": _atomic_rmw_tile, "load_gather": _load_gather,
     "store_scatter": _store_scatter,
 }
 _EXTENSIONS: dict[str, Rule] = {

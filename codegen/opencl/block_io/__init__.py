@@ -54,7 +54,7 @@ def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: Array, row: Coor
     emitter.line(f"const bool {inside} = {within};")
     emitter.line(f"{array.space} {array.dtype.opencl} *{name} = {array.name} + ({inside} ? {displaced} : 0);")
     emitter.line(f"const int {first} = {inside} ? {row} : {_BELOW};")
-    return replace(array, name=name), Coordinate(first)
+    return replace(array, name=name), Coordinate((first,))
 
 
 def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:

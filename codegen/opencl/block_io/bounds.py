@@ -13,7 +13,7 @@ from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp
 def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
     desc: Descriptor = emitter.values[operation.desc]
     size, (top, left, bottom, right) = desc_of(operation.desc).dtype.bytes, operation.sides
-    first, last = ((desc.row.plus(Coordinate("", y)), desc.column.plus(Coordinate("", x)))
+    first, last = ((desc.row.plus(Coordinate((), y)), desc.column.plus(Coordinate((), x)))
                    for y, x in ((top, left), (bottom, right)))
     holds = [f"{first[0]} >= 0", f"{first[1]} >= 0", f"{last[0]} <= {desc.height}", f"{last[1]} <= {desc.width}"]
     if size < ALIGNMENT:

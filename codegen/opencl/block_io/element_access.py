@@ -182,7 +182,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
 
 def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
     desc: Descriptor = emitter.values[operand]
-    y, x = desc.row.plus(Coordinate("", rows)), desc.column.plus(Coordinate("", columns))
+    y, x = desc.row.plus(Coordinate((), rows)), desc.column.plus(Coordinate((), columns))
     return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {y}, {x}"
 
 

@@ -6,7 +6,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import Array
-from xegpu.dialect.block_io import LoadScalarOp
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.dtypes import of_mlir
 
 

@@ -83,7 +83,7 @@ class _Part:
 
     def is_inside(self) -> str:
         """Whether it lies inside its array, whose rows do not go backwards."""
-        starts = [f"{at} >= 0" for at in (self.row, self.column) if at.base or at.offset < 0]
+        starts = [f"{at} >= 0" for at in (self.row, self.column) if at.terms or at.offset < 0]
         return " && ".join([*starts, f"{self.row} + {self.rows} <= {self.place.height}",
                             f"{self.column} + {self.columns} <= {self.place.width}", f"{self.place.pitch} >= 0"])
 
@@ -128,7 +128,7 @@ class _Call:
         """When all of it can be done so."""
         found = [f"{self.rows} > 0 && {self.columns} > 0 && {self.depth} > 0",
                  *(part.is_inside() for part in (self.a, self.b)),
-                 *(f"{at} >= 0" for at in (self.c.row, self.c.column) if at.base or at.offset < 0),
+                 *(f"{at} >= 0" for at in (self.c.row, self.c.column) if at.terms or at.offset < 0),
                  f"{self.c.place.pitch} >= {self.columns}",
                  *(f"xetile_apart({self.c.bounds()}, {part.bounds()})" for part in (self.a, self.b))]
         return ("\n" + "  " * (self.emitter.depth + 2) + "&& ").join(found)

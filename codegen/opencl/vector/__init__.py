@@ -85,7 +85,7 @@ def _iota(emitter: Emitter, operation: IotaOp) -> None:
     expressions = []
     for first in range(0, fragment.units, fragment.width):
         words = [int(word) for word in counted[first:first + fragment.width]]
-        base = start.plus(Coordinate(lane, words[0]))
+        base = start.plus(Coordinate((lane,) if lane else (), words[0]))
         steps = [word - words[0] for word in words]
         value = f"({whole})({base})" if fragment.width > 1 else f"({base})"
         if any(steps):

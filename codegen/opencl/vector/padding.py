@@ -30,7 +30,7 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
         top, left = words[0]
         relative = [(r - top, c - left) for r, c in words]
         function = _function(emitter, source, lanes, relative, padding)
-        y, x = desc.row.plus(Coordinate("", top)), desc.column.plus(Coordinate("", left))
+        y, x = desc.row.plus(Coordinate((), top)), desc.column.plus(Coordinate((), left))
         expressions.append(f"{function}({name}, {desc.height}, {desc.width}, {y}, {x})")
     emitter.assign(operation.result, result, expressions)
 

@@ -153,8 +153,9 @@ def test_a_loop_with_diverging_branches_is_found(target: str, size: int) -> None
 def test_the_compilers_own_dpas_do_not_count() -> None:
     asm = "L0:\n        dpas.8x8 (8|M0)   r195:f   null:f   r195:bf   r195.0:bf  {Atomic}\n"
     asm += "        dpas.8x8 (8|M0)   r195:f   r195:f   r131:bf   r67.0:bf   {Atomic}\n"
+    asm += "        dpas.8x8 (8|M0)   r6:f     null:f   r23:bf    r23.0:bf   {Atomic}\n"
     asm += "        dpas.8x8 (8|M0)   r187:f   null:f   r131:bf   r67.0:bf\n"  # a product without an accumulator
-    assert read_mix(asm).whole.categories == {"other": 1, "dpas": 2}
+    assert read_mix(asm).whole.categories == {"other": 2, "dpas": 2}
 
 
 def test_without_dpas_the_loop_with_most_vector_multiply_adds_counts() -> None:

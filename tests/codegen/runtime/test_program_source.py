@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.kernel import LARGE_GRF
+from codegen.opencl.kernel import LARGE_GRF, ROUNDED_DIVISION
 from codegen.runtime import launcher, program_cache, program_source
-from codegen.runtime.program_source import gpu_program, queue_program
+from codegen.runtime.program_source import KernelSource, gpu_program, queue_program
 from codegen.toolchain import logger as log
 from codegen.toolchain.ocloc import compile_device, disassemble
 from codegen.toolchain.spirv import entry_points, imports, is_spirv
@@ -163,6 +163,36 @@ def test_options_of_the_user_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XETILE_BUILD_OPTIONS", "-cl-opt-disable")
     program = queue_program(gemm.lower(*SPECS, target="pvc").source, gpu_queue("opencl"))
     assert program.options.split() == ["-cl-std=CL3.0", "-cl-opt-disable"]
+
+
+@xt.kernel
+def quotient(A, B, C):
+    a, b, c = (xt.init_tile(array, (0, 0), (8, 16)) for array in (A, B, C))
+    xt.store_tile(xt.load_tile(a) / xt.load_tile(b), c)
+
+
+def large_quotient(target: str) -> KernelSource:
+    """A kernel that divides, with the larger number of registers."""
+    specs = [xt.Spec((None, None), xt.f32)] * 3
+    return xt.kernel(quotient.function, registers=256).lower(*specs, target=target).source
+
+
+@pytest.mark.parametrize(("backend", "options"), [
+    ("opencl", f"{LARGE_GRF} {ROUNDED_DIVISION}"),
+    ("level_zero", "-ze-opt-large-register-file -ze-fp32-correctly-rounded-divide-sqrt")])
+def test_options_by_the_name_that_a_driver_knows(backend: str, options: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_sycl_compiler()
+    monkeypatch.setenv("XETILE_SPIRV", "sycl")
+    source = large_quotient("pvc")
+    assert queue_program(source, gpu_queue(backend)).options == options
+
+
+@pytest.mark.parametrize("target", ["pvc", "cpu"])
+def test_a_cpu_divides_as_exactly(target: str) -> None:
+    """It has no register modes."""
+    options = queue_program(large_quotient(target), require_device()).options
+    assert ROUNDED_DIVISION in options
+    assert LARGE_GRF not in options
 
 
 @pytest.mark.parametrize(("backend", "option"), [("opencl", LARGE_GRF), ("level_zero", "-ze-opt-large-register-file")])

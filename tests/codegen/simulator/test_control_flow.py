@@ -120,3 +120,25 @@ def test_atomics(target: str) -> None:
     out = np.zeros(3 + 192, np.int32)
     run_opencl(source, "f", target, out, a, items=192)
     np.testing.assert_array_equal(out, [a.sum(), max(a.max(), 0), 192, *[1] * 192])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_constants_of_the_program(target: str) -> None:
+    """A table in a data section of the binary, whose address is a relocation in the code."""
+    table = np.random.default_rng(5).integers(-1000, 1000, 300).astype(np.int32)
+    source = f"constant int table[300] = {{{', '.join(map(str, table))}}};\n" \
+             "kernel SIMD void f(global const int *a, global int *o) {\n" \
+             "int i = get_global_id(0); o[i] = table[a[i]]; }"
+    a = np.random.default_rng(6).integers(0, 300, 128).astype(np.int32)
+    out = np.zeros(128, np.int32)
+    run_opencl(source, "f", target, a, out, items=128)
+    np.testing.assert_array_equal(out, table[a])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_single_work_item(target: str) -> None:
+    """Registers of lanes that do not run are never written, and messages read them."""
+    source = "kernel void f(global uchar *o, uchar v) { o[0] = v; o[2] = v + 1; }"
+    out = np.full(4, 9, np.uint8)
+    run_opencl(source, "f", target, out, np.uint8(200), items=1, group=1)
+    np.testing.assert_array_equal(out, [200, 9, 201, 9])

@@ -2,64 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from codegen.simulator.alu.arith import BUILDERS
-from codegen.simulator.alu.operands import Binding
-from codegen.simulator.decoder import PLATFORMS, decode, find_iga64
-from codegen.simulator.scheduler import new_execution
-from codegen.simulator.threads import Threads
+from tests.codegen.simulator.machine import THREADS, Machine
 from tests.codegen.simulator.run_opencl import require_simulator
-
-_THREADS, _REGISTERS = 3, 32
-_NUMPY = {"ub": "u1", "w": "i2", "uw": "u2", "d": "i4", "ud": "u4", "q": "i8", "f": "f4", "hf": "f2", "df": "f8"}
-
-
-class Machine:
-    """Threads with random registers, and a copy of what those were."""
-
-    def __init__(self, target: str, folder: Path, seed: int = 1) -> None:
-        self.target, self._folder = target, folder
-        number = np.arange(_THREADS)
-        width = 32 if target == "dg2" else 64
-        self.threads = Threads.allocate(_REGISTERS, width, number * 0, number, np.zeros((_THREADS, 3), np.int64))
-        random = np.random.default_rng(seed)
-        self.threads.grf[...] = random.integers(0, 256, self.threads.grf.shape)
-        self.threads.flag[...] = random.integers(0, 2, self.threads.flag.shape)
-        self.execution = new_execution(self.threads, 16)
-        self.execution.rows[...] = True
-        self.execution.lanes[:, :16] = random.integers(0, 2, (_THREADS, 16))
-        self.execution.all_rows = True
-        self.before = self.bytes()
-
-    def bytes(self) -> np.ndarray[Any, Any]:
-        """General registers of each thread: (T, bytes)."""
-        return self.threads.payload(0, _REGISTERS).reshape(_THREADS, -1).copy()
-
-    def run(self, text: str) -> np.ndarray[Any, Any]:
-        """Assemble and execute instructions; the registers after them."""
-        source, code = self._folder / "code.asm", self._folder / "code.krn"
-        source.write_text(text)
-        subprocess.run([find_iga64(), "-a", f"-p={PLATFORMS[self.target]}", str(source), "-o", str(code)], check=True)
-        with np.errstate(all="ignore"):
-            for instruction in decode(code.read_bytes(), self.target):
-                BUILDERS[instruction.op](Binding(instruction, self.threads, self.execution))()
-        return self.bytes()
-
-    def expect(self, position: int, value: Any, kind: str, thread: int) -> None:
-        """Write an element into the registers as they are expected: at a byte of a thread."""
-        raw = np.array(value).astype(_NUMPY[kind]).tobytes()
-        self.before[thread, position:position + len(raw)] = np.frombuffer(raw, np.uint8)
-
-    def element(self, position: int, kind: str, thread: int) -> Any:
-        """An element of the registers as they were."""
-        size = np.dtype(_NUMPY[kind]).itemsize
-        return self.before[thread, position:position + size].view(_NUMPY[kind])[0]
 
 
 @pytest.fixture(params=["pvc", "bmg", "dg2"])
@@ -87,7 +37,7 @@ def test_regions(machine: Machine, case: Any) -> None:
     after = machine.run(f"(W) mov ({count}|M0) r20.0<{stride}>:{kind} "
                         f"r10.{source}<{vertical};{width},{horizontal}>:{kind}")
     old = machine.before.copy()
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(count):
             element = source + lane // width * vertical + lane % width * horizontal
             at, to = 10 * register + element * size, 20 * register + lane * stride * size
@@ -101,7 +51,7 @@ def test_masks_and_predicates(machine: Machine) -> None:
     flag, lanes = machine.threads.flag.copy(), machine.execution.lanes.copy()
     after = machine.run("(~f1.0) add (8|M8) r20.0<1>:d r10.0<1;1,0>:d 5:w\n"
                         "(W&f0.1) mov (8|M0) r22.0<1>:d r10.0<1;1,0>:d\n")
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(8):
             old = machine.element(10 * width + 4 * lane, "d", thread)
             if not flag[1, thread, 8 + lane] and lanes[thread, 8 + lane]:
@@ -119,7 +69,7 @@ def test_predicates_of_any_and_all(machine: Machine) -> None:
     width = machine.threads.register_bytes
     after = machine.run(f"(W&f0.0.any{kind}) mov (8|M0) r20.0<1>:d 7:w\n(W&~f0.0.any{kind}) mov (8|M0) r21.0<1>:d 8:w\n"
                         f"(W&f0.0.all{kind}) mov (8|M0) r22.0<1>:d 9:w\n")
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(8):
             if thread > 0:
                 machine.expect(20 * width + 4 * lane, 7, "d", thread)
@@ -134,7 +84,7 @@ def test_conditions_set_the_flags_of_lanes_that_run(machine: Machine) -> None:
     width = machine.threads.register_bytes
     flag, lanes = machine.threads.flag.copy(), machine.execution.lanes.copy()
     machine.run("cmp (8|M0) (lt)f1.1 null<1>:d r10.0<1;1,0>:d r12.0<1;1,0>:d\n")
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(8):
             smaller = machine.element(10 * width + 4 * lane, "d", thread) < \
                 machine.element(12 * width + 4 * lane, "d", thread)
@@ -147,7 +97,7 @@ def test_flags_as_words(machine: Machine) -> None:
     width, flag = machine.threads.register_bytes, machine.threads.flag.copy()
     after = machine.run("(W) mov (1|M0) r20.0<1>:ud f0.0<0;1,0>:ud\n(W) mov (1|M0) f1.1<1>:uw 0x8005:uw\n"
                         "(W) not (1|M0) f0.1<1>:uw f0.0<0;1,0>:uw\n")
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         word = sum(int(bit) << position for position, bit in enumerate(flag[0, thread]))
         machine.expect(20 * width, word, "ud", thread)
         flag[1, thread, 16:] = [bool(0x8005 >> bit & 1) for bit in range(16)]
@@ -161,12 +111,12 @@ def test_indirect_registers(machine: Machine) -> None:
     width = machine.threads.register_bytes
     random = np.random.default_rng(2)
     words = machine.threads.address[0].view(np.uint16)
-    words[:, :8] = random.integers(4, 8, (_THREADS, 8)) * width + random.integers(0, width // 4, (_THREADS, 8)) * 4
-    words[:, 8] = np.arange(_THREADS) * 4 + 20 * width
+    words[:, :8] = random.integers(4, 8, (THREADS, 8)) * width + random.integers(0, width // 4, (THREADS, 8)) * 4
+    words[:, 8] = np.arange(THREADS) * 4 + 20 * width
     after = machine.run("(W) mov (8|M0) r16.0<1>:d r[a0.0,8]<1;1,0>:d\n(W) mov (8|M0) r18.0<1>:d r[a0.0,4]<1,0>:d\n"
                         "(W) mov (4|M0) r[a0.8,16]<2>:d r3.0<1;1,0>:d\n")
     old = machine.before.copy()
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(8):
             for at, to in ((int(words[thread, 0]) + 8 + 4 * lane, 16 * width + 4 * lane),
                            (int(words[thread, lane]) + 4, 18 * width + 4 * lane)):
@@ -181,7 +131,7 @@ def test_packed_immediates(machine: Machine) -> None:
     width = machine.threads.register_bytes
     after = machine.run("(W) mov (8|M0) r20.0<1>:w 0x87654321:v\n(W) mov (8|M0) r21.0<1>:uw 0x87654321:uv\n"
                         "(W) mov (4|M0) r22.0<1>:f 0x40B03000:vf\n")
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(8):
             machine.expect(20 * width + 2 * lane, lane + 1 if lane < 7 else -8, "w", thread)
             machine.expect(21 * width + 2 * lane, lane + 1, "uw", thread)
@@ -193,14 +143,14 @@ def test_packed_immediates(machine: Machine) -> None:
 def test_modifiers_saturation_and_selection(machine: Machine) -> None:
     width = machine.threads.register_bytes
     random = np.random.default_rng(3)
-    machine.threads.grf[10:14].view(np.float32)[...] = random.integers(-8, 8, (4, _THREADS, width // 4)) / 4
+    machine.threads.grf[10:14].view(np.float32)[...] = random.integers(-8, 8, (4, THREADS, width // 4)) / 4
     machine.before = machine.bytes()
     machine.execution.lanes[:, :16] = True
     after = machine.run("add (8|M0) (sat)r20.0<1>:f -r10.0<1;1,0>:f (abs)r12.0<1;1,0>:f\n"
                         "sel (8|M0) (lt)f0.0 r21.0<1>:f r10.0<1;1,0>:f r12.0<1;1,0>:f\n"
                         "csel (8|M0) (ge)f0.0 r22.0<1>:f r10.0<1;0>:f r12.0<1;0>:f r10.0<1>:f\n"
                         "cmp (8|M0) (gt)f1.0 r23.0<1>:f r10.0<1;1,0>:f r12.0<1;1,0>:f\n")
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(8):
             x, y = (float(machine.element(r * width + 4 * lane, "f", thread)) for r in (10, 12))
             machine.expect(20 * width + 4 * lane, min(max(-x + abs(y), 0), 1), "f", thread)
@@ -214,7 +164,7 @@ def test_modifiers_saturation_and_selection(machine: Machine) -> None:
 def test_truth_tables(machine: Machine, table: int) -> None:
     width = machine.threads.register_bytes
     after = machine.run(f"(W) bfn.{table:#x} (8|M0) r20.0<1>:ud r10.0<1;0>:ud r12.0<1;0>:ud r14.0<1>:ud\n")
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(8):
             a, b, c = (int(machine.element(r * width + 4 * lane, "ud", thread)) for r in (10, 12, 14))
             bits = [table >> ((a >> k & 1) | (b >> k & 1) << 1 | (c >> k & 1) << 2) & 1 for k in range(32)]
@@ -231,7 +181,7 @@ def test_products_in_parts(machine: Machine, kind: str) -> None:
     multiply = f"(W) mul (8|M0) acc0.0<1>:{kind} r10.0<1;1,0>:{kind} r12.0<2;1,0>:uw\n"
     after = machine.run(f"{multiply}(W) {low} (8|M0) r20.0<1>:{kind} r10.0<1;1,0>:{kind} r12.0<1;1,0>:{kind}\n"
                         f"{multiply}(W) mach (8|M0) r21.0<1>:{kind} r10.0<1;1,0>:{kind} r12.0<1;1,0>:{kind} {high}\n")
-    for thread in range(_THREADS):
+    for thread in range(THREADS):
         for lane in range(8):
             x, y = (int(machine.element(r * width + 4 * lane, kind, thread)) for r in (10, 12))
             machine.expect(20 * width + 4 * lane, np.uint32(x * y % 2**32), "ud", thread)

@@ -17,7 +17,7 @@ from xegpu.dialect.payload import PayloadSetOp
 from xegpu.interpreter.block_io import SEMANTICS, Payload
 from xegpu.interpreter.interpreter import TileView
 
-NEW = ("fuse-store", "unroll", "peel-bounds", "hoist-payloads")
+NEW = ("fuse-store", "grf-mode", "unroll", "peel-bounds", "hoist-payloads")
 
 
 @xt.kernel
@@ -53,11 +53,11 @@ def run(text: str, name: str, a: Any, b: Any, size: tuple[int, int], grid: tuple
 
 
 @pytest.mark.parametrize(("target", "constants", "expected"), [
-    ("pvc", {}, ("hoist-payloads",)),
-    ("pvc", {"unroll": 3, "barrier": 2}, ("unroll", "hoist-payloads")),
-    ("bmg", {}, ("unroll", "hoist-payloads")),
-    ("dg2", {}, ("peel-bounds",)),
-    ("dg2", {"unroll": 2}, ("unroll", "peel-bounds")),
+    ("pvc", {}, ("grf-mode", "hoist-payloads")),
+    ("pvc", {"unroll": 3, "barrier": 2}, ("grf-mode", "unroll", "hoist-payloads")),
+    ("bmg", {}, ("grf-mode", "unroll", "hoist-payloads")),
+    ("dg2", {}, ("grf-mode", "peel-bounds")),
+    ("dg2", {"unroll": 2}, ("grf-mode", "unroll", "peel-bounds")),
     ("cpu", {}, ("fuse-store",)),
     ("cpu", {"unroll": 2}, ("fuse-store", "unroll")),
 ])
@@ -92,6 +92,26 @@ def test_blocks_of_a_main_loop_are_in_bounds() -> None:
     assert "in_bounds" not in rest
     boxes = re.findall(r"xegpu\.in_bounds %\w+ \[(.*?)\]", text)  # one for all blocks of A, and one for those of B
     assert [box.replace(" : i64", "") for box in boxes] == ["0, 0, 32, 64", "0, 0, 64, 64"]
+
+
+@xt.kernel
+def rescaled(A, B, C):
+    """A product of a transposed operand whose sums are halved in every step."""
+    a, b = xt.init_tile(A, (0, 0), (16, 32)), xt.init_tile(B, (0, 0), (64, 32))
+    acc = xt.zeros((16, 64), xt.f32)
+    for _ in xt.range(0, A.shape[1], 32):
+        acc = xt.tile_mma(xt.load_tile(a), xt.tile_transpose(xt.load_tile(b)), acc * 0.5)
+        a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 0, 32)
+    xt.store_tile(acc, xt.init_tile(C, (0, 0), (16, 64)))
+
+
+def test_loops_that_compute_with_their_sums_and_branch_are_not_rotated() -> None:
+    """Both parts: B is transposed, and read by checked single elements in the main loop, too."""
+    lowered = rescaled.lower(*SPECS, target="dg2")
+    assert lowered.stages["peel-bounds"].count("xegpu.disable_rotate") == 2
+    assert re.findall(r"for \(.* < (sub_group_broadcast\(.*, 0\)); ", lowered.opencl) == [
+        "sub_group_broadcast(inside_end, 0)", "sub_group_broadcast(A_size1, 0)"]
+    assert "xegpu.disable_rotate" not in stages("dg2")["peel-bounds"]
 
 
 @pytest.mark.parametrize("pitch", [64, 65])

@@ -53,7 +53,7 @@ def test_functions_of_numpy_work_where_values_are_there() -> None:
     (lambda A: np.absolute(_x(A)), "NumPy's absolute", "write xt.abs(x)"),
     (lambda A: np.maximum(_x(A), 0), "NumPy's maximum", "write xt.maximum(a, b)"),
     (lambda A: np.sum(_x(A)), "NumPy's add", 'write xt.tile_reduce("add", x, axis)'),
-    (lambda A: np.spacing(_x(A)), "NumPy's spacing", "the language's own"),
+    (lambda A: np.spacing(_x(A)), "NumPy's spacing", "functions of the language"),
     (lambda A: _x(A).sum(), "a vector of 8x16 f32 has no .sum", 'xt.tile_reduce("add", x, axis)'),
     (lambda A: _x(A).astype(xt.f16), "has no .astype", "x.to(xt.f16)"),
     (lambda A: _x(A).shpe, "has no .shpe", "did you mean .shape?"),

@@ -12,7 +12,7 @@ import pytest
 import xetile as xt
 from tests.conftest import require_ocloc
 from tests.kernels import DEVICE, LANES, PLACES, Place
-from tests.xetile.dialect.test_vector_ops import exact, wanted
+from tests.xetile.dialect.test_vector import exact, wanted
 from xegpu.ir import dtypes
 from xegpu.ir.combining_kind import kinds_of
 from xegpu.ir.dtypes import DType

@@ -264,12 +264,12 @@ def test_infinities_and_nans() -> None:
     run[2](a, b, c, 16)  # nobody divides by it
     run[2](a, b, c, 32, mask=True)  # and nothing of it is left
     said = finding(calculates, 2, a, b, c, 32)
-    assert "work-group (1, 0, 0) makes an infinity of finite numbers here, and stores what follows from it " \
+    assert "work-group (1, 0, 0) produces an infinity of finite numbers here, and stores what follows from it " \
         "to C[9, 0] (in the loop, k = 16)" in said
     assert "total = total + x / y" in said
     run[2](a, b, c, 32, edge=20)  # outside C
     a[9, 4] = 0
-    assert "work-group (1, 0, 0) makes a NaN, of operands that are none, here" in finding(calculates, 2, a, b, c, 32)
+    assert "work-group (1, 0, 0) produces a NaN of operands without NaNs here" in finding(calculates, 2, a, b, c, 32)
     a[...], b[...] = 40000, 1
     assert "z.to(xt.f16)" in finding(calculates, 2, a, b, c, 16)
     a[0, 0] = np.inf  # the author's own
@@ -283,7 +283,7 @@ def test_infinite_products() -> None:
     np.testing.assert_array_equal(c, a @ b / 2)
     a[12, 40], b[40, 3] = 1e30, 1e30
     said = finding(products, 2, a, b, c)
-    assert "work-group (1, 0, 0) makes an infinity of finite numbers here" in said
+    assert "work-group (1, 0, 0) produces an infinity of finite numbers here" in said
     assert "stores what follows from it to C[12, 3]" in said
     assert "acc = xt.tile_mma(a, b, acc)" in said
     products.on("numpy", check={"races", "shared"})[2](a, b, c)
@@ -323,7 +323,7 @@ def test_atomic_updates() -> None:
         finding(counts, 4, a, c, how="read", barrier=True)
     said = finding(counts, 4, a, c, how="read before")
     assert "updates C[0, 0] atomically, which other work-groups have read in the same launch" in said
-    assert "only atomic updates go together" in said
+    assert "atomic updates race with other accesses" in said
     run[1](a, c, how="read", barrier=True)  # one work-group, whose subgroups wait
     counts.on("numpy", check={"shared", "bounds"})[4](a, c, how="read")
 
@@ -383,7 +383,7 @@ def test_the_other_party_is_shown() -> None:
     assert "work-group (1, 0, 0) writes A[8, 0], which work-group (0, 0, 0) has read in the same launch" in said
     lines = said.splitlines()
     assert lines[lines.index("  note: it was read here") + 2].strip() == "x = xt.load_tile(next_one)"
-    made = lines.index("  note: the tile, which stands at [8, 0] now, is made here")
+    made = lines.index("  note: the tile, which is at [8, 0] now, is initialized here")
     assert lines[made + 2].strip().startswith("own = xt.init_tile")
 
 
@@ -404,7 +404,7 @@ def test_what_is_added_atomically() -> None:
     raised.on("numpy", check=True)[1](a, c, single=True)  # masked off
     a[0, 1, 2] = 10
     said = finding(raised, 1, a, c)
-    assert "makes an infinity of finite numbers here, and updates C[1, 1, 2] with what follows from it" in said
+    assert "produces an infinity of finite numbers here, and updates C[1, 1, 2] with what follows from it" in said
     assert "and updates C with what follows from it" in finding(raised, 1, a, c, single=True)
 
 

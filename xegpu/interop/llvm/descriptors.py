@@ -25,8 +25,8 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from xegpu.dialect.block_io import check_source
 from xegpu.interop.llvm.types import DescType, Mixed, desc_of, joined, parse_mixed, print_mixed, resolved, split
-from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import MovesView
 from xegpu.support.errors import Invalid
@@ -120,12 +120,7 @@ class CreateNdTdescOp(IRDLOperation):
                 raise Invalid("XT3603", f"a tensor_desc of {len(desc.shape)} dimensions on an array of "
                               f"{len(self.sizes)}\ngive shape and strides a number for each dimension")
             return
-        if (space := "slm" if is_shared(source) else "global") != desc.block.memory_space:
-            raise Invalid("XT3005", f"a tensor_desc of {desc.block.memory_space} memory on {source}\n"
-                          f"give it #xegpu.block_tdesc_attr<memory_space = {space}>")
-        if source.element_type != desc.element_type:
-            raise Invalid("XT3009", f"a tensor_desc of {desc.element_type} cannot describe a {source}\n"
-                          f"make it one of {source.element_type}")
+        check_source(source, desc.block.memory_space, desc.element_type)
         if len(desc.shape) > len(source.get_shape()):
             raise Invalid("XT3603", f"a tensor_desc of {len(desc.shape)} dimensions on a {source}\n"
                           "it has at most as many dimensions as the array")

@@ -29,12 +29,10 @@ LLVM leaves masked-off elements undefined, hence the select. A loop-carried desc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -61,6 +59,7 @@ from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreO
 from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.interop.llvm.vector import FenceOp
 from xegpu.interop.llvm.vector import InsertStridedSliceOp as UpstreamInsertOp
+from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, operand_b, plain
@@ -178,9 +177,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
     webs = view_webs(function)
     rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create_nd_tdesc(webs, target)}
     rewriter = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
-    counts = function.attributes.get("xegpu.subgroups")
-    subgroups = prod(size.value.data for size in counts) if isinstance(counts, ArrayAttr) else 1
-    return as_gpu_module(rewriter.function(function), subgroups, target.subgroup_size)
+    return as_gpu_module(rewriter.function(function), subgroup_count(function), target.subgroup_size)
 
 
 def _create_nd_tdesc(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, Unrealiz
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
-from xegpu.dialect.block_io import LoadScalarOp
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp
 from xegpu.interop.llvm.types import Desc, DescType
 from xegpu.ir.dtypes import of_mlir

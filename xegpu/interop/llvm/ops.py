@@ -22,9 +22,9 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from xegpu.dialect.block_io import check_words
-from xegpu.dialect.dpas import MultiplyAddOp
-from xegpu.dialect.hints import CacheHintAttr, HintedOp, words
+from xegpu.dialect.block_io import check_load_form, check_loaded, check_stored, check_words
+from xegpu.dialect.dpas import MultiplyAddOp, check_accumulator, check_product
+from xegpu.dialect.hints import CacheHintAttr, HintedOp, check_hints
 from xegpu.interop.llvm.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.types import (
     LayoutAttr,
@@ -80,10 +80,7 @@ class MovementOp(HintedOp):
             raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
-        for name, policy in words(self).items():
-            if policy in self.LACKS:
-                fitting = ", ".join(other for other in POLICIES if other not in self.LACKS)
-                raise Invalid("XT3111", f"{name} cannot be {policy} here\nuse {fitting}")
+        check_hints(self, self.MESSAGE, [policy for policy in POLICIES if policy not in self.LACKS])
 
 
 def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
@@ -134,26 +131,18 @@ class LoadNdOp(MovementOp):
     def verify_(self) -> None:
         super().verify_()
         desc = desc_of(self.desc)
-        if self.packed is not None and self.transpose is not None:
-            raise Invalid("XT3103", "a load cannot be packed and transposed\nchoose one", alone=True)
-        if self.transpose is not None and tuple(self.transpose.get_values()) != (1, 0):
-            raise Invalid("XT3102",
-                          f"transpose = {list(self.transpose.get_values())} does not exchange the two dimensions\n"
-                          "write transpose = array<i64: 1, 0>", alone=True)
-        if self.packed is not None and (desc.dtype.bits >= 32 or len(desc.shape) != 2):
-            raise Invalid("XT3106", f"a block of {self.desc.type} cannot be packed in words of 32 bits\n"
-                          "packed is for two dimensions of a type of 8 or 16 bits")
+        axes = None if self.transpose is None else [int(axis) for axis in self.transpose.get_values()]
+        check_load_form(axes, self.packed is not None, desc.dtype)
+        if self.packed is not None and len(desc.shape) != 2:
+            raise Invalid("XT3101", f"a block of {len(desc.shape)} dimensions, {self.desc.type}, is not loaded packed\n"
+                          "describe a block of two dimensions")
         if self.packed is not None:
             check_words("rows", desc.shape[0], 32 // desc.dtype.bits, desc.element_type)
         shape = desc.loaded(self.packed is not None)
         if self.transpose is not None:
             shape = (*shape[:-2], *reversed(shape[-2:]))
-        if len(shape_of(self.result)) > 1 and shape_of(self.result) != shape:
-            raise Invalid("XT3107", f"this load gives {list(shape)}, not {list(shape_of(self.result))}\n"
-                          "change the type of the result, or of the tensor_desc")
-        if self.result.type.element_type != desc.element_type:  # type: ignore[attr-defined]
-            raise Invalid("XT3107", f"{self.desc.type} does not give {self.result.type}\nelement types must agree: "
-                          f"load {desc.element_type}, and convert it")
+        given = shape_of(self.result)
+        check_loaded(self.result.type, given if len(given) == 1 else shape, desc.element_type)
 
 
 @operation_definition
@@ -161,6 +150,7 @@ class StoreNdOp(MovementOp):
     """Block store: ``store_nd %v, %d[%i, %j] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>``."""
 
     name = "xegpu.store_nd"
+    MESSAGE: ClassVar[str] = "store"
     LACKS: ClassVar[tuple[str, ...]] = ("read_invalidate",)
     value = operand_def(VECTOR)
 
@@ -192,12 +182,8 @@ class StoreNdOp(MovementOp):
     def verify_(self) -> None:
         super().verify_()
         desc = desc_of(self.desc)
-        if len(shape_of(self.value)) > 1 and shape_of(self.value) != desc.loaded():
-            raise Invalid("XT3108", f"{self.desc.type} stores {list(desc.loaded())}, not {list(shape_of(self.value))}\n"
-                          "change the type of the vector, or of the tensor_desc")
-        if self.value.type.element_type != desc.element_type:  # type: ignore[attr-defined]
-            raise Invalid("XT3108", f"{self.desc.type} does not store {self.value.type}\nelement types must agree: "
-                          f"convert it to {desc.element_type}")
+        given = shape_of(self.value)
+        check_stored(self.value.type, given if len(given) == 1 else desc.loaded(), desc.element_type)
 
 
 @operation_definition
@@ -205,6 +191,7 @@ class PrefetchNdOp(MovementOp):
     """Block prefetch: ``prefetch_nd %d[%i, %j] <{l1_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<...>``."""
 
     name = "xegpu.prefetch_nd"
+    MESSAGE: ClassVar[str] = "prefetch"
 
     def __init__(self, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
         values, literals = split(offsets)
@@ -240,9 +227,7 @@ class DpasOp(MultiplyAddOp):
                          properties=dict(zip(names, layouts, strict=False)))
 
     def verify_(self) -> None:
-        if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT3201", f"the accumulator is {self.acc.type} and the result {self.result.type}\n"
-                          "make them equal")
+        check_accumulator(self.acc, self.result)
         if self.a.type.element_type != self.b.type.element_type:  # type: ignore[attr-defined]
             raise Invalid("XT3606",
                           f"A is {self.a.type} and B {self.b.type}\nLLVM's dpas takes two operands of one type")
@@ -253,10 +238,7 @@ class DpasOp(MultiplyAddOp):
             raise Invalid("XT3203", "A and the result have two dimensions, B two, or three in VNNI form\n"
                           "cast the operands")
         depth = b[0] * (b[2] if len(b) == 3 else 1)
-        if (a[0], b[1]) != c or a[1] != depth:
-            raise Invalid("XT3202", f"{self.a.type} times {self.b.type} is not {self.result.type}\n"
-                          f"with this A and this B it has {a[0]} rows and {b[1]} columns, and A has "
-                          f"{depth} columns")
+        check_product((a[0], a[1]), (depth, b[1]), c)
 
 
 @operation_definition

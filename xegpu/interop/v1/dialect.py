@@ -6,37 +6,36 @@ works on the fragment of a lane, and its descriptor has one. Rules common to bot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import builtin, func, math, memref, scf, ub
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, VectorType
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, VectorType
+from xdsl.ir import Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    OptionalDef,
     ParsePropInAttrDict,
+    RangeLengthConstraint,
+    VarOperandDef,
     base,
     operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 
-from xegpu.dialect import Vector, XeGPU
-from xegpu.dialect.block_io import desc_of
+from xegpu.dialect import Vector, XeGPU, block_io, gather_scatter
+from xegpu.dialect.block_io import DESC as PRESENT_DESC
 from xegpu.dialect.dpas import MultiplyAddOp
-from xegpu.dialect.gather_scatter import AtomicKindAttr
-from xegpu.dialect.hints import CacheHintAttr
+from xegpu.dialect.hints import LEVELS, HintedOp
 from xegpu.dialect.sync import FenceOp
-from xegpu.dialect.types import TensorDescType
+from xegpu.dialect.types import DescriptorType, TensorDesc, TensorDescType
 from xegpu.interop.v1.types import VC, OlderDescType, WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
 from xegpu.mlir.vector import shape_of
@@ -57,12 +56,22 @@ class OlderOp(IRDLOperation):
         """Whether it works on vectors of the subgroup (``mode = vc``)."""
         return self.mode == VC
 
-    def check_mode(self, desc: SSAValue) -> None:
-        """Verify that the descriptor has an ``sg_map`` if and only if the mode is not ``vc``."""
+    @property
+    def parameters(self) -> TensorDesc:
+        """Parameters of its descriptor, an operand or the result."""
+        return next(value.type.data for value in (*self.operands, *self.results)
+                    if isinstance(value.type, DescriptorType))
+
+    def check_mode(self) -> None:
+        """Verify that there is no other mode than ``vc``."""
         if self.mode is not None and not self.is_vc:
             raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT",
                           alone=True)
-        mapped = desc_of(desc).sg_map is not None
+
+    def verify_(self) -> None:
+        """Verify that the descriptor has an ``sg_map`` if and only if the mode is not ``vc``."""
+        self.check_mode()
+        mapped = self.parameters.sg_map is not None
         if self.is_vc and mapped:
             raise Invalid("XT3402", "mode = vc works on whole vectors, and its descriptor has an sg_map\n"
                           "drop the sg_map, or the mode")
@@ -71,66 +80,77 @@ class OlderOp(IRDLOperation):
                           "sg_map\nadd {mode = vc}, or an sg_map to the descriptor")
 
 
-class HintedOp(OlderOp):
+class OlderHintedOp(OlderOp, HintedOp):
     """Base of operations with cache hints."""
 
-    l1_hint = opt_prop_def(CacheHintAttr)
-    l2_hint = opt_prop_def(CacheHintAttr)
-    l3_hint = opt_prop_def(CacheHintAttr)
 
-
-class VectorOp(HintedOp):
+class VectorOp(OlderHintedOp):
     """Base of operations on scattered descriptors, which exist with ``mode = vc`` only."""
 
-    def check_mode(self, desc: SSAValue) -> None:
+    def verify_(self) -> None:
         """Verify that the mode is ``vc``."""
         if not self.is_vc:
             raise Invalid("XT3404", "this is an operation of mode = vc only\nadd {mode = vc}", alone=True)
-        super().check_mode(desc)
+        super().verify_()
+
+
+def _form_of(present: type[IRDLOperation], base: type[OlderOp], **more: Any) -> Any:
+    """Operation of version 1 that is declared as the present one, on version 1's descriptors and with a mode.
+
+    Args:
+        present: its operands, results, properties, traits and assembly format are those of the new class.
+        base: what else has a mode of that kind: the class that verifies it.
+        more: further fields and methods of the class.
+    """
+    declared = present.get_irdl_definition()
+    fields: dict[str, Any] = {"name": present.name, "__doc__": present.__doc__, "__module__": __name__,
+                              "__annotations__": {}, "traits": declared.traits, **more}
+    if declared.assembly_format is not None:
+        fields["assembly_format"] = declared.assembly_format
+    for name, operand in declared.operands:
+        define = var_operand_def if isinstance(operand, VarOperandDef) else operand_def
+        fields[name] = define(_constraint(operand.constr))
+    for name, result in declared.results:
+        fields[name] = result_def(_constraint(result.constr))
+    inherited = {"operandSegmentSizes", *LEVELS}
+    fields |= {name: (opt_prop_def if isinstance(known, OptionalDef) else prop_def)(known.constr)
+               for name, known in declared.properties.items() if name not in inherited}
+    if sized := tuple(option for option in declared.options if isinstance(option, AttrSizedOperandSegments)):
+        fields["irdl_options"] = (*sized, ParsePropInAttrDict())
+    return operation_definition(type(present.__name__, (base,), fields))
+
+
+def _constraint(declared: Any) -> Any:
+    """Constraint of one operand or result, with version 1's descriptors for present ones."""
+    several: Any = declared.constraint if isinstance(declared, RangeLengthConstraint) else declared
+    return DESC if several.constr == PRESENT_DESC else several.constr
+
+
+def _verify_chunk(self: Any) -> None:
+    """Verify the mode of a ``create_tdesc``, and that its chunk is that of its descriptor."""
+    VectorOp.verify_(self)
+    scatter, said = self.parameters.scatter, self.chunk_size_per_lane
+    if scatter is not None and said is not None and said.value.data != scatter.chunk_size:
+        raise Invalid("XT3411", f"chunk_size_per_lane is {said.value.data}, and {self.result.type} has chunks of "
+                      f"{scatter.chunk_size}\nmake its second dimension the chunk", alone=True)
+
+
+SAME_FORM: dict[type[IRDLOperation], Any] = {
+    block_io.CreateNdTdescOp: _form_of(block_io.CreateNdTdescOp, OlderOp),
+    block_io.UpdateNdOffsetOp: _form_of(block_io.UpdateNdOffsetOp, OlderOp),
+    block_io.StoreNdOp: _form_of(block_io.StoreNdOp, OlderHintedOp),
+    block_io.PrefetchNdOp: _form_of(block_io.PrefetchNdOp, OlderHintedOp),
+    gather_scatter.CreateTdescOp: _form_of(gather_scatter.CreateTdescOp, VectorOp, verify_=_verify_chunk,
+                                           chunk_size_per_lane=opt_prop_def(IntegerAttr)),
+    **{kind: _form_of(kind, VectorOp) for kind in (
+        gather_scatter.UpdateOffsetOp, gather_scatter.LoadGatherOp, gather_scatter.StoreScatterOp,
+        gather_scatter.PrefetchOp, gather_scatter.AtomicRMWOp)},
+}
+"""Present operations, and the forms in version 1 of those that convert one to one, both ways."""
 
 
 @operation_definition
-class CreateNdTdescOp(OlderOp):
-    """Block descriptor of one or two dimensions."""
-
-    name = "xegpu.create_nd_tdesc"
-    source = operand_def(Attribute)
-    offsets = var_operand_def(IndexType)
-    shape = var_operand_def(IndexType)
-    strides = var_operand_def(IndexType)
-    result = result_def(DESC)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())  # type: ignore[assignment]
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$source `,` `[` $offsets `]` (`,` `[` $shape^ `]` `,` `[` $strides `]`)? attr-dict "
-        "`:` type($source) `->` type($result)"
-    )
-
-    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
-                 strides: Sequence[SSAValue], result: Attribute) -> None:
-        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
-
-    def verify_(self) -> None:
-        self.check_mode(self.result)
-
-
-@operation_definition
-class UpdateNdOffsetOp(OlderOp):
-    """Block descriptor with updated offsets, in elements."""
-
-    name = "xegpu.update_nd_offset"
-    desc = operand_def(DESC)
-    offsets = var_operand_def(IndexType)
-    result = result_def(DESC)
-    traits = traits_def(Pure(), MovesView())
-    assembly_format = "$desc `,` `[` $offsets `]` attr-dict `:` type($desc) `->` type($result)"
-
-    def verify_(self) -> None:
-        self.check_mode(self.desc)
-
-
-@operation_definition
-class LoadNdOp(HintedOp):
+class LoadNdOp(OlderHintedOp):
     """Block load; ``vnni_axis = 0`` packs rows into words, ``vnni_axis = 1`` splits the columns into words."""
 
     name = "xegpu.load_nd"
@@ -148,13 +168,13 @@ class LoadNdOp(HintedOp):
 
     def split_shape(self) -> tuple[int, ...]:
         """Shape of a block whose columns are split into words."""
-        desc = desc_of(self.desc)
+        desc = self.parameters
         rows, columns = desc.shape
         return rows, columns * desc.dtype.bits // 32, 32 // desc.dtype.bits
 
     def verify_(self) -> None:
-        self.check_mode(self.desc)
-        desc = desc_of(self.desc)
+        super().verify_()
+        desc = self.parameters
         if self.transpose_bit_width is not None and not self.is_vc:
             raise Invalid("XT3405", "transpose_bit_width is of mode = vc only\nadd {mode = vc}, and drop the sg_map",
                           alone=True)
@@ -181,40 +201,13 @@ class LoadNdOp(HintedOp):
 
 
 @operation_definition
-class StoreNdOp(HintedOp):
-    """Block store."""
-
-    name = "xegpu.store_nd"
-    value = operand_def(VECTOR)
-    desc = operand_def(DESC)
-    assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
-
-    def verify_(self) -> None:
-        self.check_mode(self.desc)
-
-
-@operation_definition
-class PrefetchNdOp(HintedOp):
-    """Block prefetch."""
-
-    name = "xegpu.prefetch_nd"
-    desc = operand_def(DESC)
-    assembly_format = "$desc attr-dict `:` type($desc)"
-
-    def verify_(self) -> None:
-        self.check_mode(self.desc)
-
-
-@operation_definition
 class DpasOp(MultiplyAddOp, OlderOp):
     """DPAS, D = C + A x B; elements under 32 bits are in words, A as ``[m, k / v, v]`` and B as ``[k / v, n, v]``."""
 
     name = "xegpu.dpas"
 
     def verify_(self) -> None:
-        if self.mode is not None and not self.is_vc:
-            raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT",
-                          alone=True)
+        self.check_mode()
         bits = of_mlir(self.a.type.element_type).bits  # type: ignore[attr-defined]
         for name, value, axis in (("A", self.a, 1), ("B", self.b, 0)):
             rank = 3 if self.is_vc and bits < 32 else 2
@@ -223,100 +216,6 @@ class DpasOp(MultiplyAddOp, OlderOp):
                     f"load it with vnni_axis = {axis}, in words of 32 bits" if rank == 3 else
                     "a lane's fragment has two; whole vectors need {mode = vc}" if bits < 32 else
                     "elements of 32 bits are words already"))
-
-
-@operation_definition
-class CreateTdescOp(VectorOp):
-    """Scattered descriptor."""
-
-    name = "xegpu.create_tdesc"
-    source = operand_def(Attribute)
-    offsets = operand_def(VECTOR)
-    chunk_size_per_lane = opt_prop_def(IntegerAttr)
-    result = result_def(DESC)
-    traits = traits_def(Pure())
-    assembly_format = "$source `,` $offsets attr-dict `:` type($source) `,` type($offsets) `->` type($result)"
-
-    def verify_(self) -> None:
-        self.check_mode(self.result)
-        scatter, said = desc_of(self.result).scatter, self.chunk_size_per_lane
-        if scatter is not None and said is not None and said.value.data != scatter.chunk_size:
-            raise Invalid("XT3411", f"chunk_size_per_lane is {said.value.data}, and {self.result.type} has chunks of "
-                          f"{scatter.chunk_size}\nmake its second dimension the chunk", alone=True)
-
-
-@operation_definition
-class UpdateOffsetOp(VectorOp):
-    """Scattered descriptor with per-lane updated offsets."""
-
-    name = "xegpu.update_offset"
-    desc = operand_def(DESC)
-    offsets = operand_def(VECTOR)
-    result = result_def(DESC)
-    traits = traits_def(Pure(), MovesView())
-    assembly_format = "$desc `,` $offsets attr-dict `:` type($desc) `,` type($offsets) `->` type($result)"
-
-    def verify_(self) -> None:
-        self.check_mode(self.desc)
-
-
-@operation_definition
-class LoadGatherOp(VectorOp):
-    """Masked gather load."""
-
-    name = "xegpu.load_gather"
-    desc = operand_def(DESC)
-    mask = operand_def(VECTOR)
-    padding = opt_prop_def(Attribute)
-    transpose = opt_prop_def(ArrayAttr)
-    result = result_def(VECTOR)
-    assembly_format = "$desc `,` $mask attr-dict `:` type($desc) `,` type($mask) `->` type($result)"
-
-    def verify_(self) -> None:
-        self.check_mode(self.desc)
-
-
-@operation_definition
-class StoreScatterOp(VectorOp):
-    """Masked scatter store."""
-
-    name = "xegpu.store_scatter"
-    value = operand_def(VECTOR)
-    desc = operand_def(DESC)
-    mask = operand_def(VECTOR)
-    assembly_format = "$value `,` $desc `,` $mask attr-dict `:` type($value) `,` type($desc) `,` type($mask)"
-
-    def verify_(self) -> None:
-        self.check_mode(self.desc)
-
-
-@operation_definition
-class PrefetchOp(VectorOp):
-    """Scattered prefetch."""
-
-    name = "xegpu.prefetch"
-    desc = operand_def(DESC)
-    assembly_format = "$desc attr-dict `:` type($desc)"
-
-    def verify_(self) -> None:
-        self.check_mode(self.desc)
-
-
-@operation_definition
-class AtomicRMWOp(VectorOp):
-    """Atomic read-modify-write of each element; the results are the old values."""
-
-    name = "xegpu.atomic_rmw"
-    kind = prop_def(AtomicKindAttr)
-    value = operand_def(VECTOR)
-    desc = operand_def(DESC)
-    mask = operand_def(VECTOR)
-    result = result_def(VECTOR)
-    assembly_format = ("$kind $value `,` $desc `,` $mask attr-dict `:` type($value) `,` type($desc) `,` type($mask) "
-                       "`->` type($result)")
-
-    def verify_(self) -> None:
-        self.check_mode(self.desc)
 
 
 _FENCE = {"memory_kind": ("ugm", "slm"), "fence_op": ("none",), "fence_scope": ("local", "tile")}
@@ -345,11 +244,7 @@ class MfenceOp(IRDLOperation):
                           'use fence_scope = "local", or memory_kind = "ugm"')
 
 
-OPERATIONS = (CreateNdTdescOp, UpdateNdOffsetOp, LoadNdOp, StoreNdOp, PrefetchNdOp, DpasOp, CreateTdescOp,
-              UpdateOffsetOp, LoadGatherOp, StoreScatterOp, PrefetchOp, AtomicRMWOp, MfenceOp)
-
-
-
+OPERATIONS = (LoadNdOp, DpasOp, MfenceOp, *SAME_FORM.values())
 _NAMES = {operation.name for operation in (*OPERATIONS, FenceOp)}
 OlderXeGPU = Dialect(
     "xegpu",

@@ -22,11 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect import gather_scatter
 from xegpu.dialect.block_io import (
-    CreateNdTdescOp,
     LoadNdOp,
-    PrefetchNdOp,
-    StoreNdOp,
-    UpdateNdOffsetOp,
     desc_of,
     loaded_shape,
 )
@@ -169,13 +165,10 @@ def _dpas(rewriter: _Export, operation: DpasOp) -> None:
     rewriter.set(operation.result, made.results[0])
 
 
-def _create_nd_tdesc(rewriter: _Export, operation: CreateNdTdescOp) -> None:
-    rewriter.same(dialect.CreateNdTdescOp, operation)
-
-
 def _create_tdesc(rewriter: _Export, operation: gather_scatter.CreateTdescOp) -> None:
     chunk = gather_scatter.scatter_of(desc_of(operation.result)).chunk_size
-    rewriter.same(dialect.CreateTdescOp, operation, chunk_size_per_lane=IntegerAttr(chunk, i64) if chunk > 1 else None)
+    rewriter.same(dialect.SAME_FORM[gather_scatter.CreateTdescOp], operation,
+                  chunk_size_per_lane=IntegerAttr(chunk, i64) if chunk > 1 else None)
 
 
 def _fence(rewriter: _Export, operation: FenceOp) -> None:
@@ -186,13 +179,7 @@ def _fence(rewriter: _Export, operation: FenceOp) -> None:
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
-    CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: _same_form(dialect.UpdateNdOffsetOp), LoadNdOp: _load_nd,
-    StoreNdOp: _same_form(dialect.StoreNdOp), PrefetchNdOp: _same_form(dialect.PrefetchNdOp), DpasOp: _dpas,
-    gather_scatter.CreateTdescOp: _create_tdesc, gather_scatter.UpdateOffsetOp: _same_form(dialect.UpdateOffsetOp),
-    gather_scatter.LoadGatherOp: _same_form(dialect.LoadGatherOp),
-    gather_scatter.StoreScatterOp: _same_form(dialect.StoreScatterOp),
-    gather_scatter.PrefetchOp: _same_form(dialect.PrefetchOp),
-    gather_scatter.AtomicRMWOp: _same_form(dialect.AtomicRMWOp),
-    FenceOp: _fence,
+    **{present: _same_form(older) for present, older in dialect.SAME_FORM.items()},
+    gather_scatter.CreateTdescOp: _create_tdesc, LoadNdOp: _load_nd, DpasOp: _dpas, FenceOp: _fence,
     ShapeCastOp: _shape_cast,
 }

@@ -25,13 +25,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation
 
-from xegpu.dialect import gather_scatter
 from xegpu.dialect.block_io import (
-    CreateNdTdescOp,
     LoadNdOp,
-    PrefetchNdOp,
     StoreNdOp,
-    UpdateNdOffsetOp,
     desc_of,
     loaded_shape,
 )
@@ -87,13 +83,13 @@ class _Import(Rewriter):
 
     def properties(self, operation: Operation, *drop: str) -> dict[str, Attribute]:
         """Properties that the present operation inherits, without ``drop``."""
-        gone = ("mode", "operandSegmentSizes", *drop)
+        gone = ("mode", "chunk_size_per_lane", *drop)
         return {name: value for name, value in operation.properties.items() if name not in gone}
 
-    def same(self, kind: type[Operation], operation: Operation, *drop: str, form: Any = None) -> None:
+    def same(self, kind: type[Operation], operation: Operation) -> None:
         """Clone as the present operation of the same name; undeclared hints become discardable attributes."""
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
-        given = self.properties(operation, *drop)
+        given = self.properties(operation)
         made = kind.create(operands=[self.single(operand) for operand in operation.operands],
                            result_types=[_type(result.type) for result in operation.results],
                            properties={name: value for name, value in given.items() if name in declared},
@@ -101,21 +97,12 @@ class _Import(Rewriter):
                                        **{name: value for name, value in given.items() if name not in declared}})
         self.emit(made)
         for before, after in zip(operation.results, made.results, strict=True):
-            self.set(before, after, form)
+            self.set(before, after, None)
 
 
-def _same_form(kind: type[Operation], *drop: str) -> Rule:
+def _same_form(kind: type[Operation]) -> Rule:
     """Rule of an operation with the same form in both versions."""
-    return lambda rewriter, operation: rewriter.same(kind, operation, *drop)
-
-
-def _create_nd_tdesc(rewriter: _Import, operation: dialect.CreateNdTdescOp) -> None:
-    offsets, sizes, strides = ([rewriter.single(value) for value in group]
-                               for group in (operation.offsets, operation.shape, operation.strides))
-    type_ = _type(operation.result.type)
-    assert isinstance(type_, TensorDescType)
-    rewriter.set(operation.result,
-              rewriter.emit(CreateNdTdescOp(rewriter.single(operation.source), offsets, sizes, strides, type_)))
+    return lambda rewriter, operation: rewriter.same(kind, operation)
 
 
 def _load_nd(rewriter: _Import, operation: dialect.LoadNdOp) -> None:
@@ -142,7 +129,7 @@ def _load_nd(rewriter: _Import, operation: dialect.LoadNdOp) -> None:
     rewriter.set(operation.result, value, lanes)
 
 
-def _store_nd(rewriter: _Import, operation: dialect.StoreNdOp) -> None:
+def _store_nd(rewriter: _Import, operation: Any) -> None:
     desc, value = rewriter.single(operation.desc), rewriter.lookup(operation.value)
     lanes, stored = desc_of(desc).sg_map, value.values[0]
     if lanes is not None and isinstance(value.encoding, LaneMap) and value.encoding != lanes:
@@ -177,13 +164,7 @@ def _mfence(rewriter: _Import, operation: dialect.MfenceOp) -> None:
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
-    dialect.CreateNdTdescOp: _create_nd_tdesc, dialect.UpdateNdOffsetOp: _same_form(UpdateNdOffsetOp),
-    dialect.LoadNdOp: _load_nd,
-    dialect.StoreNdOp: _store_nd, dialect.PrefetchNdOp: _same_form(PrefetchNdOp), dialect.DpasOp: _dpas,
-    dialect.CreateTdescOp: _same_form(gather_scatter.CreateTdescOp, "chunk_size_per_lane"),
-    dialect.UpdateOffsetOp: _same_form(gather_scatter.UpdateOffsetOp),
-    dialect.LoadGatherOp: _same_form(gather_scatter.LoadGatherOp),
-    dialect.StoreScatterOp: _same_form(gather_scatter.StoreScatterOp),
-    dialect.PrefetchOp: _same_form(gather_scatter.PrefetchOp),
-    dialect.AtomicRMWOp: _same_form(gather_scatter.AtomicRMWOp), dialect.MfenceOp: _mfence,
+    **{older: _same_form(present) for present, older in dialect.SAME_FORM.items()},
+    dialect.SAME_FORM[StoreNdOp]: _store_nd, dialect.LoadNdOp: _load_nd, dialect.DpasOp: _dpas,
+    dialect.MfenceOp: _mfence,
 }

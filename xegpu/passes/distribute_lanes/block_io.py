@@ -10,14 +10,14 @@ from __future__ import annotations
 from xdsl.dialects import ub
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PadOp
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape
-from xegpu.rewrite.rewriter import Rule, follow
+from xegpu.rewrite.rewriter import Rule
 
 
 def _create_nd_tdesc(rewriter: DistributeLanesRewriter, operation: CreateNdTdescOp) -> None:
@@ -35,8 +35,8 @@ def _load_nd(rewriter: DistributeLanesRewriter, operation: LoadNdOp) -> None:
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
     width = None if operation.transpose_bit_width is None else operation.transposes
-    made = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
-    value = rewriter.emit(hinted(made, operation))
+    new_op = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
+    value = rewriter.emit(hinted(new_op, operation))
     shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
     if not operation.transposes:
         rewriter.set(operation.result, value, Distributed(shape, lanes, packed))
@@ -75,6 +75,6 @@ def _pad(rewriter: DistributeLanesRewriter, operation: PadOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: follow, LoadNdOp: _load_nd, StoreNdOp: _store_nd, PadOp: _pad,
+    CreateNdTdescOp: _create_nd_tdesc, LoadNdOp: _load_nd, StoreNdOp: _store_nd, PadOp: _pad,
 }
 """Rules of :mod:`xegpu.passes.distribute_lanes`."""

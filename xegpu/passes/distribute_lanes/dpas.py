@@ -20,22 +20,20 @@ from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesR
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Note, TargetError, XeError
 from xegpu.support.notes import defined_at, value_notes
-from xegpu.target.targets import TARGETS, MmaShape, Target
+from xegpu.target.targets import MmaShape, Target
 
 # Refuses products of whole vectors that no matrix engine takes (hardware.md, "DPAS").
 
 
 def check_product(operation: DpasOp, target: Target) -> None:
-    """Raise unless a target's matrix engine takes a product.
-
-    A target without one has its work done by an emulation of the engine of 16 lanes.
+    """Raise unless a target's matrix engine, or the emulation of one, takes a product.
 
     Raises:
         TargetError: it does not; the hint names the shapes and types that it takes.
     """
     a, b, c = (of_mlir(value.type.element_type)  # type: ignore[attr-defined]
                for value in (operation.a, operation.b, operation.result))
-    forms = _forms(target)
+    forms = target.dpas_shapes
     form = next((form for form in forms if (form.a, form.b) == (a, b)), None)
     if form is None:
         pairs = ", ".join(f"{form.a} x {form.b}" for form in forms)
@@ -56,11 +54,6 @@ def check_product(operation: DpasOp, target: Target) -> None:
 def _operands(operation: DpasOp) -> list[Note]:
     acc = {} if operation.acc is None else {"the accumulator": operation.acc}
     return value_notes(defined_at(operation.result), {"A": operation.a, "B": operation.b, **acc})
-
-
-def _forms(target: Target) -> list[MmaShape]:
-    own = [form for form in target.mma_shapes if form.engine == "dpas"]
-    return own or [form for form in TARGETS["pvc"].mma_shapes if form.engine == "dpas"]
 
 
 def _legal(target: Target, form: MmaShape, c: DType) -> str:
@@ -109,8 +102,8 @@ def _bitcast(rewriter: DistributeLanesRewriter, operation: BitcastOp) -> None:
     rows, columns = shape_of(operation.result)
     lanes = rewriter.plain(form.shape)  # raises for columns that do not spread over the lanes
     lanes = LaneMap((1, lanes.wi_layout[1]))  # each lane has whole columns, so that no row goes to another
-    made = BitcastOp(rewriter.converted(source, lanes), operation.result.type.element_type)  # type: ignore[attr-defined]
-    rewriter.set(operation.result, rewriter.emit(made), Distributed((rows, columns), lanes))
+    new_op = BitcastOp(rewriter.converted(source, lanes), operation.result.type.element_type)  # type: ignore[attr-defined]
+    rewriter.set(operation.result, rewriter.emit(new_op), Distributed((rows, columns), lanes))
 
 
 def _product(rewriter: DistributeLanesRewriter, operation: ProductOp) -> None:
@@ -130,8 +123,8 @@ def _product(rewriter: DistributeLanesRewriter, operation: ProductOp) -> None:
     b_map = b.encoding.lanes if b.encoding.packed else rewriter.plain(b.encoding.shape)
     b_value = b.values[0] if b.encoding.packed else rewriter.converted(b, b_map)
     result = rewriter.fragment(c.shape, c.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
-    made = type(operation)(rewriter.converted(a, a_map), b_value, acc, result, (a_map, b_map, c.lanes))
-    rewriter.set(operation.result, rewriter.emit(made), c)
+    new_op = type(operation)(rewriter.converted(a, a_map), b_value, acc, result, (a_map, b_map, c.lanes))
+    rewriter.set(operation.result, rewriter.emit(new_op), c)
 
 
 def _dpas_scaled(rewriter: DistributeLanesRewriter, operation: DpasScaledOp) -> None:
@@ -139,17 +132,18 @@ def _dpas_scaled(rewriter: DistributeLanesRewriter, operation: DpasScaledOp) -> 
     a, b, acc, scale_a, scale_b = (rewriter.lookup(operand) for operand in operation.operands)
     c = Distributed(acc.encoding.shape, rewriter.plain(acc.encoding.shape))
     b_value = b.values[0] if b.encoding.packed else rewriter.converted(b, lane_map.operand_b(lanes, 8))
-    made = DpasScaledOp(rewriter.converted(a, lane_map.operand_a(lanes, 8)), b_value, rewriter.converted(acc, c.lanes),
-                        rewriter.converted(scale_a, SCALE_MAPS[0]), rewriter.converted(scale_b, SCALE_MAPS[1]), lanes)
-    rewriter.set(operation.result, rewriter.emit(made), c)
+    new_op = DpasScaledOp(rewriter.converted(a, lane_map.operand_a(lanes, 8)), b_value,
+                          rewriter.converted(acc, c.lanes), rewriter.converted(scale_a, SCALE_MAPS[0]),
+                          rewriter.converted(scale_b, SCALE_MAPS[1]), lanes)
+    rewriter.set(operation.result, rewriter.emit(new_op), c)
 
 
 def _load_mad(rewriter: DistributeLanesRewriter, operation: LoadMadOp) -> None:
     form = Distributed(operation.block, rewriter.plain(operation.block))
     acc = [rewriter.converted(rewriter.lookup(value), form.lanes) for value in operation.acc]
-    made = LoadMadOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, form.lanes)
-    rewriter.emit(made)
-    for before, after in zip(operation.results, made.results, strict=True):
+    new_op = LoadMadOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, form.lanes)
+    rewriter.emit(new_op)
+    for before, after in zip(operation.results, new_op.results, strict=True):
         rewriter.set(before, after, form)
 
 

@@ -16,18 +16,16 @@ from xdsl.ir import Operation
 
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.gather_scatter import (
-    AtomicRMWOp,
     BlockElementsOp,
     CreateTdescOp,
     LoadGatherOp,
     StoreScatterOp,
-    UpdateOffsetOp,
     scatter_of,
 )
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.rewrite.rewriter import Rule, follow
+from xegpu.rewrite.rewriter import Rule
 
 
 def cast(rewriter: Any, operation: ShapeCastOp) -> None:
@@ -51,43 +49,34 @@ def _create_tdesc(rewriter: Any, operation: CreateTdescOp) -> None:
 
 
 def _load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
-    made = hinted(LoadGatherOp(rewriter.single(operation.desc), rewriter.single(operation.mask), operation.padding),
-                  operation)
+    new_op = hinted(LoadGatherOp(rewriter.single(operation.desc), rewriter.single(operation.mask), operation.padding),
+                    operation)
     desc = desc_of(operation.desc)
     form = rewriter.line(desc.shape[0])
-    rewriter.set(operation.result, rewriter.emit(made), replace(form, shape=(scatter_of(desc).chunk_size,
-                                                                             desc.shape[0])))
+    rewriter.set(operation.result, rewriter.emit(new_op), replace(form, shape=(scatter_of(desc).chunk_size,
+                                                                               desc.shape[0])))
 
 
 def _store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
     value = rewriter.lookup(operation.value)
-    made = StoreScatterOp(rewriter.converted(value, rewriter.line(value.encoding.shape[1]).lanes),
-                          rewriter.single(operation.desc),
-                          rewriter.single(operation.mask))
-    rewriter.emit(hinted(made, operation))
-
-
-def _atomic_rmw(rewriter: Any, operation: AtomicRMWOp) -> None:
-    value = rewriter.lookup(operation.value)
-    made = AtomicRMWOp(operation.kind.data, value.values[0], rewriter.single(operation.desc),
-                       rewriter.single(operation.mask))
-    rewriter.set(operation.result, rewriter.emit(made), value.encoding)
+    new_op = StoreScatterOp(rewriter.converted(value, rewriter.line(value.encoding.shape[1]).lanes),
+                            rewriter.single(operation.desc),
+                            rewriter.single(operation.mask))
+    rewriter.emit(hinted(new_op, operation))
 
 
 def _block_elements(rewriter: Any, operation: BlockElementsOp) -> None:
     at, sizes = operation.part()
     line = rewriter.line(sizes[0] * sizes[1])
-    made = BlockElementsOp(rewriter.single(operation.desc), at, sizes, line.lanes)
-    rewriter.emit(made)
-    rewriter.set(operation.result, made.result)
-    rewriter.set(operation.inside, made.inside, line)
+    new_op = BlockElementsOp(rewriter.single(operation.desc), at, sizes, line.lanes)
+    rewriter.emit(new_op)
+    rewriter.set(operation.result, new_op.result)
+    rewriter.set(operation.inside, new_op.inside, line)
 
 
 RULES: dict[type[Operation], Rule] = {
     CreateTdescOp: _create_tdesc,
-    UpdateOffsetOp: follow,
     LoadGatherOp: _load_gather,
     StoreScatterOp: _store_scatter,
-    AtomicRMWOp: _atomic_rmw,
     BlockElementsOp: _block_elements,
 }

@@ -35,7 +35,7 @@ def _transposes(webs: Webs, desc: SSAValue, target: Target) -> bool:
     users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
     if users and all(isinstance(user, StoreNdOp) for user in users):
         loads = [_load_of(user.operands[0]) for user in users]
-        return _is_turned(desc) and all(load is not None and transposes(webs, load.desc, target) for load in loads)
+        return _is_transposed(desc) and all(load is not None and transposes(webs, load.desc, target) for load in loads)
     return bool(users) and all(isinstance(user, LoadNdOp) and _comes_in_words(user, target) and _is_stored(user.result)
                                for user in users)
 
@@ -52,7 +52,7 @@ def _is_stored(value: SSAValue) -> bool:
     """Whether a value, or each of its blocks, is stored to the transpose of shared local memory and nowhere else."""
     users = [use.operation for use in value.uses]
     return bool(users) and all(_is_stored(user.result) if isinstance(user, ExtractOp) else
-                               isinstance(user, StoreNdOp) and _is_turned(user.desc) for user in users)
+                               isinstance(user, StoreNdOp) and _is_transposed(user.desc) for user in users)
 
 
 def _load_of(value: SSAValue) -> LoadNdOp | None:
@@ -63,7 +63,7 @@ def _load_of(value: SSAValue) -> LoadNdOp | None:
     return owner if isinstance(owner, LoadNdOp) else None
 
 
-def _is_turned(desc: SSAValue) -> bool:
+def _is_transposed(desc: SSAValue) -> bool:
     """Whether a descriptor stands on the transpose of an array in shared local memory."""
     makers = [making.owner for making in root_definitions(desc)]
     return desc_of(desc).block.memory_scope == "slm" and all(

@@ -31,8 +31,8 @@ def _reduce(rewriter: Any, operation: ReduceOp) -> None:
     target = rewriter.plain(result)
     values = [rewriter.converted(part, lanes) for part in parts]
     fragment = VectorType(element, target.fragment(result))
-    made = ReduceOp(operation.kind.data, values, operation.dimensions, fragment, (lanes, target), shape)
-    rewriter.set(operation.result, rewriter.emit(made), rewriter.form(result, target))
+    new_op = ReduceOp(operation.kind.data, values, operation.dimensions, fragment, (lanes, target), shape)
+    rewriter.set(operation.result, rewriter.emit(new_op), rewriter.form(result, target))
 
 
 def _broadcast(rewriter: Any, operation: BroadcastOp) -> None:
@@ -40,8 +40,8 @@ def _broadcast(rewriter: Any, operation: BroadcastOp) -> None:
     shape = rows, columns
     lanes, target = rewriter.plain(source.encoding.shape), rewriter.plain(shape)
     fragment = VectorType(operation.result.type.element_type, target.fragment(shape))  # type: ignore[attr-defined]
-    made = BroadcastOp(rewriter.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)
-    rewriter.set(operation.result, rewriter.emit(made), rewriter.form(shape, target))
+    new_op = BroadcastOp(rewriter.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)
+    rewriter.set(operation.result, rewriter.emit(new_op), rewriter.form(shape, target))
 
 
 def _transpose(rewriter: Any, operation: TransposeOp) -> None:
@@ -50,11 +50,11 @@ def _transpose(rewriter: Any, operation: TransposeOp) -> None:
         rewriter.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is vector.transpose",
                    "load the block without transpose_bit_width, and transpose that", **{"the block": operation.source})
     lanes = source.encoding.lanes.along_one(source.encoding.shape)
-    value = _turned_units(rewriter, rewriter.converted(source, lanes), source.encoding.shape, lanes)
+    value = _transposed_units(rewriter, rewriter.converted(source, lanes), source.encoding.shape, lanes)
     rewriter.set(operation.result, value, rewriter.form(source.encoding.shape[::-1], lanes.transposed))
 
 
-def _turned_units(rewriter: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:
+def _transposed_units(rewriter: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:
     """A fragment with its units column by column: so they are row by row in the transposed block."""
     rows, columns = (size // unit for size, unit in zip(shape, lanes.unit, strict=True))
     if min(rows, columns) == 1:

@@ -17,7 +17,7 @@ from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import shape_of, vector_type
 from xegpu.passes.distribute_lanes import operand_roles
 from xegpu.passes.distribute_lanes.operand_roles import sides
-from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, keeps_type
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
 
@@ -141,7 +141,7 @@ class DistributeLanesRewriter(Rewriter):
         """A copy; a vector result has the form of the vector operands."""
         form = next((self.lookup(o).encoding for o in operation.operands if isinstance(self.lookup(o).encoding,
                                                                                        Distributed)), None)
-        if form is None or not operation.results:
+        if form is None or not operation.results or keeps_type(operation):
             super().copy(operation)
             return
         parts = [self.lookup(operand) for operand in operation.operands]

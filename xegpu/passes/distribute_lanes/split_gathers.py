@@ -23,19 +23,16 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, SSAValue
 
-from xegpu.analysis.simt import SUBGROUP_SIZE
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.gather_scatter import (
-    AtomicRMWOp,
     CreateTdescOp,
     LoadGatherOp,
-    PrefetchOp,
     StoreScatterOp,
-    UpdateOffsetOp,
     scatter_of,
 )
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
+from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xegpu.target.targets import Target
@@ -77,9 +74,7 @@ class _SplitGathersRewriter(Rewriter):
 
     def __init__(self, subgroup: int) -> None:
         super().__init__({BroadcastOp: _broadcast, ShapeCastOp: _shape_cast, CreateTdescOp: _create_tdesc,
-                          UpdateOffsetOp: _update_offset,
-                          PrefetchOp: _prefetch, LoadGatherOp: _load_gather, StoreScatterOp: _store_scatter,
-                          AtomicRMWOp: _atomic_rmw})
+                          LoadGatherOp: _load_gather, StoreScatterOp: _store_scatter})
         self.subgroup = subgroup
 
     def together(self, *operands: SSAValue) -> Iterator[tuple[SSAValue, ...]]:
@@ -142,16 +137,6 @@ def _create_tdesc(rewriter: _SplitGathersRewriter, operation: CreateTdescOp) -> 
                                       for (offsets,) in rewriter.together(operation.offsets)), _CUT)
 
 
-def _update_offset(rewriter: _SplitGathersRewriter, operation: UpdateOffsetOp) -> None:
-    parts = tuple(rewriter.emit(UpdateOffsetOp(*each)) for each in rewriter.together(operation.desc, operation.offsets))
-    rewriter.set(operation.result, parts, rewriter.lookup(operation.desc).encoding)
-
-
-def _prefetch(rewriter: _SplitGathersRewriter, operation: PrefetchOp) -> None:
-    for each in rewriter.together(operation.desc):
-        rewriter.emit(hinted(PrefetchOp(*each), operation))
-
-
 def _load_gather(rewriter: _SplitGathersRewriter, operation: LoadGatherOp) -> None:
     desc = desc_of(operation.desc)
     parts = tuple(rewriter.emit(hinted(LoadGatherOp(part, mask, operation.padding), operation))
@@ -172,9 +157,3 @@ def _store_scatter(rewriter: _SplitGathersRewriter, operation: StoreScatterOp) -
                        for first in range(0, desc.shape[0], rewriter.subgroup))
     for value, part, mask in zip(values, descs, rewriter.lookup(operation.mask).values, strict=True):
         rewriter.emit(hinted(StoreScatterOp(value, part, mask), operation))
-
-
-def _atomic_rmw(rewriter: _SplitGathersRewriter, operation: AtomicRMWOp) -> None:
-    each = rewriter.together(operation.value, operation.desc, operation.mask)
-    parts = tuple(rewriter.emit(AtomicRMWOp(operation.kind.data, *operands)) for operands in each)
-    rewriter.set(operation.result, parts, rewriter.lookup(operation.desc).encoding)

@@ -1,4 +1,4 @@
-"""Blocks taken apart and put together, as runs of a lane's registers: a part of ``distribute``.
+"""Layout rules of vectors: slices are runs of a lane's registers; what comes from no block lies one element a lane.
 
     %a = vector.extract_strided_slice %v {offsets = [8, 0], sizes = [8, 16]} : vector<32x16xbf16> to vector<8x16xbf16>
 becomes
@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.vector import IotaOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape
@@ -109,23 +108,12 @@ def _assembled(rewriter: DistributeLanesRewriter, source: ConvertedValues,
     return source, ConvertedValues((rewriter.converted(dest, part.lanes),), rewriter.form(block.shape, part.lanes))
 
 
-RULES: dict[type[Operation], Rule] = {
-    ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
-}
-"""Rules of :mod:`xegpu.passes.distribute_lanes`."""
-
-
-# Vectors that come from no other block, and those that are told of, to the fragments of one lane.
-#
-# A part of ``distribute``: one element a lane along its rows.
-
-
 def _poison(rewriter: DistributeLanesRewriter, operation: ub.PoisonOp) -> None:
     shape, element = shape_of(operation.result), operation.result.type.element_type  # type: ignore[attr-defined]
     form = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
     fragment = rewriter.fragment(form.shape, form.lanes, element)
-    made = ub.PoisonOp.create(result_types=[fragment], properties=dict(operation.properties))
-    rewriter.set(operation.result, rewriter.emit(made), form)
+    new_op = ub.PoisonOp.create(result_types=[fragment], properties=dict(operation.properties))
+    rewriter.set(operation.result, rewriter.emit(new_op), form)
 
 
 def _broadcast(rewriter: DistributeLanesRewriter, operation: BroadcastOp) -> None:
@@ -144,25 +132,12 @@ def _iota(rewriter: DistributeLanesRewriter, operation: IotaOp) -> None:
     shape = operation.block_shape()
     form = Distributed(shape, rewriter.plain(shape))
     fragment = rewriter.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
-    made = IotaOp(rewriter.single(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
-    rewriter.set(operation.result, rewriter.emit(made), form)
+    new_op = IotaOp(rewriter.single(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
+    rewriter.set(operation.result, rewriter.emit(new_op), form)
 
 
-def _diagnostic(rewriter: DistributeLanesRewriter, operation: DiagnosticOp) -> None:
-    """Vectors one element a lane; where the lanes repeat what they hold, the first ones speak."""
-    form = next((f for value in operation.values if isinstance(f := rewriter.lookup(value).encoding, Distributed)),
-                None)
-    if form is None:
-        rewriter.copy(operation)
-        return
-    lanes = rewriter.plain(form.shape)
-    parts = [rewriter.lookup(value) for value in operation.values]
-    values = [rewriter.converted(part, lanes) if isinstance(part.encoding,
-                                                            Distributed) else part.values[0] for part in parts]
-    rewriter.emit(type(operation)(operation.message.data, values, lanes.lanes))
-
-
-VALUE_RULES: dict[type[Operation], Rule] = {
-    ub.PoisonOp: _poison, BroadcastOp: _broadcast, IotaOp: _iota, PrintOp: _diagnostic, AssertOp: _diagnostic,
+RULES: dict[type[Operation], Rule] = {
+    ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
+    ub.PoisonOp: _poison, BroadcastOp: _broadcast, IotaOp: _iota,
 }
 """Rules of :mod:`xegpu.passes.distribute_lanes`."""

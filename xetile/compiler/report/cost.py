@@ -12,7 +12,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.matchers import number
-from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp, flat_shape, shape_of, tile_of
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, flat_shape, shape_of, tile_of
 from xetile.dialect.wg_map import Pair
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 

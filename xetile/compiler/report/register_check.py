@@ -15,8 +15,9 @@ from xegpu.support.errors import TargetError
 from xegpu.support.location import Location, SourceLocation
 from xegpu.target import grf_mode
 from xegpu.target.targets import Target
+from xetile.compiler.origin import Origin, Variant
 from xetile.compiler.pipeline import after
-from xetile.compiler.report.suggest_tile_sizes import Origin, Variant, first_change
+from xetile.compiler.report.suggest_tile_sizes import first_change
 
 _FOR_ACCUMULATORS = 7 / 8
 """The part of the registers that accumulators may take. Beyond it every product that Intel's compiler built spilled."""
@@ -44,7 +45,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    functions = (op for op in [*modules.values()][-1].walk() if isinstance(op, FuncOp))
+    functions = (op for op in next(iter(modules.values())).walk() if isinstance(op, FuncOp))
     asked = next((grf_mode.requested_registers(function) for function in functions), None)
     most, used = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or used <= most * _FOR_ACCUMULATORS:

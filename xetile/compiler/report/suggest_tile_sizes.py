@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import inf
-from typing import Any, Protocol
 
 from xegpu.support.errors import XeError
+from xetile.compiler.origin import Origin, Variant
 
 _SMALLEST = 16  # a constant at or under this is no tile size that is worth halving
 _BUILDS = 4  # each takes Intel's compiler a second or more
@@ -17,32 +17,6 @@ _ALONE = 6
 """How often a constant is halved where no two halvings help."""
 _HOPELESS = 1.25
 """Where more than this part of all registers is alive at once, no compiler was seen to keep it there."""
-
-
-class Variant(Protocol):
-    """Kernel lowered with other constants."""
-
-    def live_bytes(self) -> int:
-        """Estimated peak of live bytes per lane, before compilation."""
-
-    def accumulator_registers(self) -> float:
-        """Registers per thread of the loop-carried values of a loop with products."""
-
-    def in_memory(self) -> int:
-        """Bytes of spills and private memory of the compiled kernel."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Source of a lowered kernel: its function, arguments and constants.
-
-    Attributes:
-        constants: its compile-time constants, defaults included.
-        again: lowers the same kernel with other constants.
-    """
-
-    constants: Mapping[str, Any]
-    again: Callable[[Mapping[str, Any]], Variant]
 
 
 @dataclass(frozen=True)

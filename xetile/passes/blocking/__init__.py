@@ -23,12 +23,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, follow, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import MmaShape, Target
 from xetile.dialect import tile_ops
-from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
+from xetile.dialect.mma import LoadMmaOp, TileMmaOp, TileMmaScaledOp
 from xetile.dialect.types import TileType
+from xetile.dialect.vector import TilePackOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.blocking import vector
@@ -62,7 +63,7 @@ class _BlockingRewriter(Rewriter):
     def __init__(self, target: Target, function: func.FuncOp) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.LoadTileOp: _load_tile,
                           tile_ops.StoreTileOp: _store_tile,
-                          tile_ops.UpdateTileOffsetOp: follow, tile_ops.TileMmaOp: _tile_mma,
+                          TileMmaOp: _tile_mma,
                           tile_ops.PrefetchTileOp: _prefetch_tile,
                           TileMmaScaledOp: mma_scaled.block_tile_mma_scaled,
                           LoadMmaOp: _load_mma,
@@ -92,8 +93,8 @@ class _BlockingRewriter(Rewriter):
         """A 4D vector in other blocks, by unpack and pack unless its blocks are these."""
         if tile_ops.shape_of(value)[2:] == blocks:
             return value
-        flat = self.shared(("unpack", value), lambda: self.emit(tile_ops.TileUnpackOp(value)))
-        return self.shared(("pack", flat, blocks), lambda: self.emit(tile_ops.TilePackOp(flat, blocks)))
+        flat = self.shared(("unpack", value), lambda: self.emit(TileUnpackOp(value)))
+        return self.shared(("pack", flat, blocks), lambda: self.emit(TilePackOp(flat, blocks)))
 
     def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
         """A yielded vector in the blocks that the loop carries."""
@@ -168,7 +169,7 @@ def _broadcast(rewriter: _BlockingRewriter, operation: BroadcastOp) -> None:
     rewriter.set(operation.vector, rewriter.emit(BroadcastOp(rewriter.single(operation.source), blocked)))  # type: ignore[arg-type]
 
 
-def _tile_mma(rewriter: _BlockingRewriter, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(rewriter: _BlockingRewriter, operation: TileMmaOp) -> None:
     if len(tile_ops.shape_of(operation.result)) == 4:
         rewriter.copy(operation)
         return
@@ -180,7 +181,7 @@ def _tile_mma(rewriter: _BlockingRewriter, operation: tile_ops.TileMmaOp) -> Non
     b = rewriter.reblock(rewriter.single(operation.b), (form.k, lanes))
     acc = None if operation.acc is None else rewriter.reblock(rewriter.single(operation.acc), (repeat, lanes))
     result = VectorType(operation.result.type.element_type, (m // repeat, n // lanes, repeat, lanes))  # type: ignore
-    rewriter.set(operation.result, rewriter.emit(tile_ops.TileMmaOp(a, b, acc, result)))
+    rewriter.set(operation.result, rewriter.emit(TileMmaOp(a, b, acc, result)))
 
 
 def _load_mma(rewriter: _BlockingRewriter, operation: LoadMmaOp) -> None:

@@ -19,14 +19,15 @@ from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MmaShape, Target
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
-from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
+from xetile.dialect.mma import LoadMmaOp, TileMmaOp, TileMmaScaledOp
+from xetile.dialect.vector import TilePackOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes import mma_scaled
 from xetile.passes.blocking import vector
 
 _MEMORY = (tile_ops.InitTileOp, tile_ops.LoadTileOp, tile_ops.StoreTileOp, tile_ops.PrefetchTileOp,
            tile_ops.UpdateTileOffsetOp)
-_PRODUCTS = (tile_ops.TileMmaOp, TileMmaScaledOp)
+_PRODUCTS = (TileMmaOp, TileMmaScaledOp)
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
 """Columns of the prefetch messages of a target, by the bits of an element."""
 _UNBLOCKED_ROWS = 32
@@ -37,7 +38,7 @@ def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     """Links of vector webs: element-wise operations link their vectors, products their accumulator and result."""
     if isinstance(operation, _PRODUCTS):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, tile_ops.TilePackOp, tile_ops.TileUnpackOp, scf.ForOp,
+    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp, scf.ForOp,
                                     scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
@@ -118,7 +119,7 @@ class BlockSizes:
                         return self.mma_shape(inner.operation)
         return None
 
-    def mma_shape(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MmaShape:
+    def mma_shape(self, operation: TileMmaOp | TileMmaScaledOp) -> MmaShape:
         """The target's product shape for an operation.
 
         Raises:

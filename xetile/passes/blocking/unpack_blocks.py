@@ -20,11 +20,11 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.ir import Attribute, Operation
 
-from xegpu.dialect.hints import hinted
-from xegpu.rewrite.rewriter import Rewriter, follow, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.types import TileType
-from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.vector import TilePackOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 
 BLOCKS = "inner_blocks"
@@ -72,9 +72,8 @@ class _UnpackBlocksRewriter(Rewriter):
     """One function's rewrite."""
 
     def __init__(self) -> None:
-        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: follow,
-                          tile_ops.LoadTileOp: _load_tile,
-                          tile_ops.TilePackOp: _identity, tile_ops.TileUnpackOp: _identity,
+        super().__init__({tile_ops.InitTileOp: _init_tile,
+                          TilePackOp: _identity, TileUnpackOp: _identity,
                           TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
 
     def copy(self, operation: Operation) -> None:
@@ -100,11 +99,6 @@ def _init_tile(rewriter: _UnpackBlocksRewriter, operation: tile_ops.InitTileOp) 
     init_tile.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
-def _load_tile(rewriter: _UnpackBlocksRewriter, operation: tile_ops.LoadTileOp) -> None:
-    load = hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation)
-    rewriter.set(operation.result, rewriter.emit(load))
-
-
 def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:
     """The 2D axes of a blocked operation: dimensions [0, 2] are rows, [1, 3] are columns."""
     return sorted({axis % 2 for axis in axes_of(operation)})
@@ -124,5 +118,5 @@ def _tile_broadcast(rewriter: _UnpackBlocksRewriter, operation: TileBroadcastOp)
                                                            map_)))
 
 
-def _identity(rewriter: _UnpackBlocksRewriter, operation: tile_ops.TilePackOp | tile_ops.TileUnpackOp) -> None:
+def _identity(rewriter: _UnpackBlocksRewriter, operation: TilePackOp | TileUnpackOp) -> None:
     rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)

@@ -23,7 +23,8 @@ from xegpu.analysis.webs import Webs
 from xegpu.ir.memref import is_shared
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import tile_ops
-from xetile.dialect.vector_ops import TileBitcastOp, TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.vector import TileBitcastOp, TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 
 
@@ -75,15 +76,15 @@ def _tile_bitcast(rewriter: Any, operation: TileBitcastOp) -> None:
     rewriter.set(operation.result, rewriter.reblock(result, rewriter.sizes.compute_block(_flat(operation.result))))
 
 
-def _tile_transpose(rewriter: Any, operation: tile_ops.TileTransposeOp) -> None:
-    flat = rewriter.emit(tile_ops.TileUnpackOp(rewriter.single(operation.source)))
-    transposed = rewriter.emit(tile_ops.TileTransposeOp(flat))
+def _tile_transpose(rewriter: Any, operation: TileTransposeOp) -> None:
+    flat = rewriter.emit(TileUnpackOp(rewriter.single(operation.source)))
+    transposed = rewriter.emit(TileTransposeOp(flat))
     blocks = rewriter.sizes.compute_block(_flat(operation.result))
-    rewriter.set(operation.result, rewriter.emit(tile_ops.TilePackOp(transposed, blocks)))
+    rewriter.set(operation.result, rewriter.emit(TilePackOp(transposed, blocks)))
 
 
 RULES: dict[type[Any], Rule] = {TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,
-                                tile_ops.TileTransposeOp: _tile_transpose,
+                                TileTransposeOp: _tile_transpose,
                                 TileBitcastOp: _tile_bitcast}
 """Rules of :mod:`xetile.passes.blocking`; its rewriter has the block sizes."""
 

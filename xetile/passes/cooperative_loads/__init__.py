@@ -53,10 +53,11 @@ from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.matchers import BARRIER
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, follow, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
+from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes.cooperative_loads.analysis import Share, cooperative_loops, narrow_prefetches
 from xetile.passes.distribute_subgroups.slm_exchange import SLM
@@ -99,7 +100,7 @@ class _CooperativeLoadsRewriter(Rewriter):
 
     def __init__(self, target: Target, loops: Mapping[scf.ForOp, list[Share]]) -> None:
         super().__init__({tile_ops.LoadTileOp: _load_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-                          tile_ops.TileTransposeOp: _tile_transpose})
+                          TileTransposeOp: _tile_transpose})
         self.target, self.loops = target, loops
         self.values: dict[tile_ops.LoadTileOp, SSAValue] = {}
         self.arrays: dict[tuple[Pair, Attribute, int], SSAValue] = {}
@@ -243,7 +244,7 @@ def _load_tile(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.LoadTile
         rewriter.copy(operation)
 
 
-def _tile_transpose(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(rewriter: _CooperativeLoadsRewriter, operation: TileTransposeOp) -> None:
     """A transpose of a load; an operand in shared local memory is stored transposed already."""
     if operation.source.owner in rewriter.values:
         rewriter.set(operation.result, rewriter.single(operation.source))
@@ -256,4 +257,4 @@ def _update_tile_offset(rewriter: _CooperativeLoadsRewriter, operation: tile_ops
     if isinstance(tile.encoding, Share):
         rewriter.set(operation.result, rewriter.advanced(tile.encoding, tile.values[0]), tile.encoding)
     else:
-        follow(rewriter, operation)
+        rewriter.copy(operation)

@@ -15,8 +15,11 @@ from xegpu.dialect.sync import NbarrierOp
 from xegpu.ir.dtypes import DType
 from xegpu.ir.use_def import array_of
 from xegpu.target.targets import Target
-from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.types import TileParameters
+from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.distribute_subgroups import slm_bytes
 
@@ -26,7 +29,7 @@ _COLUMNS = "block-columns"
 """Access kind of a column-major array that 2D block messages can reach."""
 _ROWS = "block"
 """Access kind of a row-major array that 2D block messages can reach."""
-EXCHANGES = (tile_ops.TileTransposeOp, vector_ops.TileConvLayoutOp, vector_ops.TileReduceOp)
+EXCHANGES = (TileTransposeOp, TileConvLayoutOp, TileReduceOp)
 """Operations that may go through shared local memory, with barriers around them."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, scf.ForOp, *EXCHANGES)
 """Operations with barriers; an inner loop may have cooperative loads, too."""
@@ -116,7 +119,7 @@ def loop_shares(loop: scf.ForOp, kinds: Mapping[Any, str], target: Target) -> li
 
 def _is_folded(operation: Operation) -> bool:
     """Whether an operation transposes a loaded value; such a transpose is folded into the load."""
-    return isinstance(operation, tile_ops.TileTransposeOp) and isinstance(operation.source.owner, tile_ops.LoadTileOp)
+    return isinstance(operation, TileTransposeOp) and isinstance(operation.source.owner, tile_ops.LoadTileOp)
 
 
 def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], target: Target) -> Share | None:
@@ -127,7 +130,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
     init, load, move = carried
     if not isinstance(load, tile_ops.LoadTileOp) or load.padding is not None:
         return None
-    transposes = [use.operation for use in load.result.uses if isinstance(use.operation, tile_ops.TileTransposeOp)]
+    transposes = [use.operation for use in load.result.uses if isinstance(use.operation, TileTransposeOp)]
     operands = [transpose.result for transpose in transposes] or [load.result]
     mixed = len(transposes) not in (0, len(list(load.result.uses)))
     if mixed or not all(_multiplies(operand, load) for operand in operands):
@@ -161,7 +164,7 @@ def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) ->
 
 def _multiplies(value: SSAValue, load: tile_ops.LoadTileOp) -> bool:
     """Whether a value is operand A of products in the block of its load, and nothing else."""
-    return bool(value.uses) and all(isinstance(use.operation, tile_ops.TileMmaOp) and use.index == 0
+    return bool(value.uses) and all(isinstance(use.operation, TileMmaOp) and use.index == 0
                                     and use.operation.parent is load.parent for use in value.uses)
 
 

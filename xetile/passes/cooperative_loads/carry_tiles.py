@@ -23,6 +23,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
 from xetile.passes.cooperative_loads.analysis import cooperative_loops, is_defined_in
 
 
@@ -52,7 +53,7 @@ class CarryTiles:
 def _induced_tiles(loop: scf.ForOp) -> list[tile_ops.InitTileOp]:
     """The tiles that a loop of products initializes from its induction variable, and could carry."""
     body = loop.body.block
-    if not any(isinstance(operation, tile_ops.TileMmaOp) for operation in body.ops):
+    if not any(isinstance(operation, TileMmaOp) for operation in body.ops):
         return []
     return [operation for operation in body.ops
             if isinstance(operation, tile_ops.InitTileOp) and _is_induced(operation, body)]
@@ -77,7 +78,7 @@ class _CarryTilesRewriter(Rewriter):
             super().loop(loop)
             return
         carried = [self.lookup(value) for value in loop.iter_args]
-        count, location = len(carried), self.place
+        count, location = len(carried), self.location
         carried += [ConvertedValues((self._first(init, loop),)) for init in inits]
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
         self.set(old.args[0], block.args[0])
@@ -85,7 +86,7 @@ class _CarryTilesRewriter(Rewriter):
         self.regroup(old.args[1:], carried[:count], block.args[1:])
         tiles = block.args[len(block.args) - len(inits):]
         self.tiles.update(zip(inits, tiles, strict=True))
-        yielded, self.place = self.body(old, block), location
+        yielded, self.location = self.body(old, block), location
         with self.inside(block):
             yielded += [ConvertedValues((self._next(init, loop, tile),)) for init, tile in zip(inits, tiles,
                                                                                                strict=True)]
@@ -110,9 +111,9 @@ class _CarryTilesRewriter(Rewriter):
         first = tile_ops.InitTileOp(self.single(init.source), offsets, sizes, strides, init.result.type)  # type: ignore[arg-type]
         first.attributes.update(init.attributes)
         first.result.name_hint = init.result.name_hint
-        self.place, before = init.location, self.place
+        self.location, before = init.location, self.location
         value = self.emit(first)
-        self.place = before
+        self.location = before
         return value
 
     def _next(self, init: tile_ops.InitTileOp, loop: scf.ForOp, tile: SSAValue) -> SSAValue:

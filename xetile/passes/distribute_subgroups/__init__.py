@@ -24,17 +24,17 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
-from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
-from xegpu.support.errors import Note, ShapeError, TargetError, located
+from xegpu.support.errors import Invalid, Note, ShapeError, TargetError, error_parts, located
 from xegpu.support.location import SourceLocation
 from xegpu.target.targets import Target
-from xetile.dialect import tile_ops, vector_ops
-from xetile.dialect.mma import TileMmaScaledOp
-from xetile.dialect.types import TileType, WgMapAttr
-from xetile.dialect.vector_ops import IotaOp
+from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
+from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
+from xetile.dialect.vector import IotaOp, TileBitcastOp, TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.distribute_subgroups import slm_exchange
@@ -74,11 +74,10 @@ class DistributeSubgroups:
                 continue
             if first is None:
                 first = map_, operation
-            if map_.subgroups != first[0].subgroups:
-                raise located(ShapeError("XT1070",
-                    f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
-                    f"all maps of a kernel distribute over one work-group: make the product of every sg_layout "
-                    f"{first[0].subgroups}", notes=_note_of_map(first[1])), operation)
+            try:
+                verify_same_subgroups(first[0], map_)
+            except Invalid as error:
+                raise located(ShapeError(*error_parts(error), notes=_note_of_map(first[1])), operation) from None
         return first
 
     def _check_count(self, function: func.FuncOp, cause: Operation) -> None:
@@ -153,7 +152,7 @@ def _transposed_form(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.
     loads = [use.operation for use in uses if isinstance(use.operation, tile_ops.LoadTileOp)]
     users = [use.operation for load in loads for use in load.result.uses]
     if any(not isinstance(use.operation, (tile_ops.LoadTileOp, tile_ops.UpdateTileOffsetOp)) for use in uses) or \
-            not users or not all(isinstance(user, tile_ops.TileTransposeOp) for user in users):
+            not users or not all(isinstance(user, TileTransposeOp) for user in users):
         return None
     maps = {_map_of(user) for user in users}
     if len(maps) != 1 or None in maps:
@@ -163,13 +162,6 @@ def _transposed_form(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.
     return None if is_local(own_form, wanted) else wanted
 
 
-def _load_tile(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.LoadTileOp) -> None:
-    tiles = rewriter.lookup(operation.tile)
-    loaded = tuple(rewriter.emit(hinted(tile_ops.LoadTileOp(tile, operation.padding),
-                                        operation)) for tile in tiles.values)
-    rewriter.set(operation.result, loaded, tiles.encoding)
-
-
 def _store_tile(rewriter: Rewriter, operation: tile_ops.StoreTileOp) -> None:
     value, tiles = rewriter.lookup(operation.value), rewriter.lookup(operation.tile)
     if value.encoding != tiles.encoding:
@@ -177,20 +169,7 @@ def _store_tile(rewriter: Rewriter, operation: tile_ops.StoreTileOp) -> None:
             f"is distributed as {value.encoding}, the tile as"
         rewriter.fail("XT1401", f"the vector {how} {tiles.encoding or 'has none'}", "give both the same wg_map",
                    **{"the vector": operation.value, "the tile": operation.tile})
-    for part, tile in zip(value.values, tiles.values, strict=True):
-        rewriter.emit(hinted(tile_ops.StoreTileOp(part, tile), operation))
-
-
-def _prefetch_tile(rewriter: Rewriter, operation: tile_ops.PrefetchTileOp) -> None:
-    for tile in rewriter.lookup(operation.tile).values:
-        rewriter.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
-
-
-def _update_tile_offset(rewriter: Rewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
-    tiles = rewriter.lookup(operation.tile)
-    offsets = [rewriter.single(offset) for offset in operation.offsets]
-    moved = tuple(rewriter.emit(tile_ops.UpdateTileOffsetOp(tile, offsets)) for tile in tiles.values)
-    rewriter.set(operation.result, moved, tiles.encoding)
+    rewriter.each_part(operation)
 
 
 def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
@@ -227,7 +206,7 @@ def _iota_part(rewriter: Rewriter, part: VectorType, axis: int, start: SSAValue)
     return rewriter.shared(("iota", part, axis, start), lambda: rewriter.emit(IotaOp(part, axis, start)))
 
 
-def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(rewriter: Rewriter, operation: TileMmaOp) -> None:
     a, b = rewriter.lookup(operation.a), rewriter.lookup(operation.b)
     if operation.wg_map is None:
         rewriter.copy(operation)
@@ -246,12 +225,12 @@ def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
     for i in range(rows):
         for j in range(columns):
             for k in range(depth):
-                accumulators[i * columns + j] = rewriter.emit(tile_ops.TileMmaOp(
+                accumulators[i * columns + j] = rewriter.emit(TileMmaOp(
                     a.values[i * depth + k], b.values[k * columns + j], accumulators[i * columns + j], part))
     rewriter.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
-def _check_distributed(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
+def _check_distributed(rewriter: Rewriter, operation: TileMmaOp) -> None:
     """Raise unless all operands of a product with a map are distributed; the verifier sees only those with a map."""
     operands = {"A": operation.a, "B": operation.b, **({"acc": operation.acc} if operation.acc is not None else {})}
     bare = [name for name, value in operands.items() if rewriter.lookup(value).encoding is None]
@@ -261,13 +240,13 @@ def _check_distributed(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> Non
                       "no wg_map", f"set wg_map on what computes {bare[0]}, or drop that of the product", **operands)
 
 
-def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileBitcastOp) -> None:
+def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: TileBitcastOp) -> None:
     source = rewriter.lookup(operation.source)
     if source.encoding is None:
         rewriter.copy(operation)
         return
     element = operation.result.type.element_type  # type: ignore[attr-defined]
-    values = tuple(rewriter.emit(vector_ops.TileBitcastOp(value, element)) for value in source.values)
+    values = tuple(rewriter.emit(TileBitcastOp(value, element)) for value in source.values)
     form = Distributed(source.encoding.wg_map.split(operation.factor), tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     rewriter.set(operation.result, values, form)
 
@@ -290,17 +269,14 @@ RULES: dict[type[Operation], Rule] = {
     PrintOp: _print_or_assert,
     AssertOp: _print_or_assert,
     tile_ops.InitTileOp: _init_tile,
-    tile_ops.LoadTileOp: _load_tile,
     tile_ops.StoreTileOp: _store_tile,
-    tile_ops.PrefetchTileOp: _prefetch_tile,
-    tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-    tile_ops.TileMmaOp: _tile_mma,
+    TileMmaOp: _tile_mma,
     TileMmaScaledOp: mma_scaled.distribute_tile_mma_scaled,
-    tile_ops.TileTransposeOp: slm_exchange.transpose,
-    vector_ops.TileConvLayoutOp: slm_exchange.conv_layout,
-    vector_ops.TileReduceOp: slm_exchange.reduce,
-    vector_ops.TileBroadcastOp: slm_exchange.broadcast,
-    vector_ops.TileBitcastOp: _tile_bitcast,
+    TileTransposeOp: slm_exchange.transpose,
+    TileConvLayoutOp: slm_exchange.conv_layout,
+    TileReduceOp: slm_exchange.reduce,
+    TileBroadcastOp: slm_exchange.broadcast,
+    TileBitcastOp: _tile_bitcast,
     BroadcastOp: _broadcast,
     **gather_scatter.SUBGROUP_RULES,
     IotaOp: _iota,

@@ -28,8 +28,10 @@ from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target
-from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect import tile_ops
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.types import TileParameters, TileType
+from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.wg_offsets import Distributed, local_blocks, offset
 
@@ -80,7 +82,7 @@ class DistributeSubgroupsRewriter(Rewriter):
         condition = conditions[0]
         for operand in conditions[1:]:
             condition = self.emit(arith.AndIOp(condition, operand))
-        block, location = Block(), self.place
+        block, location = Block(), self.location
         self.blocks.append(block)
         self._known.append({})
         value = then()
@@ -90,7 +92,7 @@ class DistributeSubgroupsRewriter(Rewriter):
         if value is None or otherwise is None:
             self.emit(scf.IfOp(condition, [], Region(block)))
             return None
-        self.place = location
+        self.location = location
         rest = Region(Block([scf.YieldOp(otherwise)]))
         return self.emit(scf.IfOp(condition, [value.type], Region(block), rest))
 
@@ -100,20 +102,20 @@ def barrier(rewriter: Rewriter) -> None:
     rewriter.emit(gpu.BarrierOp())  # type: ignore[no-untyped-call]
 
 
-def conv_layout(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileConvLayoutOp) -> None:
+def conv_layout(rewriter: DistributeSubgroupsRewriter, operation: TileConvLayoutOp) -> None:
     """``tile_conv_layout``: another map for the same values."""
     source = rewriter.lookup(operation.source)
     if source.encoding is None or operation.wg_map is None:
         rewriter.copy(operation)
         return
-    if all(isinstance(use.operation, vector_ops.TileReduceOp) for use in operation.result.uses):
+    if all(isinstance(use.operation, TileReduceOp) for use in operation.result.uses):
         rewriter.converted_values[operation.result] = source  # the reduction exchanges its partial results instead
         return
     target = Distributed(operation.wg_map.data, source.encoding.shape)
     rewriter.set(operation.result, redistributed(rewriter, source, target), target)
 
 
-def transpose(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.TileTransposeOp) -> None:
+def transpose(rewriter: DistributeSubgroupsRewriter, operation: TileTransposeOp) -> None:
     """``tile_transpose``: each subgroup transposes its own blocks if these are the blocks of the result's map."""
     source = rewriter.lookup(operation.source)
     if source.encoding is None or operation.wg_map is None:
@@ -121,26 +123,26 @@ def transpose(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.TileTra
         return
     target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     if source.encoding.transposed:
-        values = tuple(rewriter.emit(tile_ops.TileTransposeOp(value)) for value in source.values)
+        values = tuple(rewriter.emit(TileTransposeOp(value)) for value in source.values)
     else:
         values = redistributed(rewriter, source, target, transposed=True)
     rewriter.set(operation.result, values, target)
 
 
-def broadcast(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileBroadcastOp) -> None:
+def broadcast(rewriter: DistributeSubgroupsRewriter, operation: TileBroadcastOp) -> None:
     """``tile_broadcast``: each subgroup broadcasts the part of the row or column along its block."""
     source = rewriter.lookup(operation.source)
     if source.encoding is None or operation.wg_map is None:
         rewriter.copy(operation)
         return
-    axes = vector_ops.axes_of(operation)
+    axes = axes_of(operation)
     target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     narrow = [[_along(origin, axes, 0) for origin in origins] for origins in target.block_origins()]
     positions = local_blocks(source.encoding.block_origins(), narrow)
     data = _along(target.wg_map.sg_data, axes, 1)
     assert positions is not None, "the verifier compares the maps"
     assert source.encoding.wg_map.sg_data == data, "the verifier compares the maps"
-    values = tuple(rewriter.emit(vector_ops.TileBroadcastOp(source.values[index], target.wg_map.sg_data, axes))
+    values = tuple(rewriter.emit(TileBroadcastOp(source.values[index], target.wg_map.sg_data, axes))
                    for index in positions)
     rewriter.set(operation.result, values, target)
 
@@ -151,7 +153,7 @@ def _along(pair: Pair, axes: Sequence[int], value: int) -> Pair:
     return rows, columns
 
 
-def reduce(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileReduceOp) -> None:
+def reduce(rewriter: DistributeSubgroupsRewriter, operation: TileReduceOp) -> None:
     """``tile_reduce``: each subgroup reduces its blocks, then all partial results, through shared local memory."""
     source = rewriter.lookup(operation.source)
     if source.encoding is None or operation.wg_map is None:
@@ -160,7 +162,7 @@ def reduce(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileRedu
     target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     element: Attribute = operation.result.type.element_type  # type: ignore[attr-defined]
     accumulator = f32 if operation.kind.data in ("add", "mul") and element in (f16, bf16) else element
-    kind, axes = operation.kind.data, vector_ops.axes_of(operation)
+    kind, axes = operation.kind.data, axes_of(operation)
     values = ConvertedValues(tuple(_cast(rewriter, value, accumulator) for value in source.values), source.encoding)
     for axis in axes:
         values = _reduce_own_blocks(rewriter, kind, values, axis)
@@ -191,7 +193,7 @@ def _reduce_own_blocks(rewriter: DistributeSubgroupsRewriter, kind: str, values:
     for block, *rest in lines.values():
         for operand in rest:
             block = rewriter.emit(combined(kind, block, operand))
-        reduced.append(rewriter.emit(vector_ops.TileReduceOp(kind, block, [axis])))
+        reduced.append(rewriter.emit(TileReduceOp(kind, block, [axis])))
     form = Distributed(form.wg_map.collapsed([axis]), _along(form.shape, [axis], form.owners(axis)))
     return ConvertedValues(tuple(reduced), form)
 
@@ -203,7 +205,7 @@ def _reduce_partial_results(rewriter: DistributeSubgroupsRewriter, kind: str, va
     map_ = form.wg_map if target is None else target.wg_map
     line_map = WgMap(map_.sg_layout, _along(map_.sg_data, [axis], form.shape[axis]))
     loaded = redistributed(rewriter, values, Distributed(line_map, form.shape))
-    reduced = tuple(rewriter.emit(vector_ops.TileReduceOp(kind, value, [axis])) for value in loaded)
+    reduced = tuple(rewriter.emit(TileReduceOp(kind, value, [axis])) for value in loaded)
     return ConvertedValues(reduced, Distributed(map_.collapsed([axis]), _along(form.shape, [axis], 1)))
 
 
@@ -223,7 +225,7 @@ def redistributed(rewriter: DistributeSubgroupsRewriter, source: ConvertedValues
     positions = _local_positions(source.encoding, target, transposed)
     if positions is not None:
         values = [source.values[index] for index in positions]
-        transpose = tile_ops.TileTransposeOp
+        transpose = TileTransposeOp
         return tuple(rewriter.emit(transpose(value)) for value in values) if transposed else tuple(values)
     return _through_slm(rewriter, source, target, transposed)
 
@@ -269,7 +271,7 @@ def _through_slm(rewriter: DistributeSubgroupsRewriter, source: ConvertedValues,
                 before = parts[position] if parts else None
                 loaded.append(buffer.load(data, (start[1], start[0]) if transposed else start, before))
             parts = loaded
-    return tuple(rewriter.emit(tile_ops.TileTransposeOp(part)) for part in parts) if transposed else tuple(parts)
+    return tuple(rewriter.emit(TileTransposeOp(part)) for part in parts) if transposed else tuple(parts)
 
 
 def _slab(rewriter: DistributeSubgroupsRewriter, form: Distributed, data: Pair, element: Attribute) -> Pair:

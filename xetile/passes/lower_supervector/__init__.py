@@ -22,7 +22,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
+from xetile.dialect.vector import TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map_inference import map_of
 from xetile.passes.lower_supervector.slices import Slice, fits, gather, load, masked_scatter, store, type_cast
 
@@ -45,7 +47,7 @@ class _LowerSupervectorRewriter(Rewriter):
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__(RULES)
-        self.blocked = any(isinstance(operation, (tile_ops.TilePackOp, tile_ops.TileUnpackOp)) or _has_blocks(operation)
+        self.blocked = any(isinstance(operation, (TilePackOp, TileUnpackOp)) or _has_blocks(operation)
                            for operation in function.walk())
 
     def copy(self, operation: Operation) -> None:
@@ -117,12 +119,12 @@ def _contract(rewriter: _LowerSupervectorRewriter, operation: ContractOp) -> Non
     map_ = None if operation.wg_map is None else operation.wg_map.data
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
-    rewriter.set(operation.result, rewriter.emit(tile_ops.TileMmaOp(a, b, acc, type_, map_)))
+    rewriter.set(operation.result, rewriter.emit(TileMmaOp(a, b, acc, type_, map_)))
 
 
 def _transposed(rewriter: _LowerSupervectorRewriter, value: SSAValue) -> SSAValue:
     map_ = map_of(value)
-    return rewriter.emit(tile_ops.TileTransposeOp(rewriter.single(value), map_ and map_.transposed()))
+    return rewriter.emit(TileTransposeOp(rewriter.single(value), map_ and map_.transposed()))
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -30,9 +30,10 @@ from xegpu.rewrite.rewriter import Rewriter
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp, StoreScatterOp
 from xetile.dialect.permutation_map import Permutation
+from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, collapsed
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
-from xetile.dialect.vector_ops import IotaOp, TileBroadcastOp
+from xetile.dialect.vector import IotaOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import map_of
 
@@ -338,7 +339,7 @@ def load(rewriter: Rewriter, slice_: Slice) -> SSAValue:
     if access.transposed:
         tile = _tile(rewriter, slice_, (columns, rows), map_ and map_.transposed())
         loaded = rewriter.emit(tile_ops.LoadTileOp(tile, slice_.constant_padding))
-        value = rewriter.emit(tile_ops.TileTransposeOp(loaded, map_))
+        value = rewriter.emit(TileTransposeOp(loaded, map_))
     else:
         tile = _tile(rewriter, slice_, (rows, columns), map_)
         value = rewriter.emit(tile_ops.LoadTileOp(tile, slice_.constant_padding))
@@ -356,6 +357,6 @@ def store(rewriter: Rewriter, slice_: Slice, value: SSAValue) -> None:
     assert access is not None
     if access.transposed:
         map_ = map_ and map_.transposed()
-        value = rewriter.emit(tile_ops.TileTransposeOp(value, map_))
+        value = rewriter.emit(TileTransposeOp(value, map_))
     shape = slice_.flat[::-1] if access.transposed else slice_.flat
     rewriter.emit(tile_ops.StoreTileOp(value, _tile(rewriter, slice_, shape, map_)))

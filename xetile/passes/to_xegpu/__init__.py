@@ -33,9 +33,10 @@ from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
-from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
+from xetile.dialect.mma import LoadMmaOp, TileMmaOp, TileMmaScaledOp
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.types import TileParameters
-from xetile.dialect.vector_ops import IotaOp, TileBitcastOp, TileBroadcastOp, TileReduceOp
+from xetile.dialect.vector import IotaOp, TileBitcastOp, TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.to_xegpu import vector
@@ -73,9 +74,9 @@ class ToXeGPU:
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
-            tile_ops.TileMmaOp: partial(_tile_mma, target=self.target),
+            TileMmaOp: partial(_tile_mma, target=self.target),
             TileMmaScaledOp: lambda rewriter, op: mma_scaled.lower_tile_mma_scaled(rewriter, op, _blocks_of(op.result)),
-            tile_ops.TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup_size),
+            TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup_size),
             **gather_scatter.xegpu_rules(self.target)}
         return Rewriter({**RULES, **rules}).function(function)
 
@@ -166,11 +167,11 @@ def _prefetch_tile(rewriter: Rewriter, operation: tile_ops.PrefetchTileOp) -> No
         rewriter.emit(PrefetchNdOp(desc, hints))
 
 
-def _tile_unpack(rewriter: Rewriter, operation: tile_ops.TileUnpackOp) -> None:
+def _tile_unpack(rewriter: Rewriter, operation: TileUnpackOp) -> None:
     rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)
 
 
-def _tile_pack(rewriter: Rewriter, operation: tile_ops.TilePackOp) -> None:
+def _tile_pack(rewriter: Rewriter, operation: TilePackOp) -> None:
     shape = tile_ops.shape_of(operation.result)
     blocks = _reblock(rewriter, rewriter.lookup(operation.source), (shape[2], shape[3]))
     rewriter.set(operation.result, blocks.values, blocks.encoding)
@@ -208,7 +209,7 @@ def _tile_broadcast(rewriter: Rewriter, operation: TileBroadcastOp) -> None:
     rewriter.set(operation.result, vector.broadcast(rewriter, operation), _blocks_of(operation.result))
 
 
-def _tile_transpose(rewriter: Rewriter, operation: tile_ops.TileTransposeOp, lanes: int) -> None:
+def _tile_transpose(rewriter: Rewriter, operation: TileTransposeOp, lanes: int) -> None:
     values, block = vector.transpose(rewriter, rewriter.lookup(operation.source), lanes, _reblock)
     rows, columns = tile_ops.shape_of(operation.result)
     rewriter.set(operation.result, values, Blocks((rows, columns), block))
@@ -261,7 +262,7 @@ def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
     rewriter.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
 
 
-def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp, target: Target) -> None:
+def _tile_mma(rewriter: Rewriter, operation: TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     product = DpasOp if target.mma_shape(*types).engine == "dpas" else MadOp
     a, b = rewriter.lookup(operation.a).values, rewriter.lookup(operation.b).values
@@ -298,8 +299,8 @@ RULES: dict[type[Operation], Rule] = {
     tile_ops.LoadTileOp: _load_tile,
     tile_ops.StoreTileOp: _store_tile,
     tile_ops.PrefetchTileOp: _prefetch_tile,
-    tile_ops.TilePackOp: _tile_pack,
-    tile_ops.TileUnpackOp: _tile_unpack,
+    TilePackOp: _tile_pack,
+    TileUnpackOp: _tile_unpack,
     BroadcastOp: _broadcast,
     TileReduceOp: _tile_reduce,
     TileBroadcastOp: _tile_broadcast,

@@ -23,7 +23,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import TransposeOp
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter
 from xetile.dialect import tile_ops
-from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.wg_map import Pair
 
 Reblock = Callable[[Rewriter, ConvertedValues, Pair], ConvertedValues]

@@ -25,12 +25,14 @@ from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.stage import IN_XETILE, stage_of
-from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp
-from xetile.dialect.vector_ops import TileReduceOp
+from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp
+from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.runtime.grid import Grid
-from xetile.runtime.numpy_executor import SEMANTICS, NumPyExecutor
+from xetile.runtime.numpy_executor import NumPyExecutor
 from xetile.runtime.sanitizer.float_nan import Numbers, Product
 from xetile.runtime.sanitizer.integer_overflow import Integers
 from xetile.runtime.sanitizer.memory import Accesses

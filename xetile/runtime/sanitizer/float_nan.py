@@ -20,7 +20,7 @@ from xegpu.support.location import author_location
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.tile_ops import tile_of
 from xetile.interpreter.gather_scatter import updated_elements
-from xetile.interpreter.tile_ops import unpack
+from xetile.interpreter.vector import unpack
 from xetile.runtime.sanitizer.findings import (
     array_name,
     by_instance,
@@ -152,7 +152,7 @@ class Numbers:
                  window: TileView | None) -> CheckError:
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(both)), both.shape))
         is_nan = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
-        result = "a NaN of operands that are not" if is_nan else "an infinity of finite numbers"
+        result = "a NaN of operands without NaNs" if is_nan else "an infinity of finite numbers"
         mine = np.broadcast_to(bad, np.broadcast_shapes(bad.shape, (*both.shape, *[1] * (bad.ndim - BATCH))))[at]
         index = np.unravel_index(int(np.argmax(mine)), mine.shape)
         element = "" if window is None or len(index) != 2 else element_of(window, (*at, int(index[0]), int(index[1])))

@@ -28,8 +28,8 @@ from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, FPToSIOp, FPToUIOp, Se
 from xegpu.support.errors import CheckError
 from xegpu.support.location import Location, author_location
 from xetile.dialect.gather_scatter import InitScatteredTileOp, UpdateScatteredTileOp
+from xetile.dialect.reduction import TileReduceOp, axes_of
 from xetile.dialect.tile_ops import tile_of
-from xetile.dialect.vector_ops import TileReduceOp, axes_of
 from xetile.runtime.sanitizer.findings import (
     Loops,
     array_name,

@@ -28,17 +28,17 @@ _SIGNS = re.compile(r"#xegpu\.(layout|slice)\b|xegpu\.(load_nd|prefetch_nd)\s+%[
                     r"|xegpu\.(load|prefetch)\s+%[\w$.#-]+\s*\[|xegpu\.store\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|,\s*shape\b)")
 _THREADS = ("known_block_size", "gpu.known_block_size")
-WRITTEN_FOR = "xegpu.written_for"
+LANES_OF_TEXT = "xegpu.written_for"
 """A function's attribute: the lanes of a subgroup for which it cuts its blocks up."""
-_MADE = (*_THREADS, SUBGROUPS)
+_CONSUMED = (*_THREADS, SUBGROUPS)
 
 
-def is_upstream(text: str) -> bool:
+def is_llvm(text: str) -> bool:
     """Whether a text is in LLVM's form."""
     return isinstance(text, str) and _SIGNS.search(_COMMENT.sub("", text)) is not None
 
 
-class UpstreamReader(Reader):
+class LLVMReader(Reader):
     """Reader of LLVM's form; launches by host functions count threads."""
 
     readers = FOREIGN_READERS
@@ -58,13 +58,13 @@ def converted(function: func.FuncOp) -> ModuleOp:
     threads = _threads(function)
     blocks = needs_blocks(function)
     new = (Blocks(threads) if blocks else Tiles(function, threads)).function(function)
-    for name in _MADE:
+    for name in _CONSUMED:
         new.attributes.pop(name, None)
     count = 1 if threads is None else max(threads // LANES, 1)
     if count > 1:
         new.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in (count, 1)])
     if blocks:
-        new.attributes[WRITTEN_FOR] = IntegerAttr(LANES, i64)
+        new.attributes[LANES_OF_TEXT] = IntegerAttr(LANES, i64)
     verify(new)
     if blocks:
         return run_pass("normalize", Normalize(), ModuleOp([new], {STAGE: StringAttr("to-xegpu")}))
@@ -73,5 +73,5 @@ def converted(function: func.FuncOp) -> ModuleOp:
 
 def _threads(function: func.FuncOp) -> int | None:
     """Threads of a work-group, from the kernel or its launch."""
-    given = next((function.attributes[name] for name in _THREADS if name in function.attributes), None)
-    return prod(int(size) for size in given.get_values()) if isinstance(given, DenseArrayBase) else None  # type: ignore
+    attribute = next((function.attributes[name] for name in _THREADS if name in function.attributes), None)
+    return prod(int(size) for size in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else None  # type: ignore

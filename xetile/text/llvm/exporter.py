@@ -36,7 +36,10 @@ from xegpu.mlir.vector import TransposeOp
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Invalid, TargetError, error_parts
 from xegpu.target.targets import Target
-from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import map_of
 
@@ -72,7 +75,7 @@ class _Export(Export):
     def is_transposed(self, tile: SSAValue) -> bool:
         """Whether a load through a tile's web is transposed."""
         loads = [use.operation for use in self._webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
-        return any(isinstance(use.operation, tile_ops.TileTransposeOp) for load in loads for use in load.result.uses)
+        return any(isinstance(use.operation, TileTransposeOp) for load in loads for use in load.result.uses)
 
     def copy(self, operation: Operation) -> None:
         """Clone an operation with converted operands; vectors get their layout attribute."""
@@ -180,7 +183,7 @@ def _prefetch_tile(rewriter: _Export, operation: tile_ops.PrefetchTileOp) -> Non
     rewriter.emit(with_hints(made, hints_of(operation)))
 
 
-def _tile_mma(rewriter: _Export, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(rewriter: _Export, operation: TileMmaOp) -> None:
     """Convert ``tile_mma`` to ``dpas``."""
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     if rewriter.target.mma_shape(*types).engine != "dpas":
@@ -194,21 +197,21 @@ def _tile_mma(rewriter: _Export, operation: tile_ops.TileMmaOp) -> None:
     rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _tile_transpose(rewriter: _Export, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(rewriter: _Export, operation: TileTransposeOp) -> None:
     """Convert ``tile_transpose`` to ``vector.transpose``."""
     rewriter.set(operation.result, _transpose_loaded(rewriter, rewriter.single(operation.source), operation.result))
 
 
-def _tile_reduce(rewriter: _Export, operation: vector_ops.TileReduceOp) -> None:
+def _tile_reduce(rewriter: _Export, operation: TileReduceOp) -> None:
     """Convert ``tile_reduce`` to ``vector.multi_reduction``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
     layout = rewriter.layout(map_of(operation.source), tile_ops.shape_of(operation.source))
     rewriter.set(operation.result, reduced(rewriter, operation.kind.data, [rewriter.single(operation.source)],
-                                        vector_ops.axes_of(operation), result, layout))
+                                        axes_of(operation), result, layout))
 
 
-def _tile_broadcast(rewriter: _Export, operation: vector_ops.TileBroadcastOp) -> None:
+def _tile_broadcast(rewriter: _Export, operation: TileBroadcastOp) -> None:
     """Convert ``tile_broadcast`` to ``vector.broadcast``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
@@ -217,7 +220,7 @@ def _tile_broadcast(rewriter: _Export, operation: vector_ops.TileBroadcastOp) ->
     rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _tile_conv_layout(rewriter: _Export, operation: vector_ops.TileConvLayoutOp) -> None:
+def _tile_conv_layout(rewriter: _Export, operation: TileConvLayoutOp) -> None:
     """Convert ``tile_conv_layout`` to ``convert_layout``."""
     shape = tile_ops.shape_of(operation.source)
     before, after = rewriter.layout(map_of(operation.source), shape), rewriter.layout(operation.wg_map.data, shape)
@@ -232,10 +235,10 @@ RULES: dict[type[Operation], Rule] = {
     tile_ops.LoadTileOp: _load_tile,
     tile_ops.StoreTileOp: _store_tile,
     tile_ops.PrefetchTileOp: _prefetch_tile,
-    tile_ops.TileMmaOp: _tile_mma,
-    tile_ops.TileTransposeOp: _tile_transpose,
-    vector_ops.TileReduceOp: _tile_reduce,
-    vector_ops.TileBroadcastOp: _tile_broadcast,
-    vector_ops.TileConvLayoutOp: _tile_conv_layout,
+    TileMmaOp: _tile_mma,
+    TileTransposeOp: _tile_transpose,
+    TileReduceOp: _tile_reduce,
+    TileBroadcastOp: _tile_broadcast,
+    TileConvLayoutOp: _tile_conv_layout,
     **{kind: SUBGROUP_RULES[kind] for kind in (FenceOp, *NAMED)},
 }

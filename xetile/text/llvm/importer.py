@@ -31,9 +31,12 @@ from xegpu.ir.memref import exchanged, static_form
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Invalid, error_parts
-from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect import tile_ops
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.types import CacheHintAttr as OurHint
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
+from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.text.llvm.layout_facts import Facts, is_column_numbered, map_from, transposed_layout
 
@@ -120,8 +123,8 @@ class Tiles(Import):
     def transposed(self, value: SSAValue, map_: WgMap | None = None) -> SSAValue:
         """Transpose of a vector; that of a transpose is its operand."""
         owner = value.owner
-        return owner.source if isinstance(owner, tile_ops.TileTransposeOp) else \
-            self.emit(tile_ops.TileTransposeOp(value, map_))
+        return owner.source if isinstance(owner, TileTransposeOp) else \
+            self.emit(TileTransposeOp(value, map_))
 
 
 def _order(source: SSAValue, strides: Sequence[SSAValue]) -> Pair:
@@ -177,7 +180,7 @@ def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     result = VectorType(operation.result.type.element_type, shape)  # type: ignore[attr-defined]
     acc = None if operation.acc is None else rewriter.single(operation.acc)
     map_ = rewriter.map_of(rewriter.facts.layout(operation.result), shape)
-    rewriter.set(operation.result, rewriter.emit(tile_ops.TileMmaOp(a, b, acc, result, map_)), _BLOCK)
+    rewriter.set(operation.result, rewriter.emit(TileMmaOp(a, b, acc, result, map_)), _BLOCK)
 
 
 def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
@@ -189,14 +192,14 @@ def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     axes = [axis for axis, (small, large) in enumerate(zip(tile_ops.shape_of(source), shape,
                                                            strict=True)) if small != large]
     map_ = rewriter.map_of(rewriter.facts.layout(operation.vector), (shape[0], shape[1]))
-    made = rewriter.emit(vector_ops.TileBroadcastOp(source, shape, axes, map_)) if axes else source
+    made = rewriter.emit(TileBroadcastOp(source, shape, axes, map_)) if axes else source
     rewriter.set(operation.vector, made, _BLOCK)
 
 
 def _multi_reduction(rewriter: Tiles, operation: MultiReductionOp) -> None:
     """Convert ``vector.multi_reduction`` to ``tile_reduce``."""
     rewriter.check_reduction(operation)
-    result = rewriter.emit(vector_ops.TileReduceOp(operation.kind.data, rewriter.single(operation.source),
+    result = rewriter.emit(TileReduceOp(operation.kind.data, rewriter.single(operation.source),
                                                    operation.axes))
     rewriter.set(operation.result, rewriter.onto(operation, result), _BLOCK)
 
@@ -236,7 +239,7 @@ def _convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> Non
     source, target = rewriter.single(operation.source), operation.target_layout
     shape = tile_ops.shape_of(source)
     map_ = rewriter.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
-    made = source if map_ is None else rewriter.emit(vector_ops.TileConvLayoutOp(source, map_))
+    made = source if map_ is None else rewriter.emit(TileConvLayoutOp(source, map_))
     rewriter.set(operation.result, made, _BLOCK)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.support.errors import ArgumentError
-from xegpu.target.targets import find_target
+from xegpu.target.targets import TARGETS
 from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.pipeline import PASSES, STAGES, Options, precedes, stage_names, steps
 from xetile.dialect.stage import FIRST, INPUTS, RECORDED, STAGE, stage_of
@@ -66,8 +66,9 @@ def command(args: argparse.Namespace) -> None:
 
 def _listing() -> str:
     """List of the stages, each with the first line of its pass's docstring."""
-    # Between them these have all stages.
-    some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",), is_text=True)]
+    # Which passes there are depends on the target, and on whether the kernel is text.
+    some = [Options(target, ("block-columns",) * text, is_text=text) for target in TARGETS.values()
+            for text in (False, True)]
     passes = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
     rows = [(FIRST, "The traced or parsed module, where it has transfers of vectors."),
             (RECORDED, "The traced or parsed module in XeTile.")]

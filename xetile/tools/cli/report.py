@@ -11,7 +11,7 @@ from typing import Any
 from codegen.perf.performance_model import Prediction
 from xegpu.support.errors import ArgumentError, XeError
 from xegpu.target.machine_model import MACHINES
-from xegpu.target.targets import TARGETS
+from xegpu.target.targets import DEFAULT_TARGET, TARGETS
 from xetile.compiler.arguments import Spec
 from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
@@ -36,7 +36,8 @@ def add(commands: Any) -> None:
                         help="MLIR text, or FILE.py:kernel; then A=f16[4096,4096] for arguments (? for a size known at "
                              "run time) and BM=128 for constants")
     parser.add_argument("--kernel", metavar="NAME", help="which kernel, where a file has several")
-    parser.add_argument("--target", default="pvc", help="one or more, as in pvc,bmg (default: pvc)")
+    parser.add_argument("--target", default=DEFAULT_TARGET,
+                        help=f"one or more, with commas between (default: {DEFAULT_TARGET})")
     parser.add_argument("--shape", metavar="MxNxK", help="the problem that a time is predicted for, by default "
                                                          "what the arguments say, else 4096x4096x4096")
     parser.add_argument("--machine", choices=MACHINES, help="the device that a time is predicted for")

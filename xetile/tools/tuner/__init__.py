@@ -81,7 +81,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         every, seconds = configurations(space, _constants(kernel), kernel.name), seconds_of(budget)
         arguments = kernel.bind_arguments(args)
         if by == "prediction":
-            device = find_target("pvc" if target is None else target)
+            device = find_target(target)
             _check_sizes(arguments)
             candidates, outcomes = _candidates(kernel, every, arguments, args, grid, device)
             outcomes += [_predicted(candidate, arguments) for candidate in candidates]

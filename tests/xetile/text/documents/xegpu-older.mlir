@@ -45,7 +45,7 @@
 		uint64, index into tensor_desc<16xbf16, #tdesc_attr2>
 // ===== load_nd
 // arguments: %tdesc1: tensor_desc<8x16xbf16, sg = #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>>, %tdesc2: tensor_desc<8x16xbf16>
-// slip: ["#sg_map_a", "sg = #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>", "#sg_map_a is not defined"]
+// slip: ["#sg_map_a", "sg = #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>", "XT2008"]
   %result = XeGPU.load_nd %tdesc1 {L1_hint = uncached, L3_hint = uncached} :
           tensor_desc<8x16xbf16, #sg_map_a> into vector<4x2xbf16>
 
@@ -57,14 +57,14 @@
      tile<8x16xf32> into vector<16x8xf32>
 // ===== load_nd, vnni_axis 0
 // arguments: %tdesc1: tensor_desc<16x16xbf16, sg = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>>, %tdesc2: tensor_desc<16x16xbf16>
-// slip: ["#sg_map_b> into vector<8x16x2xbf16>", "sg = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>> into vector<8x2xbf16>", "#sg_map_b is not defined"]
+// slip: ["#sg_map_b> into vector<8x16x2xbf16>", "sg = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>> into vector<8x2xbf16>", "XT2008"]
   %bt = XeGPU.load_nd %tdesc1 {vnni_axis = 0} :
      tile<16x16xbf16, #sg_map_b> into vector<8x16x2xbf16>
   %bt2 = XeGPU.load_nd %tdesc2 {vnni_axis = 0, mode = vc} :
      tile<16x16xbf16> into vector<8x16x2xbf16>
 // ===== load_nd, vnni_axis 1
 // arguments: %tdesc1: tensor_desc<8x16xbf16, sg = #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>>, %tdesc2: tensor_desc<8x16xbf16>
-// slip: ["#sg_map_a> into vector<8x8x2xbf16>", "sg = #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>> into vector<4x2xbf16>", "#sg_map_a is not defined"]
+// slip: ["#sg_map_a> into vector<8x8x2xbf16>", "sg = #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>> into vector<4x2xbf16>", "XT2008"]
   %at = XeGPU.load_nd %tdesc1 {vnni_axis = 1} :
      tile<8x16xbf16, #sg_map_a> into vector<8x8x2xbf16>
 
@@ -72,7 +72,7 @@
      tile<8x16xbf16> into vector<8x8x2xbf16>
 // ===== load_nd, pairs transposed
 // arguments: %tdesc1: tensor_desc<32x16xf16>
-// slip: [", #sg_map>", ">", "#sg_map is not defined"]
+// slip: [", #sg_map>", ">", "XT2008"]
   %at = XeGPU.load_nd %tdesc1 {transpose = [1,0], transpose_bit_width = 32, mode = vc} :
      tile<32x16xf16, #sg_map> into vector<8x64xf16>
 // ===== load_nd in VNNI form by transposing
@@ -87,7 +87,7 @@
 	   into vector<8x16xfloat>  
 // ===== store_nd
 // arguments: %value: vector<8x1xf32>, %tdesc2: tensor_desc<8x16xf32, sg = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>, %value2: vector<8x16xbf16>, %tdesc3: tensor_desc<8x16xbf16>
-// slip: ["#sg_map_c", "sg = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", "#sg_map_c is not defined"]
+// slip: ["#sg_map_c", "sg = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", "XT2008"]
   XeGPU.store_nd %value, %tdesc2:
           vector<8x1xfp32>, tensor_desc<8x16xfp32, #sg_map_c>
 
@@ -103,7 +103,7 @@
   	  tensor_desc<8x16xbf16>, index, index into tensor_desc<8x16xbf16>
 // ===== create_tdesc
 // arguments: %mem_addr: uint64, %offsets: vector<16xindex>
-// slip: [", mode = vc}", " {mode = vc}", "mode stands where an operand or a type is expected"]
+// slip: [", mode = vc}", " {mode = vc}", "XT2036"]
   %scatter_tdesc0 = XeGPU.create_tdesc %mem_addr, %offsets, mode = vc} :
      	uint64, Vector<16 x index>, into tensor_desc<16 x uint8, #scattered>
 // ===== load_gather
@@ -123,7 +123,7 @@ XeGPU.store_scatter %value, %scatter_tdesc1, %mask {mode = vc} :
 XeGPU.prefetch %scatter_tdesc0 {mode = vc} : tensor_desc<16xuint8, #scattered>
 // ===== update_offset
 // arguments: %scatter_tdesc1: tensor_desc<16xui16, #scattered>, %offsets: vector<16xindex>
-// slip: ["vector<16xuint16>, into", "vector<16xindex>, into", "%offsets is vector<16xindex>, and the text says vector<16xui16>"]
+// slip: ["vector<16xuint16>, into", "vector<16xindex>, into", "XT2039"]
 %tdesc_updated = XeGpu.update_offsets %scatter_tdesc1, %offsets {mode = vc} :
   	tensor_desc<16xuint16, #scattered>, vector<16xuint16>, into tensor_desc<16xuint16, #scattered>
 // ===== atomic_rmw
@@ -137,5 +137,5 @@ XeGPU.compile_hint {hint=schedule_barrier}
 // ===== table: compile_hint
 XeGPU.compile_hint {scheduling_barrier}
 // ===== table: mfence
-// slip: ["{fence_scope = global}", "{fence_scope = \"tile\", fence_op = \"none\", memory_kind = \"ugm\"}", "it needs memory_kind"]
+// slip: ["{fence_scope = global}", "{fence_scope = \"tile\", fence_op = \"none\", memory_kind = \"ugm\"}", "XT2053"]
 XeGPU.mfence {fence_scope = global}

@@ -7,7 +7,7 @@
      	into tensor_desc<8x16xbf16, #sg_map_a>
 // ===== load_nd
 // arguments: %tdesc_a: tensor_desc<8x16xbf16, #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
-// slip: ["#sg_map_b>", "#sg_map_a>", "#sg_map_b is not defined"]
+// slip: ["#sg_map_b>", "#sg_map_a>", "XT2008"]
   #sg_map_a = xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>
   %vector_a = XeGPU.load_nd %tdesc_a:
      tensor_desc<8x16xbf16, #sg_map_b> into vector<8x1xbf16>
@@ -23,8 +23,8 @@
      tensor_desc<16x8xf32, #sg_map_at> into vector<8x1xf32>
 // ===== regular load
 // arguments: %offsets: vector<1xindex>, %mask: vector<1xi1>
-// slip: ["vector<16xindex>", "vector<1xindex>", "and the text says vector<16xindex>"]
-// slip: ["vector<16xi1>", "vector<1xi1>", ""]
+// slip: ["vector<16xindex>", "vector<1xindex>", "XT2039"]
+// slip: ["vector<16xi1>", "vector<1xi1>", "XT2039"]
   %slm = memref.alloc() : memref<512xf32, slm>
   %at = memref.extract_aligned_pointer_as_index %slm : memref<512xf32, slm> -> index
   %src_addr = arith.index_cast %at : index to i64
@@ -37,8 +37,8 @@
           tensor_desc<16xfp32, #scatter_attr, #sg_map_t>, vector<16xi1> -> vector<1xfp32>
 // ===== regular load of chunks
 // arguments: %offsets: vector<1xindex>, %mask: vector<1xi1>
-// slip: ["vector<16xindex>", "vector<1xindex>", "and the text says vector<16xindex>"]
-// slip: ["vector<16xi1>", "vector<1xi1>", ""]
+// slip: ["vector<16xindex>", "vector<1xindex>", "XT2039"]
+// slip: ["vector<16xi1>", "vector<1xi1>", "XT2039"]
   %slm = memref.alloc() : memref<512xf32, slm>
   %at = memref.extract_aligned_pointer_as_index %slm : memref<512xf32, slm> -> index
   %src_addr = arith.index_cast %at : index to i64
@@ -52,8 +52,8 @@
           tensor_desc<16x4xfp32, #scatter_attr, #sg_map_t>, vector<16xi1> -> vector<4x1xfp32>
 // ===== use case of 2d loads
 // arguments: %mem_addr: uint64, %b: tensor_desc<16x16xbf16, #xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>>, %tdesc2: tensor_desc<8x16xf32, #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
-// slip: ["load_nd %tdesc1:\n     tensor_desc<16x16", "load_nd %b:\n     tensor_desc<16x16", "%tdesc1"]
-// slip: ["update_nd_offset %tdesc,", "update_nd_offset %tdesc1,", ""]
+// slip: ["load_nd %tdesc1:\n     tensor_desc<16x16", "load_nd %b:\n     tensor_desc<16x16", "XT2039"]
+// slip: ["update_nd_offset %tdesc,", "update_nd_offset %tdesc1,", "XT2005"]
   #sg_map_a = xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>
   #sg_map_b = xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>
   #sg_map_c = xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>

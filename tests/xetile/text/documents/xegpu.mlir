@@ -16,7 +16,7 @@
      	into tensor_desc<8x16xbf16>
 // ===== create_nd_tdesc of a line
 // arguments: %offset: index
-// slip: ["#tdesc_attr2", "#tdesc_attr1", "#tdesc_attr2 is not defined"]
+// slip: ["#tdesc_attr2", "#tdesc_attr1", "XT2008"]
   %slm = memref.alloc() : memref<512xbf16, slm>
   %at = memref.extract_aligned_pointer_as_index %slm : memref<512xbf16, slm> -> index
   %mem_addr = arith.index_cast %at : index to i64
@@ -42,14 +42,14 @@
      tensor_desc<16x16xfp16> into vector<8x32xfp16>
 // ===== load_nd in VNNI form by transposing
 // arguments: %block_a: tensor_desc<16x16xf16>
-// slip: ["vector<8x64xfp16>", "vector<8x32xfp16>", "%at is vector<8x32xf16>, and the text says vector<8x64xf16>"]
-// slip: ["vector<8x32x2xfp16>", "vector<8x16x2xfp16>", ""]
+// slip: ["vector<8x64xfp16>", "vector<8x32xfp16>", "XT2039"]
+// slip: ["vector<8x32x2xfp16>", "vector<8x16x2xfp16>", "XT3222"]
   %at = XeGPU.load_nd %block_a {transpose = [1, 0], transpose_bit_width = 32} :
      tensor_desc<16x16xfp16> into vector<8x32xfp16>
   %bt = vector.shape_cast %at :  vector<8x64xfp16> into vector<8x32x2xfp16>
 // ===== dpas
 // arguments: %vector_a: vector<8x16xbf16>, %vector_b: vector<16x16xbf16>, %c: vector<8x16xf32>
-// slip: ["%vector_b, %vector_c", "%vector_b, %c", "%vector_c is not defined above"]
+// slip: ["%vector_b, %vector_c", "%vector_b, %c", "XT2005"]
   %vector_c = XeGPU.dpas %vector_a, %vector_b, %vector_c :
      vector<8x16xbf16>, vector<16x16xbf16>, vector<8x16xfloat>
 	   into vector<8x16xfloat>
@@ -60,13 +60,13 @@
 	   into vector<8x16xfloat>
 // ===== dpas with B in VNNI form
 // arguments: %vector_a: vector<8x16xbf16>, %vector_b: vector<8x16x2xbf16>, %c: vector<8x16xf32>
-// slip: ["%vector_b, %vector_c", "%vector_b, %c", "%vector_c is not defined above"]
+// slip: ["%vector_b, %vector_c", "%vector_b, %c", "XT2005"]
   %vector_c = XeGPU.dpas %vector_a, %vector_b, %vector_c:
      vector<8x16xbf16>, vector<8x16x2xbf16>
 	   into vector<8x16xfloat>
 // ===== dpas with A to match
 // arguments: %vector_a: vector<8x8x2xbf16>, %vector_b: vector<8x16x2xbf16>, %c: vector<8x16xf32>
-// slip: ["%vector_b, %vector_c", "%vector_b, %c", "%vector_c is not defined above"]
+// slip: ["%vector_b, %vector_c", "%vector_b, %c", "XT2005"]
   %vector_c = XeGPU.dpas %vector_a, %vector_b, %vector_c:
      vector<8x8x2xbf16>, vector<8x16x2xbf16>
 	   into vector<8x16xfloat>
@@ -90,7 +90,7 @@
   	  tensor_desc<8x16xbf16>, index, index into tensor_desc<8x16xbf16>
 // ===== create_tdesc
 // arguments: %mem_addr: uint64, %offsets: vector<16xindex>
-// slip: ["%offsets}", "%offsets", "its types are missing"]
+// slip: ["%offsets}", "%offsets", "XT2035"]
   %scatter_tdesc0 = XeGPU.create_tdesc %mem_addr, %offsets} :
      	uint64, Vector<16 x index>, into tensor_desc<16 x uint8, #scattered>
 // ===== create_tdesc of chunks
@@ -120,7 +120,7 @@ XeGPU.store_scatter %value, %scatter_tdesc1, %mask:
 XeGPU.prefetch %scatter_tdesc0: tensor_desc<16xuint8, #scattered>
 // ===== update_offset
 // arguments: %scatter_tdesc1: tensor_desc<16xui16, #scattered>, %offsets: vector<16xindex>
-// slip: ["vector<16xuint16>, into", "vector<16xindex>, into", "%offsets is vector<16xindex>, and the text says vector<16xui16>"]
+// slip: ["vector<16xuint16>, into", "vector<16xindex>, into", "XT2039"]
 %tdesc_updated = XeGpu.update_offsets %scatter_tdesc1, %offsets:
   	tensor_desc<16xuint16, #scattered>, vector<16xuint16>, into tensor_desc<16xuint16, #scattered>
 // ===== atomic_rmw
@@ -158,14 +158,14 @@ XeGPU.prefetch %scatter_tdesc1 {L1 = cached, L2 = uncached} : tensor_desc<16xbf1
 %result = XeGPU.load_nd %tdesc2 {L1_hint = uncached, L3_hint = uncached} : tensor_desc<8x16xbf16> -> vector<8x16xbf16>
 // ===== table: dpas
 // arguments: %c: vector<8x16xf32>, %vector_a: vector<8x8x2xbf16>, %vector_b: vector<8x16x2xbf16>
-// slip: ["dpas %vector_c", "dpas %c", "%vector_c is not defined above"]
+// slip: ["dpas %vector_c", "dpas %c", "XT2005"]
 %vector_c = XeGPU.dpas %vector_c, %vector_a, %vector_b: vector<8x16xfloat>, vector<8x8x2xbf16>, vector<8x16x2xbf16> -> vector<8x16xfloat>
 // ===== table: store_nd
 // arguments: %value: vector<8x16xbf16>, %tdesc2: tensor_desc<8x16xbf16>
 XeGPU.store_nd %value, %tdesc2 {L1_hint = uncached, L3_hint = uncached} : vector<8x16xbf16>, tensor_desc<8x16xbf16>
 // ===== table: update_nd_offset
 // arguments: %tdesc: tensor_desc<8x16xbf16>, %offset_x: index, %offset_y: index
-// slip: [" offset_y", " %offset_y", "offset_y stands where an operand"]
+// slip: [" offset_y", " %offset_y", "XT2036"]
 %tdesc_updated = XeGpu.update_nd_offset %tdesc, %offset_x, offset_y, tensor_desc<8x16xbf16>, index, index -> tensor_desc<8x16xbf16>
 // ===== table: prefetch_nd
 // arguments: %tdesc2: tensor_desc<8x16xbf16>

@@ -13,7 +13,7 @@
      i64 into tile<8x16xbf16>
 // ===== init_tile with an order
 // arguments: %base_memref: memref<128x128xbf16, affine_map<(d0, d1) -> (d1, d0)>>
-// slip: ["(d1, d0)> into", "(d1, d0)>> into", "'>' expected"]
+// slip: ["(d1, d0)> into", "(d1, d0)>> into", "XT2002"]
   #tile_attr = #xetile.tile_attr<order = [0, 1]>
   %tile0 = xetile.init_tile %base_memref, [%tile_offset:2]:
      memref<128x128xbf16, affine_map=<(d0, d1)->(d1, d0)> into tile<64x32xbf16, #tile_attr>
@@ -36,7 +36,7 @@
    vector<64x64xbf16> into tile<64x64xbf16>
 // ===== store_tile with an order
 // arguments: %tile_a: tile<64x32xbf16, order = [0, 1]>, %v: vector<64x32xbf16>
-// slip: ["store_tile %tile_a", "store_tile %tile_a, %v", "no operand has the type vector<64x32x"]
+// slip: ["store_tile %tile_a", "store_tile %tile_a, %v", "XT2039"]
   #tile_attr = #xetile.tile_attr<order = [0, 1]>
   %vector_a = xetile.store_tile %tile_a :
      vector<64x32xb16> to tile<64x32xbf16, #tile_attr>
@@ -45,7 +45,7 @@
   xetile.prefetch_tile %coop_tile locality<3>: tile<8x32xbf16>
 // ===== tile_mma
 // arguments: %vector_b: vector<64x32xbf16>, %vector_a: vector<32x128xbf16>, %c: vector<64x128xfloat>
-// slip: ["%vector_a, %vector_c", "%vector_a, %c", "%vector_c is not defined above"]
+// slip: ["%vector_a, %vector_c", "%vector_a, %c", "XT2005"]
   %vector_c = xetile.tile_mma %vector_b, %vector_a, %vector_c:
      vector<64x32xbf16>, vector<32x128xbf16>, vector<64x128xfloat>
 	   into vector<64x128xfloat>
@@ -56,7 +56,7 @@
 	   into vector<64x128xfloat>
 // ===== update_tile_offset
 // arguments: %tile: tile<64x64xbf16>, %offset_x: index, %offset_y: index
-// slip: [" offset_y", " %offset_y", "offset_y stands where an operand"]
+// slip: [" offset_y", " %offset_y", "XT2036"]
   %tile_updated = xetile.update_tile_offset %tile, %offset_x, offset_y :
 		tile<64x64xbf16>, index, index into tile <64x64xbf16>
 // ===== atomic_rmw
@@ -89,18 +89,18 @@
      vector<4x2x16x16xb16> into tile<64x32xbf16, #tile_attr>
 // ===== atomic_rmw_tile of blocks
 // arguments: %value: vector<8x4x8x16xbf16>, %tile: tile<64x64xbf16, inner_blocks = [8, 16]>
-// slip: ["8x48x16", "8x4x8x16", "%value is vector<8x4x8x16xbf16>, and the text says vector<8x48x16xbf16>"]
+// slip: ["8x48x16", "8x4x8x16", "XT2039"]
 #tile_attr = #xetile.tile_attr<inner_blocks=[8,16]>
 %vector_a = atomic_rmw_tile <add> %value, %tile: vector<8x48x16xbf16>, tile<64x64xbf16, #tile_attr> to vector<8x4x8x16xbf16>
 // ===== tile_mma of blocks
 // arguments: %vector_a: vector<8x4x8x8xbf16>, %vector_b: vector<4x8x8x16xbf16>, %c: vector<8x8x8x16xf32>
-// slip: ["%vector_b, %vector_c", "%vector_b, %c", "%vector_c is not defined above"]
+// slip: ["%vector_b, %vector_c", "%vector_b, %c", "XT2005"]
    %vector_c = xetile.tile_mma %vector_a, %vector_b, %vector_c :
      vector<8x4x8x8xbf16>, vector<4x8x8x16xbf16>, vector<8x8x8x16xfloat>
 	   into vector<8x8x8x16xfloat>
 // ===== tile_reduce of blocks
 // arguments: %vector_b: vector<8x4x8x16xf32>
-// slip: ["8x1float", "8x1xfloat", "Expected 'x' in shape delimiter"]
+// slip: ["8x1float", "8x1xfloat", "XT2002"]
    %vector_a = xetile.tile_reduce <add> %vector_b [1, 3]: vector<8x4x8x16xfloat> into vector<8x1x8x1float>
 // ===== tile_broadcast of blocks
 // arguments: %vector_b: vector<8x1x8x1xf32>
@@ -127,7 +127,7 @@
      vector<1x256xbf16> into tile<1x256xbf16, #scatter>
 // ===== init_tile of a work-group
 // arguments: %A: memref<1024x1024xf16, affine_map<(d0, d1) -> (d1, d0)>>, %m: index, %c0: index
-// slip: ["memref<1024x1024xf16>", "memref<1024x1024xf16, affine_map=<(d0, d1)->(d1, d0)>>", "and the text says memref<1024x1024xf16>"]
+// slip: ["memref<1024x1024xf16>", "memref<1024x1024xf16, affine_map=<(d0, d1)->(d1, d0)>>", "XT2039"]
    #wg_map_a = #xetile.wg_map<sg_layout = [2, 2], sg_data = [32, 128]>
    #tile_attr = #xetile.tile_attr<wg = #wg_map_a, order = [0, 1], inner_blocks = array<i64: 32,16> >
 
@@ -175,7 +175,7 @@
 %block = xetile.init_tile %base_memref, %tile_offset:2 memref<128x128xbf16> into tile<8x16xbf16>
 // ===== table: load_tile
 // arguments: %tile_a: tile<64x32xbf16>
-// slip: ["vector<32x64", "vector<64x32", "gives a vector<64x32xbf16>"]
+// slip: ["vector<32x64", "vector<64x32", "XT2117"]
 %vector_a = xetile.load_tile %tile_a {padding=0} : tile<64x32xbf16> into vector<32x64xbf16>
 // ===== table: store_tile
 // arguments: %tile_a: tile<64x64xbf16>, %vector_a: vector<64x64xbf16>

@@ -10,6 +10,11 @@ becomes, where blocks are read row by row,
 
 Such a read is one message for each row of a block, which must not leave its array, and which takes rows that begin on
 4-byte boundaries. A load takes part whose place is the counter, values from before the loop, and constants.
+
+A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
+(``%acc * %scale`` in an attention kernel), is marked ``xegpu.disable_rotate``. Intel's compiler puts the reads of such
+elements at the head of a rotated loop, whose body always follows; they are then in registers twice across the branches
+of the checks, and spill. Where the loop can be left at its head, the compiler sinks them to their uses.
 """
 
 from __future__ import annotations
@@ -20,20 +25,21 @@ from functools import reduce
 from typing import Any
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
 from xegpu.analysis.gemm_loops import may_peel
-from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, SetNdOffsetsOp, desc_of
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, row_bits
-from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
+from xegpu.dialect.dpas import DpasOp
+from xegpu.ir.kernel_attributes import subgroup_size
+from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import SelectOp
-from xegpu.passes.unroll import split_loop
+from xegpu.passes.loops.unroll import split_loop
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.offsets import index_of
-from xegpu.rewrite.verifier import verify_made
+from xegpu.rewrite.verifier import verify_inserted
 
 _Box = tuple[int, int, int, int]
 
@@ -49,13 +55,11 @@ class PeelBounds:
         new = copy_module(module)
         for function in new.body.block.ops:
             assert isinstance(function, func.FuncOp)
-            if FRAGMENT_BYTES not in function.attributes:
-                note_fragment_bytes(function)
             inserter = Inserter(function)
             for loop in list(_candidates(function)):
                 if reads := _reads(loop):
                     _peel(inserter, loop, reads)
-            verify_made(function, inserter.made)
+            verify_inserted(function, inserter.inserted)
         return new
 
 
@@ -88,19 +92,9 @@ class _Read:
 
 
 def _reads(loop: scf.ForOp) -> list[_Read]:
-    lanes = _lanes(loop)
+    lanes = subgroup_size(loop)
     return [read for operation in loop.body.block.ops if isinstance(operation, LoadNdOp)
             and row_bits(desc_of(operation.desc), lanes) and (read := _read(operation, loop)) is not None]
-
-
-def _lanes(loop: scf.ForOp) -> int:
-    above: Operation | None = loop
-    while not isinstance(above, func.FuncOp):
-        assert above is not None
-        above = above.parent_op()
-    size = above.attributes["xegpu.subgroup_size"]
-    assert isinstance(size, IntegerAttr)
-    return size.value.data
 
 
 def _read(load: LoadNdOp, loop: scf.ForOp) -> _Read | None:
@@ -127,6 +121,8 @@ def _changes(term: Term, loop: scf.ForOp) -> bool:
 
 def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
     main = loop if MAIN_LOOP in loop.attributes else split_loop(inserter, loop, 1)[0]
+    rest = main.results[-1].first_use
+    assert rest is not None
     boxes: dict[Any, tuple[Position, _Box]] = {}
     for read in reads:
         read.load.properties["in_bounds"] = UnitAttr()
@@ -144,6 +140,21 @@ def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
     end = inserter.before(main, SelectOp(holds, end, main.lb), "inside_end")
     main.operands = [main.lb, end, main.step, *main.iter_args]
     main.attributes[DISABLE_UNROLL] = UnitAttr()
+    for part in (main, rest.operation):
+        assert isinstance(part, scf.ForOp)
+        if _branches(part) and _computes_with_carried(part):
+            part.attributes[DISABLE_ROTATE] = UnitAttr()
+
+
+def _branches(loop: scf.ForOp) -> bool:
+    """Whether a load of the loop checks its bounds."""
+    return any(isinstance(operation, LoadNdOp) and operation.in_bounds is None for operation in loop.body.block.ops)
+
+
+def _computes_with_carried(loop: scf.ForOp) -> bool:
+    """Whether a fragment that the loop carries is an operand of something other than a matrix product."""
+    return any(isinstance(argument.type, VectorType) and not isinstance(use.operation, (DpasOp, scf.YieldOp))
+               for argument in loop.body.block.args for use in argument.uses)
 
 
 def _check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tuple[SSAValue, list[SSAValue]]:

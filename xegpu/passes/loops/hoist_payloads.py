@@ -35,7 +35,6 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
-from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -56,11 +55,11 @@ from xegpu.dialect.payload import (
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL
 from xegpu.ir.use_def import root_definitions
-from xegpu.passes.unroll import trips_of
+from xegpu.passes.loops.unroll import trips_of
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.offsets import index_of
-from xegpu.rewrite.verifier import verify_made
+from xegpu.rewrite.verifier import verify_inserted
 from xegpu.target.targets import Target
 
 _MOST = 8
@@ -86,14 +85,12 @@ class HoistPayloads:
         changed = False
         for function in new.body.block.ops:
             assert isinstance(function, func.FuncOp)
-            if FRAGMENT_BYTES not in function.attributes:
-                note_fragment_bytes(function)
             inserter = Inserter(function)
             for loop in _loops(function):
                 if messages := _messages(loop):
                     _LoopAddresses(inserter, loop, self.target.immediate_offsets).hoist(messages)
-            if inserter.made:
-                verify_made(function, inserter.made)
+            if inserter.inserted:
+                verify_inserted(function, inserter.inserted)
                 erase_dead(function.body.block)
                 changed = True
         return new if changed else module
@@ -127,12 +124,12 @@ class _Payload:
     Attributes:
         value: what holds it.
         kind: the array, the blocks, and the block of operations that it is set in.
-        place: what it is set to, row and column.
+        origin: what it is set to, row and column.
     """
 
     value: SSAValue
     kind: Any
-    place: tuple[Sum, Sum]
+    origin: tuple[Sum, Sum]
 
 
 @dataclass
@@ -150,7 +147,7 @@ class _LoopAddresses:
     distances: bool
     _payloads: list[_Payload] = field(default_factory=list)
     _starts: dict[Any, SSAValue] = field(default_factory=dict)
-    _places: dict[Any, SSAValue] = field(default_factory=dict)
+    _descs: dict[Any, SSAValue] = field(default_factory=dict)
     _surfaces: dict[Any, SSAValue] = field(default_factory=dict)
     _totals: dict[Any, SSAValue] = field(default_factory=dict)
     _known: dict[SSAValue, Position] = field(default_factory=dict)
@@ -161,7 +158,7 @@ class _LoopAddresses:
             at = position_of(message.desc, self._known)
             if isinstance(message, PrefetchNdOp) and self._prefetch(message, at):
                 continue
-            row, column = self._place(at)
+            row, column = self._origin(at)
             if (row, column) != (at.row, at.column):
                 message.operands = [*message.operands[:-1], self._moved(message, at.root, row, column)]
         if self._payloads and trips_of(self.loop) is not None:
@@ -188,12 +185,12 @@ class _LoopAddresses:
         start = self._start(Sum(still, constant))
         return Sum((*moving, *start.terms), along.constant - constant)
 
-    def _place(self, at: Position) -> tuple[Sum, Sum]:
+    def _origin(self, at: Position) -> tuple[Sum, Sum]:
         """Row and column of a block that is loaded or stored."""
         row, column = self._steady(at.row), self._steady(at.column)
-        return (row, column) if self.distances else (self._apart(row, column), self._apart(column, row))
+        return (row, column) if self.distances else (self._distinct(row, column), self._distinct(column, row))
 
-    def _apart(self, here: Sum, other: Sum) -> Sum:
+    def _distinct(self, here: Sum, other: Sum) -> Sum:
         """A coordinate that stays, in a value of its own where the other one moves a constant ahead of a neighbour's.
 
         Blocks that stand in the same place along one axis share an address, which must then be changed twice a step.
@@ -226,11 +223,11 @@ class _LoopAddresses:
     def _before(self, surface: SSAValue, row: Sum, column: Sum) -> SSAValue:
         """A descriptor on an array before the loop, one for each place."""
         key = surface, row, column
-        if key not in self._places:
+        if key not in self._descs:
             values = [index_of(self.inserter, self.loop, along) for along in (row, column)]
             made = SetNdOffsetsOp(surface, *values)
-            self._places[key] = self.inserter.before(self.loop, made, surface.name_hint)
-        return self._places[key]
+            self._descs[key] = self.inserter.before(self.loop, made, surface.name_hint)
+        return self._descs[key]
 
     def _surface(self, root: SSAValue) -> SSAValue | None:
         """A descriptor on the same array from before the loop, or made there; None where the loop changes the array."""
@@ -258,34 +255,35 @@ class _LoopAddresses:
         """Prefetch a block through a payload; False where the loop allows none, and nothing is changed."""
         if (surface := self._surface(at.root)) is None:
             return False
-        place = self._steady(at.row), self._steady(at.column)
-        kind = surface_of(at.root) or surface, message.desc.type, place[0].terms, place[1].terms, message.parent
-        payload, distance = self._near(kind, place) if self.distances else (None, (0, 0))
+        origin = self._steady(at.row), self._steady(at.column)
+        kind = surface_of(at.root) or surface, message.desc.type, origin[0].terms, origin[1].terms, message.parent
+        payload, distance = self._near(kind, origin) if self.distances else (None, (0, 0))
         if payload is None:
             if len(self._payloads) >= _MOST:
                 return False
-            payload = self._payload(message, surface, at.root, place)
-            self._payloads.append(_Payload(payload, kind, place))
+            payload = self._payload(message, surface, at.root, origin)
+            self._payloads.append(_Payload(payload, kind, origin))
         made = hinted(PayloadPrefetchOp(payload, distance), message)
         self.inserter.before(message, made)
         message.detach()  # type: ignore[no-untyped-call]
         message.erase()
         return True
 
-    def _near(self, kind: Any, place: tuple[Sum, Sum]) -> tuple[SSAValue | None, tuple[int, int]]:
+    def _near(self, kind: Any, origin: tuple[Sum, Sum]) -> tuple[SSAValue | None, tuple[int, int]]:
         """A payload for the same blocks, set to at most so far in front of a place that a message reaches it."""
         for payload in self._payloads:
-            row, column = (here.constant - there.constant for here, there in zip(place, payload.place, strict=True))
+            row, column = (here.constant - there.constant for here, there in zip(origin, payload.origin, strict=True))
             if payload.kind == kind and 0 <= row < DISTANCE and 0 <= column < DISTANCE:
                 return payload.value, (row, column)
         return None, (0, 0)
 
-    def _payload(self, message: PrefetchNdOp, surface: SSAValue, root: SSAValue, place: tuple[Sum, Sum]) -> SSAValue:
+    def _payload(self, message: PrefetchNdOp, surface: SSAValue, root: SSAValue, origin: tuple[Sum, Sum]) -> SSAValue:
         """A payload that is made before the loop, and set in front of a prefetch to what moves."""
-        moves = [along.divided(self._stays)[1] != () for along in place]
-        start = self._before(surface, *(Sum() if moving else along for moving, along in zip(moves, place, strict=True)))
+        moves = [along.divided(self._stays)[1] != () for along in origin]
+        fixed = (Sum() if moving else along for moving, along in zip(moves, origin, strict=True))
+        start = self._before(surface, *fixed)
         payload = self.inserter.before(self.loop, PayloadCreateOp(start), "payload")
         if any(moves):
-            desc = self._moved(message, root, *place)
+            desc = self._moved(message, root, *origin)
             self.inserter.before(message, PayloadSetOp(payload, desc, rows=moves[0], columns=moves[1]))
         return payload

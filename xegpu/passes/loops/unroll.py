@@ -13,7 +13,7 @@ The second loop has the steps that are left over, whatever the body does. An aut
 
 Otherwise only loops are unrolled that load, prefetch and multiply and do nothing else, and only for targets whose block
 messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
-addresses anew, and on ``pvc`` changing an address costs more than the jump that unrolling saves. A CPU, which emulates
+addresses anew, and on Xe-HPC changing an address costs more than the jump that unrolling saves. A CPU, which emulates
 such messages, gains nothing and would build for minutes: such a main loop is marked ``xegpu.skip_if_rolled``, and
 the text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at
 least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
@@ -32,14 +32,13 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.gemm_loops import is_plain, is_shared, may_peel
-from xegpu.analysis.register_pressure import note_fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
 from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
 from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
-from xegpu.rewrite.verifier import verify_made
+from xegpu.rewrite.verifier import verify_inserted
 from xegpu.target.targets import Target
 
 _FACTORS = (8, 4, 2)
@@ -66,11 +65,10 @@ class Unroll:
         new = copy_module(module)
         for function in new.body.block.ops:
             assert isinstance(function, func.FuncOp)
-            note_fragment_bytes(function)
             inserter = Inserter(function)
             for loop in reversed(_loops(function)):  # inner ones first
                 _unroll(inserter, loop, self.target)
-            verify_made(function, inserter.made)
+            verify_inserted(function, inserter.inserted)
         return new
 
 
@@ -164,8 +162,8 @@ def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SS
     first, steps = list(terminator.operands), [body]
     carried = first[:len(first) - (MAIN_LOOP in loop.attributes)]
     for position in range(1, factor):
-        place = inserter.add(behind, counter, inserter.multiply(loop, step, position))
-        values: dict[SSAValue, SSAValue] = {counter: place, **dict(zip(arguments, carried, strict=False))}
+        counter_value = inserter.add(behind, counter, inserter.multiply(loop, step, position))
+        values: dict[SSAValue, SSAValue] = {counter: counter_value, **dict(zip(arguments, carried, strict=False))}
         steps.append([copy_operation(operation, values) for operation in body])
         loop.body.block.insert_ops_before(steps[-1], behind)
         carried = [values.get(value, value) for value in first[:len(carried)]]

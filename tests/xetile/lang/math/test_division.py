@@ -1,0 +1,82 @@
+"""Division and square root: correctly rounded, unless a kernel asks for fast ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xetile as xt
+from codegen.opencl.kernel import ROUNDED_DIVISION
+from codegen.runtime.program_source import gpu_program
+from codegen.toolchain.ocloc import compile_device, disassemble
+from tests.conftest import require_ocloc, require_sycl_compiler
+from tests.kernels import DEVICE, NUMPY, Place
+from xetile.library.matmul_kernels import product
+
+SHAPE = (8, 16)
+
+
+@xt.kernel
+def ratios(A, B, QUOTIENT, INVERSE, ROOT):
+    def tile(array: Any) -> Any:
+        return xt.init_tile(array, (xt.group_id(0) * 8, 0), SHAPE)
+
+    a, b = xt.load_tile(tile(A)), xt.load_tile(tile(B))
+    xt.store_tile(a / b, tile(QUOTIENT))
+    xt.store_tile(1.0 / b, tile(INVERSE))
+    xt.store_tile(xt.sqrt(xt.abs(a)), tile(ROOT))
+
+
+fast_ratios = xt.kernel(ratios.function, fastmath=True)
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize("place", [NUMPY, Place("numpy:xegpu", "pvc"), *DEVICE], ids=str)
+@pytest.mark.parametrize("dtype", [xt.f32, xt.f16, xt.bf16], ids=str)
+def test_correctly_rounded(dtype: xt.DType, place: Place) -> None:
+    """f64 has enough digits for a quotient or root of f32 numbers to be rounded from there, as if from all of them."""
+    rng = np.random.default_rng(11)
+    a, b = (rng.standard_normal((512, 16)).astype(dtype.numpy) for _ in range(2))
+    found = [np.full_like(a, 7) for _ in range(3)]
+    place.of(ratios)[64](a, b, *found)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    for result, exact in zip(found, (wide_a / wide_b, 1 / wide_b, np.sqrt(abs(wide_a))), strict=True):
+        np.testing.assert_array_equal(result, exact.astype(np.float32).astype(dtype.numpy))
+
+
+def macros(kernel: Any, target: str, compiler: str, dtype: xt.DType = xt.f32) -> tuple[int, int, int]:
+    """Inverses and roots of 16 lanes in machine code: steps of exact macros, inverses by one instruction, roots so."""
+    require_ocloc()
+    if compiler == "sycl":
+        require_sycl_compiler()
+    program = gpu_program(kernel.lower(*[xt.Spec((None, None), dtype)] * 5, target=target).source, compiler)
+    binary = compile_device(program.source, target, program.options, spirv=bool(compiler))
+    asm = str(disassemble(binary))
+    return asm.count("math.invm ") + asm.count("math.rsqtm "), asm.count("math.inv "), asm.count("math.sqt ")
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+@pytest.mark.parametrize("compiler", ["", "sycl", "ocloc"])
+def test_instructions(compiler: str, target: str) -> None:
+    """A tile of 8x16 is eight vectors: two inverses and one root of each."""
+    assert macros(ratios, target, compiler) == (24, 0, 0)
+    assert macros(fast_ratios, target, compiler) == (0, 16, 8)
+
+
+def options(kernel: Any, *specs: xt.Spec, **constants: Any) -> str:
+    return str(kernel.lower(*specs, target="pvc", **constants).emitted.options)
+
+
+def test_who_gets_the_option() -> None:
+    """f32 alone needs it: f64 is always exact, and nothing else divides. Text of a stage says what the kernel asks."""
+    single, double = [xt.Spec((None, None), xt.f32)] * 5, [xt.Spec((None, None), xt.f64)] * 5
+    assert options(ratios, *single) == ROUNDED_DIVISION
+    assert options(ratios, *double) == options(fast_ratios, *single) == ""
+    for kernel in (ratios, fast_ratios):
+        for stage in ("xetile", "blocking"):
+            again = xt.parse(kernel.lower(*single, target="pvc").stages[stage])["ratios"]
+            assert options(again, *single) == options(kernel, *single)
+    assert product.fastmath
+    assert not ratios.fastmath

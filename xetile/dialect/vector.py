@@ -1,0 +1,262 @@
+"""XeTile operations that move the elements of vectors: transpose, pack, unpack, layout conversion, bitcast, and iota
+(XeTile.md).
+
+On a work-group's vectors ``wg_map`` is the distribution of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from xegpu.dialect.vector import check_split_rows, split_rows
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.op_definition import operation_definition
+from xegpu.layout import iota
+from xegpu.support.errors import Invalid, XeError
+from xetile.dialect.tile_ops import VECTOR, check_map, flat_shape, shape_of, text
+from xetile.dialect.types import WgMapAttr, check_axis, verify_same_subgroups
+from xetile.dialect.wg_map import Pair, WgMap
+from xetile.dialect.wg_map_inference import TransformsWgMap, map_of
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """Element type of a vector."""
+    type_ = value.type
+    assert isinstance(type_, VectorType)
+    element: Attribute = type_.element_type
+    return element
+
+
+def integers(numbers: Sequence[int]) -> ArrayAttr[IntegerAttr]:
+    """Blocks, axes or a permutation as an array attribute."""
+    return ArrayAttr([IntegerAttr(number, i64) for number in numbers])
+
+
+def check_maps(operation: IRDLOperation, source: SSAValue, given: WgMapAttr | None, result: SSAValue) -> WgMap | None:
+    """Verify the result's map; returns the source's map if it is known."""
+    if given is not None:
+        if len(shape_of(result)) != 2:
+            raise Invalid("XT2162", f"{operation.name} of a blocked vector takes no wg_map\n"
+                          "leave the map out: blocks are those of one subgroup, after the tile is distributed")
+        check_map(given.data, shape_of(result))
+    return map_of(source)
+
+
+@operation_definition
+class TileTransposeOp(IRDLOperation):
+    """Transpose of a 2D vector; ``wg_map`` is that of the result."""
+
+    name = "xetile.tile_transpose"
+    source = operand_def(VECTOR)
+    permutation = prop_def(ArrayAttr)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure(), TransformsWgMap(lambda op, source: source.transposed()))
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, wg_map: WgMap | None = None) -> None:
+        result = VectorType(source.type.element_type, shape_of(source)[::-1])  # type: ignore[attr-defined]
+        super().__init__(operands=[source], result_types=[result],
+                         properties={"permutation": integers((1, 0)), "wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    def verify_(self) -> None:
+        if [axis.value.data for axis in self.permutation] != [1, 0]:
+            given = [axis.value.data for axis in self.permutation]
+            raise Invalid("XT2118", "tile_transpose exchanges the two dimensions: its permutation is [1, 0], not "
+                          f"{given}\nwrite [1, 0], or leave the operation out", alone=True)
+        if len(shape_of(self.source)) != 2:
+            raise Invalid("XT1122", f"tile_transpose takes a vector of two dimensions, and {self.source.type} has "
+                          f"{len(shape_of(self.source))}\nuse tile_unpack first, tile_pack afterwards")
+        element = self.source.type.element_type  # type: ignore[attr-defined]
+        turned = VectorType(element, shape_of(self.source)[::-1])
+        if self.result.type != turned:
+            raise Invalid("XT2119", f"transposing {self.source.type} does not give {self.result.type}\n"
+                          f"it gives {turned}")
+        if self.wg_map is not None:
+            check_map(self.wg_map.data, shape_of(self.result))
+            verify_same_subgroups(map_of(self.source), self.wg_map.data)
+
+
+@operation_definition
+class TilePackOp(IRDLOperation):
+    """Pack: a 2D vector to the 4D vector of its blocks, row-major in both levels."""
+
+    name = "xetile.tile_pack"
+    source = operand_def(VECTOR)
+    inner_blocks = prop_def(ArrayAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, blocks: Pair) -> None:
+        rows, columns = shape_of(source)
+        result = VectorType(source.type.element_type, (rows // blocks[0], columns // blocks[1], *blocks))  # type: ignore
+        super().__init__(operands=[source], result_types=[result], properties={"inner_blocks": integers(blocks)})
+
+    def verify_(self) -> None:
+        _verify_blocking(self.source, self.result, self.inner_blocks)
+
+
+@operation_definition
+class TileUnpackOp(IRDLOperation):
+    """Unpack: the 4D vector of blocks to the 2D vector."""
+
+    name = "xetile.tile_unpack"
+    source = operand_def(VECTOR)
+    inner_blocks = prop_def(ArrayAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue) -> None:
+        rows, columns, *blocks = shape_of(source)
+        result = VectorType(source.type.element_type, (rows * blocks[0], columns * blocks[1]))  # type: ignore
+        super().__init__(operands=[source], result_types=[result],
+                         properties={"inner_blocks": integers((blocks[0], blocks[1]))})
+
+    def verify_(self) -> None:
+        _verify_blocking(self.result, self.source, self.inner_blocks)
+
+
+def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
+    """Blocked type of a vector in a message; for a shape that the blocks do not divide, an example."""
+    divides = len(flat) == len(blocks) == 2 and not any(size % block for size, block in zip(flat, blocks, strict=True))
+    (rows, columns), (high, wide) = (flat, blocks) if divides else ((64, 32), (16, 16))
+    return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
+
+
+def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
+    """Verify that a packed type has the blocks of its attribute."""
+    flat, blocked = shape_of(plain), shape_of(packed)
+    blocks = tuple(size.value.data for size in attribute)
+    if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
+        raise Invalid("XT2121", f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
+                      f"{text(flat)} to {text(blocked)}\n{_blocked_form(flat, blocks)}")
+    if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
+        raise Invalid("XT2121", f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
+                      f"{text(blocked)} is {text(flat_shape(blocked))} in two dimensions")
+    if plain.type.element_type != packed.type.element_type:  # type: ignore[attr-defined]
+        raise Invalid("XT2122", f"{plain.type} and {packed.type} have different elements\n"
+                      "blocks hold the elements as they are: convert them before or afterwards")
+
+
+@operation_definition
+class TileConvLayoutOp(IRDLOperation):
+    """Layout conversion to another map, ``wg_map``; ``source_map`` repeats that of the source."""
+
+    name = "xetile.tile_conv_layout"
+    source = operand_def(VECTOR)
+    wg_map = prop_def(WgMapAttr)
+    source_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, wg_map: WgMap, source_map: WgMap | None = None) -> None:
+        super().__init__(operands=[source], result_types=[source.type],
+                         properties={"wg_map": WgMapAttr(wg_map),
+                                     "source_map": WgMapAttr(source_map) if source_map else None})
+
+    def verify_(self) -> None:
+        if self.source.type != self.result.type:
+            raise Invalid("XT2166",
+                          f"another layout makes of {self.source.type} the same type, not {self.result.type}\n"
+                          "convert or reshape before or afterwards")
+        if len(shape_of(self.source)) != 2:
+            raise Invalid("XT1152", f"a wg_map distributes two dimensions, not {len(shape_of(self.source))}\n"
+                          "use tile_unpack first, tile_pack afterwards")
+        source = check_maps(self, self.source, self.wg_map, self.result)
+        if self.source_map is not None:
+            check_map(self.source_map.data, shape_of(self.source))
+            if source is not None and source != self.source_map.data:
+                raise Invalid("XT2076", f"the vector is distributed as {source}, and the operation says "
+                              f"{self.source_map.data}\nleave the second map out, or make it the vector's")
+        verify_same_subgroups(source, self.wg_map.data)
+
+
+@operation_definition
+class TileBitcastOp(IRDLOperation):
+    """Bitcast of a vector to narrower elements: row ``i`` becomes rows, the lowest bits first (beyond the seed).
+
+    ``%h = xetile.tile_bitcast %w : vector<16x64xui32> -> vector<32x64xf16>``. Rows of blocked vectors are those of
+    their blocks.
+    """
+
+    name = "xetile.tile_bitcast"
+    source = operand_def(VECTOR)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure(), TransformsWgMap(lambda op, source: source.split(op.factor)))
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, element: Attribute, wg_map: WgMap | None = None) -> None:
+        super().__init__(operands=[source], result_types=[split_rows(source, element)],
+                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    @property
+    def factor(self) -> int:
+        """Rows of the result for each row of the source."""
+        return of_mlir(element_of(self.source)).bits // of_mlir(element_of(self.result)).bits
+
+    def verify_(self) -> None:
+        if len(shape_of(self.source)) not in (2, 4):
+            raise Invalid("XT2291", f"{self.source.type} has no rows: tile_bitcast takes two dimensions, or the four "
+                          "of blocks\narith.bitcast reads elements as others of the same size")
+        check_split_rows(self.source, self.result)
+        source = check_maps(self, self.source, self.wg_map, self.result)
+        if source is not None and self.wg_map is not None and self.wg_map.data != (made := source.split(self.factor)):
+            raise Invalid("XT2292", f"a vector distributed as {source} has as {element_of(self.result)} the map "
+                          f"{made}, not {self.wg_map.data}\nleave wg_map out, or give that one")
+
+
+@operation_definition
+class IotaOp(IRDLOperation):
+    """Iota: the row (``axis = 0``) or column (``axis = 1``) index of every element, from ``start`` or zero (beyond
+    XeTile.md)."""
+
+    name = "xetile.iota"
+    start = opt_operand_def(IndexType)
+    axis = prop_def(IntegerAttr)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "($start^)? attr-dict `:` type($result)"
+
+    def __init__(self, result: VectorType, axis: int, start: SSAValue | None = None,  # type: ignore[type-arg]
+                 wg_map: WgMap | None = None) -> None:
+        super().__init__(operands=[[start] if start is not None else []], result_types=[result], properties={
+            "axis": IntegerAttr(axis, i64), "wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    def verify_(self) -> None:
+        shape, axis = shape_of(self.result), self.axis.value.data
+        if len(shape) not in (2, 4):
+            raise Invalid("XT2150", f"iota gives a vector of two dimensions, or of four in blocks, not {len(shape)}\n"
+                          "write vector<8x16xi32>", alone=True)
+        check_axis(axis)
+        try:
+            size = shape[axis] * (shape[axis + 2] if len(shape) == 4 else 1)
+            iota.check_type(self.result.type.element_type, size)  # type: ignore[attr-defined]
+        except XeError as error:
+            raise Invalid.of(error) from None
+        if self.wg_map is not None:
+            check_map(self.wg_map.data, shape)
