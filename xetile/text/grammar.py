@@ -74,9 +74,9 @@ class Sketch:
     results: list[Attribute] = field(default_factory=list)
     spans: dict[SSAValue, Any] = field(default_factory=dict)
 
-    def fail(self, code: str, message: str, hint: str, *others: SSAValue) -> NoReturn:
+    def fail(self, code: str, message: str, hint: str, *operands: SSAValue) -> NoReturn:
         """Raise an error at the operation's name; ``others`` become notes."""
-        fail(self.parser, code, f"{self.name}: {message}", hint, self.span, *others)
+        fail(self.parser, code, f"{self.name}: {message}", hint, self.span, *operands)
 
     def take(self, *names: str) -> Attribute | None:
         """Take the attribute that has one of these names out of the tree."""

@@ -42,12 +42,12 @@ SPACES = {"slm": 3, "shared": 3, "global": 0}
 """Words for memory spaces, with the numbers that MLIR uses."""
 
 
-def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None, *others: SSAValue) -> NoReturn:
+def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None, *operands: SSAValue) -> NoReturn:
     """Raise an error at a position of the text, by default the next token; ``others`` become notes."""
     try:
         misread(parser, code, f"{message}\n{hint}", at)
     except ParseError as error:
-        error.notes = value_notes(None, {f"%{value.name_hint}": value for value in others})  # type: ignore[attr-defined]
+        error.notes = value_notes(None, {f"%{value.name_hint}": value for value in operands})  # type: ignore[attr-defined]
         raise
 
 
