@@ -42,6 +42,7 @@ from xegpu.interop.llvm.types import (
 )
 from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid
+from xegpu.support.lookahead import next_token
 from xegpu.target.cache_policy import POLICIES
 
 VECTOR = base(VectorType)
@@ -88,7 +89,7 @@ def _parse_block_access(parser: Parser) -> tuple[UnresolvedOperand, Sequence[Unr
     desc = parser.parse_unresolved_operand()
     values: Sequence[UnresolvedOperand] = ()
     properties: dict[str, Attribute] = {}
-    if parser._current_token.text == "[":
+    if next_token(parser).text == "[":
         values, properties["const_offsets"] = parse_mixed(parser)
     properties |= parse_properties(parser)
     parser.parse_punctuation(":")
