@@ -66,7 +66,7 @@ def wanted() -> Any:
 
 def test_stages() -> None:
     """Which passes after legalize change something depends on the target."""
-    assert tuple(lowered("pvc").stages) == (*STAGES, "peel-bounds")
+    assert tuple(lowered("pvc").stages) == (*STAGES, "grf-mode", "peel-bounds")
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -239,7 +239,7 @@ def test_several_kernels() -> None:
      "%tile", "order = [0, 0]"),
     ("}\n", "}\n" + COPY.replace("@copy", "@wrong").replace("[%m, %n]", "[%m]", 1), 13, "%tile = xetile.init_tile",
      "needs 2 sizes and 2 strides, not 1 and 2"),
-    ("}\n", "", 8, "func.return", "the text ends before"),
+    ("}\n", "", 8, "func.return", "the text ends too early"),
 ])
 def test_broken_text(old: str, new: str, line: int, at: str, message: str) -> None:
     text = COPY.replace(old, new, 1)
