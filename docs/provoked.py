@@ -12,6 +12,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ from codegen.runtime import devices, launcher, program_source, synchronize, usm
 from codegen.runtime.devices import find_queue
 from codegen.runtime.program_cache import build_kernel
 from codegen.runtime.program_source import gpu_program
-from codegen.simulator import simulator
+from codegen.simulator import decoder, scoreboard, simulator, zebin
+from codegen.simulator.alu import arith
+from codegen.simulator.instruction import Scoreboard
 from codegen.simulator.messages import descriptor
 from codegen.sycl import opencl_to_cxx
 from codegen.toolchain import disk_cache, ocloc
@@ -237,6 +240,64 @@ def column_inside_a_word() -> object:
 @provokes("XT5100")
 def bytes_of_no_program() -> object:
     return launcher.build_program(find_queue("opencl:cpu"), b"kernel")
+
+
+@provokes("XT5140")
+def iga64_named_wrongly() -> object:
+    with mock.patch.dict(os.environ, {"XETILE_IGA64": "/nowhere/iga64"}):
+        return decoder.find_iga64()
+
+
+@provokes("XT5141")
+def no_iga64() -> object:
+    with mock.patch.dict(os.environ, {"XETILE_IGA64": "", "PATH": ""}):
+        return decoder.find_iga64()
+
+
+@provokes("XT5142")
+def undecodable_target() -> object:
+    return decoder.decode(b"", "ptl")
+
+
+@provokes("XT5143")
+def failing_iga64() -> object:
+    with mock.patch.dict(os.environ, {"XETILE_IGA64": str(shutil.which("false"))}):
+        return decoder.decode(b"no code", "pvc")
+
+
+@provokes("XT5144")
+def no_such_kernel() -> object:
+    binary = ocloc.compile_device("kernel void copy(global int *A) { A[0] = 1; }", "pvc")
+    return simulator.load(binary.data, "copied", "pvc")
+
+
+@provokes("XT5145")
+def unknown_instruction() -> object:
+    with mock.patch.dict(arith.BUILDERS):
+        del arith.BUILDERS["and"]
+        return copy.on("machine:pvc")[1](_ones(), _ones())
+
+
+@provokes("XT5146")
+def no_device_binary() -> object:
+    return zebin.read_kernels(b"no ELF")
+
+
+@provokes("XT6120")
+def undefined_register() -> object:
+    nothing = scoreboard.State((), (), 0)
+    with mock.patch.object(scoreboard.ScoreboardChecker, "started", return_value=nothing):
+        return copy.on("machine:pvc")[1](_ones(), _ones())
+
+
+@provokes("XT6121")
+def dropped_waits() -> object:
+    simulator.load.cache_clear()
+    try:
+        with mock.patch.object(decoder, "_scoreboard", return_value=Scoreboard()):
+            return copy.on("machine:pvc")[1](_ones(), _ones())
+    finally:
+        simulator.load.cache_clear()
 
 
 @provokes("XT5101")

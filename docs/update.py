@@ -21,6 +21,7 @@ catalogue (``xetile/errors``) is a page of its own. A block is marked by HTML co
     <!-- access -->            descriptors of the page's ``lowerings``, a dict of name to Lowered
     <!-- table: NAME -->       a table that :data:`TABLES` makes; no fence around it
     <!-- needs: ocloc -->      a block for which Intel's offline compiler must be there; ``device`` is the CPU device
+    <!-- needs: iga64 -->      the same for the disassembler, with which machine code runs in the simulator
     <!-- without: ocloc -->    a block that runs as if it were not there
 """
 
@@ -44,6 +45,7 @@ import numpy as np
 
 import xetile as xt
 from codegen.runtime.devices import find_queue
+from codegen.simulator.decoder import find_iga64
 from codegen.toolchain.ocloc import find_ocloc
 from xegpu.ir.dtypes import BY_NAME
 from xetile import errors
@@ -241,9 +243,9 @@ def without_ocloc() -> Iterator[None]:
 
 @cache
 def missing(tool: str) -> str:
-    """Why ``ocloc`` or ``device`` is not there, empty if it is."""
+    """Why ``ocloc``, ``iga64`` or ``device`` is not there, empty if it is."""
     try:
-        find_ocloc() if tool == "ocloc" else find_queue("opencl:cpu")
+        {"ocloc": find_ocloc, "iga64": find_iga64, "device": lambda: find_queue("opencl:cpu")}[tool]()
     except xt.XeError as error:
         return error.message
     return ""
@@ -318,7 +320,8 @@ PRODUCTS = (("bf16", "bf16", "f32"), ("bf16", "bf16", "bf16"), ("f16", "f16", "f
 PLACES = (("NumPy, `numpy`", "numpy", "pvc"), ("NumPy, `numpy:xegpu`", "numpy:xegpu", "pvc"),
           ("CPU device, own code", "opencl:cpu", "cpu"), ("CPU device, text for `pvc`", "opencl:cpu", "pvc"),
           ("CPU device, text for `dg2`", "opencl:cpu", "dg2"), ("machine code for `pvc`", "", "pvc"),
-          ("machine code for `dg2`", "", "dg2"))
+          ("machine code for `dg2`", "", "dg2"), ("the same, run for `pvc`", "machine:pvc", "pvc"),
+          ("the same, run for `dg2`", "machine:dg2", "dg2"))
 
 
 @xt.kernel

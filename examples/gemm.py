@@ -73,7 +73,8 @@ def main() -> None:
     for name in ("m", "n", "k"):
         parser.add_argument(f"--{name}", type=int, default=2048)
     parser.add_argument("--dtype", choices=TYPES, default="bf16")
-    parser.add_argument("--device", help="numpy, numpy:xegpu, opencl:cpu, opencl:gpu, level_zero:gpu (default: best)")
+    parser.add_argument("--device", help="numpy, numpy:xegpu, machine:pvc, opencl:cpu, opencl:gpu, level_zero:gpu "
+                                         "(default: best)")
     parser.add_argument("--target", help=f"whose code to run or show: {', '.join(xt.TARGETS)}")
     parser.add_argument("--show", choices=["xetile", "xegpu", "opencl", "sycl", "isa"],
                         help="print a stage instead of running")

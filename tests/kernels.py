@@ -20,8 +20,8 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a kernel runs, and for which device its code is made."""
+class Execution:
+    """An execution: where a kernel runs, and the device that its code is generated for."""
 
     where: str
     target: str
@@ -29,17 +29,17 @@ class Place:
     def __str__(self) -> str:
         return self.where if self.where == "numpy" else f"{self.where}-{self.target}"
 
-    def of(self, kernel: Any) -> Any:
+    def bind(self, kernel: Any) -> Any:
         """The kernel there; without the device the test is skipped."""
         if not self.where.startswith("numpy"):
             require_device(self.where)
         return kernel.on(self.where, target=self.target)
 
 
-NUMPY = Place("numpy", "pvc")
-LANES = [Place("numpy:xegpu", target) for target in ("pvc", "bmg", "dg2", "cpu")]
-DEVICE = [Place(DEVICE_FILTER, target) for target in device_targets("pvc", "dg2", "cpu")]
-PLACES = [NUMPY, *LANES, *DEVICE]
+NUMPY = Execution("numpy", "pvc")
+LANES = [Execution("numpy:xegpu", target) for target in ("pvc", "bmg", "dg2", "cpu")]
+DEVICE = [Execution(DEVICE_FILTER, target) for target in device_targets("pvc", "dg2", "cpu")]
+EXECUTIONS = [NUMPY, *LANES, *DEVICE]
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Types:
     def __str__(self) -> str:
         return f"{self.a}-{self.b}-{self.acc}"
 
-    def on(self, place: Place) -> bool:
-        """Whether the place takes them; NumPy takes all."""
+    def on(self, execution: Execution) -> bool:
+        """Whether the execution takes them; NumPy takes all."""
         try:
-            find_target(place.target).mma_shape(self.a, self.b, self.acc)
+            find_target(execution.target).mma_shape(self.a, self.b, self.acc)
         except TargetError:
-            return place.where == "numpy"
+            return execution.where == "numpy"
         return True
 
     @property
@@ -166,12 +166,13 @@ def tiles(size: int, tile: int) -> int:
     return -(-size // tile)
 
 
-def run_gemm(place: Place, types: Types, a: Array, b: Array, c: Array, *, bm: int = 16, bn: int = 16,
+def run_gemm(execution: Execution, types: Types, a: Array, b: Array, c: Array, *, bm: int = 16, bn: int = 16,
              bk: int | None = None, kernel: Any = gemm) -> None:
-    """C = A @ B at a place, by tiles of bm x bn."""
+    """C = A @ B in an execution, by tiles of bm x bn."""
     grid = tiles(c.shape[0], bm), tiles(c.shape[1], bn)
     constants = {"acc": types.acc} if kernel is gemm else {}
-    place.of(kernel)[grid](viewed(a, types.a), viewed(b, types.b), c, BM=bm, BN=bn, BK=bk or types.step, **constants)
+    execution.bind(kernel)[grid](viewed(a, types.a), viewed(b, types.b), c, BM=bm, BN=bn, BK=bk or types.step,
+                                 **constants)
 
 
 class Bordered:

@@ -7,6 +7,7 @@ the simulator of a GPU that takes such code. ``pytest --everything`` has all twi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ def gpu_of(item: pytest.Item) -> str | None:
 
 
 def _words(values: Any) -> Iterator[str]:
-    """Strings among parameters: places, targets, and tuples of them."""
+    """Strings among parameters: executions, targets, and tuples of them."""
     for value in values:
         if isinstance(value, str):
             yield value
@@ -63,10 +64,12 @@ def _gpus(words: set[str]) -> Sequence[str]:
 
 
 def _twin(item: pytest.Function, gpu: str) -> pytest.Function:
-    name = f"{item.name.removesuffix(']')}-machine:{gpu}]"
+    # pytest has no way to add a case to a collected function: its identifiers are those of the parameters.
+    callspec = copy(item.callspec)
+    object.__setattr__(callspec, "_idlist", [*callspec._idlist, f"machine:{gpu}"])
     twin: pytest.Function = pytest.Function.from_parent(
-        item.parent, name=name, callspec=item.callspec, callobj=item.obj, fixtureinfo=item._fixtureinfo,
-        originalname=item.originalname)
+        item.parent, name=f"{item.originalname}[{callspec.id}]", callspec=callspec, callobj=item.obj,
+        fixtureinfo=item._fixtureinfo, originalname=item.originalname)
     twin.add_marker(pytest.mark.machine_code(gpu))
     return twin
 

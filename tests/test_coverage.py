@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import PLACES, Place, integers
+from tests.kernels import EXECUTIONS, Execution, integers
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 
@@ -49,7 +49,7 @@ def test_every_row_names_a_test(page: str) -> None:
 
 @pytest.mark.parametrize("path", sorted({path for page in PAGES.values() for path, _ in _NAMED.findall(page)}))
 def test_every_named_test_is_there(path: str) -> None:
-    named = {test for page in PAGES.values() for place, test in _NAMED.findall(page) if place == path}
+    named = {test for page in PAGES.values() for execution, test in _NAMED.findall(page) if execution == path}
     assert not named - _defined(path)
 
 
@@ -59,13 +59,13 @@ def padded(A, C, *, padding=3, blocks=(8, 16)):
     xt.store_tile(v + v, xt.init_tile(C, (0, 0), (32, 32), inner_blocks=blocks))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.bf16, dtypes.i8, dtypes.u32], ids=str)
-def test_padding_in_blocks(dtype: DType, place: Place) -> None:
+def test_padding_in_blocks(dtype: DType, execution: Execution) -> None:
     a, c = integers(np.random.default_rng(1), dtype, 20, 30), np.zeros((32, 32), dtype.numpy)
     expected = np.full((32, 32), 3, np.float64)
     expected[5:25, :22] = a[:, 8:]
-    place.of(padded)[1,](a, c)
+    execution.bind(padded)[1,](a, c)
     np.testing.assert_array_equal(c.astype(np.float64), 2 * expected)
 
 
@@ -82,14 +82,14 @@ UPDATES: dict[str, tuple[DType, Any]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("kind", UPDATES)
-def test_atomic_updates_in_blocks(kind: str, place: Place) -> None:
+def test_atomic_updates_in_blocks(kind: str, execution: Execution) -> None:
     dtype, function = UPDATES[kind]
     rng = np.random.default_rng(2)
     v, c = integers(rng, dtype, 16, 32), integers(rng, dtype, 18, 36)
     found, expected, before = np.full((16, 32), 7, dtype.numpy), c.copy(), np.zeros((16, 32), dtype.numpy)
     expected[4:, 8:], before[:14, :28] = function(c[4:, 8:], v[:14, :28]), c[4:, 8:]
-    place.of(updated)[1,](v, c, found, kind=kind)
+    execution.bind(updated)[1,](v, c, found, kind=kind)
     np.testing.assert_array_equal(c, expected)
     np.testing.assert_array_equal(found, before)

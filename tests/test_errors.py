@@ -128,9 +128,9 @@ def test_notes_name_the_other_party() -> None:
 
     with pytest.raises(xt.ShapeError) as caught:
         product.lower(xt.Spec((None, None), "bf16"), xt.Spec((None, None), "f32"))
-    place = caught.value.location
-    assert place is not None
-    assert [note.location.line - place.line for note in caught.value.notes] == [-2, -1]
+    location = caught.value.location
+    assert location is not None
+    assert [note.location.line - location.line for note in caught.value.notes] == [-2, -1]
     said = str(caught.value).splitlines()
     assert "  note: A is a vector of 32x16 bf16, made here" in said
     assert said[said.index("  note: A is a vector of 32x16 bf16, made here") + 2].endswith(

@@ -16,8 +16,8 @@ from tests.conftest import require_device, require_ocloc
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ODD = ["--m", "70", "--n", "51", "--k", "45"]
-PLACES = [("numpy", "pvc"), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"),
-          ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
+EXECUTIONS = [("numpy", "pvc"), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"),
+              ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
 
 
 def _need(device: str) -> None:
@@ -45,7 +45,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return call
 
 
-@pytest.mark.parametrize(("device", "target"), PLACES)
+@pytest.mark.parametrize(("device", "target"), EXECUTIONS)
 def test_gemm_runs(run: Any, device: str, target: str) -> None:
     _need(device)
     out = run(_load("gemm"), *ODD, "--device", device, "--target", target)
@@ -70,7 +70,7 @@ def test_gemm_finds_a_place_by_itself(run: Any) -> None:
     assert f"({xt.best_device()})" in run(_load("gemm"), *ODD)
 
 
-@pytest.mark.parametrize(("device", "target"), PLACES)
+@pytest.mark.parametrize(("device", "target"), EXECUTIONS)
 def test_gemm_subgroup_runs(run: Any, device: str, target: str) -> None:
     _need(device)
     out = run(_load("gemm_subgroup"), *ODD, "--device", device, "--target", target)
@@ -204,10 +204,10 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def _worked() -> list[Any]:
-    """Every program at every place; the text of a GPU is built without the optimiser."""
+    """Every program in every execution; the text of a GPU is built without the optimiser."""
     fast = [("opencl:cpu", "pvc"), ("opencl:cpu", "dg2")]
     return [pytest.param(name, device, target, marks=pytest.mark.unoptimised if (device, target) in fast else ())
-            for name in SMALL for device, target in PLACES]
+            for name in SMALL for device, target in EXECUTIONS]
 
 
 @pytest.mark.parametrize(("name", "device", "target"), _worked())
@@ -217,7 +217,7 @@ def test_worked_programs_run(run: Any, worked: Any, name: str, device: str, targ
     assert re.search(rf", code for {target}: (equal to|within \S+ of) NumPy, ", out)
 
 
-@pytest.mark.parametrize(("device", "target"), PLACES)
+@pytest.mark.parametrize(("device", "target"), EXECUTIONS)
 def test_causal_attention_runs(run: Any, worked: Any, device: str, target: str) -> None:
     _need(device)
     out = run(worked("flash_attention"), *SMALL["flash_attention"], "--causal", "--device", device, "--target", target)

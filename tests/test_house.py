@@ -55,12 +55,12 @@ class Tree:
 
     def upward(self) -> list[str]:
         """Imports against the order of :data:`LAYERS`."""
-        place = {layer: position for position, layer in enumerate(LAYERS)}
+        rank = {layer: position for position, layer in enumerate(LAYERS)}
         found = []
         for module, others in self.imports.items():
             for other in others:
                 ours, theirs = (".".join(self.folder(each).split(".")[:2]) for each in (module, other))
-                if ours in place and theirs in place and place[theirs] > place[ours]:
+                if ours in rank and theirs in rank and rank[theirs] > rank[ours]:
                     found.append(f"{module} imports {other}")
         return sorted(found)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernels import Place
+from tests.kernels import Execution
 from tests.selection import COLLECTED, covering, default_run, parameters
 from xegpu.target.targets import TARGETS
 
@@ -32,14 +32,14 @@ def test_tests_without_parameters_are_taken() -> None:
 
 
 def _execution(value: Any) -> Any:
-    """Where a case runs: a place, a device or a target; targets by their subgroups, the CPU's own code by itself."""
-    if isinstance(value, Place):
+    """Where a case runs: an execution, a device or a target; targets by subgroup size, the CPU's code by itself."""
+    if isinstance(value, Execution):
         return value.where, _execution(value.target)
     return ("subgroup of", TARGETS[value].subgroup_size, value == "cpu") if value in TARGETS else value
 
 
 def _executions(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str],
-                names: Sequence[str] = ("place", "where", "device")) -> dict[str, set[Any]]:
+                names: Sequence[str] = ("execution", "where", "device")) -> dict[str, set[Any]]:
     """The executions of each group of cases: the values of the parameters with these names."""
     found: defaultdict[str, set[Any]] = defaultdict(set)
     for item in items:
@@ -57,7 +57,7 @@ def test_every_feature_runs_in_each_of_its_executions(request: pytest.FixtureReq
 
     collected: list[pytest.Item] = request.config.stash[COLLECTED]
     taken, _ = default_run(collected)
-    names = ("place", "where", "device", "target")
+    names = ("execution", "where", "device", "target")
     of_all, of_taken = _executions(collected, function, names), _executions(taken, function, names)
     assert {name: of_all[name] for name in of_taken} == of_taken
     assert _executions(collected, file) == _executions(taken, file)

@@ -1,4 +1,4 @@
-"""XeGPU to OpenCL C: one small rule an operation.
+"""Emitter of OpenCL C from lowered XeGPU: one rule for each operation.
 
 The text uses the official Intel extension builtins only, and it is the same for every device: what a device lacks, a
 prelude supplies (:mod:`codegen.opencl.prelude`). Fragments are named vector variables in straight-line code, since
@@ -25,7 +25,7 @@ from xegpu.target.targets import Target
 
 
 def emit(function: func.FuncOp, target: Target) -> Source:
-    """A fully lowered kernel as OpenCL C.
+    """Emit a fully lowered kernel as OpenCL C.
 
     Args:
         function: the last stage of the pipeline.
@@ -34,7 +34,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     subgroup, subgroups = subgroup_size(function), subgroup_count(function)
     emitter = Emitter(RULES, target, subgroup)
     emitter.split_barriers = barriers.workgroup_barriers(function, subgroups, target)
-    emitter.handed_barriers = barriers.producer_consumer(function)
+    emitter.producer_consumer_barriers = barriers.producer_consumer(function)
     name = emitter.name(function.sym_name.data)
     reported = debug.parameter(emitter, function)
     declared = [*kernel.of_function(emitter, function), *reported]

@@ -1,4 +1,4 @@
-"""Element-wise operations of arith and math, as OpenCL C.
+"""Emission of element-wise arith and math operations as OpenCL C.
 
 Integers, f16, f32 and f64 compute in their own type. bf16 is stored as 16-bit words and computes in float, rounded to
 nearest even after every operation, as the NumPy reference does. tf32 computes as float32. An index is an int. Truth
@@ -60,7 +60,7 @@ _ROUNDING: dict[type[Any], str] = {
 
 
 def literal(number: float, dtype: DType) -> str:
-    """A constant as OpenCL C writes it."""
+    """OpenCL C literal of a constant."""
     if dtype is bf16:
         return f"(ushort){int(np.asarray(number, bf16.numpy).view(np.uint16)):#06x}"
     if not dtype.is_float:
@@ -83,7 +83,7 @@ def _integer(number: int, dtype: DType) -> str:
 
 
 def stored(expression: str, dtype: DType) -> str:
-    """A scalar as it lies in a fragment; only truth values are kept in another form."""
+    """Fragment representation of a scalar; only predicates have another one."""
     if dtype is i1:
         return f"(short)-({expression})"
     return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
@@ -103,7 +103,7 @@ def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, 
 
 
 def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> None:
-    """Declare the result of an operation: an expression for each variable, or the one of a scalar."""
+    """Declare an operation's result: one expression for each variable, or that of a scalar."""
     result = operation.results[0]
     if isinstance(result.type, VectorType):
         emitter.assign(result, emitter.fresh(result), expressions)
@@ -112,7 +112,7 @@ def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> No
 
 
 def binary(emitter: Emitter, operation: Operation) -> None:
-    """A binary operation on fragments or scalars."""
+    """Emit a binary operation on fragments or scalars."""
     dtype, width, groups = operand_groups(emitter, operation)
     kind, expressions = type(operation), []
     for group in groups:
@@ -223,14 +223,14 @@ static {type_} {name}({type_} a, {type_} b)
 
 
 def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str:
-    """The larger or the smaller, NaN if either is: fmax and fmin would drop the NaN."""
+    """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
     if width == 1:
         return f"(({left} {order} {right} || isnan({left})) ? {left} : {right})"
     return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
 
 
 def unary(emitter: Emitter, operation: Operation) -> None:
-    """A function of one operand; f16 computes in float, whose functions are more accurate than half's."""
+    """Emit a unary function; f16 computes in float, whose functions are more accurate than half's."""
     dtype, width, groups = operand_groups(emitter, operation)
     name = _UNARY[type(operation)]
     expressions = []
@@ -253,7 +253,7 @@ def _absolute(value: str, dtype: DType, width: int) -> str:
 
 
 def in_float(emitter: Emitter, operation: Operation) -> None:
-    """A function of several operands, computed as :func:`unary` computes those of one."""
+    """Emit an n-ary function, computed in the same type as :func:`unary`."""
     dtype, width, groups = operand_groups(emitter, operation)
     name = _IN_FLOAT[type(operation)]
     finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
@@ -267,7 +267,7 @@ def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
 
 
 def convert(emitter: Emitter, operation: Operation) -> None:
-    """A conversion between element types."""
+    """Emit a conversion between element types."""
     source, width, groups = operand_groups(emitter, operation)
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
@@ -311,7 +311,7 @@ def _to_truth(value: str, source: DType, sign: Signedness, width: int, vector: b
     else:
         c_type = vector_type(source.opencl, width)
         holds = f"({value} & ({c_type})(1)) != ({c_type})(0)"
-    return predicate.held(holds, width) if vector else holds
+    return predicate.from_condition(holds, width) if vector else holds
 
 
 _ROUND_TO_ODD = f"""\
@@ -341,6 +341,7 @@ def _f64_to_float(emitter: Emitter, target: DType, width: int) -> str:
     Intel's compiler miscompiles OpenCL's: it makes vector instructions of the conversions of all elements, and their
     sources are one register apart, where 16 elements of f64 fill two. It leaves inline vISA alone.
     """
+    # vISA: one mov of the subgroup's lanes, from contiguous doubles (region <1;1,0>) to contiguous floats.
     emitter.function(f"#ifndef {F64_TO_F32}\n#define {F64_TO_F32}(to, from) __asm__( \\\n"
                      f'  "mov (M1, {emitter.subgroup}) %0(0,0)<1> %1(0,0)<1;1,0>" : "=rw"(to) : "rw"(from))\n#endif\n')
     emitter.function(_ROUND_TO_ODD if target is f16 else _ROUND)
@@ -367,7 +368,7 @@ WIDENED: dict[DType, tuple[str, ...]] = {
 
 
 def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
-    """The name of a function that widens 8-bit floats to f16 (:data:`WIDENED`)."""
+    """Define a function that widens 8-bit floats to f16 (:data:`WIDENED`), and return its name."""
     half, word, signed, wide = (vector_type(scalar, width) for scalar in ("half", "ushort", "char", "short"))
     name = f"{dtype}_to_{half}"
     lines = "".join(f"  {line.format(half=half, word=word, signed=signed, wide=wide)}\n" for line in WIDENED[dtype])
@@ -376,7 +377,7 @@ def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
 
 
 def converted(expression: str, source: DType, target: DType, width: int) -> str:
-    """A register of one element type as another."""
+    """Conversion expression of one register to another element type."""
     value = computed(expression, source, width)
     if target in (bf16, tf32) and source not in (bf16, tf32, f32):
         value = f"convert_{vector_type('float', width)}({value})"
@@ -395,10 +396,12 @@ def converted(expression: str, source: DType, target: DType, width: int) -> str:
 
 
 def _round_tf32(value: str, width: int) -> str:
-    """float32 rounded to nearest even to ten bits of mantissa, infinities and NaN as they are."""
+    """Round float32 to tf32: to nearest even at ten bits of mantissa; infinities and NaN are unchanged."""
     bits, floats = vector_type("uint", width), vector_type("float", width)
     read = f"as_{bits}({value})"
+    # 13 of the 23 bits of mantissa are dropped: half of the last place that stays, less one if that is even.
     rounded_bits = f"(({read} + 0xfffu + (({read} >> 13) & 1u)) & 0xffffe000u)"
+    # The exponent of infinities and NaN has all bits set.
     finite = f"({read} & 0x7f800000u) != 0x7f800000u"
     if width == 1:
         return f"(({finite}) ? as_{floats}({rounded_bits}) : {value})"
@@ -428,7 +431,7 @@ def _constant(emitter: Emitter, operation: arith.ConstantOp) -> None:
 
 
 def _add(emitter: Emitter, operation: arith.AddiOp) -> None:
-    """An index sum; a counter and a constant are written where they are used."""
+    """Emit an index sum; the sum of a counter and a constant is inlined at its uses."""
     counter, added = operation.lhs, number(operation.rhs)
     loop = counter.block.parent_op() if isinstance(counter, BlockArgument) else None
     if added is not None and isinstance(loop, scf.ForOp) and loop.body.block.args[0] is counter:

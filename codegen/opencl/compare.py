@@ -1,4 +1,4 @@
-"""Comparisons and selections in OpenCL C; :mod:`codegen.opencl.predicate` says what a truth value is in OpenCL C."""
+"""Comparisons and ``select`` in OpenCL C, on predicates as in :mod:`codegen.opencl.predicate`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ def _compare(emitter: Emitter, operation: CmpIOp | CmpFOp) -> None:
     for group in groups:
         left, right = (computed(value, dtype, width) for value in group)
         if isinstance(operation, CmpIOp):
-            holds = _integers(name, left, right, dtype.register if vector else dtype.opencl, width)
+            condition = _integers(name, left, right, dtype.register if vector else dtype.opencl, width)
         else:
-            holds = _FLOATS[_OPPOSITES.get(name, name)].format(left, right)
-        expressions.append(truth.held(holds, width, opposite=opposite) if vector else f"{'!' * opposite}({holds})")
+            condition = _FLOATS[_OPPOSITES.get(name, name)].format(left, right)
+        expressions.append(truth.from_condition(condition, width, opposite=opposite) if vector else
+                           f"{'!' * opposite}({condition})")
     finish(emitter, operation, expressions)
 
 
 def _integers(predicate: str, left: str, right: str, c_type: str, width: int) -> str:
-    """A comparison of integers, read with the sign that the predicate says."""
+    """Integer comparison, signed or unsigned as the predicate says."""
     signed = c_type.removeprefix("u")
     kind = {"u": f"u{signed}", "s": signed}[predicate[0]] if len(predicate) == 3 else c_type
     if kind != c_type:

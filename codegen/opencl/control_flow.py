@@ -1,4 +1,4 @@
-"""``scf.for`` and ``scf.if`` in OpenCL C: carried values are variables that the end of a body assigns."""
+"""``scf.for`` and ``scf.if`` in OpenCL C: iter_args are variables that the end of the body assigns."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
-    is_main, goes_on, (index, *arguments) = MAIN_LOOP in loop.attributes, _goes_on(loop), loop.body.block.args
-    held: list[_Held] = []
+    is_main, is_remainder, (index, *arguments) = MAIN_LOOP in loop.attributes, _is_remainder(loop), loop.body.block.args
+    carried_values: list[_CarriedValue] = []
     variables: list[str] = []
     for argument, initial in zip(arguments[:len(arguments) - is_main], loop.iter_args, strict=False):
-        value, changing = (_kept if goes_on else _declared)(emitter, argument, initial)
-        held.append(value)
+        value, changing = (_carried_in_place if is_remainder else _declared)(emitter, argument, initial)
+        carried_values.append(value)
         variables += changing
-    counter = emitter.values[index] = start if goes_on else emitter.name(index.name_hint or "k")
-    first = "" if goes_on else f"int {counter} = {start}"
+    counter = emitter.values[index] = start if is_remainder else emitter.name(index.name_hint or "k")
+    first = "" if is_remainder else f"int {counter} = {start}"
     if is_main:  # the last value that it carries is its counter, with which the remainder goes on
         emitter.line(f"{first};")
         emitter.values[arguments[-1]] = emitter.values[loop.results[-1]] = counter
@@ -44,42 +44,42 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         stop = f"sub_group_broadcast({stop}, 0)"
     emitter.line(f"for ({first}; {counter} < {stop}; {counter} += {step}) {{")
     emitter.depth += 1
-    yielded = _body(emitter, loop, held)
+    yielded = _body(emitter, loop, carried_values)
     _parallel_copy(emitter, variables, [part for value in yielded for part in value.parts])
     emitter.depth -= 1
     emitter.line("}")
     emitter.lines += ["#endif"] * may_be_left_out
-    for result, value in zip(loop.results, held, strict=False):
+    for result, value in zip(loop.results, carried_values, strict=False):
         value.become(emitter, result)
 
 
-def _goes_on(loop: scf.ForOp) -> bool:
-    """Whether a loop takes over all that a main loop carried, its counter included, and nothing else needs that."""
+def _is_remainder(loop: scf.ForOp) -> bool:
+    """Whether a loop is the remainder of a main loop and the only user of its results, the counter included."""
     main = loop.lb.owner
     return isinstance(main, scf.ForOp) and MAIN_LOOP in main.attributes \
         and [*loop.iter_args, loop.lb] == list(main.results) and all(value.has_one_use() for value in main.results)
 
 
-def _kept(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
-    """A carried value that stays in the variables of its first value; their names."""
-    value = _Held(emitter.values[initial], emitter.split.get(initial), len(root_definitions(argument)) > 1)
+def _carried_in_place(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_CarriedValue, list[str]]:
+    """Loop-carried value in the variables of its initial value, and their names."""
+    value = _CarriedValue(emitter.values[initial], emitter.split.get(initial), len(root_definitions(argument)) > 1)
     value.become(emitter, argument)
     return value, [str(part) for part in value.parts]
 
 
-def _declared(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
-    """A carried value in variables of its own, declared with its first value; their names."""
+def _declared(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_CarriedValue, list[str]]:
+    """Loop-carried value in new variables, declared with its initial value, and their names."""
     moves = len(root_definitions(argument)) > 1
     if _sums(argument):
         words = _carried_words(emitter, argument, initial)
-        return _Held(emitter.values[argument], words, moves), list(words)
+        return _CarriedValue(emitter.values[argument], words, moves), list(words)
     emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
-    return _Held(emitter.values[argument], None, moves), changing
+    return _CarriedValue(emitter.values[argument], None, moves), changing
 
 
 @dataclass(frozen=True)
-class _Held:
-    """A value that a loop carries, as it is before or after a step.
+class _CarriedValue:
+    """Loop-carried value before or after an iteration.
 
     Attributes:
         value: what it is in the text.
@@ -93,29 +93,29 @@ class _Held:
 
     @property
     def parts(self) -> list[_Part]:
-        """The expressions of its variables."""
+        """Expressions of the value's variables."""
         return _parts(self.value, self.moves) if self.words is None else [_Part("", (word,)) for word in self.words]
 
     def become(self, emitter: Emitter, value: SSAValue) -> None:
-        """Make it what ``value`` is from here on."""
+        """Replace by ``value`` from here on."""
         emitter.values[value] = self.value
         if self.words is not None:
             emitter.split[value] = self.words
 
 
-def _body(emitter: Emitter, loop: scf.ForOp, held: list[_Held]) -> list[_Held]:
-    """Write one step; what it yields in the place of what it was given."""
+def _body(emitter: Emitter, loop: scf.ForOp, carried_values: list[_CarriedValue]) -> list[_CarriedValue]:
+    """Emit one iteration, and return the yielded values."""
     for operation in loop.body.block.ops:
         if not isinstance(operation, scf.YieldOp):
             emitter.emit(operation)
             continue
-        return [_Held(emitter.values[new], None if old.words is None else emitter.words(new), old.moves)
-                for new, old in zip(operation.operands, held, strict=False)]
+        return [_CarriedValue(emitter.values[new], None if old.words is None else emitter.words(new), old.moves)
+                for new, old in zip(operation.operands, carried_values, strict=False)]
     return []
 
 
 def _sums(argument: SSAValue) -> bool:
-    """Whether a carried vector is summed up in variables of one word each (:mod:`codegen.opencl.cpu_gemm.simt`)."""
+    """Whether an iter_arg is an accumulator in scalar variables (:mod:`codegen.opencl.cpu_gemm.simt`)."""
     return any(_sums_up(use) for use in argument.uses)
 
 
@@ -138,7 +138,7 @@ def _carried_words(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> t
 
 
 def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:
-    """Variables that a loop or branch changes, declared with their first values; the value that they make up.
+    """Declare the mutable variables of a loop or branch with initial values; returns their value and names.
 
     A descriptor is made anew in the body, maybe on another array, if it ``moves``; else only its offsets change.
     """
@@ -155,10 +155,10 @@ def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> 
         moved = replace(initial, row=Coordinate((row,)), column=Coordinate((column,)))
         if not moves:
             return moved, [row, column]
-        place = [emitter.name(f"{stem}_{part}") for part in ("base", "height", "width", "pitch", "step")]
-        for name, (c_type, value) in zip(place, initial.place, strict=True):
+        fields = [emitter.name(f"{stem}_{part}") for part in ("base", "height", "width", "pitch", "step")]
+        for name, (c_type, value) in zip(fields, initial.matrix_fields, strict=True):
             emitter.line(f"{c_type} {name} = {value};")
-        return moved.placed(place), [row, column, *place]
+        return moved.with_matrix_fields(fields), [row, column, *fields]
     if isinstance(initial, Scattered):
         return _carried_elements(emitter, stem, initial, moves)
     emitter.line(f"{of_mlir(argument.type).opencl} {stem} = {initial};")
@@ -166,7 +166,7 @@ def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> 
 
 
 def _carried_elements(emitter: Emitter, stem: str, initial: Scattered, moves: bool) -> tuple[Scattered, list[str]]:
-    """A descriptor of single elements that a loop or branch changes: where a lane's own lies, and on which array."""
+    """Mutable scattered descriptor: the lane's offset and, if it ``moves``, the base."""
     emitter.line(f"{initial.offset_type} {stem} = {initial.offset};")
     moved = replace(initial, offset=stem)
     if not moves:
@@ -194,7 +194,7 @@ class _Part:
         return str(Coordinate(self.terms, self.offset))
 
     def may_read(self, variables: Collection[str]) -> bool:
-        """Whether it may depend on one of some variables.
+        """Whether the expression may read one of some variables.
 
         A term is a name, a component of one (``sums.s3``), or a number; what any other expression reads is not known.
         """
@@ -213,7 +213,7 @@ def _parts(value: Any, moves: bool) -> list[_Part]:
     if not isinstance(value, Descriptor):
         return [_Part("", (value,))]
     return [*(_Part("int", along.terms, along.offset) for along in (value.row, value.column)),
-            *(_Part(c_type, (part,)) for c_type, part in value.place if moves)]
+            *(_Part(c_type, (part,)) for c_type, part in value.matrix_fields if moves)]
 
 
 def _parallel_copy(emitter: Emitter, variables: list[str], new: list[_Part]) -> None:
@@ -254,7 +254,7 @@ def _branches(emitter: Emitter, operation: scf.IfOp) -> None:
 
 
 def _text(emitter: Emitter, block: Block) -> list[str]:
-    """The lines of a branch."""
+    """Statements of a branch."""
     before, emitter.lines = emitter.lines, []
     emitter.depth += 1
     for operation in block.ops:
@@ -267,7 +267,7 @@ def _text(emitter: Emitter, block: Block) -> list[str]:
 
 def _result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], last: Block,
             texts: list[list[str]]) -> None:
-    """Declare the variables of a result, and let the branches assign what they yield."""
+    """Declare the variables of a result, which both branches assign."""
     moves, values = len(root_definitions(result)) > 1, [emitter.values[value] for value in yielded]
     stays = not _is_inside(yielded[-1], last)
     emitter.values[result], names = carried(emitter, result, values[-1] if stays else _blank(values[-1], moves), moves)
@@ -280,7 +280,7 @@ def _result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], l
 
 
 def _is_inside(value: SSAValue, block: Block) -> bool:
-    """Whether a value is made in a block, or further in."""
+    """Whether a value is defined in a block or in a region nested in it."""
     above = value.owner if isinstance(value.owner, Block) else value.owner.parent
     while above is not None and above is not block:
         above = above.parent_block()
@@ -288,13 +288,13 @@ def _is_inside(value: SSAValue, block: Block) -> bool:
 
 
 def _blank(value: Any, moves: bool) -> Any:
-    """A value in the same variables, all zero: what stands there until a branch assigns them."""
+    """Zero value of the same variables, their initial value until a branch assigns them."""
     if isinstance(value, Fragment):
         return value.renamed((f"({value.c_type})(0)",) * len(value.names))
     if isinstance(value, Scattered):
         return replace(value, offset="0", base="0" if moves else value.base)
     if isinstance(value, Descriptor):
-        return replace(value.placed(("0",) * 5) if moves else value, row=Coordinate(), column=Coordinate())
+        return replace(value.with_matrix_fields(("0",) * 5) if moves else value, row=Coordinate(), column=Coordinate())
     return "0"
 
 

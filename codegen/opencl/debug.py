@@ -1,4 +1,4 @@
-"""Prints and assertions in OpenCL C.
+"""Device prints and assertions in OpenCL C.
 
 On a device a print is ``printf``. An assertion that does not hold notes the first place where it does not in a small
 buffer, which kernels with assertions get as an argument of their own; the launch looks at it when the kernel has run.
@@ -30,25 +30,26 @@ _FAILED = f"""static void assertion_failed(global int *{ARGUMENT}, int number, i
 
 
 def parameter(emitter: Emitter, function: func.FuncOp) -> list[str]:
-    """The parameter that a kernel with assertions has behind its own; its name is reserved."""
+    """Trailing kernel parameter, the assertion buffer; its name is reserved."""
     emitter.assertions = assertions(function)
     return [f"global int *{ARGUMENT}"] if emitter.assertions else []
 
 
 def _each(emitter: Emitter, operation: DiagnosticOp) -> Iterator[list[str]]:
-    """The values as expressions, for each word of the fragments."""
+    """Expressions of the printed values, for each word of the fragments."""
     values = [emitter.values[value] for value in operation.values]
     if not operation.is_of_elements:
         yield [atom(str(value)) for value in values]
         return
-    words = [emitter.words(value) if isinstance(held, Fragment) else None
-             for value, held in zip(operation.values, values, strict=True)]
+    words = [emitter.words(value) if isinstance(operand, Fragment) else None
+             for value, operand in zip(operation.values, values, strict=True)]
     for number in range(max(len(each) for each in words if each is not None)):
-        yield [atom(str(held)) if each is None else each[number] for each, held in zip(words, values, strict=True)]
+        yield [atom(str(operand)) if each is None else each[number]
+               for each, operand in zip(words, values, strict=True)]
 
 
 def _guard(emitter: Emitter, operation: DiagnosticOp) -> str:
-    """The lanes that speak: those that hold elements of their own, or the first."""
+    """C condition of the reporting lanes: those with unreplicated elements, or the first."""
     lanes = operation.lanes.value.data if operation.lanes is not None else 1
     return "" if lanes >= emitter.subgroup else f"if (get_sub_group_local_id() < {lanes}) "
 
@@ -70,7 +71,7 @@ def _assert_rule(emitter: Emitter, operation: AssertOp) -> None:
 
 
 def quoted(text: str) -> str:
-    """A text as a literal of C."""
+    """C string literal."""
     plain = text.encode().decode("latin-1")
     import json  # for what prints and asserts
 

@@ -1,4 +1,4 @@
-"""Products in OpenCL C: DPAS builtins, and plain multiply-adds where no matrix engine takes the types."""
+"""Matrix products in OpenCL C: DPAS builtins, and multiply-adds for types without a matrix engine."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _mad(emitter: Emitter, operation: MadOp) -> None:
 
 
 def mad_function(emitter: Emitter, a: Fragment, b: Fragment, c: Fragment) -> str:
-    """The name of a function for D = C + A x B of these fragments, lane ``k`` holding column ``k`` of A.
+    """Define D = C + A x B of these fragments (lane ``k`` has column ``k`` of A), and return its name.
 
     Sums are float for floats, rounded once to the accumulator's type, and int for integers.
     """

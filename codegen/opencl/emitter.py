@@ -1,4 +1,4 @@
-"""The text of one OpenCL C function while it grows: names, values, lines."""
+"""Emitter state of one OpenCL C function: names, values, lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Rule = Callable[["Emitter", Any], None]
 
 
 class Emitter:
-    """The text of one function as it grows; rules read values and append lines."""
+    """Emitter of one function; rules read values and append lines."""
 
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
         self.rules, self.target, self.subgroup = rules, target, subgroup
@@ -34,23 +34,23 @@ class Emitter:
         self.functions: dict[str, str] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False
-        self.handed_barriers: Mapping[SSAValue, tuple[int, int]] = {}
+        self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}
         self.assertions: tuple[Any, ...] = ()
         self.depth = 1
-        self._place = self._printed = ""
+        self._author_line = self._printed_line = ""
         self._names: set[str] = set(KEYWORDS | RULES)
         self._claimed: set[str] = set()
         self._tried: dict[str, int] = {}  # numbers below these are taken
 
     def line(self, text: str) -> None:
-        """Append a line, and before it the author's line if it is another than that of the line above."""
-        if self._place != self._printed:
-            self.lines.append("  " * self.depth + f"// {self._place}")
-            self._printed = self._place
+        """Append a line, preceded by a comment with the author's line if that changed."""
+        if self._author_line != self._printed_line:
+            self.lines.append("  " * self.depth + f"// {self._author_line}")
+            self._printed_line = self._author_line
         self.lines.append("  " * self.depth + text)
 
     def name(self, hint: str | None) -> str:
-        """A new name of a variable or function, like ``hint``: with a number behind it where that is taken or reserved.
+        """Unique name of a variable or function based on ``hint``, with a numeric suffix if in use or reserved.
 
         A name of a reserved family (``intel_sub_group_...``) and one that begins with a digit get ``v_`` in front.
         Letters that are not of ASCII, which ocloc does not take in the name of a kernel, become underscores.
@@ -60,17 +60,17 @@ class Emitter:
             stem = f"v_{stem}"
         joint = "_" if stem[-1].isdigit() else ""
         number = self._tried.get(stem, 0)
-        while self._is_taken(candidate := f"{stem}{joint}{number}" if number else stem):
+        while self._is_in_use(candidate := f"{stem}{joint}{number}" if number else stem):
             number += 1
         self._tried[stem] = number
         self._names.add(candidate)
         return candidate
 
-    def _is_taken(self, name: str) -> bool:
+    def _is_in_use(self, name: str) -> bool:
         return name in self._names or name in self._claimed or is_reserved(name)
 
     def claim(self, names: Sequence[str]) -> None:
-        """Take names that were made of one of :meth:`name`, for the variables of a fragment."""
+        """Reserve names derived from one of :meth:`name`, for the variables of a fragment."""
         self._claimed.update(names)
 
     def define(self, value: SSAValue, c_type: str, expression: str) -> str:
@@ -87,7 +87,7 @@ class Emitter:
         self.values[value] = fragment
 
     def fresh(self, value: SSAValue) -> Fragment:
-        """A fragment of new names for a vector value."""
+        """Fragment with fresh names for a vector value."""
         type_ = value.type
         assert isinstance(type_, VectorType)
         *array, units, per_lane = shape if len(shape := type_.get_shape()) > 1 else (*shape, 1)
@@ -97,17 +97,17 @@ class Emitter:
         return fragment
 
     def fragment(self, value: SSAValue) -> Fragment:
-        """The fragment that a vector value is."""
+        """Fragment of a vector value."""
         fragment = self.values[value]
         assert isinstance(fragment, Fragment)
         return fragment
 
     def words(self, value: SSAValue) -> tuple[str, ...]:
-        """An expression for each word of a vector value: its own variables, if each word has one."""
+        """Expressions of the words of a vector value: its scalar variables, if it is scalarized."""
         return self.split[value] if value in self.split else tuple(self.fragment(value).words())
 
     def set_words(self, value: SSAValue, fragment: Fragment) -> None:
-        """Say that a vector value is in variables of one word each; other rules see vectors put together of them."""
+        """Record a vector value as scalarized; other rules see vectors built from its variables."""
         width, words = width_of(fragment.units), fragment.names
         groups = [words[i:i + width] for i in range(0, len(words), width)]
         self.split[value] = words
@@ -115,7 +115,7 @@ class Emitter:
             tuple(f"(({vector_type(fragment.word, width)})({', '.join(group)}))" for group in groups))
 
     def coordinate(self, value: SSAValue) -> Coordinate:
-        """An index value as a coordinate; constants that were added to it count as its constant part."""
+        """Coordinate of an index value; added constants are folded into its constant part."""
         owner = value.owner
         if isinstance(owner, arith.AddiOp) and any(number(side) is not None for side in owner.operands):
             return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
@@ -124,7 +124,7 @@ class Emitter:
         return Coordinate((self.values[value],))
 
     def function(self, text: str) -> None:
-        """A function that the kernel calls; it is written once."""
+        """Define a helper function, once."""
         self.functions[text.partition("(")[0]] = text
 
     def emit(self, operation: Operation) -> None:
@@ -133,7 +133,7 @@ class Emitter:
         if rule is None:
             raise XeError("XT9401", f"{operation.name} cannot be emitted as OpenCL C", BUG)
         location = operation.location.data if isinstance(operation.location, SourceLocation) else None
-        self._place = line_mark(location) or self._place
+        self._author_line = line_mark(location) or self._author_line
         try:
             rule(self, operation)
         except XeError as error:
@@ -142,11 +142,11 @@ class Emitter:
 
 @lru_cache(maxsize=4096)
 def line_mark(location: Location | None) -> str:
-    """The author's file and line. The folder is left out, since the text is a key of caches."""
+    """Comment with the author's file and line; without the folder, since the text is a cache key."""
     positions = [] if location is None else Location(location.chain[:1], location.fixed).positions
     return f"{basename(positions[0].file)}:{positions[0].line}" if positions else ""
 
 
 def atom(expression: str) -> str:
-    """An expression that may stand beside any operator: a name as it is, anything else in parentheses."""
+    """Primary expression: a name unchanged, anything else in parentheses."""
     return expression if re.fullmatch(r"[\w.]+", expression) else f"({expression})"

@@ -1,4 +1,4 @@
-"""Single elements in OpenCL C, each at an address of its own: gathers, scatters, prefetches and atomic updates.
+"""Gathers, scatters, scattered prefetches and atomics in OpenCL C: each element at its own address.
 
 A gather is one predicated load message a register, with no branch around it: the SPIR-V extension
 ``SPV_INTEL_predicated_io`` has such loads and stores, which Intel's compiler takes under their SPIR-V names. Where a
@@ -46,7 +46,7 @@ _ORDER = "memory_order_relaxed, memory_scope_device"
 
 
 def update_function(emitter: Emitter, kind: str, dtype: DType, space: str = "global") -> str:
-    """The name of the function that updates one element and gives its old value; it is written once.
+    """Define the atomic update of one element, which returns its old value; returns the function's name.
 
     Args:
         emitter: takes the function.
@@ -75,7 +75,7 @@ def _body(kind: str, dtype: DType) -> str:
 
 
 def _fetch(kind: str, dtype: DType) -> str:
-    """An instruction for integers; the exchange takes a float's bits."""
+    """Native integer atomic; the exchange takes a float's bits."""
     signed = dtype.kind == "i" and not KINDS[kind].unsigned
     type_ = ("" if signed else "u") + ("long" if dtype.bits == 64 else "int")
     name = "exchange" if kind == "assign" else f"fetch_{_FETCH[kind]}"
@@ -84,7 +84,7 @@ def _fetch(kind: str, dtype: DType) -> str:
 
 
 def _float_fetch(kind: str, dtype: DType) -> tuple[str, str] | None:
-    """The condition under which a device has an instruction for floats, and its use."""
+    """Feature test of a native float atomic, and its call."""
     if kind not in _FLOAT_FETCH or dtype.opencl not in _ATOMIC:
         return None
     name, feature = _FLOAT_FETCH[kind]
@@ -93,7 +93,7 @@ def _float_fetch(kind: str, dtype: DType) -> tuple[str, str] | None:
 
 
 def _combined(kind: str, dtype: DType, old: str) -> str:
-    """Lines that declare ``a`` and ``b``, what is combined, and ``next``, the element's new value."""
+    """Declarations of the operands ``a`` and ``b``, and of ``next``, the combined value."""
     c_type = dtype.opencl_compute
     if KINDS[kind].unsigned and dtype.kind == "i":
         c_type = f"u{dtype.opencl}"
@@ -106,7 +106,7 @@ def _combined(kind: str, dtype: DType, old: str) -> str:
 
 
 def _swapped(kind: str, dtype: DType) -> str:
-    """Compare and swap a whole element until nobody came between."""
+    """Compare-and-swap loop on an element."""
     word, prefix = ("ulong", "atom") if dtype.bits == 64 else ("uint", "atomic")
     return (f"  volatile global {word} *word = (volatile global {word} *)at;\n"
             f"  {word} seen, found = *word;\n"
@@ -117,7 +117,7 @@ def _swapped(kind: str, dtype: DType) -> str:
 
 
 def _swapped_part(kind: str, dtype: DType) -> str:
-    """Compare and swap the 32-bit word that an element is a part of; its neighbours stay as they are."""
+    """Compare-and-swap loop on the 32-bit word around a narrow element; its neighbours are unchanged."""
     part = "uchar" if dtype.bits == 8 else "ushort"
     return (f"  volatile global uint *word = (volatile global uint *)((ulong)at & ~3ul);\n"
             f"  const uint shift = ((uint)(ulong)at & 3u) * 8u, field = {hex((1 << dtype.bits) - 1)}u << shift;\n"
@@ -132,7 +132,7 @@ LOAD, STORE = "__spirv_PredicatedLoadINTEL", "__spirv_PredicatedStoreINTEL"
 
 
 def _word(emitter: Emitter, operand: Any) -> str:
-    """The only word of a lane's fragment."""
+    """Single word of a fragment with one element a lane."""
     (word,) = emitter.fragment(operand).words()
     return word
 
@@ -152,12 +152,12 @@ def _update(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
 
 
 def _active(emitter: Emitter, mask: Any) -> str:
-    """A mask as a truth value; everything but zero is true."""
+    """C condition of a mask; nonzero is true."""
     return f"{atom(_word(emitter, mask))} != 0"
 
 
 def _declared(emitter: Emitter, dtype: DType) -> None:
-    """Declare the predicated load and store of an element type."""
+    """Declarations of the predicated load and store builtins of an element type."""
     type_ = dtype.opencl
     emitter.functions[f"{LOAD} {type_}"] = (f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, "
                                             f"bool, {type_});")
@@ -165,8 +165,8 @@ def _declared(emitter: Emitter, dtype: DType) -> None:
                                              "bool);")
 
 
-def _places(desc: Scattered, chunk: int) -> list[str]:
-    """A pointer to each element of a lane."""
+def _addresses(desc: Scattered, chunk: int) -> list[str]:
+    """Pointers to a lane's elements."""
     return [f"{desc.base} + {desc.offset}" + (f" + {i}" if i else "") for i in range(chunk)]
 
 
@@ -175,16 +175,16 @@ def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
     fragment, cache = emitter.fresh(operation.result), cache_controls.number(emitter, operation)
     active, padding = _active(emitter, operation.mask), arith.literal(operation.number, desc.dtype)
     otherwise = arith.stored(padding, desc.dtype)
-    places = _places(where, ops.scatter_of(desc).chunk_size)
+    addresses = _addresses(where, ops.scatter_of(desc).chunk_size)
     type_, size = desc.dtype.opencl, desc.dtype.bytes
     if where.space == "local":  # the predicated messages are of global memory
-        words = [f"({active} ? *({place}) : ({type_}){otherwise})" for place in places]
+        words = [f"({active} ? *({address}) : ({type_}){otherwise})" for address in addresses]
     elif cache:  # what is masked off must touch no memory
-        words = [f"({active} ? {cache_controls.load(emitter, type_, size, place, cache)} : ({type_}){otherwise})"
-                 for place in places]
+        words = [f"({active} ? {cache_controls.load(emitter, type_, size, address, cache)} : ({type_}){otherwise})"
+                 for address in addresses]
     else:
         _declared(emitter, desc.dtype)
-        words = [f"{LOAD}({place}, {active}, {otherwise})" for place in places]
+        words = [f"{LOAD}({address}, {active}, {otherwise})" for address in addresses]
     width = fragment.width
     groups = [", ".join(words[i:i + width]) for i in range(0, len(words), width)]
     emitter.assign(operation.result, fragment,
@@ -194,25 +194,26 @@ def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
 def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     active, cache = _active(emitter, operation.mask), cache_controls.number(emitter, operation)
-    places = _places(where, ops.scatter_of(desc).chunk_size)
-    for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
+    addresses = _addresses(where, ops.scatter_of(desc).chunk_size)
+    for address, word in zip(addresses, emitter.fragment(operation.value).words(), strict=True):
         if where.space == "local":
-            emitter.line(f"if ({active}) *({place}) = {word};")
+            emitter.line(f"if ({active}) *({address}) = {word};")
             continue
         if cache:
-            emitter.line(f"if ({active}) {cache_controls.store(emitter, desc.dtype.bytes, place, word, cache)};")
+            emitter.line(f"if ({active}) {cache_controls.store(emitter, desc.dtype.bytes, address, word, cache)};")
             continue
         _declared(emitter, desc.dtype)
-        emitter.line(f"{STORE}({place}, {word}, {active});")
+        emitter.line(f"{STORE}({address}, {word}, {active});")
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchOp) -> None:
-    """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs; shared local memory needs none."""
+    """Emit a prefetch (on Intel's GPUs a load without destination); none for shared local memory."""
     desc, cache = desc_of(operation.desc), cache_controls.number(emitter, operation)
     if emitter.values[operation.desc].space == "local":
         return
-    for place in _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size):
-        call = cache_controls.prefetch(emitter, desc.dtype.bytes, place, cache) if cache else f"prefetch({place}, 1)"
+    for address in _addresses(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size):
+        call = f"prefetch({address}, 1)" if not cache else \
+            cache_controls.prefetch(emitter, desc.dtype.bytes, address, cache)
         emitter.line(f"{call};")
 
 
@@ -220,8 +221,8 @@ def _atomic(emitter: Emitter, operation: ops.AtomicRMWOp) -> None:
     dtype = desc_of(operation.desc).dtype
     where: Scattered = emitter.values[operation.desc]
     function = update_function(emitter, operation.kind.data, dtype, where.space)
-    (place,) = _places(where, 1)
-    call = f"{function}({place}, {_word(emitter, operation.value)})"
+    (address,) = _addresses(where, 1)
+    call = f"{function}({address}, {_word(emitter, operation.value)})"
     active, lanes = _active(emitter, operation.mask), desc_of(operation.desc).shape[0]
     result = emitter.fresh(operation.result)
     if lanes == emitter.subgroup:
@@ -235,7 +236,7 @@ def _atomic(emitter: Emitter, operation: ops.AtomicRMWOp) -> None:
 
 
 def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
-    """The place of a lane's element in 64 bits, and whether it lies inside the array."""
+    """64-bit offset of a lane's element, and its bounds check."""
     desc: Descriptor = emitter.values[operation.desc]
     (row, column), (rows, columns) = operation.part()
     lane = "(int)get_sub_group_local_id()"

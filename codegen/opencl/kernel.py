@@ -1,4 +1,4 @@
-"""Parameters of a kernel in OpenCL C, and the arrays and numbers that other operations make of them."""
+"""Kernel signature, build options and GRF mode in OpenCL C, and casts of arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Names = tuple[str, ...]
 
 
 def of_function(emitter: Emitter, function: func.FuncOp) -> list[str]:
-    """The declarations of a kernel's parameters: a number by itself, an array as pointer, sizes and strides."""
+    """Parameter declarations of a kernel: a scalar by itself, an array as pointer, sizes and strides."""
     parameters = []
     for argument in function.body.block.args:
         type_, name = argument.type, emitter.name(argument.name_hint or "arg")
@@ -38,7 +38,7 @@ def of_function(emitter: Emitter, function: func.FuncOp) -> list[str]:
 
 
 def _known(type_: MemRefType, sizes: Names, strides: Names) -> tuple[Names, Names]:
-    """Sizes and strides of an argument: the numbers that its type says, else its parameters."""
+    """Sizes and strides of an argument: static ones from its type, else its parameters."""
     static = static_form(type_)
     return (sizes, strides) if static is None else (tuple(map(str, static[0])), tuple(map(str, static[1])))
 
@@ -82,7 +82,7 @@ ROUNDED_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 
 def build_options(function: func.FuncOp, target: Target) -> str:
-    """Build options of a kernel: its GRF mode, empty for the smaller one, and how f32 is divided."""
+    """Build options of a kernel: GRF mode (none for the smaller one) and correctly rounded f32 division."""
     large = LARGE_GRF if requested_registers(function) == max(target.registers) else ""
     rounded = ROUNDED_DIVISION if rounds_division(function) else ""
     return f"{large} {rounded}".strip()
@@ -93,7 +93,7 @@ def build_options(function: func.FuncOp, target: Target) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """OpenCL C with what its launch needs.
+    """Emitted OpenCL C program with its launch parameters.
 
     Attributes:
         name: the kernel's name in the text.
@@ -114,13 +114,13 @@ class Source:
     subgroups: int
     lanes: int
     arguments: tuple[int | None, ...]
-    apart: bool = False
+    divergent_barriers: bool = False
     assertions: tuple[Assertion, ...] = ()
     prints: bool = False
 
     @property
     def is_watched(self) -> bool:
-        """Whether a launch waits for the kernel, for what it says of itself."""
+        """Whether a launch waits for the kernel to report prints or failed assertions."""
         return self.prints or bool(self.assertions)
 
     @property

@@ -1,4 +1,4 @@
-"""Truth values (``i1``) in OpenCL C.
+"""Representation of predicates (``i1``) in OpenCL C.
 
 In memory and as a scalar (``char``) one is a byte of 0 or 1. In a fragment it is a ``short`` of 0 or -1, which is what
 OpenCL's comparisons of vectors give, narrowed at once and widened again where a selection wants it as wide as what it
@@ -18,20 +18,20 @@ from xegpu.ir.dtypes import DType, i1, i8, index
 
 
 def in_memory(fragment: Fragment) -> Fragment:
-    """The same variables for elements as they lie in memory; only those of truth values differ."""
+    """Fragment of the elements' memory representation; only predicates differ."""
     return replace(fragment, dtype=i8) if fragment.dtype is i1 else fragment
 
 
 def from_memory(emitter: Emitter, value: SSAValue) -> None:
-    """Turn the bytes that were loaded for a vector of truth values into these; every byte but 0 is true."""
+    """Convert loaded bytes to predicates; every nonzero byte is true."""
     loaded, result = emitter.fragment(value), emitter.fresh(value)
     if result.dtype is i1:
         zero = f"({loaded.c_type})(0)"
-        emitter.assign(value, result, [held(f"{name} != {zero}", result.width) for name in loaded.names])
+        emitter.assign(value, result, [from_condition(f"{name} != {zero}", result.width) for name in loaded.names])
 
 
 def to_memory(emitter: Emitter, fragment: Fragment) -> Fragment:
-    """A fragment as its elements shall lie in memory: bytes of 0 and 1 for truth values."""
+    """Convert a fragment to its memory representation: bytes 0 and 1 for predicates."""
     if fragment.dtype is not i1:
         return fragment
     stem = emitter.name("bytes")
@@ -41,24 +41,24 @@ def to_memory(emitter: Emitter, fragment: Fragment) -> Fragment:
     return result
 
 
-def held(holds: str, width: int, *, opposite: bool = False) -> str:
-    """What OpenCL's comparison gives, 0 or 1 for scalars and 0 or -1 for vectors, as a fragment holds it."""
+def from_condition(condition: str, width: int, *, opposite: bool = False) -> str:
+    """Convert the result of a C comparison (0 or 1 for scalars, 0 or -1 for vectors) to a predicate."""
     if width == 1:
-        return f"(short)-{'!' if opposite else ''}({holds})"
-    return f"{'~' if opposite else ''}convert_{vector_type('short', width)}({holds})"
+        return f"(short)-{'!' if opposite else ''}({condition})"
+    return f"{'~' if opposite else ''}convert_{vector_type('short', width)}({condition})"
 
 
 def numbers(truth: str, dtype: DType, width: int, *, signed: bool = False) -> str:
-    """Truth values of a fragment as 0 and 1 of an integer or float type, or if they are signed as 0 and -1."""
+    """Convert predicates to 0 and 1 of an integer or float type, or if they are signed to 0 and -1."""
     return f"convert_{vector_type(dtype.opencl, width)}({'' if signed else '-'}{truth})"
 
 
 def as_wide_as(truth: str, dtype: DType, width: int) -> str:
-    """Truth values of a fragment as ``select`` wants them: as wide as what it selects."""
+    """Sign-extend predicates to the width of the operands of ``select``."""
     wide = vector_type(SIGNED[register_bits(dtype)], width)
     return truth if wide.startswith("short") else f"convert_{wide}({truth})"
 
 
 def register_bits(dtype: DType) -> int:
-    """Bits of one element in a register, where an index is an ``int``."""
+    """Register width of an element in bits; an index is an ``int``."""
     return {i1: 16, index: 32}.get(dtype, dtype.bits)

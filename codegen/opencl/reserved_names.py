@@ -1,4 +1,4 @@
-"""Reserved identifiers: what a kernel, an argument or a variable of an emitted text cannot be called.
+"""Reserved identifiers of emitted texts, which no kernel, argument or variable may have.
 
 An author's ``exp`` or ``float4`` would hide the builtin of that name from the rest of the text, and some compilers
 refuse it at once. The table has the words of OpenCL C and of C++ (of which ``.sycl`` is), the builtins and macros of
@@ -32,7 +32,7 @@ CPLUSPLUS = _words("""
 RULES = _words("floor_divide lane row column base out")
 """Names that rules of the emitter write as they are, in kernels."""
 _HELPERS = _words("""
-    slm_position assertions assertion_failed
+    slm_position assertions assertion_failed f64_to_float f64_to_odd_float
 """)
 """Functions that rules of the emitter define, and parameters that they add."""
 _MORE_KEYWORDS = _words("""
@@ -95,5 +95,5 @@ _WORDS = KEYWORDS | CPLUSPLUS | RULES | OTHERS
 
 @lru_cache(maxsize=4096)
 def is_reserved(name: str) -> bool:
-    """Whether a name means something in OpenCL C, in C++ or in what the emitter writes."""
+    """Whether a name is reserved by OpenCL C, C++ or the emitter."""
     return name in _WORDS or _FAMILIES.fullmatch(name) is not None

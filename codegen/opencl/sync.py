@@ -53,7 +53,7 @@ def _fence(emitter: Emitter, operation: FenceOp) -> None:
 
 
 def _allocate(emitter: Emitter, operation: AllocNbarrierOp) -> None:
-    """Intel's compiler counts the barriers that a kernel uses."""
+    """Emit nothing: Intel's compiler counts the named barriers of a kernel itself."""
 
 
 def _init(emitter: Emitter, operation: InitNbarrierOp) -> None:
@@ -63,7 +63,7 @@ def _init(emitter: Emitter, operation: InitNbarrierOp) -> None:
     emitter.needs_named_barriers = True
     id_, count = operation.id, operation.participants
     # The barrier of the whole work-group has the id 0.
-    if operation.result in emitter.handed_barriers:
+    if operation.result in emitter.producer_consumer_barriers:
         emitter.values[operation.result] = _sides(emitter, operation)
         return
     if id_ is not None:
@@ -74,8 +74,8 @@ def _init(emitter: Emitter, operation: InitNbarrierOp) -> None:
 
 
 def _sides(emitter: Emitter, operation: InitNbarrierOp) -> tuple[str, str]:
-    """What a producer signals, and what a consumer signals and waits for: the hardware tells those who wait only."""
-    producers, consumers = emitter.handed_barriers[operation.result]
+    """Signals of a producer and of a consumer, which also waits: the hardware releases consumers only."""
+    producers, consumers = emitter.producer_consumer_barriers[operation.result]
     at, suffix = (operation.id + 1, "") if operation.id is not None else (
         f"(ushort)({emitter.values[operation.nbarrier_id]} + 1)", "_AT")
     signals = [f"{SIGNAL}_SIDE{suffix}({at}, {side}, {producers}, {consumers})" for side in (1, 2)]
@@ -83,7 +83,7 @@ def _sides(emitter: Emitter, operation: InitNbarrierOp) -> tuple[str, str]:
 
 
 def _arrive(emitter: Emitter, operation: NbarrierArriveOp) -> None:
-    """A fence and a signal; all fences are of one order, since LLVM makes one of those that stand in two branches."""
+    """Emit a fence and a signal; all fences have one order, since LLVM merges those of two branches."""
     flags, named = _flags(operation), emitter.values[operation.nbarrier]
     if named is None:
         emitter.line(f"intel_work_group_barrier_arrive({flags or '0'});")
@@ -104,10 +104,11 @@ def _wait(emitter: Emitter, operation: NbarrierWaitOp) -> None:
 
 
 def _flags(operation: Operation) -> str:
-    return " | ".join(_FLAGS[kind] for kind in handed_over(_function(operation)))
+    return " | ".join(_FLAGS[kind] for kind in communicated_memory(_function(operation)))
 
 
-_AT = "%0(0,0)<0;1,0>"
+_AT = "%0(0,0)<0;1,0>"  # vISA operand: the first element of %0, as a scalar (region <0;1,0>)
+# #side and the counts are pasted by the macro's parameters; vISA takes them as 16-bit immediates (:uw).
 _SIDES = '" #side ":uw " #p ":uw " #c ":uw'
 MACROS = f"""#ifndef {SIGNAL}
 #define {SIGNAL}(id, count) __asm__ volatile("nbarrier.signal " #id ":uw " #count ":uw" : : : "memory")
@@ -124,8 +125,8 @@ compiled stands in the instruction; for one that is not the compiler reserves al
 1 is a producer and 2 a consumer; one that all signal without a side wakes all, who must all wait."""
 
 
-def handed_over(function: func.FuncOp) -> list[str]:
-    """The kinds of memory in which a kernel may hand something from one subgroup to another.
+def communicated_memory(function: func.FuncOp) -> list[str]:
+    """Memory kinds through which subgroups of a kernel may communicate.
 
     An address that is no array may be that of any array.
     """
@@ -142,7 +143,7 @@ def handed_over(function: func.FuncOp) -> list[str]:
 
 
 def _global_bases(view: SSAValue) -> set[SSAValue]:
-    """The arrays and addresses in global memory that a descriptor or memref may be a view of."""
+    """Global arrays and addresses that a descriptor or memref may alias."""
     return {base for base in arrays_of(view) if not isinstance(base.owner, memref.AllocOp)}
 
 

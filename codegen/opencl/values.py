@@ -1,4 +1,4 @@
-"""How values look in OpenCL C: fragments as vector variables, descriptors as coordinates, element types as C types."""
+"""Spelling of SSA values in OpenCL C: fragments, coordinates, descriptors, element types."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _WIDTHS = (8, 4, 2, 1)
 
 
 def vector_type(scalar: str, width: int) -> str:
-    """``float8`` for ("float", 8), ``float`` for one."""
+    """OpenCL vector type: ``float8`` for ("float", 8), ``float`` for width 1."""
     return scalar if width == 1 else f"{scalar}{width}"
 
 
 def width_of(units: int) -> int:
-    """Words in one variable: the most that a repeat count or an operand of DPAS takes."""
+    """Words in one variable: at most a DPAS repeat count or operand."""
     return next(width for width in _WIDTHS if units % width == 0)
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """A lane's fragment: ``units`` words in variables of ``width`` words each.
+    """Fragment of a lane: ``units`` words in variables of ``width`` words each.
 
     Attributes:
         dtype: the element type.
@@ -47,7 +47,7 @@ class Fragment:
 
     @property
     def word(self) -> str:
-        """The C type of one word: the element's own, or an unsigned integer of several elements."""
+        """C type of one word: that of the element, or an unsigned integer of several elements."""
         return word_type(self.dtype, self.per_lane)
 
     @property
@@ -57,21 +57,21 @@ class Fragment:
 
     @property
     def c_type(self) -> str:
-        """The C type of one variable."""
+        """C type of one variable."""
         return vector_type(self.word, self.width)
 
     def words(self) -> list[str]:
-        """An expression for each word."""
+        """Expressions of the words."""
         if self.width == 1:
             return list(self.names)
         return [f"{name}.s{position:x}" for name in self.names for position in range(self.width)]
 
     def renamed(self, names: tuple[str, ...]) -> Fragment:
-        """The same fragment in other variables."""
+        """Fragment of the same layout in other variables."""
         return replace(self, names=names)
 
     def slice(self, start: int, units: int) -> Fragment:
-        """``units`` words from ``start``: whole variables where they fit, parts of one, or words put together."""
+        """Slice of ``units`` words from ``start``: variables, a swizzle of one, or a vector literal."""
         width = width_of(units)
         if width == self.width and start % width == 0:
             names = self.names[start // width:(start + units) // width]
@@ -89,12 +89,12 @@ class Fragment:
 
 
 def word_type(dtype: DType, per_lane: int) -> str:
-    """The C type of a word of ``per_lane`` elements."""
+    """C type of a word of ``per_lane`` elements."""
     return dtype.register if per_lane == 1 else UNSIGNED[dtype.bits * per_lane]
 
 
 def empty(dtype: DType, units: int, per_lane: int, stem: str, blocks: int = 1) -> Fragment:
-    """A fragment in variables yet to be declared: ``stem`` alone, or ``stem_0``, ``stem_1`` ...
+    """Fragment in undeclared variables: ``stem``, or ``stem_0``, ``stem_1`` ...
 
     Args:
         dtype, units, per_lane: as in :class:`Fragment`.
@@ -105,13 +105,13 @@ def empty(dtype: DType, units: int, per_lane: int, stem: str, blocks: int = 1) -
 
 
 def names(stem: str, count: int) -> tuple[str, ...]:
-    """``stem`` alone, or ``stem_0``, ``stem_1`` ..."""
+    """Variable names: ``stem``, or ``stem_0``, ``stem_1`` ..."""
     return (stem,) if count == 1 else tuple(f"{stem}_{position}" for position in range(count))
 
 
 @dataclass(frozen=True)
 class Coordinate:
-    """An index as a sum of expressions and a constant, so that constants add up before they are written."""
+    """Index as a sum of expressions and a constant, for constant folding at emission."""
 
     terms: tuple[str, ...] = ()
     offset: int = 0
@@ -123,13 +123,13 @@ class Coordinate:
         return base if not self.offset else f"{base} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
 
     def plus(self, other: Coordinate) -> Coordinate:
-        """The sum of two coordinates."""
+        """Sum of two coordinates."""
         return Coordinate(self.terms + other.terms, self.offset + other.offset)
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array: names of its pointer, sizes and strides, and the address space of its pointer."""
+    """Array: names of its pointer, sizes and strides, and its address space."""
 
     name: str
     dtype: DType
@@ -140,7 +140,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Scattered:
-    """A descriptor of single elements.
+    """Scattered descriptor.
 
     Attributes:
         base: what they lie off from.
@@ -159,7 +159,7 @@ class Scattered:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A block descriptor: an array seen as rows of elements, and where the block stands on it."""
+    """Block descriptor: a matrix view of an array, and the block's offsets."""
 
     array: Array
     height: str
@@ -174,13 +174,13 @@ class Descriptor:
         return replace(self, row=self.row.plus(rows), column=self.column.plus(columns))
 
     @property
-    def place(self) -> list[tuple[str, str]]:
-        """C type and expression of what tells one array, and one matrix of it, from another."""
+    def matrix_fields(self) -> list[tuple[str, str]]:
+        """C types and expressions of the fields that identify the matrix: base, height, width, pitch, step."""
         return [(f"{self.array.space} {self.array.dtype.opencl} *", self.array.name),
                 *(("int", number) for number in (self.height, self.width, self.pitch, self.step))]
 
-    def placed(self, names: Sequence[str]) -> Descriptor:
-        """The descriptor with what :attr:`place` gives in variables of these names."""
+    def with_matrix_fields(self, names: Sequence[str]) -> Descriptor:
+        """Descriptor whose :attr:`matrix_fields` are variables of these names."""
         pointer, height, width, pitch, step = names
         array = replace(self.array, name=pointer)
         return replace(self, array=array, height=height, width=width, pitch=pitch, step=step)
@@ -190,7 +190,7 @@ class Descriptor:
 
 
 def block_word(kind: str, bits: int, columns: int) -> str:
-    """The C type of the private buffer of a 2D block builtin, ``intel_sub_group_2d_block_<kind>_<bits>b_...``.
+    """C type of the private buffer of a 2D block builtin, ``intel_sub_group_2d_block_<kind>_<bits>b_...``.
 
     Args:
         kind: ``"read"``, ``"read_transform"``, ``"read_transpose"`` or ``"write"``; a prefetch has no buffer.
@@ -203,7 +203,7 @@ def block_word(kind: str, bits: int, columns: int) -> str:
 
 
 def computed(expression: str, dtype: DType, width: int) -> str:
-    """``width`` elements as the C type that they compute in (``DType.opencl_compute``)."""
+    """Conversion of ``width`` elements to their computation type (``DType.opencl_compute``)."""
     if dtype is not bf16:
         return expression
     number = "" if width == 1 else str(width)
@@ -211,7 +211,7 @@ def computed(expression: str, dtype: DType, width: int) -> str:
 
 
 def rounded(expression: str, dtype: DType, width: int) -> str:
-    """A computed value as it is stored."""
+    """Rounding of a computed value to its storage type."""
     if dtype is bf16:
         number = "" if width == 1 else str(width)
         return f"intel_convert_bfloat16{number}_as_ushort{number}({expression})"
@@ -221,31 +221,32 @@ def rounded(expression: str, dtype: DType, width: int) -> str:
 
 
 def widened(expression: str, dtype: DType, width: int, total: str) -> str:
-    """``width`` operands of a product as the C type of its sums, ``total``; tf32 as the matrix engine reads it."""
+    """Widening of ``width`` operands of a product to the accumulators' C type ``total``; tf32 is truncated."""
     if dtype is bf16:
         return computed(expression, dtype, width)
     if dtype is tf32:
         number = "" if width == 1 else str(width)
+        # The matrix engine ignores the low 13 bits of tf32's mantissa.
         return f"as_float{number}(as_uint{number}({expression}) & 0xffffe000u)"
     return expression if total.startswith(dtype.opencl) else f"convert_{total}({expression})"
 
 
 def narrowed(expression: str, dtype: DType, width: int) -> str:
-    """``width`` sums in float or int, rounded to an accumulator's element type."""
+    """Rounding of ``width`` sums in float or int to an accumulator's element type."""
     if dtype is f16:
         return f"convert_half{'' if width == 1 else width}({expression})"
     return rounded(expression, dtype, width) if dtype is bf16 else expression
 
 
 def inline_float(expression: str, dtype: DType) -> str:
-    """An element as a float without a call: on a CPU the functions of OpenCL C and of the prelude are calls."""
+    """Inline conversion of an element to float: CPU drivers compile functions of OpenCL C to calls."""
     if dtype is bf16:
         return f"as_float((uint){expression} << 16)"
     return expression if dtype.opencl == "float" else f"(float)({expression})"
 
 
 def inline_floats(expression: str, dtype: DType) -> str:
-    """16 elements as floats without a call; ``__builtin_convertvector`` is clang's."""
+    """Inline conversion of 16 elements to float; ``__builtin_convertvector`` is clang's."""
     if dtype is bf16:
         return f"as_float16(convert_uint16({expression}) << 16)"
     return expression if dtype.opencl == "float" else f"__builtin_convertvector({expression}, float16)"

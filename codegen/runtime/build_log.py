@@ -11,7 +11,8 @@ from typing import Any
 from codegen.runtime.devices import Queue, needs_spirv
 from codegen.runtime.level_zero_log import level_zero_log
 
-_ALL_DEVICES = 0xFFFFFFFF
+_ALL_DEVICES = 0xFFFFFFFF  # CL_DEVICE_TYPE_ALL
+# CL_DEVICE_NAME, CL_DRIVER_VERSION, CL_PROGRAM_BUILD_LOG
 _DEVICE_NAME = 0x102B
 _DRIVER_VERSION = 0x102D
 _BUILD_LOG = 0x1183

@@ -36,7 +36,7 @@ _OPTIONS = ("-Xprint-json", "-Xprint-hex-floats", "-Xno-print-bfnexprs")
 _SECONDS = 120  # timeout: 58 KB of code take 50 ms
 _COMPACTED, _FULL = 8, 16  # bytes of an instruction
 _MODIFIERS = {"": (), "n": ("-",), "a": ("abs",), "na": ("-", "abs")}
-_HINT = "install Debian's or Ubuntu's package intel-gpu-tools or the IGC release that has iga64, or set XETILE_IGA64"
+_HINT = "install Debian's or Ubuntu's package libigc-tools, or set XETILE_IGA64 to the program"
 
 
 def find_iga64() -> str:

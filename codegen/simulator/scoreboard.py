@@ -8,7 +8,7 @@ transitions are computed once, and each thread has a state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -16,15 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codegen.simulator.alu.dpas import is_workaround
 from codegen.simulator.alu.regions import Lanes
 from codegen.simulator.control_flow import Block, is_branch
 from codegen.simulator.findings import Finding
-from codegen.simulator.instruction import ImmediateOperand, Instruction, RegisterOperand, Scoreboard
+from codegen.simulator.instruction import (
+    DataType,
+    ImmediateOperand,
+    Instruction,
+    LabelOperand,
+    RegisterOperand,
+    Scoreboard,
+)
 from codegen.simulator.messages.descriptor import Message
 
 _LATENCY = {"I": 10, "F": 10, "L": 15, "M": 18}
 """Instructions after which the result of an in-order pipe is there without a wait, by pipe; compilers rely on it."""
-_ALL = "A"
 _SHORT_REGISTER = 32  # bytes, of instruction sets whose math functions are out of order
 _COPIES = ("mov", "sel", "csel")
 """Instructions that pass on what is undefined: copies at joins of paths, selections among values that may not exist."""
@@ -32,10 +39,16 @@ _COPIES = ("mov", "sel", "csel")
 
 @dataclass(frozen=True)
 class Footprint:
-    """Registers that an instruction reads and writes, as bit masks of their bytes."""
+    """Registers that an instruction reads and writes, as bit masks of their bytes.
+
+    Attributes:
+        needs: of what it reads, what must be defined: of a message, the first register of each operand, since few lanes
+            may run.
+    """
 
     reads: tuple[int, ...] = ()
     writes: int = 0
+    needs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,7 +198,7 @@ class ScoreboardChecker:
 
     def _check_defined(self, state: State, instruction: Instruction, footprint: Footprint) -> State:
         """The state with what the instruction defines; nothing where it copies what is undefined."""
-        undefined = [mask for mask in footprint.reads if mask and not mask & state.written]
+        undefined = [mask for mask in footprint.needs if mask and not mask & state.written]
         if not undefined:
             return replace(state, written=state.written | footprint.writes)
         if instruction.op in _COPIES:
@@ -233,15 +246,12 @@ class ScoreboardChecker:
     def _find_footprint(self, instruction: Instruction) -> Footprint:
         message = self._messages.get(instruction.index)
         if message is not None:
-            return Footprint(tuple(self._message_reads(message)), self._range(message.writes))
+            return Footprint(tuple(map(self._range, message.reads)), self._range(message.writes),
+                             tuple(self._range(each[:1]) for each in message.reads))
         if instruction.op == "dpas":
             return self._matrix_footprint(instruction)
         reads = tuple(self._lanes(each, instruction) for each in instruction.sources)
-        return Footprint(reads, self._lanes(instruction.destination, instruction))
-
-    def _message_reads(self, message: Message) -> Iterator[int]:
-        for registers in message.reads:
-            yield from (self._range(range(each, each + 1)) for each in registers)
+        return Footprint(reads, self._lanes(instruction.destination, instruction), reads)
 
     def _range(self, registers: range | None) -> int:
         if not registers:
@@ -249,6 +259,8 @@ class ScoreboardChecker:
         return (1 << len(registers) * self._width) - 1 << registers.start * self._width
 
     def _matrix_footprint(self, instruction: Instruction) -> Footprint:
+        if is_workaround(instruction):
+            return Footprint()
         lanes = instruction.execution_size
         steps, repeats = (int(each) for each in instruction.subop.split("x"))
         sizes = [lanes * repeats, lanes * repeats, steps * lanes, steps * repeats]  # elements, and 32-bit words
@@ -261,9 +273,7 @@ class ScoreboardChecker:
             size = operand.type.bytes
             start = operand.register.number * self._width + operand.register.subregister * size
             masks.append((1 << count * (size if position < 2 else 4)) - 1 << start)
-        if len(instruction.sources) == 3 and masks[1] == 0 and masks[0] & masks[2] & masks[3]:
-            return Footprint()  # the compiler's workaround before a chain, which computes nothing
-        return Footprint(tuple(masks[1:]), masks[0])
+        return Footprint(tuple(masks[1:]), masks[0], tuple(masks[1:]))
 
     def _lanes(self, operand: Any, instruction: Instruction) -> int:
         """Bytes of a general register operand's lanes."""
@@ -288,9 +298,7 @@ def in_order_pipe(instruction: Instruction) -> str:
         return ""
     if instruction.op == "math":
         return "M"
-    if destination.type.name == "df":
-        return "L"
-    return "F" if destination.type.is_float else "I"
+    return _type_pipe(destination.type)
 
 
 def _discards(instruction: Instruction) -> bool:
@@ -299,15 +307,30 @@ def _discards(instruction: Instruction) -> bool:
     return instruction.op == "mov" and isinstance(destination, RegisterOperand) and destination.register.is_null
 
 
+def _waited_pipes(instruction: Instruction, pipe: str) -> frozenset[str]:
+    """Pipes that the distance of an annotation counts in; without one, those of the instruction and its sources."""
+    named = instruction.scoreboard.pipe
+    if named and named != "A":
+        return frozenset(named)
+    if named or not pipe:
+        return frozenset(_LATENCY)
+    types = [each.type for each in instruction.sources if not isinstance(each, LabelOperand)]
+    return frozenset({pipe} | {_type_pipe(each) for each in types})
+
+
+def _type_pipe(kind: DataType) -> str:
+    """In-order pipe of values of a type."""
+    return "L" if kind.name == "df" else "F" if kind.is_float else "I"
+
+
 def _waited(state: State, instruction: Instruction, pipe: str, out_of_order: bool) -> State:
     """The state after the waits of an instruction's annotation; a token that is taken again is waited for."""
     annotation: Scoreboard = instruction.scoreboard
     deliveries, flights = state.deliveries, state.flights
     if annotation.distance:
-        own = "F" if pipe == "M" and out_of_order else pipe  # such functions' sources come from the float pipe
-        waited = annotation.pipe or own or _ALL
+        waited = _waited_pipes(instruction, pipe)
         deliveries = tuple(each for each in deliveries
-                           if not (waited in (_ALL, each.pipe) and each.back >= annotation.distance))
+                           if each.pipe not in waited or each.back < annotation.distance)
     if annotation.token is not None and (annotation.token_use or out_of_order):
         flights = _token_waited(flights, annotation.token, annotation.token_use or "dst")
     if instruction.name in ("sync.allwr", "sync.allrd"):

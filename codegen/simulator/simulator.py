@@ -34,6 +34,7 @@ from codegen.simulator.scoreboard import ScoreboardChecker
 from codegen.simulator.threads import LANES, Threads
 from codegen.simulator.zebin import KernelRecord, read_kernels
 from xegpu.support.errors import ToolError
+from xegpu.target.targets import TARGETS
 
 _Built = TypeVar("_Built")
 Sizes = tuple[int, int, int]
@@ -41,7 +42,6 @@ MOST_THREADS = 256
 """Threads that run side by side: what is quickest; more leave the processor's caches."""
 UNDEFINED = 0xA5
 """Byte that registers hold before anything is written."""
-_REGISTER_BYTES = {"pvc": 64, "bmg": 64, "lnl": 64, "dg2": 32, "arl": 32}
 _ROUNDING_BITS = 0x30  # of cr0.0
 _BY_OPCODE = {"dpas": "dpas", "sync": "sync", "jmpi": "branch", "goto": "branch", "join": "branch", "math": "vector"}
 _BY_MESSAGE = {"arguments": "load", "slm_load": "slm", "slm_store": "slm", "slm_atomic": "slm",
@@ -64,7 +64,7 @@ class Program:
     @property
     def register_bytes(self) -> int:
         """Bytes of a general register."""
-        return _REGISTER_BYTES[self.target]
+        return TARGETS[self.target].register_bytes
 
     @cached_property
     def entry(self) -> int:
@@ -106,7 +106,7 @@ def load(binary: bytes, kernel: str, target: str) -> Program:
         raise ToolError("XT5144", f"kernel {kernel} refers to {', '.join(record.undefined)}, which nothing defines",
                         "define it in the program")
     instructions = decode(record.code, target)
-    found = {each.index: decode_message(each.element, _REGISTER_BYTES[target])
+    found = {each.index: decode_message(each.element, TARGETS[target].register_bytes)
              for each in instructions if each.op in ("send", "sends", "sendc", "sendsc")}
     return Program(record, target, instructions, found)
 

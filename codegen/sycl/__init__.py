@@ -45,7 +45,7 @@ class _Parameter:
     """
 
     name: str
-    given: str
+    parameter_name: str
     type: str
     pointer: bool
     host: str
@@ -80,29 +80,30 @@ def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> s
     name, parameters, body = match.groups()
     before, extern = _prototypes(source.text[:match.start()], emulated=prelude is not None)
     extern += declarations(source.text, source.lanes) + _features(source) if prelude is None else ""
-    taken = set(re.findall(r"\w+", source.text))
-    described = _described(parameters, source, function, taken)
+    used_names = set(re.findall(r"\w+", source.text))
+    host_parameters = _host_parameters(parameters, source, function, used_names)
     return _FILE.format(
-        name=translate(name), shown=", ".join(f"{p.host} {'*' if p.pointer else ''}{p.name}" for p in described),
+        name=translate(name), shown=", ".join(f"{p.host} {'*' if p.pointer else ''}{p.name}" for p in host_parameters),
         header=header(), extern=extern and f"\n{extern}", before=translate((prelude or "") + before),
-        properties=_properties(source), parameters=", ".join(f"{p.plain}{p.given}" for p in described),
-        pointers="".join(f"  XETILE_GLOBAL {p.type} *{p.name} = (XETILE_GLOBAL {p.type} *){p.given};\n"
-                         for p in described if p.pointer),
-        body=translate(body), size=source.local_size, arguments=", ".join(p.passed for p in described),
-        **{own: _free(own, taken) for own in ("queue", "grid", "bundle", "compiled", "handler", "groups")})
+        properties=_properties(source), parameters=", ".join(f"{p.plain}{p.parameter_name}" for p in host_parameters),
+        pointers="".join(f"  XETILE_GLOBAL {p.type} *{p.name} = (XETILE_GLOBAL {p.type} *){p.parameter_name};\n"
+                         for p in host_parameters if p.pointer),
+        body=translate(body), size=source.local_size, arguments=", ".join(p.passed for p in host_parameters),
+        **{variable: _free(variable, used_names)
+           for variable in ("queue", "grid", "bundle", "compiled", "handler", "groups")})
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def _free(name: str, used_names: Collection[str]) -> str:
     """Fresh name based on ``name``, which does not occur in the kernel."""
-    return name if name not in taken else _free(f"{name}_", taken)
+    return name if name not in used_names else _free(f"{name}_", used_names)
 
 
 def _features(source: Source) -> str:
     """Definitions of OpenCL's feature macros that a kernel tests and that GPUs with this subgroup size define."""
-    asked = set(re.findall(r"\b__opencl_c_ext_fp\w+", source.text))
+    tested = set(re.findall(r"\b__opencl_c_ext_fp\w+", source.text))
     has = {f"__opencl_c_ext_fp{bits}_{memory}_atomic_{kind}" for memory in ("global", "local")
            for bits, kind in (*_ATOMICS, *(_DOUBLE_ATOMICS if source.lanes == 16 else ()))}
-    return "".join(f"#define {name} 1\n" for name in sorted(asked & has))
+    return "".join(f"#define {name} 1\n" for name in sorted(tested & has))
 
 
 def _prototypes(text: str, *, emulated: bool) -> tuple[str, str]:
@@ -112,21 +113,21 @@ def _prototypes(text: str, *, emulated: bool) -> tuple[str, str]:
     return re.sub(r"(?m)^\w[^\n{}#;]*\);\n", "", text), extern
 
 
-def _described(parameters: str, source: Source, function: func.FuncOp, taken: set[str]) -> list[_Parameter]:
+def _host_parameters(parameters: str, source: Source, function: func.FuncOp, used_names: set[str]) -> list[_Parameter]:
     """Kernel parameters with their types on the host."""
-    written, texts, described = written_arguments(function), iter(parameters.split(", ")), []
+    written, texts, host_parameters = written_arguments(function), iter(parameters.split(", ")), []
     for position, (argument, rank) in enumerate(zip(function.body.block.args, source.arguments, strict=True)):
         type_ = argument.type.element_type if isinstance(argument.type, MemRefType) else argument.type
         const = "" if rank is None or position in written else "const "
-        described.append(_parameter(next(texts), const + _host_type(of_mlir(type_)), taken))
-        described += [_parameter(next(texts), "int", taken) for _ in range(2 * (rank or 0))]
-    return [*described, *(_parameter(text, "std::int32_t", taken) for text in texts)]
+        host_parameters.append(_parameter(next(texts), const + _host_type(of_mlir(type_)), used_names))
+        host_parameters += [_parameter(next(texts), "int", used_names) for _ in range(2 * (rank or 0))]
+    return [*host_parameters, *(_parameter(text, "std::int32_t", used_names) for text in texts)]
 
 
-def _parameter(text: str, host: str, taken: set[str]) -> _Parameter:
+def _parameter(text: str, host: str, used_names: set[str]) -> _Parameter:
     pointed, _, name = translate(text.removeprefix("global ")).rpartition(" ")
     pointer, name = name.startswith("*"), name.removeprefix("*")
-    return _Parameter(name, _free(f"{name}_pointer", taken) if pointer else name, pointed, pointer, host)
+    return _Parameter(name, _free(f"{name}_pointer", used_names) if pointer else name, pointed, pointer, host)
 
 
 def _host_type(dtype: DType) -> str:

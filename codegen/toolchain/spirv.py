@@ -7,9 +7,9 @@ import struct
 from collections.abc import Iterator
 
 MAGIC = 0x07230203
-_HEADER_WORDS = 5
-_ENTRY_POINT, _DECORATE = 15, 71
-_LINKAGE, _IMPORT = 41, 1
+_HEADER_WORDS = 5  # magic, version, generator, bound, schema
+_ENTRY_POINT, _DECORATE = 15, 71  # opcodes OpEntryPoint, OpDecorate
+_LINKAGE, _IMPORT = 41, 1  # decoration LinkageAttributes, linkage type Import
 
 
 def is_spirv(data: bytes) -> bool:

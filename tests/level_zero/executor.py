@@ -103,6 +103,7 @@ def _compile(modules: Sequence[bytes], target: str, options: str) -> DeviceBinar
         if done.returncode:
             raise ToolError("XT5105", "ocloc does not link these modules", "", log=done.stdout + done.stderr)
         linked = Path(name, "linked.bc").read_bytes()
+    # Private: the public functions take source and SPIR-V alone.
     return _compiled(find_ocloc(), linked, target, options, "-llvm_input", ".bin")
 
 

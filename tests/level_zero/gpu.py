@@ -20,6 +20,8 @@ from xegpu.target.targets import find_target
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = Path(__file__).with_name("driver")
 LIBRARY = "libze_loader.so.1"
+NEW_DRIVER = "1.14.37435"
+"""A driver's version from which on adapter 2 launches by another function than before 1.14.36035."""
 _FLAGS = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-fPIC", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{LIBRARY}")
 
 

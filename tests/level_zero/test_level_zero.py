@@ -13,10 +13,10 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.conftest import require_dpnp, require_software_gpu, require_sycl_compiler
-from tests.level_zero.gpu import environment, read_findings, run_on_gpu
+from tests.level_zero.gpu import NEW_DRIVER, environment, read_findings, run_on_gpu
 
+NEW = {"SOFTWARE_GPU_DRIVER": NEW_DRIVER}
 DEVICE = "tests/level_zero/device_tests.py"
-NEW_DRIVER = {"SOFTWARE_GPU_DRIVER": "1.14.37435"}
 SCRIPT = """
 import dpctl, dpnp, numpy as np, xetile as xt
 
@@ -62,7 +62,7 @@ def run_tests(target: str, adapter: int, tests: list[str], folder: Path, **more:
 @pytest.mark.parametrize(("target", "adapter", "more"), [
     pytest.param("pvc", 1, {}, id="pvc-1"),
     pytest.param("bmg", 2, {}, id="bmg-2"),
-    pytest.param("bmg", 2, NEW_DRIVER, id="bmg-2-new", marks=pytest.mark.everything),
+    pytest.param("bmg", 2, NEW, id="bmg-2-new", marks=pytest.mark.everything),
     pytest.param("dg2", 1, {}, id="dg2-1", marks=pytest.mark.everything),
 ])
 def test_the_device(target: str, adapter: int, more: dict[str, str], tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ def test_the_device(target: str, adapter: int, more: dict[str, str], tmp_path: P
 @pytest.mark.parametrize(("target", "adapter", "tests", "more"), [
     pytest.param("pvc", 1, ["tests/codegen/runtime", "tests/xetile/jit"], {}, id="pvc-1"),
     pytest.param("bmg", 2, ["tests/xetile/runtime"], {}, id="bmg-2"),
-    pytest.param("pvc", 1, ["tests/xetile/runtime"], {}, id="pvc-1-runtime", marks=pytest.mark.everything),
-    pytest.param("pvc", 1, ["tests/xetile/library"], {}, id="pvc-1-library", marks=pytest.mark.everything),
-    pytest.param("bmg", 2, ["tests/xetile/library"], NEW_DRIVER, id="bmg-2-library", marks=pytest.mark.everything),
-    pytest.param("pvc", 2, ["tests/codegen/runtime", "tests/xetile/jit"], {"XETILE_SPIRV": "ocloc"}, id="pvc-2-ocloc",
-                 marks=pytest.mark.everything),
-    pytest.param("dg2", 1, ["tests/xetile/jit"], {}, id="dg2-1", marks=pytest.mark.everything),
+    pytest.param("pvc", 1, ["tests/xetile/runtime"], {}, id="pvc-1-runtime"),
+    pytest.param("pvc", 1, ["tests/xetile/library"], {}, id="pvc-1-library"),
+    pytest.param("bmg", 2, ["tests/xetile/library"], NEW, id="bmg-2-library"),
+    pytest.param("pvc", 2, ["tests/codegen/runtime", "tests/xetile/jit"], {"XETILE_SPIRV": "ocloc"}, id="pvc-2-ocloc"),
+    pytest.param("dg2", 1, ["tests/xetile/jit"], {}, id="dg2-1"),
 ])
+@pytest.mark.everything
 def test_launches(target: str, adapter: int, tests: list[str], more: dict[str, str], tmp_path: Path) -> None:
     assert run_tests(target, adapter, tests, tmp_path, **more) >= 6
 

@@ -16,6 +16,7 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import Invalid, ShapeError, misread
+from xegpu.support.lookahead import next_token
 from xegpu.target.targets import listed
 
 ACCESS = ("block", "rows", "strided")
@@ -53,7 +54,7 @@ def parse_fields(parser: AttrParser, known: Sequence[str] = (), what: str = "") 
 
 def parse_field_name(parser: AttrParser, known: Sequence[str], what: str) -> str:
     """Parse the name of a field, one of ``known`` unless that is empty."""
-    at = parser._current_token.span
+    at = next_token(parser).span
     name = parser.parse_identifier()
     if known and name not in known:
         near = difflib.get_close_matches(name, known, 1)
@@ -69,10 +70,10 @@ def _parse_value(parser: AttrParser) -> object:
     integer = parser.parse_optional_integer()
     if integer is not None:
         return integer
-    attribute = parser.parse_optional_attribute() if parser._current_token.text[0] == "#" else None
+    attribute = parser.parse_optional_attribute() if next_token(parser).text[0] == "#" else None
     if attribute is not None:
         return attribute
-    if parser._current_token.text in ("[", "array"):
+    if next_token(parser).text in ("[", "array"):
         return parse_integers(parser)
     return parser.parse_identifier()
 

@@ -246,7 +246,8 @@ def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
 
 def keeps_type(operation: Operation) -> bool:
     """Whether the result is a view of the first operand's type: a tile or descriptor at other offsets."""
-    return moves_view(type(operation)) and operation.results[0].type == operation.operands[0].type
+    return moves_view(type(operation)) and len(operation.results) == 1 \
+        and operation.results[0].type == operation.operands[0].type  # a cast may have several results
 
 
 def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:

@@ -26,6 +26,7 @@ from xetile.passes.row_major import check_orders
 if TYPE_CHECKING:
     from codegen.opencl.kernel import Source
     from codegen.runtime.program_source import KernelSource
+    from codegen.simulator.launch import Execution
     from codegen.toolchain.ocloc import DeviceBinary, Disassembly
     from xetile.compiler.origin import Origin
     from xetile.compiler.report import Report
@@ -47,6 +48,7 @@ class CompiledKernel:
 
     Attributes:
         programs: built device kernels, by queue and build settings.
+        execution: what its last launch on a simulated GPU executed and moved; None before the first.
     """
 
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
@@ -54,6 +56,7 @@ class CompiledKernel:
         self.module, self.target, self.access = module, target, access
         self.location, self._origin, self._opencl_text = location, origin, opencl_text
         self.programs: dict[Hashable, Any] = {}
+        self.execution: Execution | None = None
         if stage_of(module) in IN_XETILE:  # also for NumPy, which runs the traced module
             check_orders(self.function, access)
 
@@ -319,7 +322,7 @@ class CompiledKernel:
         subgroups = self.emitted.local_size // self.target.subgroup_size
         slow = slow_accesses(only_function(self.legal), self.target, self.access)
         remedy = self._remedy if self._origin else None
-        return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
+        return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow, self.execution)
 
     def _work(self, subgroups: int) -> Work | None:
         recorded, distributed = self.after("lower-supervector"), self.after("distribute-subgroups")

@@ -75,9 +75,9 @@ class _AxesOp(IRDLOperation):
         parser.parse_punctuation(":")
         operand = parser.resolve_operand(source, parser.parse_type())
         parser.parse_punctuation("->")
-        given = {"wg_map": attributes.pop("wg_map")} if "wg_map" in attributes else {}
+        map_property = {"wg_map": attributes.pop("wg_map")} if "wg_map" in attributes else {}
         return cls.create(operands=[operand], result_types=[parser.parse_type()], attributes=attributes,
-                          properties={**properties, "axes": integers(axes), **given})
+                          properties={**properties, "axes": integers(axes), **map_property})
 
 
 @operation_definition

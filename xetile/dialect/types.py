@@ -257,15 +257,16 @@ _LANES = (1, 2, 4, 8, 16, 32)
 
 def verify_memory_space(tile: TileParameters, source: Attribute) -> None:
     """Verify that a tile's memory space is that of its array."""
-    said = tile.encoding.memory_space
-    if said not in (0, 3):
-        raise Invalid("XT2134", f"there is no memory space {said}\nuse 3 for shared local memory, 0 for global memory",
+    tile_space = tile.encoding.memory_space
+    if tile_space not in (0, 3):
+        raise Invalid("XT2134",
+                      f"there is no memory space {tile_space}\nuse 3 for shared local memory, 0 for global memory",
                       alone=True)
-    if not said or not isinstance(source, MemRefType):
+    if not tile_space or not isinstance(source, MemRefType):
         return
     space = source.memory_space.value.data if isinstance(source.memory_space, IntegerAttr) else 0
-    if space != said:
-        raise Invalid("XT2135", f"the tile is in memory space {said}, and {source} is in {space}\n"
+    if space != tile_space:
+        raise Invalid("XT2135", f"the tile is in memory space {tile_space}, and {source} is in {space}\n"
                       "drop memory_space from the tile, or give the memref the space 3")
 
 
@@ -334,7 +335,7 @@ def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, res
             continue
         data = (result.sg_data[0], depth) if axis == 0 else (depth, result.sg_data[1])
         if map_ is None or not (map_.sg_layout == result.sg_layout and map_.sg_data[axis] == result.sg_data[axis]
-                                and map_.whole(1 - axis, depth)):
+                                and map_.is_undivided(1 - axis, depth)):
             needed = WgMap(result.sg_layout, data)
             raise Invalid("XT1412", f"{name.upper()} is {describe_map(map_)}, but a result of {result} needs {needed}"
                           f"\ngive {name.upper()}'s tile {needed}", about=(name,))

@@ -46,13 +46,14 @@ def integers(numbers: Sequence[int]) -> ArrayAttr[IntegerAttr]:
     return ArrayAttr([IntegerAttr(number, i64) for number in numbers])
 
 
-def check_maps(operation: IRDLOperation, source: SSAValue, given: WgMapAttr | None, result: SSAValue) -> WgMap | None:
+def check_maps(operation: IRDLOperation, source: SSAValue, map_attribute: WgMapAttr | None,
+               result: SSAValue) -> WgMap | None:
     """Verify the result's map; returns the source's map if it is known."""
-    if given is not None:
+    if map_attribute is not None:
         if len(shape_of(result)) != 2:
             raise Invalid("XT2162", f"{operation.name} of a blocked vector takes no wg_map\n"
                           "leave the map out: blocks are those of one subgroup, after the tile is distributed")
-        check_map(given.data, shape_of(result))
+        check_map(map_attribute.data, shape_of(result))
     return map_of(source)
 
 
@@ -76,17 +77,17 @@ class TileTransposeOp(IRDLOperation):
 
     def verify_(self) -> None:
         if [axis.value.data for axis in self.permutation] != [1, 0]:
-            given = [axis.value.data for axis in self.permutation]
+            permutation = [axis.value.data for axis in self.permutation]
             raise Invalid("XT2118", "tile_transpose exchanges the two dimensions: its permutation is [1, 0], not "
-                          f"{given}\nwrite [1, 0], or leave the operation out", alone=True)
+                          f"{permutation}\nwrite [1, 0], or leave the operation out", alone=True)
         if len(shape_of(self.source)) != 2:
             raise Invalid("XT1122", f"tile_transpose takes a vector of two dimensions, and {self.source.type} has "
                           f"{len(shape_of(self.source))}\nuse tile_unpack first, tile_pack afterwards")
         element = self.source.type.element_type  # type: ignore[attr-defined]
-        turned = VectorType(element, shape_of(self.source)[::-1])
-        if self.result.type != turned:
+        transposed = VectorType(element, shape_of(self.source)[::-1])
+        if self.result.type != transposed:
             raise Invalid("XT2119", f"transposing {self.source.type} does not give {self.result.type}\n"
-                          f"it gives {turned}")
+                          f"it gives {transposed}")
         if self.wg_map is not None:
             check_map(self.wg_map.data, shape_of(self.result))
             verify_same_subgroups(map_of(self.source), self.wg_map.data)
@@ -223,9 +224,9 @@ class TileBitcastOp(IRDLOperation):
                           "of blocks\narith.bitcast reads elements as others of the same size")
         check_split_rows(self.source, self.result)
         source = check_maps(self, self.source, self.wg_map, self.result)
-        if source is not None and self.wg_map is not None and self.wg_map.data != (made := source.split(self.factor)):
+        if source is not None and self.wg_map is not None and self.wg_map.data != (split := source.split(self.factor)):
             raise Invalid("XT2292", f"a vector distributed as {source} has as {element_of(self.result)} the map "
-                          f"{made}, not {self.wg_map.data}\nleave wg_map out, or give that one")
+                          f"{split}, not {self.wg_map.data}\nleave wg_map out, or give that one")
 
 
 @operation_definition

@@ -131,6 +131,6 @@ class WgMap:
         """Map of the transposed vector: both dimensions of ``sg_layout`` and ``sg_data`` exchanged."""
         return WgMap(self.sg_layout[::-1], self.sg_data[::-1])
 
-    def whole(self, axis: int, size: int) -> bool:
+    def is_undivided(self, axis: int, size: int) -> bool:
         """Whether every subgroup owns all of a dimension of ``size``."""
         return self.sg_data[axis] == size or self.sg_layout[axis] == 1

@@ -92,8 +92,8 @@ def _window(operation: ops.TransferReadOp | ops.TransferWriteOp) -> bool | None:
     """Whether a transfer is a tile access: False if the vector has the matrix's orientation, True if transposed, None
     if neither."""
     rank = len(operation.indices)
-    turns: dict[Permutation, bool] = {(rank - 2, rank - 1): False, (rank - 1, rank - 2): True}
-    return turns.get(operation.permutation) if rank > 1 else None
+    orders: dict[Permutation, bool] = {(rank - 2, rank - 1): False, (rank - 1, rank - 2): True}
+    return orders.get(operation.permutation) if rank > 1 else None
 
 
 def _provably_in_bounds(array: Array, indices: Sequence[Any], extents: Sequence[int]) -> bool:

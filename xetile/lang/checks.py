@@ -34,9 +34,9 @@ def check_shape_2d(shape: Any, whose: str) -> tuple[int, int]:
                          f"{whose} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, BM=32)", location)
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
-        whole = len(sizes) == 2 and all(type(size) in (int, float) and size == int(size) > 0 for size in sizes)
+        is_integral = len(sizes) == 2 and all(type(size) in (int, float) and size == int(size) > 0 for size in sizes)
         raise ShapeError("XT1106", f"{whose} must be two positive integers, not {short_repr(shape)}",
-                         f"divide with //, which gives {tuple(map(int, sizes))}" if whole else
+                         f"divide with //, which gives {tuple(map(int, sizes))}" if is_integral else
                          "give rows and columns, for example (32, 64)", location)
     return sizes[0], sizes[1]
 
@@ -91,11 +91,11 @@ def check_operand(value: Any, kind: type[Value], function: str, *, any_rank: boo
     location = current(f"xt.{function}").location()
     if not isinstance(value, kind):
         name = value.name if isinstance(value, Array) else "array"
-        made = f"xt.init_tile({name}, (row, column), (rows, columns))"
-        loaded = made if isinstance(value, Array) else "tile"
-        code, hint = ("XT1120", f"make a tile with {made}") if kind is Tile else \
-            ("XT1225", f"get a vector with xt.load_tile({loaded}), xt.zeros(shape, dtype) or "
-                       "xt.full(shape, value, dtype)")
+        window = f"xt.init_tile({name}, (row, column), (rows, columns))"
+        tile = window if isinstance(value, Array) else "tile"
+        code, hint = ("XT1120", f"make a tile with {window}") if kind is Tile else \
+            ("XT1225", f"get a vector with xt.load_tile({tile}), xt.zeros(shape, dtype) or "
+             "xt.full(shape, value, dtype)")
         raise ElementTypeError(code, f"{function} takes a {kind.__name__.lower()}, not {describe_argument(value)}",
                                hint, location,
                                notes(location, **({name: value} if isinstance(value, Array) else {"it": value})))

@@ -152,13 +152,13 @@ def _address_base(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
 
 def _numbers(shape: Any, strides: Any, rank: int, why: str) -> tuple[list[SSAValue], list[SSAValue]]:
     """Sizes and strides as SSA values, from Python integers or run-time indices."""
-    for name, given, other in (("base_shape", shape, "base_strides"), ("base_strides", strides, "base_shape")):
-        if given is None:
+    for name, values, partner in (("base_shape", shape, "base_strides"), ("base_strides", strides, "base_shape")):
+        if values is None:
             raise RankError("XT1113",
-                            f"init_tile has {other} and no {name}", f"add {name}, {_counted(rank)}, in elements",
+                            f"init_tile has {partner} and no {name}", f"add {name}, {_counted(rank)}, in elements",
                             current().location())
-        if not isinstance(given, (tuple, list)) or len(given) != rank:
-            raise RankError("XT1114", f"{name} is {short_repr(given)}, and {why}", f"give {_counted(rank)}, in "
+        if not isinstance(values, (tuple, list)) or len(values) != rank:
+            raise RankError("XT1114", f"{name} is {short_repr(values)}, and {why}", f"give {_counted(rank)}, in "
                             "elements",
                             current().location())
     if any(isinstance(size, int) and size < 0 for size in shape):

@@ -114,7 +114,7 @@ def with_offset(words: Any, number: int, dtype: DType) -> Any:
     bits, position = FORMS[dtype]
     left = position - 4 * number
     moved = words << left if left > 0 else words >> -left if left else words
-    twice = 0x10001
+    twice = 0x10001  # copies 16 bits to both halves of a word
     return bitcast((moved & ((15 << position) * twice)) | (bits * twice), dtype)
 
 

@@ -110,7 +110,7 @@ class DeviceExecutor:
 
     def _build(self, compiled: CompiledKernel, compiler: str) -> Any:
         emitted, on_cpu = compiled.emitted, _is_cpu(self.queue)
-        if on_cpu and emitted.apart:
+        if on_cpu and emitted.divergent_barriers:
             divergent = barriers.divergent_operations(only_function(compiled.final))
             raise TargetError("XT4001",
                               f"{emitted.name} has a barrier in control flow that differs between subgroups, and "

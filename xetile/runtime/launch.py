@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xegpu.ir.use_def import written_at
-from xegpu.support.errors import ElementTypeError, Note, XeError
+from xegpu.support.errors import DeviceError, ElementTypeError, Note, XeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument, AtTheCall, at_the_call
 from xetile.frontend.tracer import is_recording
@@ -19,6 +19,7 @@ from xetile.runtime.launch_plan import LaunchPlan, PreparedLaunch
 
 if TYPE_CHECKING:
     from xetile.compiler.compiled import CompiledKernel
+    from xetile.compiler.report import Report
 
 
 class Launchable(Protocol):
@@ -57,6 +58,7 @@ class BoundKernel:
                  subgroups: tuple[int, int] | None) -> None:
         self._kernel, self._executor, self._target, self._subgroups = kernel, executor, target, subgroups
         self.launches = LaunchTable()
+        self._last: CompiledKernel | None = None
 
     @property
     def target(self) -> Target | None:
@@ -67,6 +69,17 @@ class BoundKernel:
     def device(self) -> str:
         """The name of the device that the kernel runs on, empty if it depends on the arrays of a call."""
         return "" if self._executor is None else self._executor.device
+
+    def report(self) -> Report:
+        """The report of what the last launch on a simulated GPU ran, with instructions executed and bytes moved.
+
+        Raises:
+            DeviceError: there was no launch, or not on ``"machine:pvc"`` and the like.
+        """
+        if self._last is None or self._last.execution is None:
+            raise DeviceError("XT1057", f"no launch of {self._kernel.name} on a simulated GPU is there to report",
+                              f'launch it there first: run = {self._kernel.name}.on("machine:pvc"); run[grid](...)')
+        return self._last.report()
 
     def __getitem__(self, grid: Any) -> GridLauncher:
         return GridLauncher(self._launch, (grid,) if type(grid) is int and grid > 0 else grid)
@@ -121,6 +134,7 @@ class BoundKernel:
         executor = self._executor or executor_of_arrays(arguments, self._target)
         copied_in = executor.copy_in(arguments)
         compiled = kernel.compile(copied_in, executor.target, constants, self._subgroups)
+        self._last = compiled
         _check_outputs(compiled, arguments, kernel.name)
         return _CheckedCall(executor, compiled, counts, arguments, copied_in)
 

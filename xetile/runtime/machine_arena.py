@@ -80,8 +80,12 @@ class Arena:
                members: Sequence[int]) -> Iterator[tuple[int, NDArray[Any]]]:
         for index in members:
             array = arrays[index]
-            yield index, np.ndarray(array.shape, array.dtype, data.data if data.size else b"", array.ctypes.data - low,
-                                    array.strides)
+            yield index, np.ndarray(array.shape, array.dtype, _buffer(data), array.ctypes.data - low, array.strides)
+
+
+def _buffer(data: NDArray[Any]) -> Any:
+    """Writable memory for views; of an empty array a little, which is never touched."""
+    return data.data if data.size else bytearray(1)
 
 
 def _holes(data: NDArray[np.uint8], arrays: Sequence[NDArray[Any]], low: int,
@@ -90,7 +94,7 @@ def _holes(data: NDArray[np.uint8], arrays: Sequence[NDArray[Any]], low: int,
     owned = np.zeros(data.size, np.bool_)
     for index in members:
         array = arrays[index]
-        owned_bytes = np.ndarray((*array.shape, array.itemsize), np.bool_, owned.data if data.size else b"",
+        owned_bytes = np.ndarray((*array.shape, array.itemsize), np.bool_, _buffer(owned),
                                  array.ctypes.data - low, (*array.strides, 1))
         owned_bytes[...] = True
     if owned.all():

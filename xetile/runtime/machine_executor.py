@@ -13,7 +13,7 @@ from codegen.runtime.debug import FLAGS
 from codegen.runtime.devices import requested_spirv_compiler
 from codegen.runtime.program_source import Program, gpu_program, suggest_other_compiler
 from codegen.simulator.findings import Finding
-from codegen.simulator.launch import Execution, launch
+from codegen.simulator.launch import launch
 from codegen.simulator.memory.global_memory import Allocation
 from codegen.simulator.simulator import load
 from codegen.toolchain.ocloc import compile_device
@@ -39,9 +39,6 @@ class MachineExecutor:
         target: the device that code is made for; None for the GPU's own.
         check: whether to look for what no GPU minds: races and reads before the first write in shared local memory.
 
-    Attributes:
-        execution: counts of the last launch, None before the first.
-
     Raises:
         DeviceError: there is no such GPU.
         TargetError: the GPU does not run code for the target.
@@ -52,7 +49,6 @@ class MachineExecutor:
         self.device = f"a simulated {self._gpu.name}"
         self.target = target or self._gpu
         self._check = check
-        self.execution: Execution | None = None
         check_compatible(self.target, self._gpu, self.device)
 
     def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
@@ -95,8 +91,8 @@ class MachineExecutor:
         try:
             if load(binary, program.name, self._gpu.name).kernel.takes_addresses:
                 allocations += process_memory(allocations)
-            self.execution = launch(binary, program.name, self._gpu.name, words, groups,
-                                    (compiled.emitted.local_size, 1, 1), allocations, check=self._check)
+            compiled.execution = launch(binary, program.name, self._gpu.name, words, groups,
+                                        (compiled.emitted.local_size, 1, 1), allocations, check=self._check)
         except Finding as finding:
             raise check_error(finding, compiled, lambda: self._build(program, "-gline-tables-only"), program) from None
         check_assertions(compiled.emitted.assertions, flags.tolist())

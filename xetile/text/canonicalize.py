@@ -82,8 +82,8 @@ def _check_subgroups(function: func.FuncOp) -> None:
     first: tuple[WgMap, Operation] | None = None
     for operation in function.walk():
         tiles = [value.type.data.encoding.wg_map for value in operation.results if isinstance(value.type, TileType)]
-        given = operation.properties.get("wg_map")
-        for map_ in (*tiles, given.data if isinstance(given, WgMapAttr) else None):
+        map_attribute = operation.properties.get("wg_map")
+        for map_ in (*tiles, map_attribute.data if isinstance(map_attribute, WgMapAttr) else None):
             if map_ is None:
                 continue
             first = first or (map_, operation)
@@ -111,14 +111,14 @@ def _check(operation: Operation, any_rank: bool) -> None:
 
 def _location(operation: Operation) -> Location | None:
     """Author's location of an operation."""
-    place = operation.location
-    return place.data if isinstance(place, SourceLocation) else None  # type: ignore[unreachable]
+    location = operation.location
+    return location.data if isinstance(location, SourceLocation) else None  # type: ignore[unreachable]
 
 
-def _fail(operation: Operation, code: str, message: str, hint: str, *others: tuple[str, Operation]) -> NoReturn:
-    place = _location(operation)
-    notes = notes_at(place, [(said, _location(other)) for said, other in others])
-    raise TextError(code, f"{operation.name}: {message}", hint, place, notes)
+def _fail(operation: Operation, code: str, message: str, hint: str, *related: tuple[str, Operation]) -> NoReturn:
+    location = _location(operation)
+    notes = notes_at(location, [(text, _location(other)) for text, other in related])
+    raise TextError(code, f"{operation.name}: {message}", hint, location, notes)
 
 
 def _replace(old: Operation, *new: Operation) -> None:
@@ -145,10 +145,10 @@ def _splat_constant(constant: arith.ConstantOp) -> None:
     if any(element != elements[0] for element in elements):
         _fail(constant, "XT2072", "a vector constant whose elements differ cannot be lowered",
               "pass the numbers as an array and load them, or compute them")
-    made = arith.ConstantOp(elements[0])  # type: ignore[arg-type]
-    spread = BroadcastOp(made.result, type_)
+    new = arith.ConstantOp(elements[0])  # type: ignore[arg-type]
+    spread = BroadcastOp(new.result, type_)
     spread.attributes.update(constant.attributes)
-    _replace(constant, made, spread)
+    _replace(constant, new, spread)
 
 
 def _dimension(operation: memref.DimOp) -> None:
@@ -173,19 +173,19 @@ def _dimension(operation: memref.DimOp) -> None:
 def _negate(operation: arith.NegfOp) -> None:
     """``arith.negf`` to ``-0.0 - x``, which is exact for the signs of zeros."""
     type_ = operation.operand.type
-    made: list[Operation] = [arith.ConstantOp(FloatAttr(-0.0, get_element_type_or_self(type_)))]  # type: ignore
+    new: list[Operation] = [arith.ConstantOp(FloatAttr(-0.0, get_element_type_or_self(type_)))]  # type: ignore
     if isinstance(type_, VectorType):
-        made.append(BroadcastOp(made[0].results[0], type_))
-    negated = arith.SubfOp(made[-1].results[0], operation.operand)
+        new.append(BroadcastOp(new[0].results[0], type_))
+    negated = arith.SubfOp(new[-1].results[0], operation.operand)
     negated.attributes.update(operation.attributes)
-    _replace(operation, *made, negated)
+    _replace(operation, *new, negated)
 
 
 def _transpose(operation: TransposeOp) -> None:
     """``vector.transpose`` to ``tile_transpose``."""
-    made = TileTransposeOp(operation.operands[0])
-    made.attributes.update({name: value for name, value in operation.attributes.items() if name in RESULT_MAP})
-    _replace(operation, made)
+    new = TileTransposeOp(operation.operands[0])
+    new.attributes.update({name: value for name, value in operation.attributes.items() if name in RESULT_MAP})
+    _replace(operation, new)
 
 
 def _broadcast(operation: BroadcastOp) -> None:
@@ -224,7 +224,7 @@ _REWRITES: dict[type[Operation], Callable[[Any], None]] = {
     arith.ConstantOp: _splat_constant, arith.NegfOp: _negate, memref.DimOp: _dimension,
     TransposeOp: _transpose, BroadcastOp: _broadcast, ShapeCastOp: _shape_cast,
 }
-_OWN_MAPS = ("xetile.", "supervector.")
+_HAS_MAP = ("xetile.", "supervector.")
 """Operations that carry a map of their own or take it from their tile."""
 _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
 
@@ -233,7 +233,7 @@ def _same_map(operation: Operation) -> Iterator[SSAValue]:
     """Vectors of an operation that have one map: those of element-wise ones, accumulator and result."""
     if isinstance(operation, (TileMmaOp, ContractOp)):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not operation.name.startswith(_OWN_MAPS) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
+    elif not operation.name.startswith(_HAS_MAP) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 
@@ -249,10 +249,10 @@ class _Maps:
     def settle(self) -> None:
         """Check the map of each web, and attach it to broadcasts of scalars, which have none otherwise."""
         for operation in self._function.walk():
-            said = _explicit_map(operation)
-            for value in operation.results if said is not None else ():
+            explicit = _explicit_map(operation)
+            for value in operation.results if explicit is not None else ():
                 if isinstance(value.type, VectorType):
-                    self._note(value, said, operation)  # type: ignore[arg-type]
+                    self._note(value, explicit, operation)  # type: ignore[arg-type]
         for operation in self._function.walk():
             self._write(operation)
 
@@ -266,10 +266,10 @@ class _Maps:
 
     def _write(self, operation: Operation) -> None:
         if operation.name in _DERIVED and "wg_map" not in operation.properties:
-            self._give(operation, map_of(operation.results[0]))
+            self._set_map(operation, map_of(operation.results[0]))
         elif isinstance(operation, (TileMmaOp, ContractOp)) and operation.wg_map is None:
-            self._give(operation, self._known.get(self._webs.root(operation.result), (None,))[0])
-        if operation.name.startswith(_OWN_MAPS):
+            self._set_map(operation, self._known.get(self._webs.root(operation.result), (None,))[0])
+        if operation.name.startswith(_HAS_MAP):
             return
         for name in RESULT_MAP:
             operation.attributes.pop(name, None)
@@ -280,7 +280,7 @@ class _Maps:
                 forget()
 
     @staticmethod
-    def _give(operation: Operation, map_: WgMap | None) -> None:
+    def _set_map(operation: Operation, map_: WgMap | None) -> None:
         if map_ is not None:
             operation.properties["wg_map"] = WgMapAttr(map_)
             forget()
@@ -289,11 +289,11 @@ class _Maps:
 def _explicit_map(operation: Operation) -> WgMap | None:
     """Explicit map of an operation's result."""
     tile = next((operand.type for operand in operation.operands if isinstance(operand.type, TileType)), None)
-    if tile is not None and operation.name.startswith(_OWN_MAPS):  # what is loaded is distributed as the tile is
+    if tile is not None and operation.name.startswith(_HAS_MAP):  # what is loaded is distributed as the tile is
         return tile.data.encoding.wg_map
-    given: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
-                                         operation.properties.get("wg_map"))
-    found = next((attribute for attribute in given if attribute is not None), None)
+    attributes: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
+                                              operation.properties.get("wg_map"))
+    found = next((attribute for attribute in attributes if attribute is not None), None)
     if found is not None and not isinstance(found, WgMapAttr):
         _fail(operation, "XT2054",
               f"{found} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")

@@ -22,6 +22,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
+from xegpu.support.lookahead import next_token
 from xetile.text.types import fail, guess
 
 _TUPLE = re.compile(r"\s*:\s*(\d+)")
@@ -74,9 +75,9 @@ class Sketch:
     results: list[Attribute] = field(default_factory=list)
     spans: dict[SSAValue, Any] = field(default_factory=dict)
 
-    def fail(self, code: str, message: str, hint: str, *others: SSAValue) -> NoReturn:
-        """Raise an error at the operation's name; ``others`` become notes."""
-        fail(self.parser, code, f"{self.name}: {message}", hint, self.span, *others)
+    def fail(self, code: str, message: str, hint: str, *operands: SSAValue) -> NoReturn:
+        """Raise an error at the operation's name; ``operands`` become notes."""
+        fail(self.parser, code, f"{self.name}: {message}", hint, self.span, *operands)
 
     def take(self, *names: str) -> Attribute | None:
         """Take the attribute that has one of these names out of the tree."""
@@ -118,7 +119,7 @@ def read(parser: Any, name: str, span: Any, *, typed: bool = True,
     """
     sketch = Sketch(name, parser, span)
     if not typed:
-        if parser._current_token.text == "{":
+        if next_token(parser).text == "{":
             _dictionary(parser, sketch)
         return sketch
     parser.parse_optional_punctuation(",")
@@ -140,7 +141,7 @@ def read(parser: Any, name: str, span: Any, *, typed: bool = True,
 
 def _parse_part(parser: Any, sketch: Sketch) -> bool:
     """Parse one part; False if there is none."""
-    token = parser._current_token
+    token = next_token(parser)
     if token.kind is MLIRTokenKind.PERCENT_IDENT and not _DEFINES.match(parser.text, token.span.end):
         sketch.operands += _operand(parser, sketch)
     elif token.text == "[":
@@ -165,7 +166,7 @@ def _parse_part(parser: Any, sketch: Sketch) -> bool:
 
 def _word(parser: Any, sketch: Sketch) -> None:
     """Parse a part that begins with a bare identifier."""
-    at, word = parser._current_token.span, parser.parse_identifier()
+    at, word = next_token(parser).span, parser.parse_identifier()
     if word == "locality":
         with parser.in_angle_brackets():
             sketch.locality = parser.parse_integer()
@@ -179,9 +180,10 @@ def _word(parser: Any, sketch: Sketch) -> None:
 
 def _operand(parser: Any, sketch: Sketch) -> list[SSAValue]:
     """Parse ``%a``, ``%a#1``, or all values of ``%pair:2``."""
+    # Private API of xDSL from here on: its public functions read a whole operand, and have no back-tracking.
     token = parser._parse_token(MLIRTokenKind.PERCENT_IDENT, "operand expected")
     name, position = token.text[1:], None
-    if parser._current_token.kind is MLIRTokenKind.HASH_IDENT and parser._current_token.text[1:].isdigit():
+    if next_token(parser).kind is MLIRTokenKind.HASH_IDENT and next_token(parser).text[1:].isdigit():
         position = int(parser._consume_token().text[1:])
     values = parser.ssa_values.get(name)
     if values is None:
@@ -213,7 +215,7 @@ def _dictionary(parser: Any, sketch: Sketch) -> None:
     """Parse ``{padding = 1.0, #map}``: attributes with and without names."""
     parser.parse_punctuation("{")
     while not parser.parse_optional_punctuation("}"):
-        if parser._current_token.kind is MLIRTokenKind.HASH_IDENT:
+        if next_token(parser).kind is MLIRTokenKind.HASH_IDENT:
             sketch.bare.append(parser.parse_attribute())
         else:
             name, value = _permutation_map(parser) or _attribute_entry(parser)
@@ -227,25 +229,25 @@ def _permutation_map(parser: Any) -> tuple[str, Attribute] | None:
         return None
     if not parser.parse_optional_punctuation(":"):
         parser.parse_punctuation("=")
-    bare = parser._current_token.text == "("
+    bare = next_token(parser).text == "("
     return "permutation_map", AffineMapAttr(parser.parse_affine_map()) if bare else parser.parse_attribute()
 
 
 def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
     """Parse ``packed``, ``padding = 1.0``, or ``L1_hint = cached`` with an identifier as value."""
-    at, name = parser._current_token.span, parser.parse_optional_identifier_or_str_literal()
+    at, name = next_token(parser).span, parser.parse_optional_identifier_or_str_literal()
     if name is None:
         fail(parser, "XT2038", f"{at.text} is no attribute", "write {name = value}", at)
     if not parser.parse_optional_punctuation("="):
         return name, UnitAttr()
-    if parser._current_token.kind is MLIRTokenKind.BARE_IDENT and parser._current_token.text not in _ATTRIBUTE_WORDS:
+    if next_token(parser).kind is MLIRTokenKind.BARE_IDENT and next_token(parser).text not in _ATTRIBUTE_WORDS:
         return name, StringAttr(parser.parse_identifier())
     return name, parser.parse_attribute()
 
 
 def _starts_type(parser: Any) -> bool:
     """Whether a type is next: the seed's table omits a colon."""
-    token = parser._current_token
+    token = next_token(parser)
     return token.kind is MLIRTokenKind.EXCLAMATION_IDENT or token.text in _TYPE_WORDS
 
 
@@ -258,10 +260,10 @@ def _arrow(parser: Any) -> bool:
 
 def _types(parser: Any) -> list[Attribute]:
     """Parse a list of types."""
-    if parser._current_token.text == "(":
+    if next_token(parser).text == "(":
         return list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
     found = [parser.parse_type()]
-    while parser.parse_optional_punctuation(",") and parser._current_token.text not in ("->", *_ARROWS):
+    while parser.parse_optional_punctuation(",") and next_token(parser).text not in ("->", *_ARROWS):
         found.append(parser.parse_type())
     return found
 

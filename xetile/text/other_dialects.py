@@ -29,6 +29,7 @@ from xegpu.ir.matchers import number
 from xegpu.ir.memref import SHARED
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.support.errors import ElementTypeError, misread
+from xegpu.support.lookahead import next_token
 from xetile.text.types import fail
 
 _POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {
@@ -50,7 +51,7 @@ def _bound(parser: Any) -> None:
 
 def _position(parser: Any, name: str) -> Operation:
     """Parse ``gpu.block_id x``."""
-    at, word = parser._current_token.span, parser.parse_identifier()
+    at, word = next_token(parser).span, parser.parse_identifier()
     if word not in ("x", "y", "z"):
         fail(parser, "XT2066", f"{name} is along x, y or z, not {word}", f"write {name} x", at)
     _bound(parser)
@@ -75,7 +76,7 @@ def _cast(parser: Any, name: str) -> Operation:
     parser.parse_punctuation(":")
     operand = parser.resolve_operand(source, parser.parse_type())
     parser.parse_keyword("to")
-    at, result = parser._current_token.span, parser.parse_type()
+    at, result = next_token(parser).span, parser.parse_type()
     if not isinstance(result, MemRefType):
         fail(parser, "XT2067", f"memref.cast gives a memref, not {result}", "write memref<?x?xf32>", at)
     cast: Operation = memref.CastOp.get(operand, result)
@@ -97,7 +98,7 @@ def _splat(parser: Any, name: str) -> Operation:
     source = parser.parse_unresolved_operand()
     parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
-    at, result = parser._current_token.span, parser.parse_type()
+    at, result = next_token(parser).span, parser.parse_type()
     if not isinstance(result, VectorType):
         fail(parser, "XT2067", f"vector.splat gives a vector, not {result}", "write vector<8x16xf32>", at)
     return BroadcastOp(parser.resolve_operand(source, result.element_type), result)
@@ -105,7 +106,7 @@ def _splat(parser: Any, name: str) -> Operation:
 
 def _shape_cast(parser: Any, name: str) -> Operation:
     """Parse ``vector.shape_cast %v : vector<8x32xf16> into vector<8x16x2xf16>``."""
-    at, source = parser._current_token.span, parser.parse_unresolved_operand()
+    at, source = next_token(parser).span, parser.parse_unresolved_operand()
     attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
     stated = parser.parse_type()
@@ -169,7 +170,7 @@ def with_bits(element: Any) -> Any:
 
 
 def _constant(parser: Any, name: str) -> Operation:
-    at, number = parser._current_token.span, parser.parse_number()
+    at, number = next_token(parser).span, parser.parse_number()
     parser.parse_optional_keyword("f")
     parser.parse_punctuation(":")
     type_ = parser.parse_type()
@@ -193,9 +194,9 @@ def _for(parser: Any, name: str) -> Operation:
     first = _early_bound(parser)
     parser.parse_keyword("to")
     last = _early_bound(parser)
-    at, step = parser._current_token.span, parser.constant(1)
+    at, step = next_token(parser).span, parser.constant(1)
     if parser.parse_optional_keyword("step"):
-        at, step = parser._current_token.span, _early_bound(parser)
+        at, step = next_token(parser).span, _early_bound(parser)
     if (size := number(step)) is not None and size <= 0:
         fail(parser, "XT1331", f"the step of a loop is {size}, and it counts up", "write a positive step", at)
     before, parser._pending = parser._pending, []  # constants of the bounds stay in front of the loop
@@ -210,7 +211,7 @@ def _alloc(parser: Any, name: str) -> Operation:
     parser.parse_punctuation("(")
     parser.parse_punctuation(")")
     parser.parse_punctuation(":")
-    at, type_ = parser._current_token.span, parser.parse_type()
+    at, type_ = next_token(parser).span, parser.parse_type()
     if not isinstance(type_, MemRefType):
         fail(parser, "XT2067", f"alloc gives a memref, not {type_}", "write alloc() : memref<5x4x3xf32>", at)
     shared = MemRefType(type_.element_type, type_.get_shape(), type_.layout, IntegerAttr(SHARED, i64))

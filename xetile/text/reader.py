@@ -24,6 +24,7 @@ from xegpu.mlir.gpu import ForeignAttr
 from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import TextError, misread
 from xegpu.support.location import Location, SourceLocation
+from xegpu.support.lookahead import next_token
 from xetile.dialect import context
 from xetile.dialect.stage import STAGE, TARGET
 from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType, WgMapAttr
@@ -76,9 +77,9 @@ _SPACED_DIMENSIONS = re.compile(r"(?<=[<x])(\d+) x (\w+)")
 
 def descriptor_of_tile(parser: Reader) -> Any:
     """Descriptor type of ``tile<...>`` in XeGPU texts; None before anything else."""
-    if parser._current_token.text != "tile" or parser.descriptor is None:
+    if next_token(parser).text != "tile" or parser.descriptor is None:
         return None
-    parser._consume_token()
+    parser._consume_token()  # private: the word is no keyword that a public function takes
     return parser.descriptor(read_tensor_desc(parser))
 
 
@@ -90,6 +91,9 @@ def normalize_characters(text: str) -> str:
 
 class Reader(Parser):
     """Parser that records the location of each operation.
+
+    It overrides and calls methods of xDSL's parser that are private (``_parse_*``, ``_get_op_by_name``,
+    ``_consume_token``): the public ones have no hook for other spellings. ``pyproject.toml`` pins xDSL's version.
 
     Attributes:
         readers: functions that parse operations instead of their assembly format, by name.
@@ -120,8 +124,8 @@ class Reader(Parser):
         """Parse the text; functions without a module get one."""
         block = Block()
         self._parse_block_body(block)
-        if self._current_token.kind is not MLIRTokenKind.EOF:
-            misread(self, "XT2004", f"an operation is expected, not {self._current_token.text}\n"
+        if next_token(self).kind is not MLIRTokenKind.EOF:
+            misread(self, "XT2004", f"an operation is expected, not {next_token(self).text}\n"
                     "begin with the operation's name, as in func.func, or close the braces before this")
         if block.first_op is None:
             misread(self, "XT2003", "the text contains no operation\nput the kernel's operations in a func.func")
@@ -141,10 +145,10 @@ class Reader(Parser):
     def _parse_block_body(self, block: Block) -> None:
         """Parse the operations of a block; aliases may be defined between them, as in the seed."""
         while True:
-            if self._current_token.kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
+            if next_token(self).kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
                 self._parse_alias_def()  # type: ignore[no-untyped-call]
                 continue
-            if self._current_token.kind is MLIRTokenKind.FILE_METADATA_BEGIN:
+            if next_token(self).kind is MLIRTokenKind.FILE_METADATA_BEGIN:
                 self._parse_file_metadata_dictionary()
                 continue
             if self._pass_over_host():
@@ -159,13 +163,13 @@ class Reader(Parser):
     def _pass_over_host(self) -> bool:
         """Skip a function beside a gpu.module, recording its launches."""
         if not self._has_kernels or "gpu" in self._parser_state.dialect_stack or \
-                self._current_token.text not in ("func.func", "memref.global"):
+                next_token(self).text not in ("func.func", "memref.global"):
             return False
-        start = self._current_token.span.start
+        start = next_token(self).span.start
         self._consume_token()
         depth, previous = 0, ""
-        while self._current_token.kind is not MLIRTokenKind.EOF:
-            token = self._current_token
+        while next_token(self).kind is not MLIRTokenKind.EOF:
+            token = next_token(self)
             if depth == 0 and self._ends_host(token.text, token.kind):
                 break
             depth += (token.text in ("{", "(", "[")) - (token.text in ("}", ")", "]"))
@@ -174,7 +178,7 @@ class Reader(Parser):
                 break
             if depth == 0:
                 previous = token.text
-        for name, launch in launches(self.text[start:self._current_token.span.start]).items():
+        for name, launch in launches(self.text[start:next_token(self).span.start]).items():
             self.host[name] = joined(self.host.get(name), launch)
         return True
 
@@ -186,7 +190,7 @@ class Reader(Parser):
 
     def parse_operation(self) -> Operation:
         """Parse the next operation, with its location."""
-        self._start = start = self._current_token.span.start
+        self._start = start = next_token(self).span.start
         self._within = True
         operation = super().parse_operation()
         self._within = False
@@ -216,7 +220,7 @@ class Reader(Parser):
         if name.startswith(_PREFIXES):
             name = _PREFIXES[-1] + name.partition(".")[2]
         if name in self.readers:
-            span = Span(start, start + len(spelled), self._current_token.span.input)
+            span = Span(start, start + len(spelled), next_token(self).span.input)
             return Custom(name, span, self.readers[name])  # type: ignore[return-value]
         try:
             return super()._get_op_by_name(name)
@@ -234,7 +238,7 @@ class Reader(Parser):
 
     def parse_optional_type(self) -> Any:
         """Parse an optional type: also ``tile<...>``, ``float``, and memrefs in the seed's spelling."""
-        token = self._current_token
+        token = next_token(self)
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in _WORDS:
             return super().parse_optional_type()
         self._consume_token()
@@ -254,7 +258,7 @@ class Reader(Parser):
             name = _PREFIXES[-1] + name.partition(".")[2]
         if is_type:
             return self._parse_extended_type(name)
-        opened, alias = self._current_token.text == "<", f"#{name}" in self.attribute_aliases
+        opened, alias = next_token(self).text == "<", f"#{name}" in self.attribute_aliases
         short = name.removeprefix("xetile.")
         if opened and not alias and short in _ATTRIBUTES:
             return _ATTRIBUTES[short](self)
@@ -267,10 +271,10 @@ class Reader(Parser):
         if not opened and not alias and "." not in name:
             defined = [known for known in self.attribute_aliases if known.startswith("#")]
             defined += [f"#{SCATTERED[0]}"] if self.on_descriptor else []
-            end = self._current_token.span.start
+            end = next_token(self).span.start
             fail(self, "XT2008", f"#{name} is not defined",
                  guess(f"#{name}", defined) if defined else f"write #{name} = ... above",
-                 Span(max(self.text.rfind(f"#{name}", 0, end), 0), end, self._current_token.span.input))
+                 Span(max(self.text.rfind(f"#{name}", 0, end), 0), end, next_token(self).span.input))
         if self._foreign and "." in name and self.ctx.get_optional_attr(name) is None:
             body = f"<{_LINE_BREAK.sub(' ', self._parse_dialect_symbol_body())}>" if opened else ""
             return ForeignAttr(f"#{name}{body}")
@@ -287,7 +291,7 @@ class Reader(Parser):
 
     def parse_optional_attribute(self) -> Any:
         """Parse an optional attribute: also ``xegpu.sg_map<...>`` after an alias, as in the seed."""
-        token = self._current_token
+        token = next_token(self)
         if token.kind is MLIRTokenKind.BARE_IDENT and token.text.startswith(_PREFIXES):
             self._consume_token()
             return self._parse_extended_type_or_attribute(token.text, False)
@@ -309,7 +313,7 @@ class Reader(Parser):
 
     def here(self) -> Location:
         """Location of the next word, or of the last one of a line that ends too early."""
-        span = self._current_token.span
+        span = next_token(self).span
         return self.location_of(*self.within(span.start, span.end))
 
     def within(self, start: int, end: int) -> tuple[int, int]:

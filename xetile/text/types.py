@@ -30,6 +30,7 @@ from xegpu.dialect.types import (
 )
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import XeError, misread
+from xegpu.support.lookahead import next_token
 from xegpu.support.notes import value_notes
 from xegpu.target.cache_policy import POLICIES
 from xetile.dialect.types import TileAttr, TileEncoding, TileParameters, WgMapAttr
@@ -42,12 +43,12 @@ SPACES = {"slm": 3, "shared": 3, "global": 0}
 """Words for memory spaces, with the numbers that MLIR uses."""
 
 
-def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None, *others: SSAValue) -> NoReturn:
-    """Raise an error at a position of the text, by default the next token; ``others`` become notes."""
+def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None, *operands: SSAValue) -> NoReturn:
+    """Raise an error at a position of the text, by default the next token; ``operands`` become notes."""
     try:
         misread(parser, code, f"{message}\n{hint}", at)
     except ParseError as error:
-        error.notes = value_notes(None, {f"%{value.name_hint}": value for value in others})  # type: ignore[attr-defined]
+        error.notes = value_notes(None, {f"%{value.name_hint}": value for value in operands})  # type: ignore[attr-defined]
         raise
 
 
@@ -62,7 +63,7 @@ def _read_fields(parser: AttrParser, attribute: str, read: Mapping[str, Callable
     fields: dict[str, Any] = {}
 
     def field() -> None:
-        at = parser._current_token.span
+        at = next_token(parser).span
         word = parser.parse_identifier()
         name = ENCODINGS.get(word, word)
         if name not in read:
@@ -78,7 +79,7 @@ def _read_fields(parser: AttrParser, attribute: str, read: Mapping[str, Callable
 
 def read_integers(parser: AttrParser) -> tuple[int, ...]:
     """Parse ``[1, 16]`` or ``array<i64: 1, 16>``."""
-    word = parser._current_token.text
+    word = next_token(parser).text
     if word not in ("[", "array"):
         fail(parser, "XT2048", f"{word} is no list of integers", "write it in brackets: [8, 16]")
     return parse_integers(parser)
@@ -98,7 +99,7 @@ def _need(parser: AttrParser, at: Any, fields: dict[str, Any], what: str, *names
 
 def read_wg_map(parser: AttrParser) -> WgMap:
     """Parse ``<sg_layout = [8, 4], sg_data = [32, 64]>``."""
-    at = parser._current_token.span
+    at = next_token(parser).span
     fields = _read_fields(parser, "wg_map", {"sg_layout": read_integers, "sg_data": read_integers})
     _need(parser, at, fields, "wg_map", "sg_layout", "sg_data")
     return _checked(parser, at, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
@@ -106,7 +107,7 @@ def read_wg_map(parser: AttrParser) -> WgMap:
 
 def read_sg_map(parser: AttrParser) -> LaneMap:
     """Parse ``<wi_layout = [1, 16], wi_data = [1, 1]>``."""
-    at = parser._current_token.span
+    at = next_token(parser).span
     fields = _read_fields(parser, "sg_map", {"wi_layout": read_integers, "wi_data": read_integers})
     _need(parser, at, fields, "sg_map", "wi_layout")
     layout, data = fields["wi_layout"], fields.get("wi_data", (1, 1))
@@ -116,7 +117,7 @@ def read_sg_map(parser: AttrParser) -> LaneMap:
 def read_hint(parser: AttrParser) -> str:
     """Parse ``<cached>``."""
     with parser.in_angle_brackets():
-        at = parser._current_token.span
+        at = next_token(parser).span
         policy = parser.parse_identifier()
         if policy not in POLICIES:
             fail(parser, "XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES), at)
@@ -124,9 +125,9 @@ def read_hint(parser: AttrParser) -> str:
 
 
 def _map_field(parser: AttrParser) -> WgMap:
-    if parser._current_token.text == "<":
+    if next_token(parser).text == "<":
         return read_wg_map(parser)
-    at, attribute = parser._current_token.span, parser.parse_attribute()
+    at, attribute = next_token(parser).span, parser.parse_attribute()
     if not isinstance(attribute, WgMapAttr):
         fail(parser, "XT2054",
              f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>", at)
@@ -134,9 +135,9 @@ def _map_field(parser: AttrParser) -> WgMap:
 
 
 def _lanes_field(parser: AttrParser) -> LaneMap:
-    if parser._current_token.text == "<":
+    if next_token(parser).text == "<":
         return read_sg_map(parser)
-    at, attribute = parser._current_token.span, parser.parse_attribute()
+    at, attribute = next_token(parser).span, parser.parse_attribute()
     if not isinstance(attribute, SgMapAttr):
         fail(parser, "XT2055",
              f"{attribute} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
@@ -170,19 +171,19 @@ def read_tile_attr(parser: AttrParser) -> TileEncoding:
 def read_tile(parser: AttrParser) -> TileParameters:
     """Parse the parameters after ``tile``: ``<64x32xbf16, #tile_attr>``."""
     with parser.in_angle_brackets():
-        at = parser._current_token.span
+        at = next_token(parser).span
         shape, element_type = parser.parse_shape()
         if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
             fail(parser, "XT2057", "a tile has two static dimensions", "write tile<64x32xbf16>", at)
         fields: dict[str, Any] = {}
-        while parser.parse_optional_punctuation(",") or parser._current_token.text != ">":
+        while parser.parse_optional_punctuation(",") or next_token(parser).text != ">":
             fields |= _read_part(parser)
         return TileParameters((shape[0], shape[1]), element_type, TileEncoding(**fields))
 
 
 def _read_part(parser: AttrParser) -> dict[str, Any]:
     """Parse a parameter after a tile's element type: a tile_attr, a map, ``order = [0, 1]``."""
-    at = parser._current_token.span
+    at = next_token(parser).span
     if (word := parser.parse_optional_identifier()) is not None:
         name = ENCODINGS.get(word, word)
         if name not in _FIELDS:
@@ -203,7 +204,7 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
 def read_memref(parser: AttrParser) -> Attribute:
     """Parse the parameters after ``memref``, with the seed's layout ``affine_map=<...>`` and space ``slm``."""
     with parser.in_angle_brackets():
-        if parser._current_token.text == "*":
+        if next_token(parser).text == "*":
             fail(parser, "XT2060", "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
         shape, element_type = parser.parse_ranked_shape()
         layout: Attribute = NoneAttr()
@@ -218,8 +219,8 @@ def read_memref(parser: AttrParser) -> Attribute:
 
 
 def _memref_part(parser: AttrParser) -> Attribute:
-    start = parser._current_token.span.start
-    word = parser._current_token.text
+    start = next_token(parser).span.start
+    word = next_token(parser).text
     if word in SPACES:
         parser.parse_identifier()
         return IntegerAttr(SPACES[word], i64)
@@ -228,7 +229,7 @@ def _memref_part(parser: AttrParser) -> Attribute:
         if parser.parse_optional_punctuation("="):
             with parser.in_angle_brackets():
                 return AffineMapAttr(parser.parse_affine_map())
-        parser._resume_from(start)
+        parser._resume_from(start)  # private: xDSL has no public back-tracking
     return parser.parse_attribute()
 
 
@@ -261,16 +262,16 @@ class TdescAttr(Data[tuple[tuple[str, Any], ...]]):
 
 
 def _scope(parser: Any) -> str:
-    at, word = parser._current_token.span, parser.parse_identifier()
+    at, word = next_token(parser).span, parser.parse_identifier()
     if word not in _SCOPES:
         fail(parser, "XT2063", f"there is no memory_scope {word}", guess(word, _SCOPES), at)
     return str(word)
 
 
 def _lanes(parser: Any) -> Any:
-    if parser._current_token.text == "<":
+    if next_token(parser).text == "<":
         return read_sg_map(parser)
-    at, attribute = parser._current_token.span, parser.parse_attribute()
+    at, attribute = next_token(parser).span, parser.parse_attribute()
     if not isinstance(attribute, SgMapAttr):
         fail(parser, "XT2055",
              f"{attribute} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
@@ -286,7 +287,7 @@ _DESCRIPTOR_FIELDS: dict[str, Callable[[Any], Any]] = {
 
 
 def _field(parser: Any, found: dict[str, Any]) -> None:
-    at = parser._current_token.span
+    at = next_token(parser).span
     word = parser.parse_identifier()
     name = _NAMES.get(word, word)
     if name not in _DESCRIPTOR_FIELDS:
@@ -306,10 +307,10 @@ def read_fields(parser: Any) -> dict[str, Any]:
 
 def _part(parser: Any, found: dict[str, Any]) -> None:
     """Parse a parameter after a descriptor's element type: attributes, maps, ``array_length = 2``."""
-    if parser._current_token.text[0] != "#":
+    if next_token(parser).text[0] != "#":
         _field(parser, found)
         return
-    at = parser._current_token.span
+    at = next_token(parser).span
     attribute = parser.parse_attribute()
     fields = _fields_of(attribute)
     if fields is None:
@@ -336,7 +337,7 @@ def read_tensor_desc(parser: Any) -> TensorDesc:
     """Parse the parameters after ``tensor_desc``: ``<8x16xbf16, #sg_map_a, array_length = 2>``."""
     found: dict[str, Any] = {}
     with parser.in_angle_brackets():
-        at = parser._current_token.span
+        at = next_token(parser).span
         shape, element_type = parser.parse_shape()
         if not shape or not all(size > 0 for size in shape):
             fail(parser, "XT2062", "a descriptor has static dimensions", "write tensor_desc<8x16xbf16>", at)

@@ -50,24 +50,24 @@ def _properties(sketch: Sketch, kind: Any, *more: str) -> dict[str, Attribute]:
     return found
 
 
-def _hint(sketch: Sketch, name: str, given: Attribute, *, stores: bool) -> Attribute:
-    if isinstance(given, StringAttr):
-        policy = _POLICIES.get(given.data, given.data)
+def _hint(sketch: Sketch, name: str, attribute: Attribute, *, stores: bool) -> Attribute:
+    if isinstance(attribute, StringAttr):
+        policy = _POLICIES.get(attribute.data, attribute.data)
         if policy not in POLICIES:
             sketch.fail("XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES))
         # The document's table has a store that is "cached"; its text has other words for stores.
         return CacheHintAttr("write_back" if stores and policy == "cached" else policy)
-    if not isinstance(given, CacheHintAttr):
-        sketch.fail("XT2049", f"{name} is {given}, which is no cache hint", f"write {{{name} = cached}}")
-    return given
+    if not isinstance(attribute, CacheHintAttr):
+        sketch.fail("XT2049", f"{name} is {attribute}, which is no cache hint", f"write {{{name} = cached}}")
+    return attribute
 
 
 def _create_operation(kind: Any, operands: list[SSAValue], results: list[Attribute],
-                      given: dict[str, Attribute]) -> Operation:
+                      properties: dict[str, Attribute]) -> Operation:
     """Operation with its properties; undeclared hints become attributes."""
     declared = kind.get_irdl_definition().properties
-    return create(kind, operands, results, {name: value for name, value in given.items() if name in declared},
-                  {name: value for name, value in given.items() if name not in declared})
+    return create(kind, operands, results, {name: value for name, value in properties.items() if name in declared},
+                  {name: value for name, value in properties.items() if name not in declared})
 
 
 def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAValue]]:
@@ -81,12 +81,12 @@ def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAVal
     return found[0], rest
 
 
-def _value_and_mask(sketch: Sketch, given: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
-    masks = [value for value in given if of_mlir(value.type.element_type) is i1]  # type: ignore[attr-defined]
+def _value_and_mask(sketch: Sketch, operands: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
+    masks = [value for value in operands if of_mlir(value.type.element_type) is i1]  # type: ignore[attr-defined]
     if not masks:
         sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
     mask = masks[-1]
-    return next(value for value in given if value is not mask), mask
+    return next(value for value in operands if value is not mask), mask
 
 
 def _create_nd(kind: Any) -> Rule:
@@ -104,11 +104,11 @@ def _create_nd(kind: Any) -> Rule:
             sketch.fail("XT2043", f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
                         f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
         offsets, sizes, strides = (*groups, [], [])[:3]
-        made = kind.build(operands=[source, offsets, sizes, strides], result_types=[result])
+        new = kind.build(operands=[source, offsets, sizes, strides], result_types=[result])
         if sketch.take(ALIGNED) is not None:
-            made.attributes[ALIGNED] = UnitAttr()
-        made.properties.update(_properties(sketch, kind, "mode"))
-        return made  # type: ignore[no-any-return]
+            new.attributes[ALIGNED] = UnitAttr()
+        new.properties.update(_properties(sketch, kind, "mode"))
+        return new  # type: ignore[no-any-return]
 
     return rule
 
@@ -133,9 +133,9 @@ def _same_type(sketch: Sketch, desc: SSAValue) -> None:
 def _load_nd(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         (desc,) = only(sketch, "%desc", 1)
-        given = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width", "in_bounds",
-                            "mode")
-        return _create_operation(kind, [desc], [result_of(sketch)], given)
+        properties = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width", "in_bounds",
+                                 "mode")
+        return _create_operation(kind, [desc], [result_of(sketch)], properties)
 
     return rule
 
@@ -170,12 +170,12 @@ def _create_tdesc(kind: Any) -> Rule:
     return rule
 
 
-def _check_chunk(sketch: Sketch, result: Any, said: Attribute | None) -> None:
+def _check_chunk(sketch: Sketch, result: Any, attribute: Attribute | None) -> None:
     """Check the chunk size of an operation against its descriptor."""
     scatter = result.data.scatter if sketch.parser.is_descriptor(result) else None
-    if said is not None and (scatter is None or not isinstance(said, IntegerAttr)
-                             or said.value.data != scatter.chunk_size):
-        sketch.fail("XT2065", f"chunk_size_per_lane is {said}, and its descriptor is {result}",
+    if attribute is not None and (scatter is None or not isinstance(attribute, IntegerAttr)
+                                  or attribute.value.data != scatter.chunk_size):
+        sketch.fail("XT2065", f"chunk_size_per_lane is {attribute}, and its descriptor is {result}",
                     "make the descriptor's second dimension the chunk: tensor_desc<16x8xf32, #scattered>")
 
 
@@ -191,8 +191,8 @@ def _update_offset(kind: Any) -> Rule:
 def _load_gather(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, (mask,) = _desc_and_vectors(sketch, 2)
-        given = _properties(sketch, kind, "padding", "transpose", "mode")
-        return _create_operation(kind, [desc, mask], [result_of(sketch)], given)
+        properties = _properties(sketch, kind, "padding", "transpose", "mode")
+        return _create_operation(kind, [desc, mask], [result_of(sketch)], properties)
 
     return rule
 
@@ -234,8 +234,8 @@ def _dpas(kind: Any) -> Rule:
             sketch.fail("XT2034", f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
                         "write {#sg_map_a #sg_map_b #sg_map_c}")
         maps = dict(zip(_MAPS, bare, strict=False))
-        given = _properties(sketch, kind, *_MAPS, "mode")
-        return _create_operation(kind, _in_order(operands, result), [result], {**maps, **given})
+        properties = _properties(sketch, kind, *_MAPS, "mode")
+        return _create_operation(kind, _in_order(operands, result), [result], {**maps, **properties})
 
     return rule
 
@@ -265,13 +265,13 @@ def _fence(kind: Any) -> Rule:
 def _hinted(kind: Any) -> Rule:
     """Rule of ``{hint = schedule_barrier}``, in the table's spelling ``{scheduling_barrier}``."""
     def rule(sketch: Sketch) -> Operation:
-        given = sketch.take("hint")
-        if given is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
-            given = StringAttr(SCHEDULE_BARRIER)
-        if not isinstance(given, StringAttr):
+        hint = sketch.take("hint")
+        if hint is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
+            hint = StringAttr(SCHEDULE_BARRIER)
+        if not isinstance(hint, StringAttr):
             sketch.fail("XT2053", "it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
         sketch.finish("hint")
-        return create(kind, [], [], {"hint": given})
+        return create(kind, [], [], {"hint": hint})
 
     return rule
 

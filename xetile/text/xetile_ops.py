@@ -68,14 +68,14 @@ def _init_tile(sketch: Sketch) -> Operation:
         sketch.fail("XT2043", "it takes offsets, or offsets, sizes and strides",
                     "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
     blocks = integers_of(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
-    said = [name for name in tile_ops.PROMISES if sketch.take(name) is not None]
+    flags = [name for name in tile_ops.PROMISES if sketch.take(name) is not None]
     sketch.finish("inner_blocks", *tile_ops.PROMISES)
     offsets, sizes, strides = (*groups, [], [])[:3]
-    made = tile_ops.InitTileOp(source, offsets, sizes, strides, result)
-    made.attributes.update(dict.fromkeys(said, UnitAttr()))
+    new = tile_ops.InitTileOp(source, offsets, sizes, strides, result)
+    new.attributes.update(dict.fromkeys(flags, UnitAttr()))
     if blocks is not None:
-        made.attributes["inner_blocks"] = integers(blocks)
-    return made
+        new.attributes["inner_blocks"] = integers(blocks)
+    return new
 
 
 def _load_tile(sketch: Sketch) -> Operation:
@@ -100,15 +100,15 @@ def _store_tile(sketch: Sketch) -> Operation:
 def _prefetch_tile(sketch: Sketch) -> Operation:
     (tile,) = only(sketch, "%tile", 1)
     sketch.no_result()
-    hints, given = hints_of(sketch), sketch.take("locality")
-    if given is not None and not isinstance(given, IntegerAttr):
-        sketch.fail("XT1128", f"locality is {given}, which is no number", "write {locality = 3}, or 0 to 2")
-    locality = given.value.data if isinstance(given, IntegerAttr) else sketch.locality
+    hints, locality_attr = hints_of(sketch), sketch.take("locality")
+    if locality_attr is not None and not isinstance(locality_attr, IntegerAttr):
+        sketch.fail("XT1128", f"locality is {locality_attr}, which is no number", "write {locality = 3}, or 0 to 2")
+    locality = locality_attr.value.data if isinstance(locality_attr, IntegerAttr) else sketch.locality
     sketch.locality = None
     sketch.finish("locality", *LEVELS)
-    made = tile_ops.PrefetchTileOp(tile, _locality(hints) if locality is None else locality)
-    made.attributes.update(hints)
-    return made
+    new = tile_ops.PrefetchTileOp(tile, _locality(hints) if locality is None else locality)
+    new.attributes.update(hints)
+    return new
 
 
 def _locality(hints: dict[str, Attribute]) -> int:
@@ -132,11 +132,11 @@ def _update_tile_offset(sketch: Sketch) -> Operation:
 
 def _tile_mma(sketch: Sketch) -> Operation:
     a, b, *acc = only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
-    given = result_map(sketch, (a, ("wg_map_a",)), (b, ("wg_map_b",)))
+    explicit_map = result_map(sketch, (a, ("wg_map_a",)), (b, ("wg_map_b",)))
     sketch.finish("wg_map", "wg_map_a", "wg_map_b", "wg_map_c")
     has = map_of(a), map_of(b)
     derived = WgMap(has[0].sg_layout, (has[0].sg_data[0], has[1].sg_data[1])) if has[0] and has[1] else None
-    map_ = given or (map_of(acc[0]) if acc else None) or derived
+    map_ = explicit_map or (map_of(acc[0]) if acc else None) or derived
     return TileMmaOp(a, b, acc[0] if acc else None, result_of(sketch), map_)
 
 
@@ -158,8 +158,8 @@ def _tile_reduce(sketch: Sketch) -> Operation:
         kind = kind_of(_KINDS.get(name, name), of_mlir(source.type.element_type))
     except XeError as error:
         sketch.fail(error.code, error.message, error.hint)
-    made = TileReduceOp(kind, source, axes_of(sketch, "axes", "reduction_dims"))
-    return _finished(sketch, made, source)
+    new = TileReduceOp(kind, source, axes_of(sketch, "axes", "reduction_dims"))
+    return _finished(sketch, new, source)
 
 
 def _tile_broadcast(sketch: Sketch) -> Operation:
@@ -173,12 +173,12 @@ def _tile_broadcast(sketch: Sketch) -> Operation:
     return _finished(sketch, TileBroadcastOp(source, result.get_shape(), axes), source)
 
 
-def _finished(sketch: Sketch, made: Any, source: SSAValue) -> Operation:
+def _finished(sketch: Sketch, new: Any, source: SSAValue) -> Operation:
     """Reduction or broadcast with its map and the result type of the text."""
     map_ = result_map(sketch, (source, SOURCE_MAP))
     sketch.finish("axes", "wg_map", "source_map")
-    properties = {**made.properties, "wg_map": map_attribute(map_)}
-    return create(type(made), [source], [result_of(sketch, source.type.element_type)], properties)  # type: ignore
+    properties = {**new.properties, "wg_map": map_attribute(map_)}
+    return create(type(new), [source], [result_of(sketch, source.type.element_type)], properties)  # type: ignore
 
 
 def _tile_conv_layout(sketch: Sketch) -> Operation:
@@ -187,15 +187,15 @@ def _tile_conv_layout(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "%v", 1)
     bare, sketch.bare = [map_of_attribute(sketch, attribute) for attribute in sketch.bare], []
     target = map_of_attribute(sketch, sketch.take(*RESULT_MAP))
-    given = map_of_attribute(sketch, sketch.take(*SOURCE_MAP))
+    source_map = map_of_attribute(sketch, sketch.take(*SOURCE_MAP))
     if bare:
-        target, given = (*bare, None)[:2]
-        if given is not None and map_of(source) == target:
-            target, given = given, target
+        target, source_map = (*bare, None)[:2]
+        if source_map is not None and map_of(source) == target:
+            target, source_map = source_map, target
     if target is None:
         sketch.fail("XT2077", "it needs the map of its result", "write {wg_map = #xetile.wg_map<...>}")
     sketch.finish("wg_map", "source_map")
-    properties = {"wg_map": map_attribute(target), "source_map": map_attribute(given)}
+    properties = {"wg_map": map_attribute(target), "source_map": map_attribute(source_map)}
     return create(TileConvLayoutOp, [source], [result_of(sketch) if sketch.results else source.type],
                    properties)
 
@@ -234,17 +234,17 @@ def _load_gather(sketch: Sketch) -> Operation:
     hints = hints_of(sketch)
     result = result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish("padding", *LEVELS)
-    made = LoadGatherOp(tile, mask, padding)
-    made.attributes.update(hints)
-    return _checked(sketch, made, result)
+    new = LoadGatherOp(tile, mask, padding)
+    new.attributes.update(hints)
+    return _checked(sketch, new, result)
 
 
-def _checked(sketch: Sketch, made: Operation, result: Attribute) -> Operation:
+def _checked(sketch: Sketch, new: Operation, result: Attribute) -> Operation:
     """Operation whose result type agrees with the text."""
-    if made.results[0].type != result:
-        sketch.fail("XT2040", f"its result is {made.results[0].type}, and the text says {result}",
-                    f"write {made.results[0].type} behind the arrow")
-    return made
+    if new.results[0].type != result:
+        sketch.fail("XT2040", f"its result is {new.results[0].type}, and the text says {result}",
+                    f"write {new.results[0].type} behind the arrow")
+    return new
 
 
 def _store_scatter(sketch: Sketch) -> Operation:
@@ -253,9 +253,9 @@ def _store_scatter(sketch: Sketch) -> Operation:
     hints = hints_of(sketch)
     sketch.finish(*LEVELS)
     assert mask is not None  # there are three operands
-    made = StoreScatterOp(value, tile, mask)
-    made.attributes.update(hints)
-    return made
+    new = StoreScatterOp(value, tile, mask)
+    new.attributes.update(hints)
+    return new
 
 
 _SEED: dict[str, Rule] = {

@@ -1,4 +1,4 @@
-"""Blocks of memory in OpenCL C: descriptors, and the builtins of 2D block messages.
+"""Block IO in OpenCL C: descriptors, and the builtins of 2D block messages.
 
 What such messages do not reach goes elsewhere: shared local memory, and blocks whose rows a device cannot take at once.
 """
@@ -38,7 +38,7 @@ _BELOW = 1 << 28
 
 
 def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: Array, row: Coordinate) -> tuple[Array, Coordinate]:
-    """The matrix that a descriptor's leading offsets choose, and the row where the descriptor stands on it."""
+    """Matrix selected by a descriptor's leading offsets, and its row there: out of bounds if one of them is."""
     lead = [emitter.values[offset] for offset in operation.offsets[:-2]]
     if not lead:
         return array, row
@@ -89,13 +89,13 @@ def _set_nd_offsets(emitter: Emitter, operation: SetNdOffsetsOp) -> None:
 
 
 def block_builtin(kind: str, desc: TensorDesc) -> str:
-    """The name of a 2D block builtin."""
+    """Name of a 2D block builtin."""
     shuffle_rows, columns = desc.shape
     return f"intel_sub_group_2d_block_{kind}_{desc.dtype.bits}b_{shuffle_rows}r{columns}x{desc.block.array_length}c"
 
 
 def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> str:
-    """What all block builtins take first; columns count in units of ``together`` elements."""
+    """Leading arguments of all block builtins; columns count in units of ``together`` elements."""
     desc: Descriptor = emitter.values[operand]
     size = desc_of(operand).dtype.bytes
     scale = f" * {size}" if size > 1 else ""
@@ -112,8 +112,8 @@ def _load(emitter: Emitter, operation: LoadNdOp) -> None:
     if desc.block.access != "block":
         element_access.load(emitter, operation)
         return
-    apart = shuffle_rows.are_apart(operation)
-    fragment = shuffle_rows.words_of(emitter, operation) if apart else \
+    deinterleaved = shuffle_rows.is_deinterleaved(operation)
+    fragment = shuffle_rows.words_of(emitter, operation) if deinterleaved else \
         predicate.in_memory(emitter.fresh(operation.result))
     array = emitter.name(operation.result.name_hint)
     count = len(fragment.names)
@@ -127,8 +127,8 @@ def _load(emitter: Emitter, operation: LoadNdOp) -> None:
         arguments = _block_arguments(emitter, operation.desc)
     cache = cache_controls.number(emitter, operation)
     cache_controls.block_call(emitter, name, arguments, f"(private {pointer} *){array}", cache)
-    if apart:
-        shuffle_rows.take_apart(emitter, operation.result, f"{array}[0]")
+    if deinterleaved:
+        shuffle_rows.deinterleave(emitter, operation.result, f"{array}[0]")
         return
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
     predicate.from_memory(emitter, operation.result)

@@ -15,11 +15,11 @@ def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
     size, (top, left, bottom, right) = desc_of(operation.desc).dtype.bytes, operation.sides
     first, last = ((desc.row.plus(Coordinate((), y)), desc.column.plus(Coordinate((), x)))
                    for y, x in ((top, left), (bottom, right)))
-    holds = [f"{first[0]} >= 0", f"{first[1]} >= 0", f"{last[0]} <= {desc.height}", f"{last[1]} <= {desc.width}"]
+    conditions = [f"{first[0]} >= 0", f"{first[1]} >= 0", f"{last[0]} <= {desc.height}", f"{last[1]} <= {desc.width}"]
     if size < ALIGNMENT:
         bits = f"(uint)(ulong){desc.array.name} | (uint)({desc.pitch}) * {size}u | (uint)({first[1]}) * {size}u"
-        holds.append(f"(({bits}) & {ALIGNMENT - 1}u) == 0")
-    emitter.define(operation.inside, "bool", " && ".join(holds))
+        conditions.append(f"(({bits}) & {ALIGNMENT - 1}u) == 0")
+    emitter.define(operation.inside, "bool", " && ".join(conditions))
     for result, end, coordinate in ((operation.rows, desc.height, last[0]), (operation.columns, desc.width, last[1])):
         if result.first_use is not None:
             emitter.define(result, "int", f"{end} - ({coordinate})")

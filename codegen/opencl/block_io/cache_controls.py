@@ -1,4 +1,4 @@
-"""Cache hints in OpenCL C: Intel's builtins that take one, under their internal names, in the place of the plain ones.
+"""Cache controls in OpenCL C: Intel's internal builtins that take a cache policy, instead of the plain ones.
 
 Block messages have a form of each official builtin with a number behind its arguments. Single elements are reached by
 a builtin for each size of element. What is reached row by row takes no hint.
@@ -14,9 +14,9 @@ _SURFACE = "global void *, int, int, int, int2"
 
 
 def number(emitter: Emitter, operation: HintedOp) -> int:
-    """Intel's number for what an operation says of the caches; 0 where it, or the target, says nothing."""
-    said, caches = words(operation), emitter.target.caches
-    l1, l3 = said.get("l1_hint"), said.get("l3_hint")
+    """LSC cache-control number of an operation's hints; 0 if it has none or the target knows none."""
+    hints, caches = words(operation), emitter.target.caches
+    l1, l3 = hints.get("l1_hint"), hints.get("l3_hint")
     if caches is None or not (l1 or l3):
         return 0
     code = caches.code(operation.MESSAGE, l1, l3)
@@ -25,7 +25,7 @@ def number(emitter: Emitter, operation: HintedOp) -> int:
 
 
 def block_call(emitter: Emitter, name: str, arguments: str, buffer: str, cache: int) -> None:
-    """Call a 2D block builtin.
+    """Call of a 2D block builtin, with its cache control.
 
     Args:
         emitter: gets the line.
@@ -38,33 +38,36 @@ def block_call(emitter: Emitter, name: str, arguments: str, buffer: str, cache: 
     if not cache:
         emitter.line(f"{name}({arguments}{behind});")
         return
+    # Internal variant of the official builtin, in IGC's library; it is in no header, so that it is declared here.
     type_ = f", {buffer[1:buffer.index(')')]}" if buffer else ""
     emitter.function(f"void __internal_{name}_cache_controls({_SURFACE}{type_}, int);")
     emitter.line(f"__internal_{name}_cache_controls({arguments}{behind}, {cache});")
 
 
-def load(emitter: Emitter, type_: str, size: int, place: str, cache: int) -> str:
-    """One element of ``size`` bytes, as a value of an OpenCL C type."""
+def load(emitter: Emitter, type_: str, size: int, address: str, cache: int) -> str:
+    """Load expression of one element of ``size`` bytes, as an OpenCL C type."""
     word = UNSIGNED[8 * size]
+    # Internal builtin of Intel's compiler (IGC): OpenCL C has no load with a cache policy. Its second operand is an
+    # immediate offset in bytes.
     name, result = f"__builtin_IB_lsc_load_global_{word}", word
     if size < 4:
         name, result = f"{name}_to_uint", "uint"
     emitter.function(f"{result} {name}(const global {word} *, int, int);")
     narrow = f"({word})" if size < 4 else ""
-    return f"as_{type_}({narrow}{name}((const global {word} *)({place}), 0, {cache}))"
+    return f"as_{type_}({narrow}{name}((const global {word} *)({address}), 0, {cache}))"
 
 
-def store(emitter: Emitter, size: int, place: str, value: str, cache: int) -> str:
-    """A call that writes one element of ``size`` bytes."""
+def store(emitter: Emitter, size: int, address: str, value: str, cache: int) -> str:
+    """Store call for one element of ``size`` bytes."""
     word = UNSIGNED[8 * size]
     name = f"__builtin_IB_lsc_store_global_{word}" + ("_from_uint" if size < 4 else "")
     emitter.function(f"void {name}(global {word} *, int, {'uint' if size < 4 else word}, int);")
-    return f"{name}((global {word} *)({place}), 0, as_{word}({value}), {cache})"
+    return f"{name}((global {word} *)({address}), 0, as_{word}({value}), {cache})"
 
 
-def prefetch(emitter: Emitter, size: int, place: str, cache: int) -> str:
-    """A call that brings one element of ``size`` bytes to the caches."""
+def prefetch(emitter: Emitter, size: int, address: str, cache: int) -> str:
+    """Prefetch call for one element of ``size`` bytes."""
     word = UNSIGNED[8 * size]
     name = f"__builtin_IB_lsc_prefetch_global_{word}"
     emitter.function(f"void {name}(const global {word} *, int, int);")
-    return f"{name}((const global {word} *)({place}), 0, {cache})"
+    return f"{name}((const global {word} *)({address}), 0, {cache})"

@@ -1,4 +1,4 @@
-"""Blocks by rows and by single elements, for memory that 2D block IO cannot reach.
+"""Row-wise and element-wise block access, for memory that does not meet the rules of 2D block IO.
 
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads; any other block
@@ -34,7 +34,7 @@ _KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
 
 @dataclass(frozen=True)
 class _Piece:
-    """Adjacent units of a block that one variable holds.
+    """Slice of a block in one variable: adjacent units.
 
     Attributes:
         desc: the descriptor.
@@ -50,38 +50,38 @@ class _Piece:
 
     @property
     def lanes(self) -> LaneMap:
-        """How elements are spread over the lanes."""
+        """Lane map of the elements."""
         assert self.desc.sg_map is not None
         return self.desc.sg_map
 
     @property
     def strided(self) -> bool:
-        """Whether elements of a row are apart."""
+        """Whether a row's elements have a stride other than 1."""
         return self.desc.block.access == "strided"
 
     @property
     def promised(self) -> bool:
-        """Whether the author promises that all of it lies inside the array (``boundary_check = false``)."""
+        """Whether the author asserts that it is in bounds (``boundary_check = false``)."""
         return not self.desc.block.boundary_check
 
     def function(self, kind: str) -> str:
-        """The name of the function that loads or stores it."""
+        """Name of the function that loads or stores the piece."""
         lanes, access = self.lanes, self.desc.block.access + ("_promised" if self.promised else "")
         return (f"{kind}_{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{access}"
                 f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
 
     def is_inside(self) -> str:
-        """Whether all of it lies inside the array."""
+        """C condition: entirely in bounds."""
         rows, columns = self.shape
         return f"y >= 0 && x >= 0 && y + {rows} <= height && x + {columns} <= width"
 
     def touches(self) -> str:
-        """Whether any of it does; an array without elements has nothing inside."""
+        """C condition: partly in bounds; false for an array without elements."""
         rows, columns = self.shape
         return f"y + {rows} > 0 && x + {columns} > 0 && y < height && x < width"
 
-    def places(self, word: int | None = None) -> list[tuple[str, str]]:
-        """Row and column of each element of a lane's word ``i``, or of the given one, as expressions."""
+    def coordinates(self, word: int | None = None) -> list[tuple[str, str]]:
+        """Row and column expressions of each element of a lane's word ``i``, or of word ``word``."""
         lanes = self.lanes
         words, side, (height, width) = self.shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.wi_data
         if word is None:
@@ -95,18 +95,18 @@ class _Piece:
                  _sum(_sum("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
 
     def unchecked(self, row: str, column: str) -> str:
-        """An expression for the element at ``row``, ``column``."""
+        """Lvalue of the element at ``row``, ``column``, without bounds check."""
         across = f"({column}) * (long)step" if self.strided else column
         return f"base[({row}) * (long)pitch + {across}]"
 
 
 @dataclass(frozen=True)
 class _Block(_Piece):
-    """All that a descriptor covers; its array blocks lie side by side."""
+    """Footprint of a descriptor; its array blocks lie side by side."""
 
     @cached_property
     def words(self) -> list[list[tuple[int, int]]]:
-        """For each word of a fragment the (row, column) of its elements on the first lane."""
+        """(row, column) of the elements of each word of a fragment, on lane 0."""
         rows, columns = self.desc.shape
         row, column = lane_map.positions((rows, columns), self.lanes)
         return [[(int(row[0, unit, e]), int(column[0, unit, e]) + block * columns) for e in range(self.lanes.per_lane)]
@@ -114,17 +114,17 @@ class _Block(_Piece):
 
     @property
     def row_bits(self) -> int:
-        """Bits that a lane holds of one row of a unit; 0 where no block read spreads a row in this way."""
+        """Bits per lane of one row of a unit; 0 if no block read has this layout."""
         bits = self.lanes.wi_data[1] * self.desc.dtype.bits
         spread = self.lanes.wi_layout == (1, self.subgroup)
         return bits if spread and bits in _BLOCK_READ and not self.strided else 0
 
     def function(self, kind: str) -> str:
-        """The name of the function that loads or stores it, different from that of a piece."""
+        """Name of the function that loads or stores the block, different from that of a piece."""
         return super().function(f"{kind}_block")
 
     def pieces(self, width: int) -> list[_Piece]:
-        """What the variables of ``width`` words each cover."""
+        """Split of the block into pieces, for variables of ``width`` words."""
         across = min(self.desc.shape[1] // self.lanes.unit[1], width)
         if width % across:
             raise TargetError("XT9400", f"blocks of {self.desc.shape[1]} columns cannot be read element by element",
@@ -135,7 +135,7 @@ class _Block(_Piece):
 
 
 def _position(lanes: LaneMap, subgroup: int) -> list[str]:
-    """Lines that declare row and column of a lane's first element; a map repeats over lanes that it does not have."""
+    """Declarations of row and column of a lane's first element; a map of fewer lanes repeats over the subgroup."""
     rows, columns = lanes.wi_layout
     row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
     column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
@@ -159,7 +159,7 @@ def _times(expression: str, factor: int) -> str:
 
 
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
-    """``load_nd`` by block reads or by single elements."""
+    """Emit ``load_nd`` as 1D block reads or element loads."""
     block = _block_of(emitter, desc_of(operation.desc))
     fragment = predicate.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
@@ -187,7 +187,7 @@ def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) 
 
 
 def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
-    """How a function that reads a block into variables begins."""
+    """Signature of a function that reads a block into variables."""
     dtype = block.desc.dtype.opencl
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
     return [f"{FILL} static void {block.function(kind)}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
@@ -195,12 +195,12 @@ def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
 
 
 def _rows_function(block: _Block, fragment: Fragment) -> str:
-    """Reads a block by its rows; it lies inside its array, with every row on a 4-byte boundary."""
+    """Define a row-wise load of a block in bounds, whose rows start on 4-byte boundaries."""
     return "\n".join([*_head(block, fragment, "read"), *_rows_read(block, fragment), "}", ""])
 
 
 def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
-    """Loads a block by its rows where it may, else by single elements."""
+    """Define a load that chooses at run time between rows and single elements."""
     size = block.desc.dtype.bytes
     aligned = f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0" if size < 4 else ""
     results = ", ".join(f"out{i}" for i in range(len(fragment.names)))
@@ -214,7 +214,7 @@ def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str
 
 
 def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> str:
-    """The name of a function that loads one variable by single elements.
+    """Define an element-wise load of one variable, and return its name.
 
     It loops over the words, which move through the variable: an index that is no constant would send it to private
     memory.
@@ -228,7 +228,7 @@ def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> st
 
 
 def _elements_read(emitter: Emitter, piece: _Piece, fragment: Fragment) -> Iterator[str]:
-    """Lines that read a variable's elements, those inside the array."""
+    """Statements of the bounds-checked element loads of a variable."""
     if piece.promised:
         yield from _loop("  ", piece, fragment, piece.unchecked)
         return
@@ -240,9 +240,9 @@ def _elements_read(emitter: Emitter, piece: _Piece, fragment: Fragment) -> Itera
 
 
 def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str, str], str]) -> Iterator[str]:
-    """Lines that read all words of a variable; ``element`` gives the expression for a row and a column."""
+    """Loop over the words of a variable; ``element`` gives the expression for a row and a column."""
     width = fragment.width
-    pieces = [element(row, column) for row, column in piece.places(0 if width == 1 else None)]
+    pieces = [element(row, column) for row, column in piece.coordinates(0 if width == 1 else None)]
     word = _packed(pieces, piece.desc.dtype.opencl, fragment.word)
     if width == 1:
         yield f"{indent}words = {word};"
@@ -254,7 +254,7 @@ def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str
 
 
 def _checked(emitter: Emitter, piece: _Piece) -> Callable[[str, str], str]:
-    """Calls that read one element, 0 if it is outside: an element of the array is read always, and dropped then."""
+    """Bounds-checked element load without a branch: out of bounds it reads the array's first one, and gives 0."""
     type_ = piece.desc.dtype.opencl
     name = f"checked_{type_}"
     emitter.function(
@@ -266,7 +266,7 @@ def _checked(emitter: Emitter, piece: _Piece) -> Callable[[str, str], str]:
 
 
 def _assigned(words: list[list[str]], bits: int, fragment: Fragment) -> Iterator[str]:
-    """Every variable from the pieces of its words, ``bits`` each; whole vectors change type without moves."""
+    """Assemble each variable from parts of ``bits`` bits; complete vectors are reinterpreted without moves."""
     for number in range(len(fragment.names)):
         group = words[number * fragment.width:(number + 1) * fragment.width]
         pieces = [piece for word in group for piece in word]
@@ -279,14 +279,14 @@ def _assigned(words: list[list[str]], bits: int, fragment: Fragment) -> Iterator
 
 
 def _packed(pieces: list[str], type_: str, word: str) -> str:
-    """Pieces of a C type side by side as one value of another, the first in the lowest bits."""
+    """Concatenation of values of one C type to a wider one, the first in the lowest bits."""
     vector = vector_type(type_, len(pieces))
     joined = pieces[0] if len(pieces) == 1 else f"({vector})({', '.join(pieces)})"
     return joined if vector == word else f"as_{word}({joined})"
 
 
 def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
-    """A message a row, or as few as its width allows; then each word from its rows."""
+    """Block reads of each row, as wide as possible; then each word from its rows."""
     bits, unit = block.row_bits, block.lanes.unit[1]
     (rows, columns), read = block.shape, _BLOCK_READ[block.row_bits]
     parts = _parts(columns // unit)
@@ -307,7 +307,7 @@ def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
 
 
 def _parts(count: int) -> list[tuple[int, int]]:
-    """First and number of the vectors of 8, 4, 2 and 1 that ``count`` words are read in."""
+    """Split of ``count`` words into vectors of 8, 4, 2 and 1: start and width of each."""
     parts, start = [], 0
     while start < count:
         width = next(width for width in (8, 4, 2, 1) if start + width <= count)
@@ -317,7 +317,7 @@ def _parts(count: int) -> list[tuple[int, int]]:
 
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:
-    """``store_nd`` element by element."""
+    """Emit ``store_nd`` as element stores."""
     block = _block_of(emitter, desc_of(operation.desc))
     fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
     if fragment.per_lane != 1:
@@ -331,7 +331,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
 
 
 def _store_functions(piece: _Piece, fragment: Fragment) -> Iterator[str]:
-    """What stores one variable by single elements: a check that stands where it is used, and what the edges need.
+    """Element-wise store of one variable: an inlined bounds check, and a function for the edges.
 
     Where it is used, a compiler sees that the place is the same for all lanes; in a call, each has one of its own, and
     processors scatter what they could store as a vector.
@@ -339,21 +339,21 @@ def _store_functions(piece: _Piece, fragment: Fragment) -> Iterator[str]:
     width = fragment.width
     values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
     name, parameters = piece.function("store"), f"global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words"
-    place = [f"  {line}" for line in _position(piece.lanes, piece.subgroup)]
-    whole = [f"  {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)]
+    position = [f"  {line}" for line in _position(piece.lanes, piece.subgroup)]
+    stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(values)]
     if not piece.promised:
         edge = f"{name}_edge"
-        yield "\n".join([f"{CALL} static void {edge}({parameters})", "{", *place,
+        yield "\n".join([f"{CALL} static void {edge}({parameters})", "{", *position,
                          *_stored_at_edges(piece, fragment, values[0]), "}", ""])
-        whole = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in whole),
-                 f"  }} else {edge}(base, height, width, pitch, step, y, x, words);"]
-    yield "\n".join([f"static void {name}({parameters})", "{", *place, *whole, "}", ""])
+        stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
+                  f"  }} else {edge}(base, height, width, pitch, step, y, x, words);"]
+    yield "\n".join([f"static void {name}({parameters})", "{", *position, *stores, "}", ""])
 
 
 def _stored_at_edges(piece: _Piece, fragment: Fragment, value: str) -> Iterator[str]:
-    """Lines that store the elements inside the array; a word at a time moves to the variable's front."""
+    """Loop of bounds-checked stores of the variable's first word; each iteration shifts the next one there."""
     width = fragment.width
-    row, column = piece.places(0 if width == 1 else None)[0]
+    row, column = piece.coordinates(0 if width == 1 else None)[0]
     checked = (f"  if ((uint)({row}) < (uint)height && (uint)({column}) < (uint)width) "
                f"{piece.unchecked(row, column)} = {value};")
     if width == 1:

@@ -15,6 +15,7 @@ from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSetOp, SubgroupBroadcastOp, payload_desc
 
 _PAYLOAD = "__builtin_IB_subgroup_{}Block2DAddressPayload{}"
+"""Internal builtins of Intel's compiler (IGC): create, and set BlockX or BlockY. They are in no header."""
 CACHED = 4
 """Intel's number for: cached in L1 and in L3, as the official prefetch does."""
 

@@ -1,4 +1,4 @@
-"""Scalar loads in OpenCL C. What all lanes load from one place takes one message."""
+"""Scalar loads in OpenCL C: all lanes load from one address, which takes one message."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from xegpu.ir.dtypes import of_mlir
 
 def _rule(emitter: Emitter, operation: LoadScalarOp) -> None:
     array: Array = emitter.values[operation.array]
-    apart = " + ".join(f"{atom(emitter.values[index])} * (long){atom(stride)}"
-                       for index, stride in zip(operation.indices, array.strides, strict=True))
-    emitter.define(operation.result, of_mlir(operation.result.type).opencl, f"{array.name}[{apart}]")
+    offset = " + ".join(f"{atom(emitter.values[index])} * (long){atom(stride)}"
+                        for index, stride in zip(operation.indices, array.strides, strict=True))
+    emitter.define(operation.result, of_mlir(operation.result.type).opencl, f"{array.name}[{offset}]")
 
 
 RULES: dict[type[Operation], Rule] = {LoadScalarOp: _rule}

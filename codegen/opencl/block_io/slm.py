@@ -1,4 +1,4 @@
-"""Arrays in shared local memory, in OpenCL C.
+"""Block IO on shared local memory (SLM), in OpenCL C.
 
 An array is kept in panels (:mod:`xegpu.layout.slm_panels`). A block of which all lanes together, or each lane by
 itself, have contiguous words is moved by the fewest messages, 256 or 512 bytes each; any other, and one that hangs
@@ -47,7 +47,7 @@ def _allocate(emitter: Emitter, operation: AllocOp) -> None:
 
 @dataclass(frozen=True)
 class _Access:
-    """What a load or store of shared local memory knows of its descriptor.
+    """Facts about the descriptor of an SLM load or store.
 
     Attributes:
         operand: the descriptor.
@@ -66,36 +66,36 @@ class _Access:
 
     @cached_property
     def maker(self) -> CreateNdTdescOp:
-        """What made the descriptor; of several, all alike, one."""
+        """Operation that creates the descriptor; one of several that are equal."""
         owner = next(iter(root_definitions(self.operand))).owner
         assert isinstance(owner, CreateNdTdescOp)
         return owner
 
     @cached_property
     def panels(self) -> Panels:
-        """How the matrix lies in memory."""
+        """Panel layout of the matrix in SLM."""
         owner = array_of(self.maker.source).owner
         assert isinstance(owner, AllocOp)
         return panels_of(owner)
 
     @cached_property
     def form(self) -> str:
-        """Whether the descriptor's dimensions are those of the array: own, exchanged or other."""
+        """Relation of the descriptor's dimensions to the array's: own, exchanged or other."""
         return geometry(self.maker)
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """Element size in bytes."""
         return int(self.desc.dtype.bytes)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of all that is covered; array blocks lie side by side."""
+        """Rows and columns of the footprint; array blocks lie side by side."""
         return self.desc.shape[0], self.desc.shape[1] * self.desc.block.array_length
 
     @property
     def label(self) -> str:
-        """What tells the function for it from others."""
+        """Suffix that makes the access function's name unique."""
         lanes, panels = self.desc.sg_map, self.panels
         return (f"{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{self.desc.block.array_length}_of_{panels.height}x"
                 f"{panels.width}_panels_{panels.rows}x{panels.columns}_{self.form}"
@@ -103,7 +103,7 @@ class _Access:
                 f"_by_{self.aligned}{'' if self.desc.block.boundary_check else '_inside'}")
 
     def where(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Row and column of each element of the fragment, ``[lanes, elements]``, on the descriptor's block."""
+        """Row and column in the block of each element of the fragment, as arrays ``[lanes, elements]``."""
         rows, columns = self.desc.shape
         row, column = lane_map.positions((rows, columns), self.desc.sg_map)
         blocks = range(self.desc.block.array_length)
@@ -112,13 +112,13 @@ class _Access:
 
     @cached_property
     def multiples(self) -> tuple[int, int]:
-        """What row and column of the array, where the descriptor stands, are surely multiples of; 0 is of anything."""
+        """Known divisors of the descriptor's row and column offsets; 0 for the offset 0."""
         row, column = multiple_of(self.operand, axis=-2), multiple_of(self.operand, axis=-1)
         return (row, column) if self.form == "own" else (column, row)
 
     @cached_property
     def aligned(self) -> int:
-        """Bytes that the descriptor's first element surely lies at a multiple of; 0 if panels may cut it anywhere."""
+        """Known alignment of the descriptor's first element in bytes; 0 if it may straddle panels."""
         if self.form == "other" or any(multiple % unit for multiple, unit in zip(self.multiples, self.panels.unit,
                                                                                strict=True)):
             return 0
@@ -128,7 +128,7 @@ class _Access:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """The messages that move it; none where it has to be moved element by element."""
+        """Runs of contiguous words, one message each; empty if it is accessed element-wise."""
         if not self.aligned or self.repeats:
             return []
         row, column = self.where() if self.form == "own" else self.where()[::-1]
@@ -137,12 +137,12 @@ class _Access:
 
     @property
     def repeats(self) -> bool:
-        """Whether several lanes hold the same elements."""
+        """Whether lanes hold replicated elements."""
         return bool(self.desc.sg_map.lanes < self.subgroup)
 
     @cached_property
     def lane_weights(self) -> tuple[int, int] | None:
-        """How far the elements of a lane begin from the first lane's, as weights of its row and column in the map."""
+        """Weights of a lane's row and column (in the map) in its offset from lane 0."""
         row, column = self.where() if self.form == "own" else self.where()[::-1]
         begins = self.panels.position(row, column)[:, 0]
         begins, across = begins - begins[0], self.desc.sg_map.wi_layout[1]
@@ -152,24 +152,24 @@ class _Access:
         return (down, right) if np.array_equal(lane // across * down + lane % across * right, begins) else None
 
     def start(self) -> str:
-        """An expression for where the first element of the block is."""
+        """Offset expression of the block's first element."""
         y, x = ("y", "x") if self.form == "own" else ("x", "y")
         return " + ".join(_times(name, weight) for name, weight in zip((y, x), self.panels.weights, strict=True))
 
     def position(self, row: str, column: str) -> str:
-        """An expression for where any element of the matrix is."""
+        """Offset expression of an element of the matrix."""
         if self.form == "other":
             return f"({row}) * pitch + ({column}) * step"
         down, across = (row, column) if self.form == "own" else (column, row)
         return f"slm_position({down}, {across}, {self.panels.height}, {self.panels.rows}, {self.panels.columns})"
 
     def call(self, emitter: Emitter) -> str:
-        """The arguments that describe it: the matrix, and where the block stands."""
+        """Arguments of the access function: the matrix and the block's offsets."""
         desc: Descriptor = emitter.values[self.operand]
         return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {desc.row}, {desc.column}"
 
     def is_inside(self) -> str:
-        """Whether all of it lies inside the matrix; empty where it surely does."""
+        """C condition: entirely in bounds; empty if that is known statically."""
         if not self.desc.block.boundary_check:
             return ""
         return f"y >= 0 && x >= 0 && y + {self.shape[0]} <= height && x + {self.shape[1]} <= width"
@@ -188,7 +188,7 @@ def _times(name: str, weight: int) -> str:
 
 
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
-    """``load_nd`` from shared local memory."""
+    """Emit ``load_nd`` from shared local memory."""
     fragment = emitter.fresh(operation.result)
     access = _Access(operation.desc, fragment, emitter.subgroup)
     emitter.values[operation.result] = fragment
@@ -203,7 +203,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
 
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:
-    """``store_nd`` to shared local memory."""
+    """Emit ``store_nd`` to shared local memory."""
     fragment = emitter.fragment(operation.value)
     renamed = fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names))))
     access = _Access(operation.desc, renamed, emitter.subgroup)
@@ -215,7 +215,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
 
 
 def _function(emitter: Emitter, access: _Access, head: str, fast: list[str], kind: str) -> None:
-    """Write the function: by few messages where it may, else element by element."""
+    """Define the access function: vectorized messages if aligned and in bounds, else single elements."""
     inside, lines = access.is_inside(), [head, "{"]
     if access.runs and inside:
         lines += [f"  if ({inside}) {{", *(f"    {line}" for line in fast), "    return;", "  }"]
@@ -228,17 +228,17 @@ def _function(emitter: Emitter, access: _Access, head: str, fast: list[str], kin
 
 
 def _pointer(access: _Access, run: Run, constant: str, words: int = 1) -> str:
-    """Where a run begins, as a pointer to so many of its words; of a lane by itself, the lane's own beginning."""
+    """Pointer to a run, as a vector of its words; for a per-lane run, to the lane's first word."""
     word = vector_type(UNSIGNED[8 * access.size * run.elements], words)
-    places = [place for place in (access.start(), str(run.start)) if place != "0"]
+    offsets = [offset for offset in (access.start(), str(run.start)) if offset != "0"]
     if not run.together:
-        places.append(_of_lane(access))
-    at = " + ".join(["base", *places])
+        offsets.append(_of_lane(access))
+    at = " + ".join(["base", *offsets])
     return f"(local {constant}{word} *)({at})"
 
 
 def _of_lane(access: _Access) -> str:
-    """How far from the first lane's elements those of a lane begin."""
+    """Offset of a lane's first element from lane 0's."""
     weights, across, lane = access.lane_weights, access.desc.sg_map.wi_layout[1], "(int)get_sub_group_local_id()"
     assert weights is not None
     down = "" if weights[0] == 0 else f"{lane} * {weights[0]}" if across == 1 else f"{lane} / {across} * {weights[0]}"
@@ -275,15 +275,15 @@ def _written(emitter: Emitter, access: _Access) -> Iterator[str]:
 
 
 def _is_aligned(access: _Access, run: Run) -> bool:
-    """Whether each lane's words of a run begin at a multiple of their bytes."""
+    """Whether a run's words are naturally aligned on every lane."""
     weights = access.lane_weights
     assert weights is not None
-    places = (access.aligned, *(size * access.size for size in (run.start, *weights)))
-    return not any(place % (len(run.words) * run.elements * access.size) for place in places)
+    offsets = (access.aligned, *(size * access.size for size in (run.start, *weights)))
+    return not any(offset % (len(run.words) * run.elements * access.size) for offset in offsets)
 
 
 def _gathered(access: _Access, run: Run, word: str) -> str:
-    """The words of a run, from the variables of a fragment."""
+    """Words of a run, extracted from a fragment's variables."""
     fragment, numbers = access.fragment, [number for group in run.words for number in group]
     count = fragment.width * fragment.per_lane
     if len(numbers) == count and numbers == list(range(numbers[0], numbers[0] + count)) and numbers[0] % count == 0:
@@ -292,7 +292,7 @@ def _gathered(access: _Access, run: Run, word: str) -> str:
 
 
 def _side_by_side(emitter: Emitter, access: _Access, word: str, width: int, kind: str) -> str:
-    """The name of a function that moves ``width`` words a lane, those of all lanes side by side."""
+    """Define an SLM block access of ``width`` words a lane, contiguous over all lanes; returns its name."""
     size = next(bits // 8 for bits, name in UNSIGNED.items() if name == word)
     number, lanes, c_type = "" if width == 1 else str(width), access.desc.sg_map.lanes, vector_type(word, width)
     name, builtin = f"slm_{kind}_{c_type}", f"intel_sub_group_block_{kind}{_BLOCK[size]}{number}"
@@ -314,14 +314,14 @@ def _vector(scalar: str, values: Sequence[str]) -> str:
 
 
 def _joined(elements: Sequence[str], size: int) -> str:
-    """Elements as one word, the first in its lowest bits."""
+    """Concatenation of elements to one word, the first in its lowest bits."""
     if len(elements) == 1:
         return elements[0]
     return f"as_{UNSIGNED[8 * size * len(elements)]}({_vector(UNSIGNED[8 * size], elements)})"
 
 
 def _element(access: _Access, number: int) -> str:
-    """The ``number``th element of a fragment, as an unsigned integer of its size."""
+    """Element ``number`` of a fragment, as an unsigned integer of its size."""
     fragment, unsigned = access.fragment, UNSIGNED[8 * access.size]
     word = fragment.words()[number // fragment.per_lane]
     if fragment.per_lane == 1:
@@ -330,31 +330,31 @@ def _element(access: _Access, number: int) -> str:
 
 
 def _variables(access: _Access) -> Iterator[str]:
-    """An expression for each variable of a fragment that was read in runs."""
-    fragment, held = access.fragment, {}
+    """Expressions of a fragment's variables, assembled from the runs that were read."""
+    fragment, elements = access.fragment, {}
     for i, run in enumerate(access.runs):
         for position, group in enumerate(run.words):
             word = f"run{i}" if len(run.words) == 1 else f"run{i}.s{position:x}"
             for part, number in enumerate(group):
-                held[number] = word if run.elements == 1 else \
+                elements[number] = word if run.elements == 1 else \
                     f"as_{vector_type(UNSIGNED[8 * access.size], run.elements)}({word}).s{part:x}"
-    whole_words = {group: f"run{i}" if len(run.words) == 1 else f"run{i}.s{position:x}"
-                   for i, run in enumerate(access.runs) for position, group in enumerate(run.words)}
+    run_words = {group: f"run{i}" if len(run.words) == 1 else f"run{i}.s{position:x}"
+                 for i, run in enumerate(access.runs) for position, group in enumerate(run.words)}
     count = fragment.width * fragment.per_lane
     for first in range(0, fragment.units * fragment.per_lane, count):
         numbers = tuple(range(first, first + count))
-        whole = next((i for i, run in enumerate(access.runs) if sum(run.words, ()) == numbers), None)
-        if whole is not None:
-            yield f"as_{fragment.c_type}(run{whole})"
+        run_of_variable = next((i for i, run in enumerate(access.runs) if sum(run.words, ()) == numbers), None)
+        if run_of_variable is not None:
+            yield f"as_{fragment.c_type}(run{run_of_variable})"
             continue
         groups = [numbers[i:i + fragment.per_lane] for i in range(0, count, fragment.per_lane)]
-        words = [whole_words.get(group) or _joined([held[number] for number in group], access.size)
+        words = [run_words.get(group) or _joined([elements[number] for number in group], access.size)
                  for group in groups]
         yield f"as_{fragment.c_type}({_vector(UNSIGNED[8 * access.size * fragment.per_lane], words)})"
 
 
 def _single(emitter: Emitter, access: _Access, variable: int, kind: str) -> Iterator[str]:
-    """Lines that move one variable element by element; what lies outside the matrix is 0, or stays as it is."""
+    """Element-wise access of one variable; out of bounds, loads give 0 and stores do nothing."""
     emitter.function(_POSITION)
     fragment, (row, column) = access.fragment, access.where()
     lanes, count = access.desc.sg_map, fragment.width * fragment.per_lane
@@ -380,7 +380,7 @@ def _single(emitter: Emitter, access: _Access, variable: int, kind: str) -> Iter
 
 
 def _checked(emitter: Emitter, access: _Access, kind: str) -> str:
-    """The name of a function that moves one element if it is inside the matrix."""
+    """Define a bounds-checked element access, and return its name."""
     element, unsigned, panels = access.desc.dtype.opencl, UNSIGNED[8 * access.size], access.panels
     name = f"{kind}_slm_{element}_of_{panels.height}x{panels.width}_panels_{panels.rows}x{panels.columns}_{access.form}"
     inside = "(uint)y < (uint)height && (uint)x < (uint)width"

@@ -1,4 +1,4 @@
-"""Shared local memory read 512 bytes at a time, in the compiler's virtual assembly (vISA).
+"""512-byte SLM block loads, in inline virtual assembly (vISA).
 
 The block reads of OpenCL C move 256 bytes of words of 16 bits, which is half of what a message can, and Intel's
 compiler computes an address for each of them. Here the distances stand in the instructions.
@@ -13,12 +13,13 @@ from codegen.opencl.prelude.macros import SLM_READ
 from xegpu.layout.slm_panels import Run
 
 _BYTES = 512
+"""Bytes of the largest SLM message: 64 elements of 64 bits (``d64x64t``)."""
 _WORDS = {1: "uint8", 2: "ushort16"}
 """What a message fills, by the number of runs that it has."""
 
 
 def _macro(words: str) -> str:
-    """The macro that reads into a variable of a type, so many bytes behind an address.
+    """Macro that loads a variable of a C type from an address plus an immediate byte offset.
 
     The message takes the first word of its address register, but the register allocator may put ``%1``, a scalar, at
     any word of one: vISA aligns the variables that it makes itself, and leaves those of inline text as they are.
@@ -32,7 +33,7 @@ def _macro(words: str) -> str:
 
 
 def of(runs: Sequence[Run], size: int, lanes: int) -> dict[int, int]:
-    """The messages that read runs: for the number of each one's first run how many runs it has.
+    """Grouping of runs into messages: index of the first run to number of runs.
 
     Args:
         runs: what is read, in order.
@@ -52,13 +53,13 @@ def of(runs: Sequence[Run], size: int, lanes: int) -> dict[int, int]:
 
 
 def _follows(run: Run, other: Run, elements: int) -> bool:
-    """Whether a run is as long as the one before it, of so many elements, and begins where that ends."""
+    """Whether ``other`` has the form of ``run`` and is adjacent to it in memory."""
     return other.together and len(other.words) == len(run.words) and other.elements == run.elements \
         and other.start - run.start == elements
 
 
 def lines(emitter: Emitter, address: str, distance: int, first: int, count: int) -> Iterator[str]:
-    """What reads one message, and gives the names of its runs to the parts of it.
+    """Statements of one message, which name its runs.
 
     Args:
         emitter: gets the macro.

@@ -30,12 +30,12 @@ from xegpu.target.gemm_microkernel import MicrokernelShape
 
 
 def function_name(shape: MicrokernelShape) -> str:
-    """The name of the function of a shape."""
+    """Name of the micro-kernel function of a shape."""
     return f"xetile_product_{shape.a}_{shape.rows}x{shape.columns}"
 
 
 def function_call(shape: MicrokernelShape, sums: str, operands: str) -> str:
-    """A call that adds products to the sums of a whole tile in private memory.
+    """Call of a micro-kernel that accumulates into a tile in private memory.
 
     Args:
         shape: of the tile.
@@ -50,7 +50,7 @@ def function_call(shape: MicrokernelShape, sums: str, operands: str) -> str:
 
 
 def define(emitter: Emitter, shape: MicrokernelShape) -> None:
-    """Write the function of a shape, once."""
+    """Define the micro-kernel function of a shape, once."""
     element, name = shape.a.opencl, function_name(shape)
     operands = (f"global const {element} *A, long pitch_a, global const {element} *B, long pitch_b, int depth, "
                 "int rows, int columns, int below")

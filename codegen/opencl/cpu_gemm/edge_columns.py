@@ -28,7 +28,7 @@ _TOGETHER = 8
 
 @dataclass(frozen=True)
 class SingleColumns:
-    """Text of the kernel for some columns.
+    """Generator of the kernel for some columns.
 
     Attributes:
         numbers: what is multiplied.
@@ -42,15 +42,15 @@ class SingleColumns:
 
     @property
     def padded(self) -> int:
-        """Rows that sums are kept for."""
+        """Rows of accumulators, padded."""
         return -(-self.rows // _TOGETHER) * _TOGETHER
 
     def declared(self) -> str:
-        """Declares where the sums are kept between panels."""
+        """Declaration of the accumulators between panels."""
         return f"float16 along[{self.padded * MOST}];"
 
     def lines(self) -> Iterator[str]:
-        """Lines that add up a panel's products, and after the last one store the sums."""
+        """Statements that accumulate a panel, and store after the last one."""
         number = "B[(k0 + k) * pitch_b + first + inside + s]"
         together = 32 if self.numbers.pairs else 16
         yield f"{'ushort' if self.numbers.pairs else 'float'} line[{self.numbers.deepest}];"
@@ -75,11 +75,11 @@ class SingleColumns:
         yield "}"
 
     def _widened(self, number: str) -> str:
-        """A number of a line or of A as a float: these are floats already where no pairs are multiplied."""
+        """An operand widened to float; without bf16 pairs it is one already."""
         return inline_float(number, self.numbers.dtype if self.numbers.pairs else f32)
 
     def _multiplied(self) -> Iterator[str]:
-        """Lines of one step along K."""
+        """Multiply-adds of one step along K."""
         if self.numbers.pairs:
             yield "const uint16 x = *(private const xetile_pairs *)(line + k);"
             yield from (f"c{i} = {DOT}(c{i}, *(global const xetile_pairs *)(a{i} + k), x);" for i in range(_TOGETHER))
@@ -88,7 +88,7 @@ class SingleColumns:
         yield from (f"c{i} = fma(vload16(0, a{i} + k), x, c{i});" for i in range(_TOGETHER))
 
     def _stored(self) -> Iterator[str]:
-        """Lines that add up the 16 sums of each row, and store that."""
+        """Horizontal sums of each row's 16 partial sums, and their stores."""
         yield "if (last) for (int row = 0; row < rows; ++row) {"
         yield f"  const float16 c = along[s * {self.padded} + row];"
         yield "  const float8 half8 = c.lo + c.hi;"

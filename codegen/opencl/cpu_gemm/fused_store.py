@@ -1,4 +1,4 @@
-"""Fused stores in OpenCL C: one call makes the sums of a tile, along all of K, and stores them into C itself.
+"""GEMM loop fused with the store of C, in OpenCL C: one call accumulates a tile over all of K and stores it.
 
     #ifdef XETILE_WHOLE
       if (all of it lies inside, and C apart from A and B) {
@@ -31,7 +31,7 @@ from xegpu.target.gemm_microkernel import MicrokernelShape
 _PAST = 1 << 22
 """Numbers of C, 16 MB of them, from which on it goes past the caches: half of a processor's last one, or more."""
 _IS_LAST = "(get_sub_group_id() + 1 == get_num_sub_groups())"
-_APART = """static bool xetile_apart(ulong first, ulong end, ulong other, ulong other_end)
+_DISJOINT = """static bool xetile_apart(ulong first, ulong end, ulong other, ulong other_end)
 {
   return end <= other || other_end <= first;
 }
@@ -39,11 +39,11 @@ _APART = """static bool xetile_apart(ulong first, ulong end, ulong other, ulong 
 
 
 def _load_mad_store(emitter: Emitter, operation: LoadMadStoreOp) -> None:
-    """The call, and beside it the loop and what stores its sums."""
+    """Emit the micro-kernel call, and as its fallback the loop with its stores."""
     m, n, _ = operation.sizes
     shape = MicrokernelShape(m, n, desc_of(operation.a).dtype, desc_of(operation.b).dtype)
     define(emitter, shape)
-    emitter.functions["xetile_apart"] = _APART
+    emitter.functions["xetile_apart"] = _DISJOINT
     lane = emitter.name("lane")
     emitter.lines.append(f"#ifdef {WHOLE}")
     emitter.line(f"const int {lane} = get_sub_group_local_id();")
@@ -58,8 +58,8 @@ def _load_mad_store(emitter: Emitter, operation: LoadMadStoreOp) -> None:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A part of an array that the call reads or writes.
+class _Operand:
+    """Operand of the call: the block of an array that it reads or writes.
 
     Attributes:
         name: of a pointer to its first element.
@@ -69,32 +69,32 @@ class _Part:
     """
 
     name: str
-    place: Descriptor
+    desc: Descriptor
     row: Coordinate
     column: Coordinate
     rows: str
     columns: str
 
     def declaration(self) -> str:
-        """Declares the pointer."""
-        array = self.place.array
+        """Declaration of the pointer to the block."""
+        array = self.desc.array
         return f"global {array.dtype.opencl} *{self.name} = {array.name} + {atom(str(self.row))} * " \
-               f"(long){self.place.pitch} + {self.column};"
+               f"(long){self.desc.pitch} + {self.column};"
 
     def is_inside(self) -> str:
-        """Whether it lies inside its array, whose rows do not go backwards."""
+        """C condition: in bounds, with a nonnegative pitch."""
         starts = [f"{at} >= 0" for at in (self.row, self.column) if at.terms or at.offset < 0]
-        return " && ".join([*starts, f"{self.row} + {self.rows} <= {self.place.height}",
-                            f"{self.column} + {self.columns} <= {self.place.width}", f"{self.place.pitch} >= 0"])
+        return " && ".join([*starts, f"{self.row} + {self.rows} <= {self.desc.height}",
+                            f"{self.column} + {self.columns} <= {self.desc.width}", f"{self.desc.pitch} >= 0"])
 
     def bounds(self) -> str:
-        """The addresses of its first byte and of that behind its last one."""
+        """Address range: first byte, and one past the last."""
         return (f"(ulong){self.name}, "
-                f"(ulong)({self.name} + ({self.rows} - 1) * (long){self.place.pitch} + {self.columns})")
+                f"(ulong)({self.name} + ({self.rows} - 1) * (long){self.desc.pitch} + {self.columns})")
 
 
 class _Call:
-    """The call, and when it is made."""
+    """Micro-kernel call and its precondition."""
 
     def __init__(self, emitter: Emitter, operation: LoadMadStoreOp, shape: MicrokernelShape) -> None:
         self.emitter, self.shape = emitter, shape
@@ -103,17 +103,17 @@ class _Call:
         self.step, self.end = operation.sizes[2], emitter.coordinate(operation.end)
         self.k = k = emitter.coordinate(operation.first)
         a, b, c = (emitter.values[desc] for desc in (operation.a, operation.b, operation.c))
-        self.c = _Part(emitter.name("c_first"), c, c.row, c.column, self.rows, self.columns)
-        self.a = _Part(emitter.name("a_first"), a, a.row, a.column.plus(k), self.rows, self.depth)
-        self.b = _Part(emitter.name("b_first"), b, b.row.plus(k), b.column, self.depth, self.columns)
+        self.c = _Operand(emitter.name("c_first"), c, c.row, c.column, self.rows, self.columns)
+        self.a = _Operand(emitter.name("a_first"), a, a.row, a.column.plus(k), self.rows, self.depth)
+        self.b = _Operand(emitter.name("b_first"), b, b.row.plus(k), b.column, self.depth, self.columns)
 
     def write(self, lane: str) -> None:
-        """Write it."""
+        """Emit the call."""
         line, c, step = self.emitter.line, self.c, self.step
-        line(f"const int {self.rows} = min({c.place.height} - ({c.row}), {self.shape.rows}), "
-             f"{self.columns} = min({c.place.width} - ({c.column}), {self.shape.columns});")
+        line(f"const int {self.rows} = min({c.desc.height} - ({c.row}), {self.shape.rows}), "
+             f"{self.columns} = min({c.desc.width} - ({c.column}), {self.shape.columns});")
         line(f"const int {self.depth} = min(({self.end} - ({self.k}) + {step - 1}) / {step} * {step}, "
-             f"{self.a.place.width} - ({self.a.column}));")
+             f"{self.a.desc.width} - ({self.a.column}));")
         for part in (c, self.a, self.b):
             line(part.declaration())
         called = self.emitter.name("called")
@@ -125,23 +125,23 @@ class _Call:
         line("} else")
 
     def _conditions(self) -> str:
-        """When all of it can be done so."""
+        """C condition of the direct-to-C path: in bounds, rows of C do not overlap, C aliases neither A nor B."""
         found = [f"{self.rows} > 0 && {self.columns} > 0 && {self.depth} > 0",
                  *(part.is_inside() for part in (self.a, self.b)),
                  *(f"{at} >= 0" for at in (self.c.row, self.c.column) if at.terms or at.offset < 0),
-                 f"{self.c.place.pitch} >= {self.columns}",
+                 f"{self.c.desc.pitch} >= {self.columns}",
                  *(f"xetile_apart({self.c.bounds()}, {part.bounds()})" for part in (self.a, self.b))]
         return ("\n" + "  " * (self.emitter.depth + 2) + "&& ").join(found)
 
     def _is_large(self) -> str:
-        """Whether C is stored past the caches."""
-        return f"(long){self.c.place.height} * {self.c.place.width} > {_PAST}"
+        """Whether C is stored with non-temporal stores."""
+        return f"(long){self.c.desc.height} * {self.c.desc.width} > {_PAST}"
 
     def _arguments(self) -> str:
         b = self.b
-        operands = [part for of in (self.c, self.a, b) for part in (of.name, of.place.pitch)]
+        operands = [part for of in (self.c, self.a, b) for part in (of.name, of.desc.pitch)]
         past = f"{self._is_large()} ? 1 + {_IS_LAST} : 0" if self.ends else "0"
-        return ", ".join([*operands, self.depth, self.rows, self.columns, f"{b.place.height} - ({b.row})", "0", past])
+        return ", ".join([*operands, self.depth, self.rows, self.columns, f"{b.desc.height} - ({b.row})", "0", past])
 
 
 RULES: dict[type[Operation], Rule] = {LoadMadStoreOp: _load_mad_store}

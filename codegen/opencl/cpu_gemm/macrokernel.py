@@ -84,11 +84,11 @@ class ProductText:
 
     @property
     def numbers(self) -> Numbers:
-        """What is multiplied, and how."""
+        """Element types of the micro-kernel."""
         return Numbers(self.dtype, self.pairs, _count(1) * (2 if self.pairs else 1))
 
     def body(self) -> Iterator[str]:
-        """The lines between the function's braces."""
+        """Function body."""
         yield "  const bool is_last = past > 1;"
         yield f"  past = past && (((ulong)C | (ulong)pitch_c * 4) & {LINE - 1}) == 0;"
         yield f"  {self.numbers.word} panel[{_PANEL_BYTES // _VECTOR_BYTES}];"
@@ -106,7 +106,7 @@ class ProductText:
 
 @dataclass(frozen=True)
 class _SideBySide:
-    """The text for columns whose sums stay in registers together, from ``first`` on.
+    """Macro-kernel text for one register tile's columns, from ``first`` on.
 
     Attributes:
         text: the function's.
@@ -118,16 +118,16 @@ class _SideBySide:
 
     @property
     def pitch(self) -> int:
-        """Numbers from one row of kept sums to the next."""
+        """Row pitch of the accumulators in elements."""
         return self.most * LANES
 
     @property
     def single(self) -> SingleColumns:
-        """The text for the last few columns."""
+        """Kernel of the last few columns."""
         return SingleColumns(self.text.numbers, self.text.rows, self.pitch)
 
     def lines(self) -> Iterator[str]:
-        """All of it."""
+        """Statements of all panels."""
         choices, deep = _widths(self.most), self.text.numbers.deep
         yield from self._edge(choices)
         yield f"float kept[{self.text.rows * self.pitch}];"
@@ -143,7 +143,7 @@ class _SideBySide:
         yield f"  for (int i = 0; i < inside; ++i) C[row * pitch_c + first + i] = kept[row * {self.pitch} + i];"
 
     def _edge(self, choices: list[int]) -> Iterator[str]:
-        """Lines that say how many columns there are: ``inside`` those of vectors, and ``single`` those behind them."""
+        """Column counts at the edge: ``inside`` in complete vectors, ``single`` in the remainder."""
         yield f"const int across = min(columns - first, {self.pitch}), behind = across % {LANES};"
         yield f"const int fewer = across / {LANES}, vectors = fewer + (behind > 0);"
         yield f"const int less = {_enough('fewer', choices)}, more = {_enough('vectors', choices)};"
@@ -152,7 +152,7 @@ class _SideBySide:
         yield f"const bool is_whole = inside == side_by_side * {LANES};"
 
     def _panel(self, choices: list[int]) -> Iterator[str]:
-        """Lines for some rows of B."""
+        """Statements of one panel of B."""
         numbers = self.text.numbers
         yield "const int steps = min(depth - k0, count);"
         yield f"const int ends = steps / {numbers.deep}, odd = steps % {numbers.deep};"
@@ -169,7 +169,7 @@ class _SideBySide:
         yield "}"
 
     def _widened(self) -> Iterator[str]:
-        """Lines that copy the rows of A as floats."""
+        """Copy of the rows of A, widened to float."""
         dtype = self.text.dtype
         yield "for (int row = 0; row < rows; ++row) {"
         yield f"  global const {dtype.opencl} *from = A + row * pitch_a + k0;"
@@ -181,7 +181,7 @@ class _SideBySide:
         yield "}"
 
     def _packed(self, width: int) -> Iterator[str]:
-        """Lines that copy rows of B that end, by single numbers where they do; what lies beyond is zero."""
+        """Packing of rows of B at the right edge, zero-padded."""
         numbers, scalar = self.text.numbers, self.text.numbers.word.removesuffix("16")
         yield f"if (!is_whole) for (int k = 0; k < steps; k += {numbers.deep}) {{"
         yield f"  {numbers.row_of_b('k', 'row')}"
@@ -197,20 +197,20 @@ class _SideBySide:
         yield "}"
 
     def _loaded(self, position: int) -> str:
-        """A vector of B, as a panel holds it."""
+        """Packed vector of B."""
         if not self.text.pairs:
             return self.text.numbers.packed(position, "row", "")
         return f"{self.text.numbers.packed(position, 'row', '')} | " \
                f"(k + 1 < steps ? convert_uint16(vload16({position}, next)) << 16 : 0)"
 
     def _number(self) -> str:
-        """The same for a single number."""
+        """Packed element of B."""
         if self.text.pairs:
             return "(uint)row[i] | (k + 1 < steps ? (uint)next[i] << 16 : 0)"
         return inline_float("row[i]", self.text.dtype)
 
     def _summed(self, width: int) -> Iterator[str]:
-        """Lines that go over the rows of A, as many at a time as there are registers for, or one less."""
+        """Loop over register tiles of the rows of A, of the largest height or one less."""
         sizes = heights(self.text.rows, width)
         first, high, low = (
             RowsOfSums(self.text.numbers, height, width, self.pitch, len(sizes), packs)

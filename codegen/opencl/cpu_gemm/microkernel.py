@@ -53,30 +53,30 @@ class Numbers:
 
     @property
     def deep(self) -> int:
-        """Rows of B that one row of a panel holds."""
+        """Rows of B interleaved in one row of a panel."""
         return 2 if self.pairs else 1
 
     @property
     def word(self) -> str:
-        """The type of a vector of a panel."""
+        """C type of a packed vector."""
         return "uint16" if self.pairs else "float16"
 
     @property
     def widens(self) -> bool:
-        """Whether the rows of A are copied as floats."""
+        """Whether the rows of A are widened to float in a copy."""
         return not self.pairs and self.dtype is not f32
 
     @property
     def in_a_line(self) -> int:
-        """Numbers in a line of the cache."""
+        """Elements in a cache line."""
         return LINE // self.dtype.bytes
 
     def row_of_b(self, k: str, name: str) -> str:
-        """A declaration of a row of B, from the first column on."""
+        """Declaration of the pointer to a row of B."""
         return f"global const {self.dtype.opencl} *{name} = B + (k0 + {k}) * pitch_b + first;"
 
     def packed(self, vector_: int, row: str, following: str) -> str:
-        """A vector of a row of B, as a panel holds it: as floats, or in pairs with the row that follows."""
+        """Packed vector of a row of B: as floats, or in pairs with the next row."""
         load = f"vload16({vector_}, {row})"
         if not self.pairs:
             return inline_floats(load, self.dtype)
@@ -84,20 +84,20 @@ class Numbers:
         return f"convert_uint16({load}){upper}"
 
     def row_of_a(self, row: str, name: str) -> str:
-        """A declaration of a row of A from the panel's first step on; outside, of the last one again."""
+        """Declaration of the pointer to a row of A at the panel's first K; rows out of bounds repeat the last."""
         at = f"min({row}, rows - 1)"
         return f"private const float *{name} = wide + {at} * {self.deepest};" if self.widens else \
             f"global const {self.dtype.opencl} *{name} = A + {at} * pitch_a + k0;"
 
 
 def heights(rows: int, width: int) -> list[int]:
-    """How many rows of A go at a time through so many vectors of B, larger numbers first."""
+    """Heights of the register tiles for a number of vectors of B, larger ones first."""
     most = ACCUMULATORS // width if width >= WIDEST else min(ACCUMULATORS // width, _MOST_OF_NARROW)
     return [size for _, size in even(rows, most)]
 
 
 def even(total: int, most: int) -> list[tuple[int, int]]:
-    """First and size of the parts of ``total`` of at most ``most``, as even as it goes, larger ones first."""
+    """Even split of ``total`` into parts of at most ``most``: start and size of each, larger ones first."""
     count = -(-total // most)
     sizes = [total // count + (part < total % count) for part in range(count)]
     return [(sum(sizes[:part]), size) for part, size in enumerate(sizes)]
@@ -105,7 +105,7 @@ def even(total: int, most: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class RowsOfSums:
-    """Text of the micro-kernel for a few rows of A.
+    """Generator of the micro-kernel for a few rows of A.
 
     Attributes:
         numbers: what is multiplied.
@@ -124,11 +124,11 @@ class RowsOfSums:
 
     @property
     def names(self) -> list[list[str]]:
-        """The variables of the sums, row by row."""
+        """Names of the accumulators, row by row."""
         return [[f"c{i}_{v}" for v in range(self.width)] for i in range(self.height)]
 
     def lines(self) -> Iterator[str]:
-        """All of it; those rows outside are the last one's again, whose sums go nowhere."""
+        """Statements of the micro-kernel; rows out of bounds repeat the last one, and are not stored."""
         yield f"private float *from = kept + row * {self.pitch};"
         yield from (self.numbers.row_of_a(f"row + {i}", f"a{i}") for i in range(self.height))
         yield "float16 " + ", ".join(f"{name} = 0" for row in self.names for name in row) + ";"
@@ -146,7 +146,7 @@ class RowsOfSums:
         yield f"row += {self.height};"
 
     def _loop(self, together: int) -> Iterator[str]:
-        """The loop along K, so many steps at a time."""
+        """K loop, unrolled."""
         yield f"for (; k + {together} <= ends; k += {together}) {{"
         yield from self._fetched(together)
         yield from self._multiplied(together)
@@ -154,11 +154,11 @@ class RowsOfSums:
 
     @property
     def _lines_of_b(self) -> int:
-        """Lines of the cache that hold these columns, in the rows of B that make up one of a panel."""
+        """Cache lines of these columns in the rows of B that one row of a panel packs."""
         return self.numbers.deep * -(-self.width * LANES // self.numbers.in_a_line)
 
     def _where_to_fetch(self) -> Iterator[str]:
-        """Lines that say where what the next panel needs begins: each part fetches some of it."""
+        """Pointers to the next panel's data, of which each register tile prefetches a share."""
         numbers, lines = self.numbers, self._lines_of_b
         for line in range(-(-lines // self.parts)):
             which = f"(part + {line * self.parts}) % {lines}"
@@ -168,7 +168,7 @@ class RowsOfSums:
             yield "const int furthest = min(steps, depth - k0 - steps) - 1;"
 
     def _fetched(self, together: int) -> Iterator[str]:
-        """Lines that fetch what the next panel needs of B, and of these rows of A: some lines of a row at a time."""
+        """Prefetches of the next panel of B and of these rows of A, a few cache lines in each step."""
         numbers, most = self.numbers, _MOST_OF_NARROW
         for step in range(together):
             yield from (f"  {FETCH}(next{line} + (k + {step}) * {numbers.deep} * pitch_b);"
@@ -182,7 +182,7 @@ class RowsOfSums:
                     for line in range(each))
 
     def _multiplied(self, together: int, *, odd: bool = False) -> Iterator[str]:
-        """Lines of some steps along K; an odd one has a number of A instead of a pair."""
+        """Multiply-adds of some steps along K; an odd step has a single element of A instead of a pair."""
         for step in range(together):
             yield from self._row_of_b(step, odd=odd)
         for i, row in enumerate(self.names):
@@ -192,20 +192,20 @@ class RowsOfSums:
                 yield f"  {{ const {self.numbers.word} x = ({self.numbers.word})({number}); {adds} }}"
 
     def _row_of_b(self, step: int, *, odd: bool) -> Iterator[str]:
-        """Lines that name the vectors of one row of a panel."""
+        """Loads of the vectors of one row of a panel."""
         numbers, names = self.numbers, [f"b{step}_{v}" for v in range(self.width)]
-        places = [f"panel[(k + {step}) * {self.width} + {v}]" for v in range(self.width)]
+        slots = [f"panel[(k + {step}) * {self.width} + {v}]" for v in range(self.width)]
         if not self.packs:
-            yield f"  const {numbers.word} {', '.join(f'{b} = {at}' for b, at in zip(names, places, strict=True))};"
+            yield f"  const {numbers.word} {', '.join(f'{b} = {at}' for b, at in zip(names, slots, strict=True))};"
             return
         row, following = f"row{step}", "" if odd else f"row{step} + pitch_b"
         yield f"  {numbers.row_of_b(f'(k + {step}) * {numbers.deep}', row)}"
         loads = (f"{b} = {numbers.packed(v, row, following)}" for v, b in enumerate(names))
         yield f"  const {numbers.word} {', '.join(loads)};"
-        yield "  " + " ".join(f"{at} = {b};" for b, at in zip(names, places, strict=True))
+        yield "  " + " ".join(f"{at} = {b};" for b, at in zip(names, slots, strict=True))
 
     def _number(self, pointer: str, step: int, *, odd: bool) -> str:
-        """What a row of A has at a step."""
+        """Element (or bf16 pair) of a row of A at a step."""
         if not self.numbers.pairs:
             return f"{pointer}[k + {step}]"
         return f"{pointer}[steps - 1]" if odd else f"*(global const xetile_pair *)({pointer} + 2 * (k + {step}))"
@@ -214,7 +214,7 @@ class RowsOfSums:
         return f"{DOT}({name}, x, {b})" if self.numbers.pairs else f"fma(x, {b}, {name})"
 
     def _stored(self) -> Iterator[str]:
-        """Lines that put the sums where they are kept, or into C."""
+        """Stores of the accumulators, to their buffer or to C."""
         yield "if (!last || !is_whole) {"
         for i, row in enumerate(self.names):
             yield "  " + " ".join(f"vstore16({name}, {v}, from + {i * self.pitch});" for v, name in enumerate(row))
@@ -231,7 +231,7 @@ class RowsOfSums:
         yield "}"
 
     def _rows_stored(self, store: str) -> Iterator[str]:
-        """Lines that store the rows that lie inside."""
+        """Stores of the rows in bounds."""
         for i, row in enumerate(self.names):
             stores = " ".join(store.format(name, v) for v, name in enumerate(row))
             yield f"    if (row + {i} < rows) {{ {stores} }} to += pitch_c;"

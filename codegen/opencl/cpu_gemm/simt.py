@@ -45,8 +45,8 @@ _LOOP = "#pragma clang loop vectorize(disable)"
 
 
 @dataclass(frozen=True)
-class _Names:
-    """The names of what one product declares, new in its function."""
+class _Variables:
+    """Names of the variables of one product, unique in its function."""
 
     lane: str
     first: str
@@ -58,19 +58,19 @@ class _Names:
     rows: str
     columns: str
     scratch: str
-    whole: str
+    shared_scratch: str
     sum: str
 
     @classmethod
-    def of(cls, emitter: Emitter) -> _Names:
-        """New names."""
+    def of(cls, emitter: Emitter) -> _Variables:
+        """Fresh names."""
         hints = "lane", "first", "end", "k", "row", "b_panel", "number", "rows", "columns", "scratch", "whole", "sum"
         return cls(*(emitter.name(hint) for hint in hints))
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What is summed up at a time.
+class _RegisterTile:
+    """Register tile: accumulators that iterate over all of K together.
 
     Attributes:
         rows: rows of A.
@@ -86,10 +86,10 @@ class _Part:
 
 
 class _Product:
-    """One product's text."""
+    """Generator of one product's text."""
 
     def __init__(self, emitter: Emitter, operation: LoadMadOp) -> None:
-        self.emitter, self.names = emitter, _Names.of(emitter)
+        self.emitter, self.names = emitter, _Variables.of(emitter)
         self.a: Descriptor = emitter.values[operation.a]
         self.b: Descriptor = emitter.values[operation.b]
         self.types = desc_of(operation.a).dtype, desc_of(operation.b).dtype
@@ -100,27 +100,27 @@ class _Product:
 
     @property
     def total(self) -> str:
-        """The C type of sums: floats where they are exact, even for integers, of which processors add fewer at once."""
+        """C type of the accumulators: float where exact, even for integers, whose multiply-adds are slower."""
         return "float" if self.dtype.is_float or self.k * _largest(self.types) <= _EXACT else "int"
 
     @property
     def shape(self) -> MicrokernelShape:
-        """What a function for the whole tile depends on."""
+        """Shape of the micro-kernel for the tile."""
         return MicrokernelShape(self.m, self.n, *self.types)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether a function of whole vectors serves it: on rows of A and B that are contiguous, into f32."""
+    def has_microkernel(self) -> bool:
+        """Whether a micro-kernel exists: contiguous rows of A and B, f32 accumulators."""
         return self.dtype is f32 and self.a.step == self.b.step == "1" and self.shape.fits \
             and self.emitter.subgroup == LANES
 
-    def place(self, row: int, vector: int) -> int:
-        """Where the accumulator of a row and a vector of columns stands among all words."""
+    def accumulator_index(self, row: int, vector: int) -> int:
+        """Index of the accumulator of a row and a vector of columns among all words."""
         return (row // self.block * self.across + vector) * self.block + row % self.block
 
 
 def _largest(types: tuple[DType, DType]) -> int:
-    """The largest absolute value of a product of integers of two types."""
+    """Largest absolute value of a product of integers of two types."""
     return (1 << types[0].bits - types[0].signed) * (1 << types[1].bits - types[1].signed)
 
 
@@ -133,13 +133,13 @@ def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
         emitter.set_words(value, fragment)
     product = _Product(emitter, operation)
     sums = [name for fragment in results for name in fragment.names]
-    if product.is_whole:
+    if product.has_microkernel:
         define(emitter, product.shape)
     emitter.lines += ["  " * emitter.depth + line for line in _text(product, sums)]
 
 
 def _scalars(emitter: Emitter, value: SSAValue) -> Fragment:
-    """A fragment in variables of one word each."""
+    """Scalarized fragment: variables of one word each."""
     fragment = emitter.fresh(value)
     return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names for i in range(fragment.width)))
 
@@ -152,22 +152,23 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
           f"{names.end} = clamp({a.width} - ({a.column}), 0, {product.k});"
     yield f"  if ({names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height} && " \
           f"{b.column} + {product.n} > 0 && {b.column} < {b.width}) {{"
-    parts = [_Part(rows, vectors) for vectors, all_rows in parts_of(product.m, product.across) for rows in all_rows]
-    if product.is_whole:
+    register_tiles = [_RegisterTile(rows, vectors)
+                      for vectors, all_rows in parts_of(product.m, product.across) for rows in all_rows]
+    if product.has_microkernel:
         yield f"#ifdef {WHOLE}"
         yield from _by_call(product, sums)
-        yield from _anywhere(product, sums, parts)
+        yield from _anywhere(product, sums, register_tiles)
         yield "    }"
         yield "#else"
-    yield from _in_lanes(product, sums, parts)
-    if product.is_whole:
+    yield from _in_lanes(product, sums, register_tiles)
+    if product.has_microkernel:
         yield "#endif"
     yield "  }"
     yield "}"
 
 
 def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
-    """Lines that call the function for the whole tile, where it begins inside the arrays; else there is more to do."""
+    """Micro-kernel path, taken if the tile begins in bounds."""
     names, a, b = product.names, product.a, product.b
     across = product.across
     yield f"    if ({a.row} >= 0 && {b.column} >= 0 && {b.row} + {names.first} >= 0 && " \
@@ -175,82 +176,84 @@ def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
     yield f"      const int {names.rows} = min({a.height} - ({a.row}), {product.m}), " \
           f"{names.columns} = min({b.width} - ({b.column}), {product.n});"
     yield f"      float {names.scratch}[{product.m * product.n}];"
-    yield f"      private float *{names.whole} = (private float *)sub_group_broadcast((ulong){names.scratch}, 0);"
+    yield f"      private float *{names.shared_scratch} = " \
+          f"(private float *)sub_group_broadcast((ulong){names.scratch}, 0);"
     for row in range(product.m):
-        yield "      " + " ".join(f"{_place(product, row, v)} = {sums[product.place(row, v)]};" for v in range(across))
+        yield "      " + " ".join(f"{_scratch_element(product, row, v)} = {sums[product.accumulator_index(row, v)]};"
+                                  for v in range(across))
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
     operands = (f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, "
                 f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, "
                 f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first})")
-    yield f"      if ({names.lane} == 0) {function_call(product.shape, names.whole, operands)};"
+    yield f"      if ({names.lane} == 0) {function_call(product.shape, names.shared_scratch, operands)};"
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
     yield from _summed(product, sums)
     yield "    } else {"
 
 
 def _summed(product: _Product, sums: list[str]) -> Iterator[str]:
-    """Lines that take the sums back; for a few rows of A, the function leaves numbers in what lies outside."""
+    """Reload of the accumulators; the skinny kernel leaves garbage out of bounds, which is not taken over."""
     names, few = product.names, product.shape.is_skinny
     if few:
         yield f"      float {names.sum};"
     for row in range(product.m):
-        pairs = [(v, sums[product.place(row, v)]) for v in range(product.across)]
+        pairs = [(v, sums[product.accumulator_index(row, v)]) for v in range(product.across)]
         yield "      " + " ".join(
-            f"{names.sum} = {_place(product, row, v)}; {name} = {names.rows} > {row} & "
+            f"{names.sum} = {_scratch_element(product, row, v)}; {name} = {names.rows} > {row} & "
             f"{names.columns} > {v * LANES} + {names.lane} ? {names.sum} : {name};" if few else
-            f"{name} = {_place(product, row, v)};" for v, name in pairs)
+            f"{name} = {_scratch_element(product, row, v)};" for v, name in pairs)
 
 
-def _place(product: _Product, row: int, vector: int) -> str:
-    """Where a lane's sum of a row and a vector stands in the memory that the function sees."""
+def _scratch_element(product: _Product, row: int, vector: int) -> str:
+    """Lvalue of a lane's accumulator in the scratch buffer."""
     names = product.names
-    return f"{names.whole}[{(row * product.across + vector) * LANES} + {names.lane}]"
+    return f"{names.shared_scratch}[{(row * product.across + vector) * LANES} + {names.lane}]"
 
 
-def _anywhere(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
-    """Lines for a tile that lies anywhere, with a check at each number."""
+def _anywhere(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
+    """Path with a bounds check for each element."""
     yield f"    {product.total} {product.names.b}[{product.k * product.across}];"
     yield from _copied(product, checked=True)
-    for part in parts:
-        yield from _rows(product, sums, part, inside=False)
+    for tile in register_tiles:
+        yield from _rows(product, sums, tile, inside=False)
 
 
-def _in_lanes(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
-    """Lines in which a lane has a number of each vector; those for tiles inside their arrays come first."""
+def _in_lanes(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
+    """SIMT path: a lane computes one element of each vector; tiles in bounds have a branch without checks."""
     names, b = product.names, product.b
     yield f"    {product.total} {names.b}[{product.k * product.across}];"
     yield f"    if ({b.row} + {names.first} >= 0 && {b.row} + {names.end} <= {b.height} && {b.column} >= 0 && " \
           f"{b.column} + {product.n} <= {b.width}) {{"
-    if b.step == "1" and (product.types[1] is f32 or len(parts[0].rows) == product.m):
-        yield from _in_place(product, sums, parts)
+    if b.step == "1" and (product.types[1] is f32 or len(register_tiles[0].rows) == product.m):
+        yield from _in_place(product, sums, register_tiles)
     else:
-        yield from _from_copies(product, sums, parts)
+        yield from _from_copies(product, sums, register_tiles)
 
 
-def _in_place(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
-    """The two branches where B is read where it is: it needs no other type, or no other rows of A need it."""
-    for part in parts:
-        yield from _rows(product, sums, replace(part, copied=False))
+def _in_place(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
+    """Both branches without packing of B: it needs no widening, or is used once."""
+    for tile in register_tiles:
+        yield from _rows(product, sums, replace(tile, copied=False))
     yield "    } else {"
     yield from _copied(product, checked=True)
-    for part in parts:
-        yield from _rows(product, sums, part)
+    for tile in register_tiles:
+        yield from _rows(product, sums, tile)
     yield "    }"
 
 
-def _from_copies(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
-    """The two branches that copy B, and the sums; each part fetches some of the lines that the next step copies."""
+def _from_copies(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
+    """Both branches with packing of B; each register tile prefetches a share of the next step's lines."""
     yield from _copied(product, checked=False)
     yield "    } else {"
     yield from _copied(product, checked=True)
     yield "    }"
     lines = -(-product.n * product.types[1].bytes // _LINE) if product.b.step == "1" else 0
-    for position, part in enumerate(parts):
-        yield from _rows(product, sums, replace(part, fetched=range(position, lines, len(parts))))
+    for position, tile in enumerate(register_tiles):
+        yield from _rows(product, sums, replace(tile, fetched=range(position, lines, len(register_tiles))))
 
 
 def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
-    """Lines that copy the tile of B, widened; what lies outside is zero."""
+    """Packing of the tile of B, widened, and zero-padded out of bounds."""
     names, b, (_, dtype) = product.names, product.b, product.types
     step = _times(b.step)
     yield f"      {_LOOP}"
@@ -267,55 +270,56 @@ def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
     yield "      }"
 
 
-def _rows(product: _Product, sums: list[str], part: _Part, *, inside: bool = True) -> Iterator[str]:
-    """Lines that add the products of a few rows of A to their sums, of rows inside the array.
+def _rows(product: _Product, sums: list[str], tile: _RegisterTile, *, inside: bool = True) -> Iterator[str]:
+    """Multiply-adds of one register tile, for rows in bounds.
 
     With ``inside`` there are lines without checks for when all of them are.
     """
     a = product.a
-    first, end = (f"{a.row} + {row}" for row in (part.rows.start, part.rows.stop))
-    names = {(row, vector): sums[product.place(row, vector)] for row in part.rows for vector in part.vectors}
+    first, end = (f"{a.row} + {row}" for row in (tile.rows.start, tile.rows.stop))
+    names = {(row, vector): sums[product.accumulator_index(row, vector)]
+             for row in tile.rows for vector in tile.vectors}
     direct = product.dtype.opencl == product.total
     yield f"    if ({first} < {a.height} && {end} > 0) {{"
     if not direct:
-        totals = {place: f"t_{name}" for place, name in names.items()}
+        totals = {position: f"t_{name}" for position, name in names.items()}
         yield f"      {product.total} " + ", ".join(
-            f"{totals[place]} = {_opened(product, name)}" for place, name in names.items()) + ";"
+            f"{totals[position]} = {_opened(product, name)}" for position, name in names.items()) + ";"
     if inside:
         yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
-        yield from _steps(product, names if direct else totals, part, checked=False)
+        yield from _steps(product, names if direct else totals, tile, checked=False)
         yield "      } else {"
-    yield from _steps(product, names if direct else totals, part, checked=True)
+    yield from _steps(product, names if direct else totals, tile, checked=True)
     if inside:
         yield "      }"
     if not direct:
-        yield from (f"      {name} {_closed(product, totals[place])};" for place, name in names.items())
+        yield from (f"      {name} {_closed(product, totals[position])};" for position, name in names.items())
     yield "    }"
 
 
 def _opened(product: _Product, name: str) -> str:
-    """Where a sum of another type than its accumulator starts."""
+    """Initial value of a sum of another type than its accumulator."""
     return widened(name, product.dtype, 1, "float") if product.dtype.is_float else "0"
 
 
 def _closed(product: _Product, total: str) -> str:
-    """How such a sum goes back to its accumulator."""
+    """Write-back of such a sum to its accumulator."""
     if product.dtype.is_float:
         return f"= {narrowed(total, product.dtype, 1)}"
     return f"+= convert_int({total})" if product.total == "float" else f"+= {total}"
 
 
-def _steps(product: _Product, sums: dict[tuple[int, int], str], part: _Part, *, checked: bool) -> Iterator[str]:
+def _steps(product: _Product, sums: dict[tuple[int, int], str], tile: _RegisterTile, *, checked: bool) -> Iterator[str]:
     names, a, (dtype, _) = product.names, product.a, product.types
     step = _times(a.step)
-    pointers = {row: f"{names.row}_{row}" for row in part.rows}
+    pointers = {row: f"{names.row}_{row}" for row in tile.rows}
     for row, pointer in pointers.items():
         yield (f"        {a.array.space} const {dtype.opencl} *{pointer} = {a.array.name} + "
                f"({a.row} + {row}) * (long){a.pitch} + {atom(str(a.column))}{step};")
     yield f"        {_LOOP}"
     yield f"        for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
-    columns = {vector: f"{names.b}_{vector}" for vector in part.vectors}
-    yield from (f"          {line}" for line in _numbers_of_b(product, part, columns))
+    columns = {vector: f"{names.b}_{vector}" for vector in tile.vectors}
+    yield from (f"          {line}" for line in _numbers_of_b(product, tile, columns))
     yield f"          {product.total} {names.number};"
     for row, pointer in pointers.items():
         value = widened(f"{pointer}[{names.k}{step}]", dtype, 1, product.total)
@@ -327,23 +331,23 @@ def _steps(product: _Product, sums: dict[tuple[int, int], str], part: _Part, *, 
     yield "        }"
 
 
-def _numbers_of_b(product: _Product, part: _Part, columns: dict[int, str]) -> Iterator[str]:
-    """Lines that name the numbers of one row of B, and fetch those of the row below the tile."""
+def _numbers_of_b(product: _Product, tile: _RegisterTile, columns: dict[int, str]) -> Iterator[str]:
+    """Loads of one row of B, and prefetches of the row below the tile."""
     names, b, (_, dtype) = product.names, product.b, product.types
     pointer = f"{b.array.space} const {dtype.opencl} *{names.row} = {b.array.name} + "
-    if part.fetched or not part.copied:
+    if tile.fetched or not tile.copied:
         yield f"{pointer}({b.row} + {names.k}) * (long){b.pitch} + ({b.column}){_times(b.step)};"
-    if not part.copied and b.step == "1" and len(part.rows) == product.m:  # nothing else hides how far memory is
-        first, end = (at * product.emitter.subgroup for at in (part.vectors.start, part.vectors.stop))
+    if not tile.copied and b.step == "1" and len(tile.rows) == product.m:  # nothing else hides how far memory is
+        first, end = (at * product.emitter.subgroup for at in (tile.vectors.start, tile.vectors.stop))
         yield " ".join(f"{FETCH}({names.row} + {_AHEAD} * (long){b.pitch} + {column});"
                        for column in range(first, end, _LINE // dtype.bytes))
-    for line in part.fetched:
+    for line in tile.fetched:
         yield f"{FETCH}({names.row} + {product.k} * (long){b.pitch} + {line * _LINE // dtype.bytes});"
-    if part.copied:
+    if tile.copied:
         values = [f"{names.b}[{names.k} * {product.across} + {vector}]" for vector in columns]
     else:
-        places = (f"({vector * product.emitter.subgroup} + {names.lane}){_times(b.step)}" for vector in columns)
-        values = [widened(f"{names.row}[{place}]", dtype, 1, product.total) for place in places]
+        offsets = (f"({vector * product.emitter.subgroup} + {names.lane}){_times(b.step)}" for vector in columns)
+        values = [widened(f"{names.row}[{offset}]", dtype, 1, product.total) for offset in offsets]
     pairs = zip(columns.values(), values, strict=True)
     yield f"const {product.total} {', '.join(f'{name} = {value}' for name, value in pairs)};"
 

@@ -27,7 +27,7 @@ _TOGETHER = 8
 
 @dataclass(frozen=True)
 class FewRows:
-    """Text of one skinny micro-kernel.
+    """Generator of one skinny micro-kernel.
 
     Attributes:
         rows, columns: shape of the C tile.
@@ -39,7 +39,7 @@ class FewRows:
     dtype: DType
 
     def body(self) -> Iterator[str]:
-        """The lines between the function's braces."""
+        """Function body."""
         yield "  int k = 0;"
         yield from self._steps(max(_TOGETHER // self.rows, 2))
         yield from self._steps(1)
@@ -70,12 +70,12 @@ class FewRows:
     def _sums(self, count: int, c_type: str, spread: str, number: Callable[[int], str], load: str,
               store: str) -> Iterator[str]:
         """Multiply-adds of one vector, or of one element, of each of the rows of B."""
-        places = [f"sums + {row * self.columns} + i" for row in range(self.rows)]
+        addresses = [f"sums + {row * self.columns} + i" for row in range(self.rows)]
         yield f"      {c_type} " + ", ".join(
-            f"c{row} = {load.format(place)}" for row, place in enumerate(places)) + ";"
+            f"c{row} = {load.format(address)}" for row, address in enumerate(addresses)) + ";"
         for s in range(count):
             adds = (f"c{row} = fma({spread}(x{row}_{s}), b, c{row});" for row in range(self.rows))
             yield f"      {{ const {c_type} b = {number(s)}; {' '.join(adds)} }}"
-        yield from (f"      {store.format(place, f'c{row}')};" for row, place in enumerate(places))
+        yield from (f"      {store.format(address, f'c{row}')};" for row, address in enumerate(addresses))
 
 

@@ -110,7 +110,7 @@ def emulated_builtins() -> tuple[str, ...]:
 
 
 def prelude_for(text: str) -> str:
-    """Prelude of the builtins that ``text`` uses, to be put before it for a device without Intel's builtins.
+    """Prelude of the builtins that ``text`` uses, prepended for a device without Intel's builtins.
 
     Args:
         text: OpenCL C. Names in comments and in strings do not count; names in macros do.

@@ -1,4 +1,4 @@
-"""Macros of emitted text: their names, and what they are defined as where a compiler is not Intel's for a GPU.
+"""Macros of emitted text: names, and definitions for compilers other than Intel's for GPUs.
 
 The text of a kernel defines each macro that it uses under ``#ifndef``, for Intel's GPUs; a definition that stands
 before the text replaces that one. :mod:`codegen.runtime.program_source` says which compiler gets which.
@@ -51,7 +51,7 @@ SLM_READS = tuple(
 
 
 def define(*macros: tuple[str, str]) -> str:
-    """Preprocessor lines that define macros, each a name with its parameters, and what it stands for."""
+    """Preprocessor definitions of macros, each a name with its parameters and its expansion."""
     return "".join(f"#define {name} {body}".rstrip() + "\n" for name, body in macros)
 
 

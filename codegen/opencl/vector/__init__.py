@@ -81,15 +81,15 @@ def _iota(emitter: Emitter, operation: IotaOp) -> None:
     lanes, axis, fragment = operation.sg_map.data, operation.axis.value.data, emitter.fresh(operation.result)
     counted = lane_map.positions(operation.block_shape(), lanes)[axis][0].reshape(-1)
     start, lane = emitter.coordinate(operation.start), _lane(lanes, axis, emitter.subgroup)
-    whole = vector_type("int", fragment.width)
+    c_type = vector_type("int", fragment.width)
     expressions = []
     for first in range(0, fragment.units, fragment.width):
         words = [int(word) for word in counted[first:first + fragment.width]]
         base = start.plus(Coordinate((lane,) if lane else (), words[0]))
         steps = [word - words[0] for word in words]
-        value = f"({whole})({base})" if fragment.width > 1 else f"({base})"
+        value = f"({c_type})({base})" if fragment.width > 1 else f"({base})"
         if any(steps):
-            value = f"({value} + ({whole})({', '.join(map(str, steps))}))"
+            value = f"({value} + ({c_type})({', '.join(map(str, steps))}))"
         expressions.append(value if fragment.dtype.opencl == "int" else converted(value, i32, fragment.dtype,
                                                                                   fragment.width))
     emitter.assign(operation.result, fragment, expressions)

@@ -35,16 +35,16 @@ def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
     elements = _elements(fragment, wide, bits)
     lane = emitter.name("lane_id")
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
-    made = []
+    results = []
     for unit in range(row.shape[1]):
         parts = []
         for e in range(target.per_lane):
             r, c = row[:, unit, e], column[:, unit, e]
             holder, index = lane_map.holder(shape, source, r, c)
             parts.append(_fetched(elements, [int(h) for h in holder], [int(i) for i in index], lane, wide))
-        made.append(_joined(parts, fragment.dtype, result))
+        results.append(_joined(parts, fragment.dtype, result))
     width = result.width
-    groups = [made[i:i + width] for i in range(0, len(made), width)]
+    groups = [results[i:i + width] for i in range(0, len(results), width)]
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
 
 
@@ -55,11 +55,11 @@ def _exchanged(emitter: Emitter, operation: ConvertLayoutOp, fragment: Fragment,
     assert operation.target_map is not None
     result, dtype = emitter.fresh(operation.result), fragment.dtype
     parameters = fragment.renamed(tuple(f"v{i}" for i in range(len(fragment.names))))
-    words, made = packed_exchange(parameters.words(), dtype, old, new)
+    words, elements = packed_exchange(parameters.words(), dtype, old, new)
     (rows, columns), maps = operation.block_shape(), (operation.source_map.data, operation.target_map.data)
     way = "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in maps)
     called(emitter, f"convert_{dtype}_{rows}x{columns}_from_{way}",
-           [(fragment.c_type, variable) for variable in fragment.names], words, result, made)
+           [(fragment.c_type, variable) for variable in fragment.names], words, result, elements)
     emitter.values[operation.result] = result
 
 
@@ -80,9 +80,9 @@ def _fetched(elements: list[str], holder: list[int], index: list[int], lane: str
     """
     from_lane = index_table(holder, lane)
     fetched = {i: f"intel_sub_group_shuffle({elements[i]}, {from_lane})" for i in sorted(set(index))}
-    first, *others = fetched.items()
+    first, *rest = fetched.items()
     expression = first[1]
-    for i, value in others:
+    for i, value in rest:
         lanes_of_i = sum(1 << position for position, at in enumerate(index) if at == i)
         expression = f"select({expression}, {value}, ({wide})(({lanes_of_i:#x}u >> {lane}) & 1u))"
     return expression

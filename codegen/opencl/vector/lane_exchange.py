@@ -17,28 +17,28 @@ from xegpu.layout.linear_layout import Bit, LaneBits
 Combine = Callable[[str, str], str]
 
 
-def bits_held(dtype: DType) -> int:
+def element_bits(dtype: DType) -> int:
     """Register bits of an element."""
     return 32 if dtype.kind == "x" else 8 * dtype.bytes
 
 
 def shuffled_type(dtype: DType) -> str:
     """C type of shuffled elements: a word of 32 or 64 bits."""
-    return "ulong" if bits_held(dtype) == 64 else "uint"
+    return "ulong" if element_bits(dtype) == 64 else "uint"
 
 
 def bits_in(expression: str, dtype: DType) -> str:
     """Reinterpret an element as a shuffled word."""
-    unsigned = UNSIGNED[bits_held(dtype)]
-    given = expression if dtype.opencl == unsigned else f"as_{unsigned}({expression})"
-    return given if bits_held(dtype) >= 32 else f"(uint)({given})"
+    unsigned = UNSIGNED[element_bits(dtype)]
+    bits = expression if dtype.opencl == unsigned else f"as_{unsigned}({expression})"
+    return bits if element_bits(dtype) >= 32 else f"(uint)({bits})"
 
 
 def bits_out(expression: str, dtype: DType) -> str:
     """Reinterpret a shuffled word as an element."""
-    unsigned = UNSIGNED[bits_held(dtype)]
-    given = expression if bits_held(dtype) >= 32 else f"({unsigned})({expression})"
-    return given if dtype.opencl == unsigned else f"as_{dtype.opencl}({given})"
+    unsigned = UNSIGNED[element_bits(dtype)]
+    bits = expression if element_bits(dtype) >= 32 else f"({unsigned})({expression})"
+    return bits if dtype.opencl == unsigned else f"as_{dtype.opencl}({bits})"
 
 
 def index_table(values: Sequence[int], lane: str) -> str:
@@ -146,17 +146,17 @@ class Words:
                 move = self.choose if self.lane[bit] is None else self.exchange
                 move(bit, self.unit.index(wanted))
                 return True
-        for bit, held in enumerate(self.lane):
-            if held is not None and held in target.unit:
+        for bit, source_bit in enumerate(self.lane):
+            if source_bit is not None and source_bit in target.unit:
                 self.repeat(bit)
                 return True
         return False
 
     def _permute_lanes(self, target: LaneBits) -> None:
         """Permute lane bits: one shuffle per word."""
-        if all(wanted in (None, held) for wanted, held in zip(target.lane, self.lane, strict=True)):
-            self.lane = [held if wanted is not None else None
-                         for wanted, held in zip(target.lane, self.lane, strict=True)]
+        if all(wanted in (None, source_bit) for wanted, source_bit in zip(target.lane, self.lane, strict=True)):
+            self.lane = [source_bit if wanted is not None else None
+                         for wanted, source_bit in zip(target.lane, self.lane, strict=True)]
             return
         sources = [sum(1 << self.lane.index(wanted) for bit, wanted in enumerate(target.lane)
                        if wanted is not None and lane >> bit & 1) for lane in range(1 << len(self.lane))]
@@ -165,8 +165,8 @@ class Words:
         self.lane = list(target.lane)
 
     def _order_units(self, target: LaneBits) -> None:
-        places = [self.unit.index(bit) for bit in target.unit]
-        self.names = [self.names[sum(1 << place for position, place in enumerate(places) if unit >> position & 1)]
+        order = [self.unit.index(bit) for bit in target.unit]
+        self.names = [self.names[sum(1 << source for position, source in enumerate(order) if unit >> position & 1)]
                       for unit in range(target.units)]
         self.unit = list(target.unit)
 
@@ -176,7 +176,7 @@ def packed_exchange(words: Sequence[str], dtype: DType, old: LaneBits, new: Lane
 
     Elements of less than 32 bits are packed two or four to a word, if enough unit bits are unchanged.
     """
-    together = max(32 // bits_held(dtype), 1)
+    together = max(32 // element_bits(dtype), 1)
     stay = [bit for bit in old.unit if bit in new.unit][:together.bit_length() - 1]
     before, after = (LaneBits(bits.lane, tuple(bit for bit in bits.unit if bit not in stay)) for bits in (old, new))
     groups = _groups(list(words), old.unit, before.unit, stay)
@@ -184,11 +184,11 @@ def packed_exchange(words: Sequence[str], dtype: DType, old: LaneBits, new: Lane
     moving.named()
     moving.arrange(after)
     parts = [_unpacked(name, len(groups[0]), dtype) for name in moving.names]
-    made = []
+    elements = []
     for unit in range(new.units):
         values = {bit: unit >> position & 1 for position, bit in enumerate(new.unit)}
-        made.append(parts[_number(after.unit, values)][_number(stay, values)])
-    return moving, made
+        elements.append(parts[_number(after.unit, values)][_number(stay, values)])
+    return moving, elements
 
 
 def _number(bits: Sequence[Bit], values: dict[Bit, int]) -> int:
@@ -207,23 +207,23 @@ def _groups(words: list[str], unit: Sequence[Bit], kept: Sequence[Bit], packed: 
 def _packed(group: list[str], dtype: DType) -> str:
     if len(group) == 1:
         return bits_in(group[0], dtype)
-    vector = f"{UNSIGNED[bits_held(dtype)]}{len(group)}"
+    vector = f"{UNSIGNED[element_bits(dtype)]}{len(group)}"
     word = f"({vector})({', '.join(bits_in(word, dtype).removeprefix('(uint)') for word in group)})"
-    return f"as_uint({word})" if len(group) * bits_held(dtype) == 32 else f"(uint)as_ushort({word})"
+    return f"as_uint({word})" if len(group) * element_bits(dtype) == 32 else f"(uint)as_ushort({word})"
 
 
 def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
     if count == 1:
         return [bits_out(word, dtype)]
-    narrow = f"(ushort)({word})" if count * bits_held(dtype) == 16 else word
-    whole = f"as_{UNSIGNED[bits_held(dtype)]}{count}({narrow})"
-    given = [f"{whole}.s{i}" for i in range(count)]
-    plain = dtype.opencl == UNSIGNED[bits_held(dtype)]
-    return [part if plain else f"as_{dtype.opencl}({part})" for part in given]
+    narrow = f"(ushort)({word})" if count * element_bits(dtype) == 16 else word
+    vector_expression = f"as_{UNSIGNED[element_bits(dtype)]}{count}({narrow})"
+    parts = [f"{vector_expression}.s{i}" for i in range(count)]
+    plain = dtype.opencl == UNSIGNED[element_bits(dtype)]
+    return [part if plain else f"as_{dtype.opencl}({part})" for part in parts]
 
 
-def called(emitter: Emitter, name: str, given: Sequence[tuple[str, str]], words: Words, result: Fragment,
-           made: Sequence[str]) -> None:
+def called(emitter: Emitter, name: str, operands: Sequence[tuple[str, str]], words: Words, result: Fragment,
+           elements: Sequence[str]) -> None:
     """Emit a function that permutes words, and its call.
 
     Args:
@@ -236,13 +236,13 @@ def called(emitter: Emitter, name: str, given: Sequence[tuple[str, str]], words:
     """
     single, width = len(result.names) == 1, result.width
     outputs = [] if single else [f"private {result.c_type} *out{i}" for i in range(len(result.names))]
-    parameters = ", ".join([*(f"{c_type} v{i}" for i, (c_type, _) in enumerate(given)), *outputs])
-    groups = [", ".join(made[i:i + width]) for i in range(0, len(made), width)]
+    parameters = ", ".join([*(f"{c_type} v{i}" for i, (c_type, _) in enumerate(operands)), *outputs])
+    groups = [", ".join(elements[i:i + width]) for i in range(0, len(elements), width)]
     values = [group if width == 1 else f"({result.c_type})({group})" for group in groups]
     written = [f"return {values[0]};"] if single else [f"*out{i} = {value};" for i, value in enumerate(values)]
     body = "".join(f"  {line}\n" for line in ("const uint lane = get_sub_group_local_id();", *words.lines, *written))
     emitter.function(f"static {result.c_type if single else 'void'} {name}({parameters})\n{{\n{body}}}\n")
-    arguments = ", ".join([argument for _, argument in given] + ([] if single else [f"&{n}" for n in result.names]))
+    arguments = ", ".join([argument for _, argument in operands] + ([] if single else [f"&{n}" for n in result.names]))
     if single:
         emitter.line(f"{result.c_type} {result.names[0]} = {name}({arguments});")
         return

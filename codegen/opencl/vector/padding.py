@@ -1,4 +1,4 @@
-"""Padding other than zero, in OpenCL C: what lies outside the array is replaced after a load."""
+"""Nonzero padding in OpenCL C: elements out of bounds are replaced after a load."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
 
 
 def _function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[Word], padding: str) -> str:
-    """The name of a function that pads one variable, whose words lie at ``words`` from the first one."""
+    """Define a function that pads one variable, whose words have the offsets ``words``, and return its name."""
     rows, columns = (max(axis) + unit for axis, unit in zip(zip(*words, strict=True), lanes.unit, strict=True))
     label = "".join(character if character.isalnum() else "_" for character in padding)
     name = f"pad_{fragment.dtype}_{rows}x{columns}_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_by_{label}"

@@ -137,14 +137,14 @@ def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: C
     """
     for position in reversed([i for i, (axis, _) in enumerate(words.unit) if axis in axes]):
         words.combine(position, combine)
-    reduced = [bit for bit, held in enumerate(words.lane) if held is not None and held[0] in axes]
+    reduced = [bit for bit, source_bit in enumerate(words.lane) if source_bit is not None and source_bit[0] in axes]
     for bit in reduced:
         wanted = target.lane[bit]
         if wanted is not None and wanted in words.unit:
             words.merge(bit, words.unit.index(wanted), combine)
     for bit in reduced:
-        held = words.lane[bit]
-        if held is not None and held[0] in axes:
+        source_bit = words.lane[bit]
+        if source_bit is not None and source_bit[0] in axes:
             words.fold(bit, combine)
     words.arrange(target)
 
@@ -157,14 +157,14 @@ def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
     rows, columns = (axis % size for axis, size in zip(lane_map.positions(shape, target, emitter.subgroup), small,
                                                        strict=True))
     words, across = fragment.words(), small[1] // source.unit[1]
-    made = []
+    results = []
     for unit in range(rows.shape[1]):
         r, c = rows[:, unit, 0], columns[:, unit, 0]
         holder = (r % source.unit[0]) * source.wi_layout[1] + c % source.unit[1]
         index = r // source.unit[0] * across + c // source.unit[1]
-        made.append(_fetched(words, [int(h) for h in holder], [int(i) for i in index], source.lanes, fragment.dtype))
+        results.append(_fetched(words, [int(h) for h in holder], [int(i) for i in index], source.lanes, fragment.dtype))
     width = result.width
-    groups = [made[i:i + width] for i in range(0, len(made), width)]
+    groups = [results[i:i + width] for i in range(0, len(results), width)]
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
 
 
@@ -174,7 +174,7 @@ def _fetched(words: Sequence[str], holder: list[int], index: list[int], repeats:
         raise TargetError("XT9400",
                           "a row of a broadcast lies in several words", "make the columns a multiple of the lanes")
     word = words[index[0]]
-    if all(held == lane % repeats for lane, held in enumerate(holder)):
+    if all(source_lane == lane % repeats for lane, source_lane in enumerate(holder)):
         return word
     if len(set(holder)) == 1:
         return bits_out(f"sub_group_broadcast({bits_in(word, dtype)}, {holder[0]}u)", dtype)

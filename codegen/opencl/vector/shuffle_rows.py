@@ -32,7 +32,7 @@ MACRO = f"""#ifndef {ROWS_APART}
 """
 
 
-def are_apart(load: LoadNdOp) -> bool:
+def is_deinterleaved(load: LoadNdOp) -> bool:
     """Whether a load is a transposing message whose only uses are its even and odd rows."""
     block = desc_of(load.desc).block
     uses = [use.operation for use in load.result.uses]
@@ -48,7 +48,7 @@ def words_of(emitter: Emitter, load: LoadNdOp) -> Fragment:
     return Fragment(fragment.dtype, fragment.units // 2, 2, fragment.names[:1])
 
 
-def take_apart(emitter: Emitter, result: SSAValue, words: str) -> None:
+def deinterleave(emitter: Emitter, result: SSAValue, words: str) -> None:
     """Split eight words a lane into even and odd rows, by the macro."""
     fragment = emitter.fresh(result)
     emitter.function(MACRO)
@@ -64,7 +64,7 @@ def take_apart(emitter: Emitter, result: SSAValue, words: str) -> None:
 def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
     mask = operation.mask.get_values()
     source = operation.v1.owner
-    if isinstance(source, LoadNdOp) and are_apart(source):
+    if isinstance(source, LoadNdOp) and is_deinterleaved(source):
         fragment = emitter.fragment(operation.v1)
         emitter.values[operation.result] = fragment.slice(0 if mask == EVEN else len(EVEN), len(EVEN))
         return

@@ -191,7 +191,16 @@ def _select(binding: Binding) -> Step:
 
 
 def _conditional_select(binding: Binding) -> Step:
-    """``csel``: source 0 where source 2 compares with zero, else source 1."""
+    """``csel``: source 0 where source 2 compares with zero, else source 1.
+
+    The compiler puts some without a condition, which copy a register onto itself, between messages and the end.
+    """
+    if not binding.instruction.condition:
+        registers = {getattr(each, "register", None)
+                     for each in (binding.instruction.destination, *binding.instruction.sources)}
+        if len(registers) > 1:
+            raise binding.unknown("without a condition")
+        return lambda: None
     compute = float_type(binding) if is_float(binding) else integer_type(binding)
     first, second, third = (binding.source(each, compute) for each in range(3))
     compare, zero = CONDITIONS[binding.instruction.condition], np.zeros((), compute)

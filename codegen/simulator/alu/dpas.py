@@ -12,7 +12,7 @@ import numpy as np
 
 from codegen.simulator.alu.operands import Binding, Step, convert
 from codegen.simulator.alu.regions import Array
-from codegen.simulator.instruction import DATA_TYPES, DataType, RegisterOperand
+from codegen.simulator.instruction import DATA_TYPES, DataType, Instruction, RegisterOperand
 
 _LEAST_BITS = 8
 _TF32_MASK = np.uint32(0xFFFFE000)  # the mantissa's 10 bits; the others are not read
@@ -22,21 +22,23 @@ _WIDE = {"d": np.float64, "ud": np.float64}  # products of bytes and their sums 
 def build_dpas(binding: Binding) -> Step:
     """Builder of ``dpas``.
 
-    A product that is in none of its operands but its destination (null C, A and B the destination itself, before a
-    chain) is the compiler's workaround for a fault of 32-byte register hardware, and does nothing.
+    A product of a register with itself, with a null C, at the head of a chain is the compiler's workaround for a fault
+    of hardware with 32-byte registers, and leaves its destination alone: what follows adds to that.
     """
     instruction = binding.instruction
     destination, c, b, a = (instruction.destination, *instruction.sources)
     registers = [each for each in (destination, c, b, a) if isinstance(each, RegisterOperand)]
     if len(registers) < 4:
         raise binding.unknown("with an indirect operand")
-    if _is_workaround(*registers):
+    if is_workaround(instruction):
         return lambda: None
     return _product(binding, *registers)
 
 
-def _is_workaround(destination: RegisterOperand, c: RegisterOperand, b: RegisterOperand, a: RegisterOperand) -> bool:
-    return c.register.is_null and destination.register == b.register == a.register
+def is_workaround(instruction: Instruction) -> bool:
+    """Whether a product computes nothing: it is of a register with itself, without an addend, at a chain's head."""
+    c, b, a = (getattr(each, "register", None) for each in instruction.sources)
+    return c is not None and c.is_null and a == b and "Atomic" in instruction.options
 
 
 def _product(binding: Binding, destination: RegisterOperand, c: RegisterOperand, b: RegisterOperand,

@@ -183,21 +183,23 @@ class Binding:
         storage, shape = operand.type.storage, (len(self.threads),) + (1,) * len(self.axes)
         return lambda: np.packbits(bits, axis=1, bitorder="little").view(storage).reshape(shape)
 
-    def _indirect_addresses(self, operand: IndirectOperand) -> Callable[[], NDArray[np.int64]]:
-        """Byte addresses of an operand's lanes in the register file: (T, lanes)."""
+    def _indirect_addresses(self, operand: IndirectOperand, own: bool) -> Callable[[], NDArray[np.int64]]:
+        """Byte addresses of an operand's lanes in the register file: (T, lanes); ``own`` ones for each row of lanes."""
         count, region, size = self.instruction.execution_size, operand.region, operand.type.bytes
         words = self.threads.address[0].view(np.uint16)
         lane = np.arange(count)
-        if region.vertical is None:  # an address register for each row of `width` lanes
+        if own:
             word, step = operand.address.subregister + lane // region.width, lane % region.width * region.horizontal
         else:
             word = np.full(count, operand.address.subregister)
-            step = lane // region.width * region.vertical + lane % region.width * region.horizontal
+            row = region.width * region.horizontal if region.vertical is None else region.vertical
+            step = lane // region.width * row + lane % region.width * region.horizontal
         offset = operand.offset + step * size
         return lambda: words[:, word].astype(np.int64) + offset
 
     def _indirect(self, operand: IndirectOperand) -> Reader:
-        addresses, file, shape = self._indirect_addresses(operand), self.threads.grf, self.shape
+        addresses = self._indirect_addresses(operand, operand.region.vertical is None)
+        file, shape = self.threads.grf, self.shape
         flat, size, execution = file.reshape(-1).view(operand.type.storage), operand.type.bytes, self.execution
 
         def gathered() -> Array:
@@ -258,8 +260,8 @@ class Binding:
         combine = np.any if kind == "any" else np.all
 
         def combined() -> NDArray[np.bool_]:
-            wanted = ~bits if inverted else bits
-            groups = combine(wanted.reshape(len(bits), -1, group), axis=2, keepdims=True)
+            groups = combine(bits.reshape(len(bits), -1, group), axis=2, keepdims=True)
+            groups = ~groups if inverted else groups  # what is combined is inverted, not the bits
             return np.broadcast_to(groups, (len(bits), groups.shape[1], group)).reshape(shape)
 
         return combined
@@ -337,7 +339,7 @@ class Binding:
         return self._put(flat, lambda: index)
 
     def _indirect_writer(self, operand: IndirectOperand) -> Callable[[Array, Mask], None]:
-        addresses, file = self._indirect_addresses(operand), self.threads.grf
+        addresses, file = self._indirect_addresses(operand, False), self.threads.grf
         flat, size, execution = file.reshape(-1).view(operand.type.storage), operand.type.bytes, self.execution
 
         def index() -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import pytest
 import xetile as xt
 from codegen.toolchain.ocloc import compile_device, disassemble
 from tests.conftest import require_ocloc, require_sycl_compiler
-from tests.kernels import PLACES, Place
+from tests.kernels import EXECUTIONS, Execution
 
 REGISTER_BYTES = 64
 NARROW = [xt.f32, xt.f16, xt.bf16]
@@ -51,9 +51,9 @@ def test_vectors_are_read_whole(dtype: xt.DType, target: str, compiler: str) -> 
     assert overlapping(asm) == []
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place.target != "dg2"], ids=str)
+@pytest.mark.parametrize("execution", [execution for execution in EXECUTIONS if execution.target != "dg2"], ids=str)
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-def test_rounded_once(dtype: xt.DType, place: Place) -> None:
+def test_rounded_once(dtype: xt.DType, execution: Execution) -> None:
     """Numbers beside the middle of two neighbours, which f32 in between would put there; overflow, subnormal ones."""
     rng = np.random.default_rng(7)
     a = rng.standard_normal((24, 16)) * 10.0 ** rng.integers(-9, 6, (24, 16))
@@ -61,7 +61,7 @@ def test_rounded_once(dtype: xt.DType, place: Place) -> None:
     a[8:16] = np.where(rng.integers(0, 2, (8, 16)), -1, 1) * middle * (1 + rng.integers(-1, 2, (8, 16)) * 2.0**-40)
     a[16, :8] = np.inf, -np.inf, np.nan, -0.0, 65519.999999999, 65520, 1e300, -1e-300
     c = np.zeros(a.shape, dtype.numpy)
-    place.of(convert)[3](a, c)
+    execution.bind(convert)[3](a, c)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(c.view(f"u{c.itemsize}")[~np.isnan(a)], a.astype(dtype.numpy).view(
             f"u{c.itemsize}")[~np.isnan(a)])

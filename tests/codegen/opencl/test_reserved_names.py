@@ -20,7 +20,7 @@ from codegen.opencl import prelude, reserved_names
 from codegen.opencl.reserved_names import is_reserved
 from codegen.toolchain.sycl import compile_sycl
 from tests.conftest import require_device, require_ocloc, require_sycl_compiler, unavailable
-from tests.kernels import DEVICE, LANES, NUMPY, Place
+from tests.kernels import DEVICE, LANES, NUMPY, Execution
 from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
@@ -85,7 +85,7 @@ def test_what_the_rules_call_is_reserved() -> None:
         strings = _texts(ast.parse(path.read_text()))
         called.update({name: path.name for text in strings for name in re.findall(_CALLED, _plain(text))})
     assert {"get_group_id", "sub_group_broadcast", "floor_divide", "printf", "atomic_cmpxchg"} <= called.keys()
-    others = {"PAIRS", "breakpoint"}  # a name of vISA's, and a hint's
+    others = {"PAIRS", "ADDRESS", "breakpoint"}  # variables of inline vISA, and a hint
     assert not {name: file for name, file in called.items() if not is_reserved(name) and name not in others}
 
 
@@ -148,12 +148,12 @@ CHUNKS = [_words()[start::2] for start in range(2)]
 SOME = [NUMPY, LANES[0], DEVICE[0]]
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
+@pytest.mark.parametrize("execution", SOME, ids=str)
 @pytest.mark.parametrize("names", CHUNKS, ids=lambda names: names[0])
-def test_arguments_with_reserved_names(names: list[str], place: Place) -> None:
+def test_arguments_with_reserved_names(names: list[str], execution: Execution) -> None:
     assert all(map(is_reserved, names))
     kernel = _make("several", names)
-    _check(place.of(kernel), [0.5 ** (number % 8) for number in range(len(names))])
+    _check(execution.bind(kernel), [0.5 ** (number % 8) for number in range(len(names))])
 
 
 @pytest.mark.parametrize("names", CHUNKS, ids=lambda names: names[0])
@@ -182,7 +182,7 @@ def test_kernels_with_reserved_names(name: str) -> None:
     assert low.name == name
     assert re.fullmatch(r"[A-Za-z]\w*", low.emitted.name, re.ASCII)
     assert not is_reserved(low.emitted.name)
-    _check(DEVICE[-1].of(kernel), [0.5])
+    _check(DEVICE[-1].bind(kernel), [0.5])
 
 
 @pytest.mark.parametrize("name", ["exp", "NAN", "xetile", "template", "β"])
@@ -198,10 +198,10 @@ def test_ocloc_takes_kernels_with_reserved_names(name: str) -> None:
     assert list(low.isa().kernels) == [low.emitted.name]
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
+@pytest.mark.parametrize("execution", SOME, ids=str)
 @pytest.mark.parametrize(("counter", "carried"), [("exp", "log"), ("max", "float8"), ("数", "β"), ("lane", "fmin")])
-def test_variables_with_reserved_names(counter: str, carried: str, place: Place) -> None:
-    _check(place.of(_make("loops", ["scale"], counter, carried)), [0.25])
+def test_variables_with_reserved_names(counter: str, carried: str, execution: Execution) -> None:
+    _check(execution.bind(_make("loops", ["scale"], counter, carried)), [0.25])
 
 
 def test_names_of_a_text() -> None:
@@ -214,8 +214,8 @@ def test_names_of_a_text() -> None:
     for name, number in renamed:
         text = re.sub(rf"%{number}\b", f"%{name}_{number}", text)
     kernel = xt.parse(text)["2 fast-4.x"]
-    for place in SOME:
-        _check(place.of(kernel), [0.25])
+    for execution in SOME:
+        _check(execution.bind(kernel), [0.25])
 
 
 def test_a_taken_name_gets_a_number() -> None:

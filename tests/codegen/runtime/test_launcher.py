@@ -56,14 +56,14 @@ def kernel_of(queue: Any, source: str | bytes, name: str, options: str = "") -> 
     return launcher.find_kernel(launcher.build_program(queue, source, options), name)
 
 
-def place(array: usm.UsmArray) -> list[Any]:
+def arguments_of(array: usm.UsmArray) -> list[Any]:
     return [array, *(ctypes.c_int64(stride) for stride in array.strides)]
 
 
 def copy_on_device(queue: Any, source: np.ndarray, result: np.ndarray) -> None:
     """result = source + 1 through the strided kernel, both copied to the device and the result copied back."""
     out, into = usm.copy_in([result, source], queue)
-    args = [a for array in (out, into) for a in place(array)]
+    args = [a for array in (out, into) for a in arguments_of(array)]
     launcher.launch(queue, kernel_of(queue, COPY, "copy"), args, (result.shape[1], result.shape[0]), 1)
     usm.copy_out(out, result)
 
@@ -204,7 +204,7 @@ def test_spirv_from_ocloc_runs(queue: Any, target: str) -> None:
     source = integers(5, 7)
     result = np.zeros_like(source)
     out, into = usm.copy_in([result, source], queue)
-    args = [a for array in (out, into) for a in place(array)]
+    args = [a for array in (out, into) for a in arguments_of(array)]
     launcher.launch(queue, kernel_of(queue, ocloc_spirv(COPY, target), "copy"), args, (7, 5), 1)
     usm.copy_out(out, result)
     assert np.array_equal(result, source + 1)
@@ -362,7 +362,7 @@ def test_only_the_views_own_elements_are_written(queue: Any, view: Any) -> None:
     expected = base.copy()
     view(expected)[...] = source + 1
     device = usm.copy_in([view(base), source], queue)
-    args = [a for array in device for a in place(array)]
+    args = [a for array in device for a in arguments_of(array)]
     launcher.launch(queue, kernel_of(queue, COPY, "copy"), args, source.shape[::-1], 1).wait()
     gaps = np.ones(base.shape, bool)
     view(gaps)[...] = False
@@ -461,7 +461,7 @@ def test_dpnp_views_arrive_at_their_first_element(queue: Any) -> None:
     arrays = [usm.usm_interface(result), usm.usm_interface(view)]
     assert arrays[1].strides == (-24, 2)
     kernel = kernel_of(base.sycl_queue, COPY, "copy")
-    args = [a for array in arrays for a in place(array)]
+    args = [a for array in arrays for a in arguments_of(array)]
     for _ in range(3):
         base += 1  # dpnp's own work and ours take turns on one out-of-order queue
         launcher.launch(base.sycl_queue, kernel, args, (12, 15), 1)

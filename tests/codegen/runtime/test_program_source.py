@@ -22,7 +22,7 @@ from codegen.toolchain import logger as log
 from codegen.toolchain.ocloc import compile_device, disassemble
 from codegen.toolchain.spirv import entry_points, imports, is_spirv
 from tests.conftest import require_device, require_ocloc, require_sycl_compiler
-from tests.kernels import Place, gemm
+from tests.kernels import Execution, gemm
 from xetile.runtime import device_executor
 
 LEVEL_ZERO = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))
@@ -247,7 +247,7 @@ def test_the_log_says_which_spirv_compiler_served(asked: str, tmp_path: Path) ->
 def test_another_spirv_compiler_may_be_chosen_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice may change while a program runs: what was built by the other one is not taken."""
     require_sycl_compiler()
-    place = Place("opencl:cpu", "cpu")
+    execution = Execution("opencl:cpu", "cpu")
     a = np.eye(16, dtype=np.float32)
     names = []
     own = xt.kernel(gemm.function)
@@ -256,7 +256,7 @@ def test_another_spirv_compiler_may_be_chosen_later(monkeypatch: pytest.MonkeyPa
     for compiler in ("", "sycl", ""):
         monkeypatch.setenv("XETILE_SPIRV", compiler)
         c = np.zeros((16, 16), np.float32)
-        place.of(own)[1, 1](a, a * 3, c)
+        execution.bind(own)[1, 1](a, a * 3, c)
         np.testing.assert_array_equal(c, a * 3)
     assert names[0] == "gemm"
     assert len(names) == 2

@@ -88,10 +88,10 @@ def run_both(body: str, *arrays: np.ndarray[Any, Any], lanes: int = 16, subgroup
     programs = (prelude_for(text) + text, "f", "-cl-std=CL3.0"), (spirv, entry_points(spirv)[0], "")
     for program, name, options in programs:
         copies = [array.copy() for array in arrays]
-        placed = usm.copy_in(copies, queue)
+        on_device = usm.copy_in(copies, queue)
         kernel = launcher.find_kernel(launcher.build_program(queue, program, options), name)
-        launcher.launch(queue, kernel, placed, (2,), lanes * subgroups).wait()
-        for there, here in zip(placed, copies, strict=True):
+        launcher.launch(queue, kernel, on_device, (2,), lanes * subgroups).wait()
+        for there, here in zip(on_device, copies, strict=True):
             usm.copy_out(there, here)
         results.append(copies)
     return results[0], results[1]
@@ -173,8 +173,8 @@ BODIES = {
 def test_the_header_means_what_opencl_means(body: str) -> None:
     rng = np.random.default_rng(5)
     arrays = [rng.integers(-40, 41, 128).astype(np.float32) / 8 for _ in range(2)]
-    place = "  int i = get_group_id(0) * get_local_size(0) + get_local_id(0);\n"
-    by_opencl, by_sycl = run_both(place + body, *arrays, subgroups=4)
+    index = "  int i = get_group_id(0) * get_local_size(0) + get_local_id(0);\n"
+    by_opencl, by_sycl = run_both(index + body, *arrays, subgroups=4)
     for one, other in zip(by_opencl, by_sycl, strict=True):
         np.testing.assert_array_equal(one, other)
     assert any(not np.array_equal(one, before) for one, before in zip(by_opencl, arrays, strict=True))

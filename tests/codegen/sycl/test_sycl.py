@@ -27,7 +27,7 @@ from tests.kernels import (
     DEVICE,
     TYPES,
     Bordered,
-    Place,
+    Execution,
     Types,
     chosen,
     gemm,
@@ -77,7 +77,7 @@ def test_tiles_change_places(target: str, by_sycl: None) -> None:
     a, b = (integers(np.random.default_rng(seed), xt.f32, 32, 16) for seed in (1, 2))
     for n, (one, other) in enumerate([(a[:8], b[:8]), (b[:8], a[8:16]), (a[8:16], b[8:16]), (b[8:16], a[16:24])]):
         c = np.full((8, 16), 77, np.float32)
-        Place("opencl:cpu", target).of(exchanged)[1](a, b, c, n)
+        Execution("opencl:cpu", target).bind(exchanged)[1](a, b, c, n)
         np.testing.assert_array_equal(c, one - other * 2)
 
 
@@ -90,16 +90,16 @@ PRODUCTS = [(name, target, BLOCKS if target == "pvc" else RAGGED) for name, targ
 @pytest.mark.everything
 @pytest.mark.parametrize(("name", "target", "shape"), [*PRODUCTS, ("u8-i8-i32", "pvc", RAGGED)])
 def test_products_are_exact(name: str, target: str, shape: tuple[int, int, int], by_sycl: None) -> None:
-    types, place = next(types for types in TYPES if str(types) == name), Place("opencl:cpu", target)
+    types, execution = next(types for types in TYPES if str(types) == name), Execution("opencl:cpu", target)
     m, n, k = shape
     a, b = operands(np.random.default_rng(1), types, m, n, k)
     c = Bordered(types.acc, (m, n))
-    run_gemm(place, types, a, b, c.array, bm=32, bn=32)
+    run_gemm(execution, types, a, b, c.array, bm=32, bn=32)
     c.check(product(a, b, types.acc))
 
 
-@pytest.mark.parametrize("place", DEVICE, ids=str)
-def test_a_work_group_with_an_epilogue_and_padding(place: Place, by_sycl: None) -> None:
+@pytest.mark.parametrize("execution", DEVICE, ids=str)
+def test_a_work_group_with_an_epilogue_and_padding(execution: Execution, by_sycl: None) -> None:
     @xt.kernel
     def fused(A, B, R, C, *, sg=(2, 2)):
         m, n = xt.group_id(0) * 32, xt.group_id(1) * 32
@@ -118,15 +118,16 @@ def test_a_work_group_with_an_epilogue_and_padding(place: Place, by_sycl: None) 
     a, b = (integers(rng, "bf16", *shape, most=2) for shape in ((64, 96), (96, 32)))
     rest = integers(rng, "f16", 64, 32, most=9)
     c = np.zeros((64, 32), dtypes.bf16.numpy)
-    place.of(fused)[2, 1](a, b, rest, c)
+    execution.bind(fused)[2, 1](a, b, rest, c)
     padded = np.full((64, 32), 0.5)
     padded[3:] = rest[:61]
     expected = np.maximum(a.astype(float) @ b.astype(float) * 0.5 + padded, 0).astype(np.float32).astype(c.dtype)
     np.testing.assert_array_equal(c.astype(float), expected.astype(float))
 
 
-@pytest.mark.parametrize("place", DEVICE, ids=str)
-def test_functions_and_comparisons_agree_to_the_bit_with_opencl(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("execution", DEVICE, ids=str)
+def test_functions_and_comparisons_agree_to_the_bit_with_opencl(execution: Execution,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     """NaN, infinities and saturated conversions included: the compiler takes no liberties with numbers."""
     @xt.kernel
     def several(A, B, C, D):
@@ -143,7 +144,7 @@ def test_functions_and_comparisons_agree_to_the_bit_with_opencl(place: Place, mo
     for compiler in ("", "sycl"):
         monkeypatch.setenv("XETILE_SPIRV", compiler)
         c, d = np.zeros_like(a), np.zeros(a.shape, np.int8)
-        place.of(several)[1](a, b, c, d)
+        execution.bind(several)[1](a, b, c, d)
         results.append((c, d))
     np.testing.assert_array_equal(results[0][0], results[1][0])
     np.testing.assert_array_equal(results[0][1], results[1][1])
@@ -161,7 +162,7 @@ def test_names_that_mean_something_in_cplusplus(by_sycl: None) -> None:
 
     a = np.arange(128, dtype=np.float32).reshape(8, 16)
     c = np.zeros_like(a)
-    Place("opencl:cpu", "pvc").of(namespace)[1](a, a * 3, c)
+    Execution("opencl:cpu", "pvc").bind(namespace)[1](a, a * 3, c)
     np.testing.assert_array_equal(c, a * 4)
     text = namespace.lower(a, a, c).sycl
     assert "launch(sycl::queue &queue_, sycl::range<3> grid_, const float *new1, " in text
@@ -170,7 +171,7 @@ def test_names_that_mean_something_in_cplusplus(by_sycl: None) -> None:
 
 # Machine code
 
-MACHINE = chosen(TYPES, ("pvc", "bmg", "dg2"), lambda types, target: types.on(Place("opencl:cpu", target)))
+MACHINE = chosen(TYPES, ("pvc", "bmg", "dg2"), lambda types, target: types.on(Execution("opencl:cpu", target)))
 
 
 @pytest.mark.parametrize(("types", "target"), MACHINE, ids=str)

@@ -17,6 +17,7 @@ from xegpu.dialect import context
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
 from xegpu.ir.op_definition import format_of
 from xegpu.ir.use_def import array_of, written_arguments
+from xegpu.support.errors import error_parts
 
 KERNEL = """
 func.func @product(%A: memref<?x?xbf16>, %B: memref<?x?xbf16>, %C: memref<?x?xf32>, %m: index, %k: index, %s: index) {
@@ -79,11 +80,11 @@ def test_types_print_and_parse_back(type_: str) -> None:
     assert Parser(context(), text).parse_attribute() == Parser(context(), type_).parse_attribute()
 
 
-@pytest.mark.parametrize(("line", "says"), [
+@pytest.mark.parametrize(("line", "code"), [
     (f'%r = "xegpu.load_nd"(%d) : ({D}<8x16xbf16>) -> vector<16x8xbf16>', "XT3107"),
     (f'%r = "xegpu.load_nd"(%e) <{{packed}}> : ({D}<8x16xf32>) -> vector<8x16xf32>', "XT3106"),
     (f'%r = "xegpu.load_nd"(%f) <{{packed}}> : ({D}<16x16xbf16, {MAP}>) -> vector<16x1xbf16>', "XT3505"),
-    (f'"xegpu.store_nd"(%v, %e) : (vector<8x16xbf16>, {D}<8x16xf32>) -> ()', "stores"),
+    (f'"xegpu.store_nd"(%v, %e) : (vector<8x16xbf16>, {D}<8x16xf32>) -> ()', "XT3108"),
     ('%r = "xegpu.dpas"(%v, %v) : (vector<8x16xbf16>, vector<8x16xbf16>) -> vector<8x16xf32>', "XT3202"),
     ('%r = "xegpu.dpas"(%v, %w, %v) : (vector<8x16xbf16>, vector<16x16xbf16>, vector<8x16xbf16>) -> vector<8x16xf32>',
      "XT3201"),
@@ -94,14 +95,14 @@ def test_types_print_and_parse_back(type_: str) -> None:
     ('%r = "arith.extsi"(%s) : (vector<8x16xi32>) -> vector<8x16xi16>', "XT3231"),
     ('%r = "arith.trunci"(%s) : (vector<8x16xi32>) -> vector<8x16xi64>', "XT3232"),
     ('%r = "arith.sitofp"(%s) : (vector<8x16xi32>) -> vector<16x8xf32>', "XT3230")])
-def test_what_contradicts_itself_is_refused(line: str, says: str) -> None:
+def test_what_contradicts_itself_is_refused(line: str, code: str) -> None:
     text = f"""
     func.func @f(%d: {D}<8x16xbf16>, %e: {D}<8x16xf32>, %f: {D}<16x16xbf16, {MAP}>, %v: vector<8x16xbf16>,
                  %w: vector<16x16xbf16>, %u: vector<8x16xf32>, %s: vector<8x16xi32>, %i: index) {{
       {line}
       func.return
     }}"""
-    with pytest.raises((VerifyException, ParseError), match=says):
+    with pytest.raises((VerifyException, ParseError), check=lambda error: error_parts(error)[0] == code):
         parsed(text)
 
 
@@ -148,8 +149,8 @@ def test_a_descriptor_leads_back_to_its_array() -> None:
     assert written_arguments(function) == (2,)
 
 
-@pytest.mark.parametrize(("field", "says"), [("access = foo", "XT3004"),
+@pytest.mark.parametrize(("field", "code"), [("access = foo", "XT3004"),
                                              ("memory_scope = slm", "XT3005")])
-def test_descriptors_that_nothing_lowers_are_refused(field: str, says: str) -> None:
-    with pytest.raises(VerifyException, match=says):
+def test_descriptors_that_nothing_lowers_are_refused(field: str, code: str) -> None:
+    with pytest.raises(VerifyException, check=lambda error: error_parts(error)[0] == code):
         parsed(KERNEL.replace("access = rows", field)).verify()

@@ -34,8 +34,8 @@ def test_the_printed_tables(shape: tuple[int, int]) -> None:
     lines = TABLES[shape].strip().splitlines()
     assert matrix.components == len(lines)
     for component, line in enumerate(lines):
-        places = [matrix.element(lane, component) for lane in range(16)]
-        assert line.split()[1:] == [f"{row},{column}" if column < shape[1] else "-,-" for row, column in places]
+        elements = [matrix.element(lane, component) for lane in range(16)]
+        assert line.split()[1:] == [f"{row},{column}" if column < shape[1] else "-,-" for row, column in elements]
 
 
 powers = st.sampled_from([1, 2, 4, 8, 16, 32])

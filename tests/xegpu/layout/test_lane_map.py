@@ -128,12 +128,12 @@ def test_bits_say_where_elements_lie(shape: tuple[int, int], layout: tuple[int, 
     rows, columns = lane_map.positions(shape, lanes, subgroup)
     assert rows.shape[1] == bits.units
     for lane, unit in np.ndindex(subgroup, bits.units):
-        place = [0, 0]
+        coordinates = [0, 0]
         for number, held in ((lane, bits.lane), (unit, bits.unit)):
             for position, bit in enumerate(held):
                 if bit is not None:
-                    place[bit[0]] |= (number >> position & 1) << bit[1]
-        assert (rows[lane, unit, 0], columns[lane, unit, 0]) == tuple(place)
+                    coordinates[bit[0]] |= (number >> position & 1) << bit[1]
+        assert (rows[lane, unit, 0], columns[lane, unit, 0]) == tuple(coordinates)
 
 
 def test_only_powers_of_two_have_bits() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, LANES, NUMPY, Place
+from tests.kernels import DEVICE, LANES, NUMPY, Execution
 
 pytestmark = pytest.mark.unoptimised
 SG = (2, 2)
@@ -31,14 +31,14 @@ def product(A, B, C, *, BM=32, BN=64, BK=32, start=0, counted=False, ahead=2):
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
 
-@pytest.mark.parametrize("place", [NUMPY, LANES[0], *DEVICE], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], *DEVICE], ids=str)
 @pytest.mark.parametrize("constants", [{}, {"counted": True}, {"start": 16}, {"counted": True, "start": 96}], ids=str)
-def test_the_result_is_right(place: Place, constants: dict[str, int]) -> None:
+def test_the_result_is_right(execution: Execution, constants: dict[str, int]) -> None:
     """Also where the loop has no step at all."""
     generator = np.random.default_rng(3)
     a, b = (generator.integers(-8, 9, shape).astype(ml_dtypes.bfloat16) for shape in ((40, 80), (80, 72)))
     c = np.full((40, 72), 7, np.float32)
-    place.of(product)[2, 2](a, b, c, **constants)
+    execution.bind(product)[2, 2](a, b, c, **constants)
     start = constants.get("start", 0)
     np.testing.assert_array_equal(c, a[:, start:].astype(np.float32) @ b[start:].astype(np.float32))
 

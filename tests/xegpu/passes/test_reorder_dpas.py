@@ -11,7 +11,7 @@ import pytest
 import xetile as xt
 from codegen.opencl.kernel import LARGE_GRF
 from tests.conftest import require_ocloc
-from tests.kernels import Place
+from tests.kernels import Execution
 from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
@@ -59,17 +59,17 @@ def loop_of(low: CompiledKernel) -> list[str]:
     return re.findall(r"xegpu\.(load_nd|dpas)\b", body.split("scf.yield")[0])
 
 
-@pytest.mark.parametrize("place", [Place("numpy:xegpu", "bmg"), Place("opencl:cpu", "pvc")], ids=str)
+@pytest.mark.parametrize("execution", [Execution("numpy:xegpu", "bmg"), Execution("opencl:cpu", "pvc")], ids=str)
 @pytest.mark.parametrize(("kind", "tile"), [(ml_dtypes.bfloat16, (16, 64, 32)), (ml_dtypes.bfloat16, (64, 16, 64)),
                                             (np.float32, (32, 64, 32))], ids=str)
-def test_another_order_changes_no_result(place: Place, kind, tile: tuple[int, int, int]) -> None:
+def test_another_order_changes_no_result(execution: Execution, kind, tile: tuple[int, int, int]) -> None:
     generator = np.random.default_rng(11)
     a, b = (generator.integers(-8, 9, shape).astype(kind) for shape in ((71, 80), (80, 136)))
     c = generator.integers(-8, 9, (71, 136)).astype(np.float32)
     wanted = 3 * (a.astype(np.float32) @ b.astype(np.float32)) + c
     rows, columns, step = tile
     view = xt.tf32 if kind is np.float32 else None
-    place.of(update)[-(-71 // rows), -(-136 // columns)](a, b, c, 3.0, BM=rows, BN=columns, BK=step, kind=view)
+    execution.bind(update)[-(-71 // rows), -(-136 // columns)](a, b, c, 3.0, BM=rows, BN=columns, BK=step, kind=view)
     np.testing.assert_array_equal(c, wanted)
 
 

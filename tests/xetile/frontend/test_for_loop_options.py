@@ -7,7 +7,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import PLACES, Place
+from tests.kernels import EXECUTIONS, Execution
 
 SPECS = xt.Spec((None, None), xt.bf16), xt.Spec((None, None), xt.bf16), xt.Spec((None, None), xt.f32)
 
@@ -26,13 +26,13 @@ def gemm(A, B, C, *, period=None, unroll=None, BM=64, BN=128, BK=32, sg=(4, 4)):
 product = xt.kernel(gemm)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("options", [{"period": 1}, {"period": 2, "unroll": 3}], ids=str)
-def test_no_result_depends_on_a_barrier(place: Place, options: dict[str, int]) -> None:
+def test_no_result_depends_on_a_barrier(execution: Execution, options: dict[str, int]) -> None:
     random = np.random.default_rng(1)
     a, b = (random.integers(-4, 5, shape).astype(xt.bf16.numpy) for shape in ((70, 230), (230, 140)))
     c = np.zeros((70, 140), np.float32)
-    place.of(product)[2, 2](a, b, c, **options)
+    execution.bind(product)[2, 2](a, b, c, **options)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import LANES, NUMPY, PLACES, Bordered, Place, integers
+from tests.kernels import EXECUTIONS, LANES, NUMPY, Bordered, Execution, integers
 
 pytestmark = pytest.mark.unoptimised
 
@@ -286,25 +286,25 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     return np.random.default_rng(sum(map(ord, request.node.name)))
 
 
-def compare(place: Place, body: Body, rng: np.random.Generator) -> None:
+def compare(execution: Execution, body: Body, rng: np.random.Generator) -> None:
     a, b = (integers(rng, xt.f32, *SHAPE) for _ in range(2))
     for n in (0, 2, 7):
         c = np.full((GROUPS * SHAPE[0], SHAPE[1]), 77, np.float32)
-        place.of(run)[GROUPS](a, b, c, n, body=body)
+        execution.bind(run)[GROUPS](a, b, c, n, body=body)
         wanted = [in_plain_python(body)(NUMPY_LANGUAGE, a.copy(), b.copy(), r, n) for r in range(GROUPS)]
         np.testing.assert_array_equal(c, np.concatenate(wanted))
 
 
-@pytest.mark.parametrize("place", [NUMPY, LANES[0], LANES[2]], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], LANES[2]], ids=str)
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
-def test_bodies(body: Body, place: Place, rng: np.random.Generator) -> None:
-    compare(place, body, rng)
+def test_bodies(body: Body, execution: Execution, rng: np.random.Generator) -> None:
+    compare(execution, body, rng)
 
 
 @pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 def test_bodies_on_a_device(body: Body, target: str, rng: np.random.Generator) -> None:
-    compare(Place("opencl:cpu", target), body, rng)
+    compare(Execution("opencl:cpu", target), body, rng)
 
 
 @pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
@@ -347,11 +347,11 @@ def gemm(A, B, C, *, BM, BN, BK, sg):
         xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_products_at_work_group_level(place: Place, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_products_at_work_group_level(execution: Execution, rng: np.random.Generator) -> None:
     a, b = integers(rng, xt.bf16, 70, 176), integers(rng, xt.bf16, 176, 90)
     c = Bordered(xt.f32, (70, 90))
-    place.of(gemm)[3, 2](a, b, c.array, BM=32, BN=64, BK=32, sg=(2, 2))
+    execution.bind(gemm)[3, 2](a, b, c.array, BM=32, BN=64, BK=32, sg=(2, 2))
     used = np.arange(176) // 32 % 3 != 0
     wanted = a[:, used].astype(np.float32) @ b[used].astype(np.float32)
     for i in range(2):
@@ -376,11 +376,11 @@ def by_subgroup(A, B, C, *, BM=16, BN=32, BK=32):
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_subgroups_that_differ(place: Place, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_subgroups_that_differ(execution: Execution, rng: np.random.Generator) -> None:
     a, b = integers(rng, xt.bf16, 64, 96), integers(rng, xt.bf16, 96, 128)
     c = np.full((64, 128), 77, np.float32)
-    place.of(by_subgroup)[2, 2](a, b, c)
+    execution.bind(by_subgroup)[2, 2](a, b, c)
     wanted = (a.astype(np.float32) @ b.astype(np.float32)).reshape(2, 2, 16, 2, 2, 32)
     wanted[:, 1, :, :, 1] = 3
     wanted[:, :, :, :, 1] *= 2
@@ -404,13 +404,13 @@ def elsewhere(A, B, C, n):
 
 
 @pytest.mark.parametrize("offset", [0, 1])
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_tiles_that_go_elsewhere(place: Place, offset: int, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_tiles_that_go_elsewhere(execution: Execution, offset: int, rng: np.random.Generator) -> None:
     """One array has rows at an odd pitch, which no block message reads."""
     a, b = integers(rng, xt.f32, 40, 48), integers(rng, xt.f32, 40, 48 + offset)[:, offset:]
     c = Bordered(xt.f32, (42, 16))
     c.array[...] = 0
-    place.of(elsewhere)[5](a, b, c.array, 2)
+    execution.bind(elsewhere)[5](a, b, c.array, 2)
     wanted = np.zeros((42, 16), np.float32)
     for r in range(5):
         array, top, left = a, r * 8, 0
@@ -431,11 +431,11 @@ def exchanged(A, B, C):
     xt.store_tile(xt.load_tile(one) - xt.load_tile(other) * 2, xt.init_tile(C, (row * 8, 0), SHAPE))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_tiles_that_loops_exchange(place: Place, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_tiles_that_loops_exchange(execution: Execution, rng: np.random.Generator) -> None:
     a, b = integers(rng, xt.f32, 40, 48), integers(rng, xt.f32, 40, 49)[:, 1:]
     c = np.full((40, 16), 77, np.float32)
-    place.of(exchanged)[5](a, b, c)
+    execution.bind(exchanged)[5](a, b, c)
     for row in range(5):
         (one, top, left), (two, low, right) = (a, 0, 0), (b, 8, 0)
         for _ in range(row):

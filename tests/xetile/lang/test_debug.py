@@ -12,16 +12,16 @@ from tests.conftest import require_device
 
 pytestmark = pytest.mark.unoptimised
 
-PLACES = [("numpy", "pvc"), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("numpy:program", None),
-          ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
+EXECUTIONS = [("numpy", "pvc"), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("numpy:program", None),
+              ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
 MAPS = [(None, (8, 8)), (xt.wg_map((2, 2), (8, 16)), (16, 32)), (xt.wg_map((2, 2), (8, 4)), (8, 4))]
 RANDOM = np.random.default_rng(5)
 
 
-def placed(kernel: Any, place: tuple[str, str | None]) -> Any:
-    if place[0] == "opencl:cpu":
+def bound(kernel: Any, execution: tuple[str, str | None]) -> Any:
+    if execution[0] == "opencl:cpu":
         require_device()
-    return kernel.on(place[0], target=place[1])
+    return kernel.on(execution[0], target=execution[1])
 
 
 @xt.kernel
@@ -34,12 +34,12 @@ def says(A, C, n, *, wg_map, shape):
     xt.store_tile(x + 1.0, xt.init_tile(C, (g * shape[0], 0), shape, wg_map=wg_map))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("wg_map", "shape"), MAPS, ids=str)
-def test_a_line_for_each_instance_and_each_element(place: Any, wg_map: Any, shape: Any, capfd: Any) -> None:
+def test_a_line_for_each_instance_and_each_element(execution: Any, wg_map: Any, shape: Any, capfd: Any) -> None:
     a = RANDOM.integers(-9, 10, (2 * shape[0], shape[1])).astype(np.float16)
     c = np.zeros_like(a)
-    placed(says, place)[2](a, c, 5, wg_map=wg_map, shape=shape)
+    bound(says, execution)[2](a, c, 5, wg_map=wg_map, shape=shape)
     expected = [f'100% "{g}" of   5\\ 1.50 f {{-1099511627776}} é' for g in (0, 1)]
     for row, values in enumerate(a[shape[0]:]):
         expected += [f"[{row}, {column}] g1 {v:g} {v * 0.5:5.1f} {int(v > 2)}" for column, v in enumerate(values)]
@@ -56,12 +56,12 @@ def claims(A, C, n, *, wg_map, shape):
     xt.store_tile(x + 1.0, xt.init_tile(C, (g * shape[0], 0), shape, wg_map=wg_map))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("wg_map", "shape"), MAPS, ids=str)
-def test_assertions(place: Any, wg_map: Any, shape: Any) -> None:
+def test_assertions(execution: Any, wg_map: Any, shape: Any) -> None:
     a = RANDOM.integers(0, 10, (3 * shape[0], shape[1])).astype(np.float16)
     c = np.zeros_like(a)
-    run = placed(claims, place)[3]
+    run = bound(claims, execution)[3]
     run(a, c, 6, wg_map=wg_map, shape=shape)
     np.testing.assert_array_equal(c, a + 1)
     with pytest.raises(xt.CheckError, match="XT1710"):

@@ -11,7 +11,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, LANES, PLACES, Place
+from tests.kernels import DEVICE, EXECUTIONS, LANES, Execution
 from tests.xetile.dialect.test_vector import exact, wanted
 from xegpu.ir import dtypes
 from xegpu.ir.combining_kind import kinds_of
@@ -25,9 +25,9 @@ TYPES = [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64, dtypes.i8, dtypes.i16,
          dtypes.u32]
 
 
-def has(place: Place, dtype: DType) -> bool:
-    """Whether a place calculates in an element type; dg2 has no 64-bit floats."""
-    return place.where == "numpy" or dtype not in find_target(place.target).unsupported_types
+def has(execution: Execution, dtype: DType) -> bool:
+    """Whether an execution supports arithmetic of an element type; dg2 has no 64-bit floats."""
+    return execution.where == "numpy" or dtype not in find_target(execution.target).unsupported_types
 
 
 SHAPES = [(16, 32), (24, 48), (3, 16), (2, 4), (5, 7), (1, 20), (32, 1), (40, 8)]
@@ -43,16 +43,16 @@ def all_kinds(A, ROWS, COLUMNS, ALL, *, kinds=(), rows=16, columns=32):
         xt.store_tile(xt.tile_reduce(kind, v, (0, 1)), xt.init_tile(ALL, (i, 0), (1, 1)))
 
 
-@pytest.mark.parametrize(("dtype", "place"), [
-    (dtype, place) for i, dtype in enumerate(TYPES) for place in (LANES[0], LANES[2], DEVICE[i % len(DEVICE)])
-    if has(place, dtype)], ids=str)
-def test_every_kind_of_every_type(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), [
+    (dtype, execution) for i, dtype in enumerate(TYPES) for execution in (LANES[0], LANES[2], DEVICE[i % len(DEVICE)])
+    if has(execution, dtype)], ids=str)
+def test_every_kind_of_every_type(dtype: DType, execution: Execution) -> None:
     rows, columns = (24, 48) if dtype.bits == 32 else (16, 32)
     for kinds in ([kind for kind in kinds_of(dtype) if kind != "mul"], ["mul"]):
         a = exact(dtype, (rows, columns), kinds[0])
         found = [np.zeros(shape, dtype.numpy) for shape in ((len(kinds) * rows, 1), (len(kinds), columns),
                                                             (len(kinds), 1))]
-        place.of(all_kinds)[1,](a, *found, kinds=tuple(kinds), rows=rows, columns=columns)
+        execution.bind(all_kinds)[1,](a, *found, kinds=tuple(kinds), rows=rows, columns=columns)
         for axis, result in zip((1, 0, (0, 1)), found, strict=True):
             expected = np.concatenate([wanted(kind, a, axis, dtype) for kind in kinds])
             np.testing.assert_array_equal(result, expected)
@@ -70,13 +70,13 @@ def composed(A, R, C, S, B, *, rows=16, columns=32):
     xt.store_tile(xt.tile_transpose(e) + xt.tile_transpose(c) * 2, xt.init_tile(B, (0, 0), (columns, rows)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_they_compose_with_operators(shape: tuple[int, int], place: Place) -> None:
+def test_they_compose_with_operators(shape: tuple[int, int], execution: Execution) -> None:
     dtype = TYPES[SHAPES.index(shape) % 3]
     a, r, c, s = (exact(dtype, size, "add") for size in (shape, (1, shape[1]), (shape[0], 1), (1, 1)))
     b = np.zeros(shape[::-1], dtype.numpy)
-    place.of(composed)[1,](a, r, c, s, b, rows=shape[0], columns=shape[1])
+    execution.bind(composed)[1,](a, r, c, s, b, rows=shape[0], columns=shape[1])
     av, rv, cv, sv = (x.astype(np.float64) for x in (a, r, c, s))
     e = av * rv + cv - sv * (rv + cv) - av.max(1, keepdims=True) + av.min(0, keepdims=True)
     if shape[0] != 1 and shape[1] != 1:
@@ -95,13 +95,13 @@ TURNED = [(shape, dtype) for shape in [(32, 32), (24, 48), (16, 2), (2, 16), (12
           for dtype in (dtypes.f32, dtypes.bf16, dtypes.i8, dtypes.f64)]
 
 
-@pytest.mark.parametrize(("shape", "dtype", "place"), [
-    (*case, place) for i, case in enumerate(TURNED) for place in (LANES[0], LANES[2], DEVICE[i % len(DEVICE)])
-    if has(place, case[1])], ids=str)
-def test_what_is_computed_is_transposed(shape: tuple[int, int], dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("shape", "dtype", "execution"), [
+    (*case, execution) for i, case in enumerate(TURNED) for execution in (LANES[0], LANES[2], DEVICE[i % len(DEVICE)])
+    if has(execution, case[1])], ids=str)
+def test_what_is_computed_is_transposed(shape: tuple[int, int], dtype: DType, execution: Execution) -> None:
     a = np.arange(shape[0] * shape[1]).reshape(shape) % 120
     b = np.zeros(shape[::-1], dtype.numpy)
-    place.of(turned)[1,](a.astype(dtype.numpy), b, rows=shape[0], columns=shape[1])
+    execution.bind(turned)[1,](a.astype(dtype.numpy), b, rows=shape[0], columns=shape[1])
     np.testing.assert_array_equal(b, (2 * a.T).astype(dtype.numpy))
 
 
@@ -114,15 +114,15 @@ def turned_product(A, B, C, *, M=8, N=16, K=32):
     xt.store_tile(product, xt.init_tile(C, (0, 0), (M, N)))
 
 
-@pytest.mark.parametrize(("name", "place"), [
-    (name, place) for name in ("bf16", "f16", "i8", "f32", "tf32") for place in PLACES
-    if (name, place.target) != ("tf32", "dg2")  # whose matrix engine does not take it
+@pytest.mark.parametrize(("name", "execution"), [
+    (name, execution) for name in ("bf16", "f16", "i8", "f32", "tf32") for execution in EXECUTIONS
+    if (name, execution.target) != ("tf32", "dg2")  # whose matrix engine does not take it
 ], ids=str)
-def test_operands_may_be_transposed_after_they_are_computed(name: str, place: Place) -> None:
+def test_operands_may_be_transposed_after_they_are_computed(name: str, execution: Execution) -> None:
     dtype = dtypes.of(name)
     a, b = (RNG.integers(-3, 4, shape).astype(dtype.numpy) for shape in ((32, 8), (16, 32)))
     c = np.zeros((8, 16), np.float32 if dtype.is_float else np.int32)
-    place.of(turned_product)[1,](xt.view(a, dtype), xt.view(b, dtype), c)
+    execution.bind(turned_product)[1,](xt.view(a, dtype), xt.view(b, dtype), c)
     np.testing.assert_array_equal(c, (a.astype(np.float64) + 1).T @ (2 * b.astype(np.float64)).T)
 
 
@@ -140,12 +140,12 @@ def softmax_sums(A, M, L, *, rows=16, step=32):
     xt.store_tile(total, xt.init_tile(L, (0, 0), (rows, 1)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("rows", [16, 8, 24, 5])
-def test_columns_are_carried_by_loops(rows: int, place: Place) -> None:
+def test_columns_are_carried_by_loops(rows: int, execution: Execution) -> None:
     a = RNG.integers(-9, 9, (rows, 100)).astype(np.float32)
     largest, total = np.zeros((2, rows, 1), np.float32)
-    place.of(softmax_sums)[1,](a, largest, total, rows=rows)
+    execution.bind(softmax_sums)[1,](a, largest, total, rows=rows)
     np.testing.assert_array_equal(largest, a.max(1, keepdims=True))
     np.testing.assert_allclose(total, np.exp2(a - a.max(1, keepdims=True)).sum(1, keepdims=True), rtol=1e-6)
 
@@ -153,27 +153,27 @@ def test_columns_are_carried_by_loops(rows: int, place: Place) -> None:
 NAN_KINDS = ("minnumf", "maxnumf", "minimumf", "maximumf")
 
 
-@pytest.mark.parametrize(("dtype", "place"), [(dtype, place) for dtype in TYPES[:4] for place in PLACES
-                                              if has(place, dtype)], ids=str)
-def test_nan(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), [(dtype, execution) for dtype in TYPES[:4] for execution in EXECUTIONS
+                                                  if has(execution, dtype)], ids=str)
+def test_nan(dtype: DType, execution: Execution) -> None:
     a = RNG.integers(-9, 9, (16, 32)).astype(dtype.numpy)
     a[3, 5] = a[3, 21] = a[7, 0] = a[8, 31] = np.nan
     a[7, 1], a[3, 4], a[12, 9], a[12, 30] = -np.inf, np.inf, np.inf, -np.inf
     a[5] = np.nan
     found = [np.zeros(shape, dtype.numpy) for shape in ((4 * 16, 1), (4, 32), (4, 1))]
-    place.of(all_kinds)[1,](a, *found, kinds=NAN_KINDS)
+    execution.bind(all_kinds)[1,](a, *found, kinds=NAN_KINDS)
     for axis, result in zip((1, 0, (0, 1)), found, strict=True):
         expected = np.concatenate([wanted(kind, a, axis, dtype) for kind in NAN_KINDS])
         np.testing.assert_array_equal(result.astype(np.float64), expected.astype(np.float64))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("dtype", TYPES[1:3], ids=str)
-def test_sums_are_rounded_once(dtype: DType, place: Place) -> None:
+def test_sums_are_rounded_once(dtype: DType, execution: Execution) -> None:
     a = RNG.integers(-64, 65, (16, 64)).astype(dtype.numpy)
     a[:, ::16] *= 32
     found = [np.zeros(shape, dtype.numpy) for shape in ((16, 1), (1, 64), (1, 1))]
-    place.of(all_kinds)[1,](a, *found, kinds=("add",), columns=64)
+    execution.bind(all_kinds)[1,](a, *found, kinds=("add",), columns=64)
     for axis, result in zip((1, 0, (0, 1)), found, strict=True):
         np.testing.assert_array_equal(result, a.astype(np.float64).sum(axis, keepdims=True).astype(dtype.numpy))
 
@@ -311,14 +311,14 @@ IN_BLOCKS = f"""func.func @spread(%A: memref<32x32xf32>, %C: memref<32x32xf32>, 
 }}"""
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_the_authors_blocks_are_reduced_and_repeated(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_the_authors_blocks_are_reduced_and_repeated(execution: Execution) -> None:
     a = RNG.integers(-9, 9, (32, 32)).astype(np.float32)
     c, rows, columns = np.zeros((32, 32), np.float32), np.zeros((32, 1), np.float32), np.zeros((1, 32), np.float32)
-    place.of(centred_in_blocks)[1,](a, c, rows)
+    execution.bind(centred_in_blocks)[1,](a, c, rows)
     np.testing.assert_array_equal(rows, a.sum(1, keepdims=True))
     np.testing.assert_array_equal(c, a - rows)
-    place.of(xt.parse(IN_BLOCKS)["spread"])[1,](a, c, columns)
+    execution.bind(xt.parse(IN_BLOCKS)["spread"])[1,](a, c, columns)
     np.testing.assert_array_equal(columns, a.sum(0, keepdims=True))
     np.testing.assert_array_equal(c, np.broadcast_to(columns, (32, 32)))
 

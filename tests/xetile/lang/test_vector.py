@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import DEVICE, LANES, NUMPY, Place
+from tests.kernels import DEVICE, LANES, NUMPY, Execution
 from xetile.dialect.permutation_map import Permutation
 
 Array = np.ndarray[Any, Any]
@@ -21,26 +21,26 @@ def slice_of(array: Array, indices: tuple[int, ...], shape: tuple[int, ...], per
              padding: float) -> Array:
     """What a read gives, element by element as SuperVector.md says it."""
     found = np.full(shape, padding, array.dtype)
-    for place in np.ndindex(*shape):
+    for execution in np.ndindex(*shape):
         at = list(indices)
-        for axis, offset in zip(permutation, place, strict=True):
+        for axis, offset in zip(permutation, execution, strict=True):
             if axis is not None:
                 at[axis] += offset
         if all(0 <= index < size for index, size in zip(at, array.shape, strict=True)):
-            found[place] = array[tuple(at)]
+            found[execution] = array[tuple(at)]
     return found
 
 
 def written(array: Array, value: Array, indices: tuple[int, ...], permutation: Permutation) -> Array:
     """What a write leaves of an array."""
     result = array.copy()
-    for place in np.ndindex(*value.shape):
+    for execution in np.ndindex(*value.shape):
         at = list(indices)
-        for axis, offset in zip(permutation, place, strict=True):
+        for axis, offset in zip(permutation, execution, strict=True):
             assert axis is not None
             at[axis] += offset
         if all(0 <= index < size for index, size in zip(at, array.shape, strict=True)):
-            result[tuple(at)] = value[place]
+            result[tuple(at)] = value[execution]
     return result
 
 
@@ -56,15 +56,15 @@ def through(A, C, p, *, indices, shape, permutation, padding):
     xt.vector.transfer_write(v + v, C, (0,) * C.rank)
 
 
-def check_read(place: Place, array: Array, indices: tuple[int, ...], shape: tuple[int, ...],
+def check_read(execution: Execution, array: Array, indices: tuple[int, ...], shape: tuple[int, ...],
                permutation: Permutation, padding: Any) -> None:
     value = -3.0 if padding == "run-time" else padding
     expected = slice_of(array, indices, shape, permutation, 0 if value is None else value)
     out = np.full([size + 2 for size in shape], 7, np.float32)
     whole = out.copy()
     whole[tuple(slice(size) for size in shape)] = 2 * expected
-    place.of(through)[1,](array, out, np.float32(-3), indices=indices, shape=shape, permutation=permutation,
-                          padding=padding)
+    execution.bind(through)[1,](array, out, np.float32(-3), indices=indices, shape=shape, permutation=permutation,
+                                padding=padding)
     np.testing.assert_array_equal(out, whole)
 
 
@@ -110,15 +110,15 @@ LOWERED: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], Perm
 }
 
 
-def _spread(names: Iterable[str]) -> list[tuple[str, Place]]:
+def _spread(names: Iterable[str]) -> list[tuple[str, Execution]]:
     """Each case in two of the lowered forms, in turns."""
     return [(name, LANES[(number + step) % 4]) for number, name in enumerate(names) for step in (0, 2)]
 
 
-@pytest.mark.parametrize(("name", "place"), _spread(LOWERED), ids=str)
-def test_lowered(name: str, place: Place) -> None:
+@pytest.mark.parametrize(("name", "execution"), _spread(LOWERED), ids=str)
+def test_lowered(name: str, execution: Execution) -> None:
     sizes, *rest = LOWERED[name]
-    check_read(place, numbers(np.random.default_rng(2), *sizes), *rest)
+    check_read(execution, numbers(np.random.default_rng(2), *sizes), *rest)
 
 
 @xt.kernel
@@ -138,8 +138,8 @@ def many(M, B, L, O, p):  # noqa: E741
     xt.vector.transfer_write(turned, O, (7, 4, 3), permutation=(2, 1))
 
 
-@pytest.mark.parametrize("place", DEVICE, ids=str)
-def test_on_the_device(place: Place) -> None:
+@pytest.mark.parametrize("execution", DEVICE, ids=str)
+def test_on_the_device(execution: Execution) -> None:
     rng = np.random.default_rng(3)
     m, b, line = numbers(rng, 40, 70), numbers(rng, 6, 5, 40), numbers(rng, 100)
     out = np.full((8, 9, 16), 7, np.float32)
@@ -152,7 +152,7 @@ def test_on_the_device(place: Place) -> None:
               (turned, (7, 4, 3), (2, 1))]
     for value, indices, permutation in blocks:
         expected = written(expected, value, indices, permutation)
-    place.of(many)[1,](m, b, line, out, np.float32(-3))
+    execution.bind(many)[1,](m, b, line, out, np.float32(-3))
     np.testing.assert_array_equal(out, expected)
 
 
@@ -171,12 +171,12 @@ WRITES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], Permu
 }
 
 
-@pytest.mark.parametrize(("name", "place"), [*((name, NUMPY) for name in WRITES), *_spread(WRITES)], ids=str)
-def test_writes(name: str, place: Place) -> None:
+@pytest.mark.parametrize(("name", "execution"), [*((name, NUMPY) for name in WRITES), *_spread(WRITES)], ids=str)
+def test_writes(name: str, execution: Execution) -> None:
     shape, sizes, indices, permutation = WRITES[name]
     value, out = numbers(np.random.default_rng(4), *shape), np.full(sizes, 7, np.float32)
     expected = written(out, value, indices, permutation)
-    place.of(back)[1,](value, out, shape=shape, indices=indices, permutation=permutation)
+    execution.bind(back)[1,](value, out, shape=shape, indices=indices, permutation=permutation)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -218,13 +218,13 @@ def dealt(A, C, *, sg=4):
     xt.vector.transfer_write(v + w, C, (1, 2, 3, 4), permutation=(3, 1, 2))
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES[:1]], ids=str)
-def test_dealt_to_a_work_group(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, *LANES[:1]], ids=str)
+def test_dealt_to_a_work_group(execution: Execution) -> None:
     a, out = numbers(np.random.default_rng(5), 60, 3, 20), np.full((2, 33, 70, 22), 7, np.float32)
     value = slice_of(a, (0, 1, 2), (16, 32, 64), (2, None, 0), 5) + 1
     expected = out.copy()
     expected[1, 2:34, 3:67, 4:20] = value.transpose(1, 2, 0)[:31]
-    place.of(dealt)[1,](a, out, sg=4 if place is NUMPY else 32)
+    execution.bind(dealt)[1,](a, out, sg=4 if execution is NUMPY else 32)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -237,16 +237,16 @@ def cast(A, C):
     xt.vector.transfer_write(shared.load(), C, (0, 0, 0))
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES], ids=str)
-def test_type_cast(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, *LANES], ids=str)
+def test_type_cast(execution: Execution) -> None:
     a, out = numbers(np.random.default_rng(6), 5, 4, 3), np.full((5, 5, 4), 7, np.float32)
     expected = out.copy()
     expected[:, :4, :3] = 2 * a
-    place.of(cast)[2,](a, out)
+    execution.bind(cast)[2,](a, out)
     np.testing.assert_array_equal(out, expected)
-    if place is NUMPY:
+    if execution is NUMPY:
         with pytest.raises(xt.ShapeError, match="XT1047"):
-            place.of(cast)[1,](a[:, :, :2], out)
+            execution.bind(cast)[1,](a[:, :, :2], out)
 
 
 @xt.kernel
@@ -258,14 +258,14 @@ def viewed(A, C):
     xt.vector.transfer_write(v - w, xt.vector.subview(C, (g, 2), (8, 16)), (0, 0))
 
 
-@pytest.mark.parametrize("place", [NUMPY, LANES[2]], ids=str)
-def test_views(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, LANES[2]], ids=str)
+def test_views(execution: Execution) -> None:
     a, out = numbers(np.random.default_rng(7), 16, 3, 50), np.full((17, 20), 7, np.float32)
     expected = out.copy()
     for group in (0, 1):
         rows = a[8 * group:8 * group + 8, 1]
         expected[8 * group:8 * group + 8, 2:18] = rows[:, 12:28] - rows[:, 12 + group:28 + group]
-    place.of(viewed)[2,](a, out)
+    execution.bind(viewed)[2,](a, out)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -277,9 +277,9 @@ def test_other_elements(dtype: Any) -> None:
         xt.vector.transfer_write(v, C, (0, 0))
 
     a = np.random.default_rng(8).integers(0, 100, (9, 2, 4)).astype(dtype.numpy)
-    for place in (NUMPY, LANES[0]):
+    for execution in (NUMPY, LANES[0]):
         out = np.zeros((4, 16), dtype.numpy)
-        place.of(moved)[1,](a, out)
+        execution.bind(moved)[1,](a, out)
         np.testing.assert_array_equal(out, slice_of(a, (1, 1, 1), (4, 16), (2, 0), 1))
 
 

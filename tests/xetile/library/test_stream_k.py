@@ -11,7 +11,7 @@ import pytest
 import xetile as xt
 from codegen.perf.isa import _loops, read_instructions
 from tests.conftest import require_dpnp, require_ocloc
-from tests.kernels import DEVICE, LANES, NUMPY, Array, Place
+from tests.kernels import DEVICE, LANES, NUMPY, Array, Execution
 from xetile.library.matmul_kernels import product
 from xetile.library.streamk import first_step, owner, streamed_product, sum_of_shares
 from xetile.library.tile_heuristics import choose, plans
@@ -53,18 +53,19 @@ def test_every_step_has_one_owner(groups: int, total: int) -> None:
     assert set(np.bincount(c[:, 0])) <= {total // groups, -(-total // groups)}
 
 
-def streamed(place: Place, a: Array, b: Array, c: Array, bias: Array, sharers: int, *, at_once: int) -> None:
+def streamed(execution: Execution, a: Array, b: Array, c: Array, bias: Array, sharers: int, *, at_once: int) -> None:
     """C = relu(A @ B / 2 - C + bias) with tiles of 16 x 64, of which those left over from whole waves are shared."""
     rows, columns, depth = 16, 64, 32
     tiles = math.prod(c.shape[:-2]) * -(-c.shape[-2] // rows) * -(-c.shape[-1] // columns)
     shared = tiles % at_once
     work = np.full((2 * sharers, rows, columns), np.nan, np.float32)
     ending = {"scaled": True, "added": True, "spread": (True, False), "activation": lambda x: xt.maximum(x, 0)}
-    place.of(streamed_product)[sharers + tiles - shared](
+    execution.bind(streamed_product)[sharers + tiles - shared](
         a, b, c, work, bias, 0.5, -1.0, shared, sharers, BM=rows, BN=columns, BK=depth, sg=(2, 2), as_type=xt.f16,
         **ending)
-    place.of(sum_of_shares)[2, shared](work, c, bias, 0.5, -1.0, shared, sharers, -(-a.shape[-1] // depth), BM=rows,
-                                       BN=columns, rows=16, columns=32, sg=(2, 1), **ending)
+    execution.bind(sum_of_shares)[2, shared](work, c, bias, 0.5, -1.0, shared, sharers, -(-a.shape[-1] // depth),
+                                             BM=rows,
+                                             BN=columns, rows=16, columns=32, sg=(2, 1), **ending)
 
 
 CASES = [((2, 2), (20, 70, 201), 7, 6), ((), (33, 130, 130), 14, 64), ((), (16, 64, 300), 10, 2),
@@ -73,9 +74,10 @@ CASES = [((2, 2), (20, 70, 201), 7, 6), ((), (33, 130, 130), 14, 64), ((), (16, 
 
 
 @pytest.mark.launches
-@pytest.mark.parametrize(("case", "place"), [*((case, place) for case in CASES for place in (NUMPY, *LANES)),
-                                             *((CASES[0], place) for place in DEVICE)], ids=str)
-def test_shared_tiles_are_summed_up(case: Any, place: Place) -> None:
+@pytest.mark.parametrize(("case", "execution"),
+                         [*((case, execution) for case in CASES for execution in (NUMPY, *LANES)),
+                          *((CASES[0], execution) for execution in DEVICE)], ids=str)
+def test_shared_tiles_are_summed_up(case: Any, execution: Execution) -> None:
     batch, (m, n, k), sharers, at_once = case
     a, b, c, bias = (RANDOM.integers(-4, 5, shape).astype(kind) for shape, kind in (
         ((*batch, m, k), np.float16), ((*batch, k, n), np.float16), ((*batch, m, n), np.float32),
@@ -84,7 +86,7 @@ def test_shared_tiles_are_summed_up(case: Any, place: Place) -> None:
     frame[..., 1:-1, 2:-1] = c
     expected = frame.copy()
     expected[..., 1:-1, 2:-1] = np.maximum(np.matmul(a.astype(np.float32), b.astype(np.float32)) / 2 - c + bias, 0)
-    streamed(place, a, b, frame[..., 1:-1, 2:-1], bias, sharers, at_once=at_once)
+    streamed(execution, a, b, frame[..., 1:-1, 2:-1], bias, sharers, at_once=at_once)
     np.testing.assert_array_equal(frame, expected)
 
 

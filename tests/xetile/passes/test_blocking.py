@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import DEVICE, LANES, NUMPY, Array, Place, Types, integers, product, viewed, wide
+from tests.kernels import DEVICE, LANES, NUMPY, Array, Execution, Types, integers, product, viewed, wide
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 
 pytestmark = pytest.mark.unoptimised
 
-PLACES = [NUMPY, *LANES, *DEVICE]
+EXECUTIONS = [NUMPY, *LANES, *DEVICE]
 NAMES = ["bf16", "f16", "tf32", "f32", "i8", "u8"]
 BUILT = {("bf16", target) for target in ("pvc", "dg2", "cpu")} | {("i8", "pvc"), ("i8", "dg2"), ("tf32", "pvc")}
 """Element types that are built for each target: a build takes seconds."""
@@ -26,9 +26,10 @@ def accumulator(dtype: DType) -> DType:
 
 def cases(names: list[str]) -> list[Any]:
     """Every element type on every execution that takes it; on the device some of them."""
-    return [pytest.param(dtypes.of(name), place, id=f"{name}-{place}") for name in names for place in PLACES
-            if Types(dtypes.of(name), dtypes.of(name), accumulator(dtypes.of(name))).on(place)
-            and (place not in DEVICE or (name, place.target) in BUILT)]
+    return [pytest.param(dtypes.of(name), execution,
+                         id=f"{name}-{execution}") for name in names for execution in EXECUTIONS
+            if Types(dtypes.of(name), dtypes.of(name), accumulator(dtypes.of(name))).on(execution)
+            and (execution not in DEVICE or (name, execution.target) in BUILT)]
 
 
 @xt.kernel
@@ -42,12 +43,12 @@ def scaled(A, B, C, *, acc, BM=16, BN=32, BK=32):
     xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN)))
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(NAMES))
-def test_operands_may_be_computed(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(NAMES))
+def test_operands_may_be_computed(dtype: DType, execution: Execution) -> None:
     rng, acc = np.random.default_rng(1), accumulator(dtype)
     a, b = integers(rng, dtype, 37, 52), integers(rng, dtype, 52, 45)
     c = np.full((37, 45), 7, acc.numpy)
-    place.of(scaled)[3, 2](viewed(a, dtype), viewed(b, dtype), c, acc=acc)
+    execution.bind(scaled)[3, 2](viewed(a, dtype), viewed(b, dtype), c, acc=acc)
     np.testing.assert_array_equal(c, 6 * product(a, b, acc))
 
 
@@ -63,14 +64,14 @@ def mixed(A, B, C, *, dtype, BM=16, BN=32, BK=32):
 
 
 @pytest.mark.parametrize("bytes_", ["i8", "u8"])
-@pytest.mark.parametrize(("dtype", "place"), cases(NAMES[:4]))
-def test_bytes_become_floats_on_the_way(dtype: DType, place: Place, bytes_: str) -> None:
-    if place in DEVICE and bytes_ == "u8" and place.target != "pvc":
+@pytest.mark.parametrize(("dtype", "execution"), cases(NAMES[:4]))
+def test_bytes_become_floats_on_the_way(dtype: DType, execution: Execution, bytes_: str) -> None:
+    if execution in DEVICE and bytes_ == "u8" and execution.target != "pvc":
         return  # the same text as for i8, but for the sign
     rng = np.random.default_rng(2)
     a, b = integers(rng, bytes_, 37, 52, most=120), integers(rng, "i8", 52, 45, most=9)
     c = np.full((37, 45), 7, np.float32)
-    place.of(mixed)[3, 2](a, b, c, dtype=dtype)
+    execution.bind(mixed)[3, 2](a, b, c, dtype=dtype)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
@@ -86,13 +87,13 @@ def onto(A, B, C, *, dtype, BM=16, BN=32, BK=32):
     xt.store_tile(total.to(dtype), c)
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(["bf16", "f16", "f32"]))
-def test_a_narrow_result_is_added_to(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(["bf16", "f16", "f32"]))
+def test_a_narrow_result_is_added_to(dtype: DType, execution: Execution) -> None:
     rng = np.random.default_rng(3)
     a, b = integers(rng, dtype, 37, 52, most=3), integers(rng, dtype, 52, 45, most=3)
     c = integers(rng, dtype, 37, 45)
     expected = (wide(a) @ wide(b) + wide(c)).astype(np.float32).astype(c.dtype)
-    place.of(onto)[3, 2](a, b, c, dtype=dtype)
+    execution.bind(onto)[3, 2](a, b, c, dtype=dtype)
     np.testing.assert_array_equal(wide(c), wide(expected))
 
 
@@ -108,12 +109,12 @@ def used_twice(A, B, C, *, acc, BM=16, BK=32):
     xt.store_tile(total, xt.init_tile(C, (m, 0), (BM, BK)))
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(NAMES))
-def test_a_loaded_tile_may_be_operand_and_summand(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(NAMES))
+def test_a_loaded_tile_may_be_operand_and_summand(dtype: DType, execution: Execution) -> None:
     rng, acc = np.random.default_rng(4), accumulator(dtype)
     a, b = integers(rng, dtype, 37, 64), integers(rng, dtype, 64, 32)
     c = np.full((37, 32), 7, acc.numpy)
-    place.of(used_twice)[3,](viewed(a, dtype), viewed(b, dtype), c, acc=acc)
+    execution.bind(used_twice)[3,](viewed(a, dtype), viewed(b, dtype), c, acc=acc)
     np.testing.assert_array_equal(c, product(a, b, acc) + wide(a[:, :32]) + wide(a[:, 32:]))
 
 
@@ -135,28 +136,28 @@ def chained_as_b(A, B, D, C, *, dtype, acc, M=16, K=32, N=32, P=32):
     xt.store_tile(second, xt.init_tile(C, (0, n), (M, P)))
 
 
-def chain_of(kernel: Any, dtype: DType, place: Place, grid: tuple[int, ...], a: Array, b: Array, d: Array,
+def chain_of(kernel: Any, dtype: DType, execution: Execution, grid: tuple[int, ...], a: Array, b: Array, d: Array,
              c: Array) -> Array:
     arrays = [viewed(array, dtype) for array in (a, b, d)]
-    place.of(kernel)[grid](*arrays, c, dtype=dtype, acc=accumulator(dtype))
+    execution.bind(kernel)[grid](*arrays, c, dtype=dtype, acc=accumulator(dtype))
     return c
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(NAMES))
-def test_a_product_may_be_the_left_operand_of_another(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(NAMES))
+def test_a_product_may_be_the_left_operand_of_another(dtype: DType, execution: Execution) -> None:
     rng = np.random.default_rng(5)
     a, b, d = (integers(rng, dtype, rows, 32, most=1) for rows in (33, 32, 32))
     c = np.full((33, 32), 7, accumulator(dtype).numpy)
-    chain_of(chained, dtype, place, (3,), a, b, d, c)
+    chain_of(chained, dtype, execution, (3,), a, b, d, c)
     np.testing.assert_array_equal(c, wide(a) @ wide(b) @ wide(d))
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(NAMES))
-def test_a_product_may_be_the_right_operand_of_another(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(NAMES))
+def test_a_product_may_be_the_right_operand_of_another(dtype: DType, execution: Execution) -> None:
     rng = np.random.default_rng(6)
     a, b, d = (integers(rng, dtype, *shape, most=1) for shape in ((32, 32), (32, 50), (13, 32)))
     c = np.full((13, 50), 7, accumulator(dtype).numpy)
-    chain_of(chained_as_b, dtype, place, (2,), a, b, d, c)
+    chain_of(chained_as_b, dtype, execution, (2,), a, b, d, c)
     np.testing.assert_array_equal(c, wide(d) @ (wide(a) @ wide(b)))
 
 
@@ -166,11 +167,11 @@ def one_tile_for_both(A, C, *, N=32):
     xt.store_tile(xt.tile_mma(value, value), xt.init_tile(C, (0, 0), (N, N)))
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES, DEVICE[0]], ids=str)
-def test_a_tile_may_be_both_operands(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, DEVICE[0]], ids=str)
+def test_a_tile_may_be_both_operands(execution: Execution) -> None:
     a = integers(np.random.default_rng(7), xt.bf16, 32, 32)
     c = np.zeros((32, 32), np.float32)
-    place.of(one_tile_for_both)[1,](a, c)
+    execution.bind(one_tile_for_both)[1,](a, c)
     np.testing.assert_array_equal(c, wide(a) @ wide(a))
 
 
@@ -188,12 +189,12 @@ def loaded_ahead(A, B, C, *, BM=16, BN=16, BK=32):
     xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_loaded_values_may_be_carried_by_a_loop(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_loaded_values_may_be_carried_by_a_loop(execution: Execution) -> None:
     rng = np.random.default_rng(8)
     a, b = integers(rng, xt.bf16, 40, 100), integers(rng, xt.bf16, 100, 30)
     c = np.full((40, 30), 7, np.float32)
-    place.of(loaded_ahead)[3, 2](a, b, c)
+    execution.bind(loaded_ahead)[3, 2](a, b, c)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
@@ -207,19 +208,19 @@ def doubled(tile: tuple[int, int]) -> Any:
     return twice
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, *LANES], ids=str)
 @pytest.mark.parametrize("tile", [(1, 16), (3, 48), (8, 8), (16, 24), (24, 80), (7, 16), (16, 4), (32, 1)], ids=str)
-def test_tiles_of_any_shape_are_copied_and_computed_with(tile: tuple[int, int], place: Place) -> None:
+def test_tiles_of_any_shape_are_copied_and_computed_with(tile: tuple[int, int], execution: Execution) -> None:
     a = integers(np.random.default_rng(9), xt.i32, 2 * tile[0], 3 * tile[1] - tile[1] // 2)
     c = np.zeros_like(a)
-    place.of(doubled(tile))[2, 3](a, c)
+    execution.bind(doubled(tile))[2, 3](a, c)
     np.testing.assert_array_equal(c, 2 * a)
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @pytest.mark.parametrize("tile", [(2, 1), (3, 8), (2, 4), (1, 1), (1, 8), (8, 1), (1, 20)], ids=str)
-def test_tiles_smaller_than_a_register_repeat_over_the_lanes(tile: tuple[int, int], place: Place) -> None:
+def test_tiles_smaller_than_a_register_repeat_over_the_lanes(tile: tuple[int, int], execution: Execution) -> None:
     a = integers(np.random.default_rng(10), xt.i32, 2 * tile[0], 3 * tile[1] - tile[1] // 2)
     c = np.zeros_like(a)
-    place.of(doubled(tile))[2, 3](a, c)
+    execution.bind(doubled(tile))[2, 3](a, c)
     np.testing.assert_array_equal(c, 2 * a)

@@ -11,12 +11,12 @@ from xdsl.dialects.memref import AllocOp
 import xetile as xt
 from benchmarks.generated_code import gemm
 from tests.conftest import require_ocloc
-from tests.kernels import Array, Place, Types, gemm_shared, integers, tiles
+from tests.kernels import Array, Execution, Types, gemm_shared, integers, tiles
 from tests.kernels import product as multiplied
 from xetile.compiler.pipeline import Options, stages
 
-NUMPY, PVC, BMG = Place("numpy", "pvc"), Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "bmg")
-DEVICE = [Place("opencl:cpu", target) for target in ("pvc", "bmg")]
+NUMPY, PVC, BMG = Execution("numpy", "pvc"), Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "bmg")
+DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
 BF16, F16 = Types(xt.bf16, xt.bf16, xt.f32), Types(xt.f16, xt.f16, xt.f32)
 I8, U8 = Types(xt.i8, xt.u8, xt.i32), Types(xt.u8, xt.u8, xt.i32)
 SG, BM, BN, BK = (2, 2), 64, 64, 32
@@ -61,36 +61,36 @@ def is_shared(kernel: Any, *given: Any, target: str = "pvc", **constants: Any) -
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize(("types", "place"), [(BF16, NUMPY), (BF16, PVC), (F16, BMG), (I8, PVC), (U8, BMG),
-                                              (BF16, DEVICE[0]), (F16, DEVICE[1]), (I8, DEVICE[1]), (U8, DEVICE[0])],
-                         ids=str)
-def test_the_result_is_right(types: Types, place: Place) -> None:
+@pytest.mark.parametrize(("types", "execution"), [(BF16, NUMPY), (BF16, PVC), (F16, BMG), (I8, PVC), (U8, BMG),
+                                                  (BF16, DEVICE[0]), (F16, DEVICE[1]), (I8, DEVICE[1]),
+                                                  (U8, DEVICE[0])], ids=str)
+def test_the_result_is_right(types: Types, execution: Execution) -> None:
     """Rows, columns and K that are no whole tiles; K of less than a step, of one, two, three and a part."""
     generator = np.random.default_rng(1)
-    for k in (8, 32, 64, 90) if place.where != "numpy" else (90,):
+    for k in (8, 32, 64, 90) if execution.where != "numpy" else (90,):
         a, b = by_columns(generator, types.a, 100, k), integers(generator, types.b, k, 72)
         assert is_shared(gemm_shared, a, b, np.zeros((100, 72), types.acc.numpy), acc=types.acc, **MAPS)
-        check(place.of(gemm_shared), (a, b), (tiles(100, BM), tiles(72, BN)), multiplied(a, b, types.acc),
+        check(execution.bind(gemm_shared), (a, b), (tiles(100, BM), tiles(72, BN)), multiplied(a, b, types.acc),
               acc=types.acc, **MAPS)
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("place", [PVC, DEVICE[1]], ids=str)
-def test_fewer_shares_than_subgroups(place: Place) -> None:
+@pytest.mark.parametrize("execution", [PVC, DEVICE[1]], ids=str)
+def test_fewer_shares_than_subgroups(execution: Execution) -> None:
     """Of 8 bits there may be as few as that; then several subgroups hand over the same."""
     generator = np.random.default_rng(4)
     a, b = by_columns(generator, xt.i8, 72, 100), integers(generator, xt.i8, 100, 40)
     maps = {"BM": 32, "BN": 64, "BK": 32, "sg": SG, "data_a": (16, 32), "data_b": (32, 32), "data_c": (16, 32)}
     assert is_shared(gemm_shared, a, b, np.zeros((72, 40), np.int32), acc=xt.i32, **maps)
-    check(place.of(gemm_shared), (a, b), (3, 1), multiplied(a, b, xt.i32), acc=xt.i32, **maps)
+    check(execution.bind(gemm_shared), (a, b), (3, 1), multiplied(a, b, xt.i32), acc=xt.i32, **maps)
 
 
-@pytest.mark.parametrize("place", [BMG, DEVICE[0]], ids=str)
-def test_the_product_of_the_tutorial(place: Place) -> None:
+@pytest.mark.parametrize("execution", [BMG, DEVICE[0]], ids=str)
+def test_the_product_of_the_tutorial(execution: Execution) -> None:
     """256 x 256 by 8 x 4 subgroups, prefetching, as processors' compilers optimise it."""
     generator = np.random.default_rng(2)
     a, b = by_columns(generator, xt.bf16, 300, 80), integers(generator, xt.bf16, 80, 264)
-    check(place.of(gemm), (a, b), (2, 2), multiplied(a, b, xt.f32))
+    check(execution.bind(gemm), (a, b), (2, 2), multiplied(a, b, xt.f32))
 
 
 @xt.kernel
@@ -118,13 +118,13 @@ def parts(A, A2, B, C, *, sg=SG):
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("place", [NUMPY, PVC, *DEVICE], ids=str)
-def test_several_loops_and_operands(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, PVC, *DEVICE], ids=str)
+def test_several_loops_and_operands(execution: Execution) -> None:
     """Two operands in one loop, two loops in a loop over a batch, and loops of no step and of one."""
     generator = np.random.default_rng(3)
     a, a2 = (by_columns(generator, xt.bf16, 3, 100, 160) for _ in range(2))
     b, c = integers(generator, xt.bf16, 3, 160, 80), np.full((9, 100, 80), 77, np.float32)
-    place.of(parts)[tiles(100, BM), tiles(80, BN), 3](a, a2, b, c)
+    execution.bind(parts)[tiles(100, BM), tiles(80, BN), 3](a, a2, b, c)
     for part in range(3):
         for matrix in range(3):
             start = part * 64 * matrix
@@ -158,12 +158,12 @@ def turned(AT, BT, C):
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("place", [NUMPY, PVC, BMG, DEVICE[0]], ids=str)
-def test_transposed_when_loaded(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, PVC, BMG, DEVICE[0]], ids=str)
+def test_transposed_when_loaded(execution: Execution) -> None:
     generator = np.random.default_rng(5)
     at, bt = by_columns(generator, xt.bf16, 100, 80).T, by_columns(generator, xt.bf16, 80, 72).T
     assert is_shared(turned, at, bt, np.zeros((100, 72), np.float32))
-    check(place.of(turned), (at, bt), (2, 2), multiplied(at.T, bt.T, xt.f32))
+    check(execution.bind(turned), (at, bt), (2, 2), multiplied(at.T, bt.T, xt.f32))
 
 
 @xt.kernel
@@ -181,12 +181,12 @@ def anew(A, B, C, *, ahead=1):
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("place", [NUMPY, PVC, DEVICE[1]], ids=str)
-def test_tiles_made_in_each_step(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, PVC, DEVICE[1]], ids=str)
+def test_tiles_made_in_each_step(execution: Execution) -> None:
     generator = np.random.default_rng(6)
     a, b = by_columns(generator, xt.bf16, 100, 80), integers(generator, xt.bf16, 80, 72)
     assert is_shared(anew, a, b, np.zeros((100, 72), np.float32))
-    check(place.of(anew), (a, b), (2, 2), multiplied(a, b, xt.f32))
+    check(execution.bind(anew), (a, b), (2, 2), multiplied(a, b, xt.f32))
 
 
 @xt.kernel
@@ -203,8 +203,8 @@ def described(A, B, C, *, rows, depth):
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("place", [PVC, DEVICE[0]], ids=str)
-def test_memory_that_a_kernel_describes(place: Place) -> None:
+@pytest.mark.parametrize("execution", [PVC, DEVICE[0]], ids=str)
+def test_memory_that_a_kernel_describes(execution: Execution) -> None:
     generator = np.random.default_rng(7)
     memory = np.zeros(2 * 80 * 128 + 64, np.uint8)
     rows = memory[-memory.ctypes.data % 64:][:2 * 80 * 128].view(xt.bf16.numpy).reshape(80, 128)
@@ -212,7 +212,7 @@ def test_memory_that_a_kernel_describes(place: Place) -> None:
     b, sizes = integers(generator, xt.bf16, 80, 64), {"rows": 60, "depth": 80}
     assert is_shared(described, rows, b, np.zeros((64, 64), np.float32), **sizes)
     a = np.where(np.arange(64)[:, None] < 60, rows.T[:64], 0)  # rows behind the last one read as zeros
-    check(place.of(described), (rows, b), (1, 1), multiplied(a, b, xt.f32), **sizes)
+    check(execution.bind(described), (rows, b), (1, 1), multiplied(a, b, xt.f32), **sizes)
 
 
 @xt.kernel

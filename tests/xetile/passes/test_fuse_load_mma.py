@@ -16,7 +16,7 @@ from xetile.compiler.compiled import CompiledKernel
 from xetile.text.gpu_module import printed
 
 Array = np.ndarray[Any, Any]
-PLACES = ("numpy:xegpu", "opencl:cpu")
+EXECUTIONS = ("numpy:xegpu", "opencl:cpu")
 
 
 @xt.kernel
@@ -48,7 +48,7 @@ def _run(where: str, types: Types, a: Array, b: Array, **constants: Any) -> None
 
 
 @pytest.mark.parametrize(("types", "where"), [
-    pytest.param(types, where, id=f"{types}-{where}") for types in TYPES for where in PLACES
+    pytest.param(types, where, id=f"{types}-{where}") for types in TYPES for where in EXECUTIONS
     if where == "numpy:xegpu" or types.a.name == types.b.name  # mixed bytes are the same text but for their types
 ])
 def test_all_types_at_all_edges(types: Types, where: str) -> None:
@@ -62,7 +62,7 @@ def test_all_types_at_all_edges(types: Types, where: str) -> None:
     _run(where, types, a, b)
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", EXECUTIONS)
 def test_arrays_of_any_strides(where: str) -> None:
     """Columns contiguous, and every second element."""
     if where != "numpy:xegpu":
@@ -74,7 +74,7 @@ def test_arrays_of_any_strides(where: str) -> None:
         _run(where, types, np.repeat(a, 2, 1)[:, ::2], np.asfortranarray(b))
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", EXECUTIONS)
 def test_sums_of_large_bytes_are_exact(where: str) -> None:
     """255 * 255 * 512 is more than float32 counts to, and so is a whole K loop of any bytes."""
     if where != "numpy:xegpu":
@@ -141,7 +141,7 @@ def test_what_may_stand_between(what: str, fused: bool) -> None:
     assert _operations(between, what=what) == ((1, 0, 1) if fused else (0, 1, 3))
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", EXECUTIONS)
 @pytest.mark.parametrize("what", ["store", "use", "both"])
 def test_loads_that_stay_give_what_was_there(what: str, where: str) -> None:
     if where != "numpy:xegpu":
@@ -191,7 +191,7 @@ def gated(X, W, V, C, *, also=False):
     xt.store_tile(left * right, xt.init_tile(C, (0, 0), (16, 32)))
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", EXECUTIONS)
 @pytest.mark.parametrize("also", [False, True])
 def test_one_load_for_two_products(also: bool, where: str) -> None:
     if where != "numpy:xegpu":
@@ -262,7 +262,7 @@ def test_sums_that_are_rounded_at_each_step_keep_it() -> None:
         assert f"tile<16x{depth}xf16>, !xetile.tile<{depth}x16xf16>" in text
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", EXECUTIONS)
 def test_long_steps_go_over_the_end(where: str) -> None:
     """A and B end in the midst of a step, and at other places; what B has there is no number."""
     if where != "numpy:xegpu":

@@ -21,7 +21,7 @@ from tests.kernels import (
     TYPES,
     Array,
     Bordered,
-    Place,
+    Execution,
     Types,
     gemm,
     gemm_shared,
@@ -39,7 +39,8 @@ seeds = st.integers(0, 2**32 - 1)
 step_counts = st.integers(1, 3)
 
 
-def check(place: Place, types: Types, size: tuple[int, int, int], beyond: tuple[int, int], seed: int, kernel: Any,
+def check(execution: Execution, types: Types, size: tuple[int, int, int], beyond: tuple[int, int], seed: int,
+          kernel: Any,
           tile: tuple[int, int, int], **constants: Any) -> None:
     """The product of random integers, on a grid that may reach beyond the result, inside a border that must stay."""
     (m, n, k), rng = size, np.random.default_rng(seed)
@@ -47,8 +48,8 @@ def check(place: Place, types: Types, size: tuple[int, int, int], beyond: tuple[
     a, b = operands(rng, types, m, n, k)
     c = Bordered(types.acc, (m, n))
     grid = tiles(m, tile[0]) + beyond[0], tiles(n, tile[1]) + beyond[1]
-    place.of(kernel)[grid](viewed(a, types.a), viewed(b, types.b), c.array, BM=tile[0], BN=tile[1], BK=tile[2],
-                           acc=types.acc, **constants)
+    execution.bind(kernel)[grid](viewed(a, types.a), viewed(b, types.b), c.array, BM=tile[0], BN=tile[1], BK=tile[2],
+                                 acc=types.acc, **constants)
     c.check(product(a, b, types.acc))
 
 
@@ -62,9 +63,9 @@ def subgroup_tiles(draw: st.DrawFn, types: Types) -> tuple[int, int, int]:
 def test_subgroup_kernels_agree(types: Types, data: st.DataObject, size: tuple[int, int, int],
                                 beyond: tuple[int, int], seed: int) -> None:
     tile = data.draw(subgroup_tiles(types))
-    target = data.draw(st.sampled_from([target for target in TARGETS if types.on(Place("numpy:xegpu", target))]))
-    for place in (NUMPY, Place("numpy:xegpu", target)):
-        check(place, types, size, beyond, seed, gemm, tile)
+    target = data.draw(st.sampled_from([target for target in TARGETS if types.on(Execution("numpy:xegpu", target))]))
+    for execution in (NUMPY, Execution("numpy:xegpu", target)):
+        check(execution, types, size, beyond, seed, gemm, tile)
 
 
 Deal = dict[str, tuple[int, int]]
@@ -91,9 +92,9 @@ def test_work_group_kernels_agree(name: str, data: st.DataObject, size: tuple[in
                                   beyond: tuple[int, int], seed: int) -> None:
     types = BY_NAME[name]
     tile, maps = data.draw(deals(types))
-    target = data.draw(st.sampled_from([target for target in TARGETS if types.on(Place("numpy:xegpu", target))]))
-    for place in (NUMPY, Place("numpy:xegpu", target)):
-        check(place, types, size, beyond, seed, gemm_shared, tile, **maps)
+    target = data.draw(st.sampled_from([target for target in TARGETS if types.on(Execution("numpy:xegpu", target))]))
+    for execution in (NUMPY, Execution("numpy:xegpu", target)):
+        check(execution, types, size, beyond, seed, gemm_shared, tile, **maps)
 
 
 BUILT: dict[str, tuple[str, Any, tuple[int, int, int], Deal]] = {
@@ -106,40 +107,41 @@ BUILT: dict[str, tuple[str, Any, tuple[int, int, int], Deal]] = {
 
 
 @pytest.mark.launches
-@pytest.mark.parametrize("place", [*DEVICE, *([] if SOFTWARE_GPU else [Place("opencl:cpu", "bmg")])], ids=str)
+@pytest.mark.parametrize("execution", [*DEVICE, *([] if SOFTWARE_GPU else [Execution("opencl:cpu", "bmg")])], ids=str)
 @pytest.mark.parametrize("name", BUILT)
 @given(size=st.tuples(sizes, sizes, sizes), beyond=overhang, seed=seeds)
 @example((1016, 100, 13), (0, 0), 0)
 @example((128, 256, 64), (1, 1), 1)
 @settings(max_examples=15)
-def test_the_device_agrees(place: Place, name: str, size: tuple[int, int, int], beyond: tuple[int, int],
+def test_the_device_agrees(execution: Execution, name: str, size: tuple[int, int, int], beyond: tuple[int, int],
                            seed: int) -> None:
     types, kernel, tile, maps = BUILT[name]
-    check(place, BY_NAME[types], size, beyond, seed, kernel, tile, **maps)
+    check(execution, BY_NAME[types], size, beyond, seed, kernel, tile, **maps)
 
 
-def distance(place: Place, types: Types, a: Array, b: Array) -> Array:
+def distance(execution: Execution, types: Types, a: Array, b: Array) -> Array:
     c = np.zeros((a.shape[0], b.shape[1]), types.acc.numpy)
-    place.of(gemm)[tiles(len(a), 16), tiles(c.shape[1], 16)](a, b, c, BM=16, BN=16, BK=16, acc=types.acc)
+    execution.bind(gemm)[tiles(len(a), 16), tiles(c.shape[1], 16)](a, b, c, BM=16, BN=16, BK=16, acc=types.acc)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     scale = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
     return np.abs(c.astype(np.float64) - exact) / np.maximum(scale, 1e-30)
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @given(size=st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(1, 300)), seed=seeds,
        spread=st.integers(0, 6))
 @settings(max_examples=10)
-def test_random_floats_agree_within_rounding(place: Place, size: tuple[int, int, int], seed: int, spread: int) -> None:
+def test_random_floats_agree_within_rounding(execution: Execution, size: tuple[int, int, int], seed: int,
+                                             spread: int) -> None:
     """k products summed in float32 in any order: at most k roundings, each of half a unit in the last place."""
     m, n, k = size
     types, rng = BY_NAME["bf16-bf16-f32"], np.random.default_rng(seed)
     a, b = ((rng.standard_normal(shape) * 2.0 ** rng.integers(-spread, spread + 1, shape)).astype(types.a.numpy)
             for shape in ((m, k), (k, n)))
-    assert distance(place, types, a, b).max() <= (k + 1) * 2.0**-24
+    assert distance(execution, types, a, b).max() <= (k + 1) * 2.0**-24
 
 
 def test_every_target_has_a_type_to_test() -> None:
     for target in TARGETS:
-        assert any(types.on(Place("numpy:xegpu", target)) for types in TYPES)
+        assert any(types.on(Execution("numpy:xegpu", target)) for types in TYPES)
         assert find_target(target).name == target

@@ -180,10 +180,10 @@ def test_long_loops_do_not_pile_up() -> None:
 
 def test_mistakes() -> None:
     a, c = whole(8, 16), np.zeros((24, 16), np.float32)
-    placed = branches.on("numpy:program")
+    bound = branches.on("numpy:program")
     c.flags.writeable = False
     with pytest.raises(xt.ElementTypeError, match="XT1045"):
-        placed[3](a, c, 3, log=Log())
+        bound[3](a, c, 3, log=Log())
     with pytest.raises(xt.ArgumentError, match="XT1602"):
         branches.on("numpy:program", only="first")
     with pytest.raises(xt.ArgumentError, match="XT1051"):

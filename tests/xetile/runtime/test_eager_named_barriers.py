@@ -18,7 +18,7 @@ EXECUTIONS = [EAGER, NUMPY, *LANES[:2]]
 
 
 def on(kernel: Any, where: Any) -> Any:
-    return kernel.on(where) if where == EAGER else where.of(kernel)
+    return kernel.on(where) if where == EAGER else where.bind(kernel)
 
 
 def numbers(rows: int) -> Any:

@@ -251,3 +251,45 @@ def test_code_for_another_gpu() -> None:
     np.testing.assert_array_equal(c, ROWS)
     with pytest.raises(xt.TargetError, match="XT4000"):
         copied.on("machine:pvc", target="dg2")
+
+
+def test_counts_of_a_launch() -> None:
+    """A product of 4 x 4 work-groups, each of one subgroup: every figure follows from the kernel and its tiles."""
+    rng = np.random.default_rng(13)
+    a, b = integers(rng, xt.bf16, 64, 96), integers(rng, xt.bf16, 96, 64)
+    c = np.zeros((64, 64), np.float32)
+    run = gemm.on("machine:pvc")
+    run[4, 4](a, b, c)
+    report = run.report()
+    assert report.execution is not None
+    executed, moved = report.execution.instructions, report.execution.traffic
+    steps = 96 // 16
+    assert report.execution.groups == 16
+    assert executed["dpas"] == 16 * steps * 2  # 16 rows in two halves
+    assert executed["load_block2d"] == 16 * steps * 2  # A and B
+    assert executed["store_block2d"] == 16 * 2
+    assert moved["load_block2d"] == 16 * steps * 2 * 16 * 16 * 2
+    assert moved["store_block2d"] == c.nbytes
+    text = str(report)
+    assert "instructions executed a work-group" in text
+    assert f"{steps * 2 * 16 * 16 * 2:,d} bytes" in text
+    with pytest.raises(xt.DeviceError, match="XT1057"):
+        gemm.on("numpy").report()
+
+
+def test_wrong_names_and_missing_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    for where in ("machine:foo", "machine:cpu", "machine", "machine:"):
+        with pytest.raises(xt.DeviceError, match='use one of "machine:pvc"'):
+            copied.on(where)
+    with pytest.raises(xt.ArgumentError, match="XT1056"):
+        copied.on("machine:pvc", check="races")
+    c = np.zeros_like(ROWS)
+    with pytest.raises(xt.TargetError, match="cannot be decoded"):
+        copied.on("machine:ptl")[2](ROWS, c)
+    for variable in ("XETILE_OCLOC", "XETILE_IGA64"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "/nowhere/tool")
+            with pytest.raises(xt.ToolError, match=variable):
+                copied.on("machine:pvc")[2](ROWS, c)
+    copied.on("machine:pvc")[2](ROWS, c)
+    np.testing.assert_array_equal(c, ROWS)

@@ -497,11 +497,11 @@ def test_indices_of_32_bits() -> None:
 
 
 @xt.kernel(subgroups=(4, 1))
-def split(A, C, *, place):
+def split(A, C, *, store):
     slm, mine, barrier = xt.alloc_slm((32, 16), xt.f32), xt.subgroup_id() * 8, xt.nbarrier(0, 4)
     x = xt.load_tile(xt.init_tile(A, (mine, 0), (8, 16)))
     for here in ("before", "between"):
-        if place == here:
+        if store == here:
             xt.store_tile(x, xt.init_tile(slm, (mine, 0), (8, 16)))
         if here == "before":
             barrier.arrive()
@@ -522,10 +522,10 @@ def sometimes(A, C, n):
 
 def test_barriers_that_do_not_order_all() -> None:
     a, c = whole(32, 16), np.zeros((32, 16), np.float32)
-    split.on("numpy", check=True)[1](a, c, place="before")
+    split.on("numpy", check=True)[1](a, c, store="before")
     np.testing.assert_array_equal(c, a.reshape(4, 8, 16)[::-1].reshape(32, 16))
     assert "reads shared local memory[24, 0], which subgroup 3 has written since the last barrier" in \
-        finding(split, 1, a, c, place="between")  # the others may have waited before it writes
+        finding(split, 1, a, c, store="between")  # the others may have waited before it writes
     sometimes.on("numpy", check=True)[2](a, c, 2)
     assert "subgroup 0 of work-group (1, 0, 0) reads shared local memory[8, 0], which subgroup 1 has written" in \
         finding(sometimes, 2, a, c, 1)

@@ -11,7 +11,7 @@ import pytest
 import xetile as xt
 from tests.conftest import require_device, require_ocloc
 
-PLACES = [(where, target) for where in ("numpy", "numpy:xegpu", "opencl:cpu") for target in ("pvc", "dg2", "cpu")]
+EXECUTIONS = [(where, target) for where in ("numpy", "numpy:xegpu", "opencl:cpu") for target in ("pvc", "dg2", "cpu")]
 
 GEMM = """
 module @gemm attributes {gpu.container_module} {
@@ -176,7 +176,7 @@ def test_text_goes_round(name: str) -> None:
     assert str(module[name]) == str(xt.parse(str(module[name]))[name])
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_gemm_of_subgroups(where: str, target: str) -> None:
     """The host's launch says grid and subgroups, so none is passed here."""
     if where == "opencl:cpu":
@@ -186,7 +186,7 @@ def test_gemm_of_subgroups(where: str, target: str) -> None:
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_work_group_with_maps(where: str, target: str) -> None:
     if where == "opencl:cpu":
         require_device(where)
@@ -199,7 +199,7 @@ def test_work_group_with_maps(where: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("n", [2, 5])
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_shared_memory_and_branches(where: str, target: str, n: int) -> None:
     if where == "opencl:cpu":
         require_device(where)
@@ -338,9 +338,9 @@ def test_mistakes(line: str, message: str, hint: str) -> None:
     shown = str(caught.value)
     assert "kernel.mlir:" in shown
     assert hint in shown.rpartition("  help: ")[2]
-    place = caught.value.location
-    assert place is not None
-    assert 1 <= place.line <= text.count("\n")
+    execution = caught.value.location
+    assert execution is not None
+    assert 1 <= execution.line <= text.count("\n")
 
 
 def test_maps_that_a_product_derives() -> None:
@@ -399,7 +399,7 @@ gpu.module @m {
 """  # noqa: E501
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_gather_and_scatter(where: str, target: str) -> None:
     if where == "opencl:cpu":
         require_device(where)

@@ -11,14 +11,15 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import Place, integers, wide
+from tests.kernels import Execution, integers, wide
 from xegpu.ir import dtypes
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import TargetError, TextError
 
-PLACES = [Place("numpy", "pvc"), Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("opencl:cpu", "pvc"),
-          Place("opencl:cpu", "dg2")]
+EXECUTIONS = [Execution("numpy", "pvc"), Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "dg2"),
+              Execution("opencl:cpu", "pvc"),
+              Execution("opencl:cpu", "dg2")]
 # XeGPU.md, "Rules of sg_map setting": operand, wi_layout, wi_data, block, fragment, types.
 TABLES = {16: """
 a 1x16 1x1 8x16  8x1 bf16 f16
@@ -104,10 +105,10 @@ def loads(lanes: int) -> tuple[str, list[tuple[str, tuple[int, int], bool]]]:
     return kernel(body, arrays), outputs
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_every_row_of_the_tables_loads_its_fragment(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_every_row_of_the_tables_loads_its_fragment(execution: Execution) -> None:
     """The fragment that ``load_nd`` gives has the table's shape, and holds what the map says it does."""
-    text, outputs = loads(8 if place.target == "dg2" else 16)
+    text, outputs = loads(8 if execution.target == "dg2" else 16)
     rng = np.random.default_rng(1)
     arguments: list[Any] = []
     for dtype, shape, turned in outputs:
@@ -117,7 +118,7 @@ def test_every_row_of_the_tables_loads_its_fragment(place: Place) -> None:
     views = [xt.view(x, xt.tf32) if dtype == "tf32" else x
              for (dtype, *_), both in zip(outputs, zip(arguments[::2], arguments[1::2], strict=True), strict=True)
              for x in both]
-    place.of(xt.parse(text)["f"])[1,](*views)
+    execution.bind(xt.parse(text)["f"])[1,](*views)
     for (_, _, turned), a, c in zip(outputs, arguments[::2], arguments[1::2], strict=True):
         np.testing.assert_array_equal(wide(c), wide(a.T if turned else a))
 
@@ -156,9 +157,9 @@ def products(lanes: int) -> tuple[str, list[tuple[str, str, int]]]:
     return kernel(body, arrays), sizes
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_the_use_case_of_2d_loads(place: Place) -> None:
-    lanes = 8 if place.target == "dg2" else 16
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_the_use_case_of_2d_loads(execution: Execution) -> None:
+    lanes = 8 if execution.target == "dg2" else 16
     text, sizes = products(lanes)
     rng = np.random.default_rng(2)
     passed: list[Any] = []
@@ -167,7 +168,7 @@ def test_the_use_case_of_2d_loads(place: Place) -> None:
         a, b, c = integers(rng, dtype, 8, depth), integers(rng, dtype, depth, lanes), integers(rng, acc, 8, lanes)
         expected.append((c, wide(c) + wide(a) @ wide(b)))
         passed += [xt.view(x, xt.tf32) if dtype == "tf32" else x for x in (a, b)] + [c]
-    place.of(xt.parse(text)["f"])[1,](*passed)
+    execution.bind(xt.parse(text)["f"])[1,](*passed)
     for c, result in expected:
         np.testing.assert_array_equal(wide(c), result)
 
@@ -204,10 +205,10 @@ REGULAR = kernel(create("at", "I", (1, 16), "i32", sg_map((1, 16))) + create("on
 """, {"I": "i32", "M": "i1"}).replace("func.func @f(", "func.func @f(%A: memref<?xf32>, %C: memref<?xf32>, ")
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_the_use_case_of_regular_loads(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_the_use_case_of_regular_loads(execution: Execution) -> None:
     """Four adjacent elements a lane, transposed on the way: lane by lane in memory, element by element in the line."""
-    lanes = 8 if place.target == "dg2" else 16
+    lanes = 8 if execution.target == "dg2" else 16
     text = re.sub(r"(?<![\d\w])16(?!\d)", "8", REGULAR).replace("64xf32", "32xf32").replace("1x16x", "1x8x").replace(
         "16x4x", "8x4x").replace("16xf32", "8xf32").replace("%c16", "%c8_") if lanes == 8 else REGULAR
     rng = np.random.default_rng(4)
@@ -215,7 +216,7 @@ def test_the_use_case_of_regular_loads(place: Place) -> None:
     at = 4 * rng.permutation(90)[:lanes].reshape(1, lanes).astype(np.int32)
     mask = rng.integers(0, 2, (1, lanes)) > 0
     expected, before = np.where(mask, a[at + np.arange(4)[:, None]], np.float32(0)), a.copy()
-    place.of(xt.parse(text)["f"])[1,](a, c, at, mask)
+    execution.bind(xt.parse(text)["f"])[1,](a, c, at, mask)
     np.testing.assert_array_equal(c, [77, *expected.ravel(), 77])
     np.testing.assert_array_equal(a, before)
 

@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import PLACES, Place, integers, product
+from tests.kernels import EXECUTIONS, Execution, integers, product
 
 pytestmark = pytest.mark.unoptimised
 
@@ -63,12 +63,12 @@ PROGRAMS = {"row-major": (gemm("memref<128x96xbf16>", ""), False), "affine map":
             "strides": (gemm(STRIDED), True)}
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_static_shapes_run_everywhere(name: str, place: Place) -> None:
+def test_static_shapes_run_everywhere(name: str, execution: Execution) -> None:
     text, by_columns = PROGRAMS[name]
     a, b, c = data(by_columns=by_columns)
-    place.of(xt.parse(text)["gemm"])[4, 3](a, b, c)
+    execution.bind(xt.parse(text)["gemm"])[4, 3](a, b, c)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
@@ -104,9 +104,9 @@ def test_a_transposed_use_of_a_static_array_is_folded() -> None:
         .replace("%b, [%c32, %c0]", "%b, [%c0, %c32]")
     a, b, c = data(by_columns=False)
     turned = np.ascontiguousarray(b.T)
-    for place in ("numpy", "numpy:xegpu"):
+    for execution in ("numpy", "numpy:xegpu"):
         c[...] = 7
-        xt.parse(text)["gemm"].on(place)[4, 3](a, turned, c)
+        xt.parse(text)["gemm"].on(execution)[4, 3](a, turned, c)
         np.testing.assert_array_equal(c, product(a, b, xt.f32))
     lowered = xt.parse(text)["gemm"].lower(a, turned, c)
     assert "memref.cast" in lowered.stages["row-major"]

@@ -12,7 +12,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, LANES, NUMPY, Place
+from tests.kernels import DEVICE, LANES, NUMPY, Execution
 from tests.xetile.lang.test_vector import numbers, slice_of, written
 from xetile.compiler.pipeline import Options, stages
 
@@ -139,24 +139,24 @@ EXAMPLES: dict[str, tuple[str, Callable[[np.random.Generator], tuple[list[Any], 
 }
 
 
-def check_example(name: str, place: Place) -> None:
+def check_example(name: str, execution: Execution) -> None:
     text, make = EXAMPLES[name]
     arguments, expected = make(np.random.default_rng(1))
-    place.of(xt.parse(text)["kernel"])[1,](*arguments)
+    execution.bind(xt.parse(text)["kernel"])[1,](*arguments)
     np.testing.assert_array_equal(arguments[1], expected)
 
 
-@pytest.mark.parametrize(("name", "place"), [(name, place) for name in EXAMPLES for place in
-                                             ([*HERE, LANES[2]] if name != "write" else HERE)], ids=str)
-def test_examples(name: str, place: Place) -> None:
-    check_example(name, place)
+@pytest.mark.parametrize(("name", "execution"), [(name, execution) for name in EXAMPLES for execution in
+                                                 ([*HERE, LANES[2]] if name != "write" else HERE)], ids=str)
+def test_examples(name: str, execution: Execution) -> None:
+    check_example(name, execution)
 
 
-@pytest.mark.parametrize(("name", "place"), [
+@pytest.mark.parametrize(("name", "execution"), [
     ("read of a padded slice", DEVICE[0]), ("read of one element", DEVICE[2]), ("write", DEVICE[2]),
     ("read along three of four dimensions", DEVICE[1]), ("type_cast", DEVICE[0])], ids=str)
-def test_examples_on_the_device(name: str, place: Place) -> None:
-    check_example(name, place)
+def test_examples_on_the_device(name: str, execution: Execution) -> None:
+    check_example(name, execution)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -247,24 +247,26 @@ def operands(layout: str, sizes: tuple[int, int, int], c: Any) -> tuple[list[Arr
     return [a, b if layout == "as it lies" else b.T, np.full((m, n), 7, c.numpy)], expected
 
 
-def check_appendix(layout: str, place: Place, sizes: tuple[int, int, int], tile: tuple[int, int], c: Any) -> None:
+def check_appendix(layout: str, execution: Execution, sizes: tuple[int, int, int], tile: tuple[int, int],
+                   c: Any) -> None:
     arguments, expected = operands(layout, sizes, c)
-    place.of(appendix(layout, sizes, tile, c.name))[1,](*arguments)
+    execution.bind(appendix(layout, sizes, tile, c.name))[1,](*arguments)
     np.testing.assert_array_equal(arguments[2].astype(np.float32), expected)
 
 
-@pytest.mark.parametrize("place", HERE, ids=str)
+@pytest.mark.parametrize("execution", HERE, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_appendix_at_the_sizes_of_the_seed(layout: str, place: Place) -> None:
-    check_appendix(layout, place, (128, 128, 64), (64, 64), xt.bf16)
+def test_appendix_at_the_sizes_of_the_seed(layout: str, execution: Execution) -> None:
+    check_appendix(layout, execution, (128, 128, 64), (64, 64), xt.bf16)
 
 
-@pytest.mark.parametrize(("layout", "place"), [*((layout, place) for layout in LAYOUTS for place in LANES[1:]),
-                                               ("strided", DEVICE[0]), ("affine_map", DEVICE[2]),
-                                               *(("as it lies", place) for place in DEVICE)],
+@pytest.mark.parametrize(("layout", "execution"),
+                         [*((layout, execution) for layout in LAYOUTS for execution in LANES[1:]),
+                          ("strided", DEVICE[0]), ("affine_map", DEVICE[2]),
+                          *(("as it lies", execution) for execution in DEVICE)],
                          ids=str)
-def test_appendix_everywhere(layout: str, place: Place) -> None:
-    check_appendix(layout, place, (32, 64, 96), (16, 32), xt.f32)
+def test_appendix_everywhere(layout: str, execution: Execution) -> None:
+    check_appendix(layout, execution, (32, 64, 96), (16, 32), xt.f32)
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
@@ -309,9 +311,9 @@ func.func @kernel(%A: memref<?x?x?xbf16>, %B: memref<?x?xbf16>, %C: memref<?x?xf
 """
 
 
-@pytest.mark.parametrize("place", HERE, ids=str)
+@pytest.mark.parametrize("execution", HERE, ids=str)
 @pytest.mark.parametrize("maps", ["i,k k,j i,j", "k,i k,j i,j", "i,k j,k i,j", "k,i j,k j,i", "j,k k,i i,j"])
-def test_contractions_of_transposed_operands(maps: str, place: Place) -> None:
+def test_contractions_of_transposed_operands(maps: str, execution: Execution) -> None:
     a, b, c = (axes.replace(",", "") for axes in maps.split())
     rng = np.random.default_rng(3)
     left, right = rng.integers(-3, 4, (2, 32, 20)).astype(xt.bf16.numpy), \
@@ -321,14 +323,14 @@ def test_contractions_of_transposed_operands(maps: str, place: Place) -> None:
     expected = np.einsum(f"{a},{b}->{c}", padded, right[:, :32].astype(np.float32)) + 2
     out = np.full((30, 32), 7, np.float32)
     text = MODERN.format(a=maps.split()[0], b=maps.split()[1], c=maps.split()[2])
-    place.of(xt.parse(text)["kernel"])[1,](left, right, out, 1)
+    execution.bind(xt.parse(text)["kernel"])[1,](left, right, out, 1)
     np.testing.assert_array_equal(out, expected[:30])
 
 
-@pytest.mark.parametrize("place", HERE, ids=str)
+@pytest.mark.parametrize("execution", HERE, ids=str)
 @pytest.mark.parametrize("maps", [((0, 2), (2, 1), (0, 1)), ((2, 0), (1, 2), (0, 1)), ((1, 2), (2, 0), (0, 1))],
                          ids=str)
-def test_contract_in_python(maps: Any, place: Place) -> None:
+def test_contract_in_python(maps: Any, execution: Execution) -> None:
     @xt.kernel
     def product(A, B, C):
         a, b = (xt.vector.transfer_read(x, (0, 0), (32, 32), padding=0) for x in (A, B))
@@ -338,7 +340,7 @@ def test_contract_in_python(maps: Any, place: Place) -> None:
     a, b = (rng.integers(-3, 4, (30, 30)).astype(np.float16) for _ in range(2))
     out, names = np.full((33, 32), 7, np.float32), ["".join("ijk"[axis] for axis in axes) for axes in maps]
     expected = np.einsum(f"{names[0]},{names[1]}->{names[2]}", a.astype(np.float32), b.astype(np.float32))
-    place.of(product)[1,](a, b, out)
+    execution.bind(product)[1,](a, b, out)
     np.testing.assert_array_equal(out[:30, :30], expected)
     assert (out[30:32] == 0).all()
     assert (out[32] == 7).all()
@@ -356,15 +358,15 @@ def dealt(A, B, C):
     xt.vector.transfer_write(acc, C, (0, 0))
 
 
-@pytest.mark.parametrize("place", [*HERE, DEVICE[1]], ids=str)
-def test_a_work_groups_contraction(place: Place) -> None:
+@pytest.mark.parametrize("execution", [*HERE, DEVICE[1]], ids=str)
+def test_a_work_groups_contraction(execution: Execution) -> None:
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-3, 4, shape).astype(xt.bf16.numpy) for shape in ((30, 50), (60, 50)))
     out = np.full((31, 70), 7, np.float32)
     expected = out.copy()
     expected[:, :64] = 0
     expected[:30, :60] = a.astype(np.float32) @ b.astype(np.float32).T
-    place.of(dealt)[1,](a, b, out)
+    execution.bind(dealt)[1,](a, b, out)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -474,10 +476,10 @@ gpu.module @m {
 }"""
 
 
-@pytest.mark.parametrize("place", HERE, ids=str)
-def test_beside_the_xegpu_of_llvm(place: Place) -> None:
+@pytest.mark.parametrize("execution", HERE, ids=str)
+def test_beside_the_xegpu_of_llvm(execution: Execution) -> None:
     a, out = numbers(np.random.default_rng(7), 64, 64), np.full((64, 64), 7, np.float32)
     expected = out.copy()
     expected[:8, :16] = a[:8, :16] + slice_of(a, (2, 60), (8, 16), (1, 0), 9)
-    place.of(xt.parse(BESIDE_LLVM)["kernel"])[1,](a, out, np.float32(9))
+    execution.bind(xt.parse(BESIDE_LLVM)["kernel"])[1,](a, out, np.float32(9))
     np.testing.assert_array_equal(out, expected)

@@ -11,7 +11,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import PLACES, Place
+from tests.kernels import EXECUTIONS, Execution
 from tests.text_examples import Example
 
 MAP_A = "  #sg_map_a = xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>\n"
@@ -145,7 +145,7 @@ func.func @gemm(%A: memref<24x48xbf16>, %mem_addr: uint64, %C: memref<24x80xf32>
 
 GEMMS = {"vc": gemm("mode = vc", "8x8x2", "8x16x2", "8x16", "", "", ""),
          "SIMT": gemm("", "4x2", "8x2", "8x1", ", #sg_map_a", ", #sg_map_b", ", #sg_map_c")}
-SIXTEEN = [place for place in PLACES if place.target != "dg2"]
+SIXTEEN = [execution for execution in EXECUTIONS if execution.target != "dg2"]
 
 
 def operands() -> tuple[Any, ...]:
@@ -157,15 +157,15 @@ def operands() -> tuple[Any, ...]:
     return a, b, c, expected
 
 
-@pytest.mark.parametrize("place", SIXTEEN, ids=str)
+@pytest.mark.parametrize("execution", SIXTEEN, ids=str)
 @pytest.mark.parametrize("mode", GEMMS)
-def test_gemm(mode: str, place: Place) -> None:
+def test_gemm(mode: str, execution: Execution) -> None:
     from tests.xetile.text.test_xegpu_kernels import memory
 
     a, b, c, expected = operands()
     kept, address = memory(b)
-    where = kept.sycl_queue if place.where.startswith("opencl") else place.where
-    xt.parse(GEMMS[mode])["gemm"].on(where, target=place.target)[3, 4](a, address, c)
+    where = kept.sycl_queue if execution.where.startswith("opencl") else execution.where
+    xt.parse(GEMMS[mode])["gemm"].on(where, target=execution.target)[3, 4](a, address, c)
     np.testing.assert_array_equal(c, expected)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_device, require_ocloc
-from tests.kernels import PLACES, Place
+from tests.kernels import EXECUTIONS, Execution
 
 bf16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -69,8 +69,8 @@ func.func @lines(%A: memref<264xbf16>, %mem_addr: uint64, %C: memref<264xbf16>) 
 """
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_lines(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_lines(execution: Execution) -> None:
     a, b, c = small(1, (264,)), small(2, (264,)), np.full(264, 7, bf16)
     kept, address = memory(b)
     expected = np.full(264, 7, np.float32)
@@ -78,8 +78,8 @@ def test_lines(place: Place) -> None:
     for start in range(8, 200, 64):
         expected[start:start + 32] = sums[start:start + 32]
         expected[start + 32:start + 64] = b[start:start + 32]
-    where = kept.sycl_queue if place.where.startswith("opencl") else place.where
-    xt.parse(LINES)["lines"].on(where, target=place.target)[3,](a, address, c)
+    where = kept.sycl_queue if execution.where.startswith("opencl") else execution.where
+    xt.parse(LINES)["lines"].on(where, target=execution.target)[3,](a, address, c)
     np.testing.assert_array_equal(c.astype(np.float32), expected)
 
 
@@ -146,8 +146,8 @@ func.func @scattered(%mem_addr: uint64, %C: memref<64x16xui16>, %S: memref<16xi3
 """
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_single_elements(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_single_elements(execution: Execution) -> None:
     a = np.random.default_rng(7).integers(0, 999, (4, 16, 8)).astype(np.uint16)
     kept, address = memory(a)
     c, s = np.full((64, 16), 7, np.uint16), np.zeros(16, np.int32)
@@ -157,8 +157,8 @@ def test_single_elements(place: Place) -> None:
         block[:, 4] = 0
         expected[16 * group:16 * group + 8] = block
         expected[16 * group + 8] = block.T.reshape(-1)[:16]
-    where = kept.sycl_queue if place.where.startswith("opencl") else place.where
-    xt.parse(SCATTERED)["scattered"].on(where, target=place.target)[4,](address, c, s)
+    where = kept.sycl_queue if execution.where.startswith("opencl") else execution.where
+    xt.parse(SCATTERED)["scattered"].on(where, target=execution.target)[4,](address, c, s)
     np.testing.assert_array_equal(c, expected)
     np.testing.assert_array_equal(s, np.where(np.arange(16) == 4, 0, 4))
 
@@ -211,14 +211,14 @@ func.func @long(%A: memref<256xf32>, %S: memref<32xi32>) {
 """
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_more_elements_than_lanes(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_more_elements_than_lanes(execution: Execution) -> None:
     """32 elements on every target: two registers of 16 lanes, or four of 8."""
     a, s = small(9, (256,), np.float32), np.full(32, 7, np.int32)
     expected, active = a.copy(), np.arange(32) % 5 != 2
     sums = (a[:64] + a[64:128]).reshape(32, 2)
     expected[192:].reshape(32, 2)[active] = sums[active]
-    place.of(xt.parse(LONG)["long"])[1,](a, s)
+    execution.bind(xt.parse(LONG)["long"])[1,](a, s)
     np.testing.assert_array_equal(a, expected)
     np.testing.assert_array_equal(s, 7 + np.where(active, np.arange(32), 0))
 
@@ -245,14 +245,14 @@ func.func @constants(%A: memref<64xf32>, %C: memref<64xf32>, %D: memref<4x16xi8>
 """
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_constants_whose_elements_differ(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_constants_whose_elements_differ(execution: Execution) -> None:
     a, c, d = small(10, (64,), np.float32), np.full(64, 7, np.float32), np.full((4, 16), 9, np.int8)
     expected, mask = c.copy(), np.ones(16, bool)
     mask[[3, 12, 13]] = False
     added = np.array([1, 2, 3, 4.5, *[1] * 11, -9], np.float32)
     expected[np.array([5, 3, *range(8, 57, 4), 61])[mask]] = (a[60::-4] + added)[mask]
-    place.of(xt.parse(CONSTANTS)["constants"])[1,](a, c, d)
+    execution.bind(xt.parse(CONSTANTS)["constants"])[1,](a, c, d)
     np.testing.assert_array_equal(c, expected)
     np.testing.assert_array_equal(d.reshape(-1), [*[7] * 4, *[1] * 27, -2, *[9] * 32])
 
@@ -300,15 +300,15 @@ NARROW = re.sub(r"16x16xbf16", "16x8xbf16", GEMM).replace("8x16xfloat", "8x8xflo
 """The same for engines of eight lanes."""
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_gemm(place: Place) -> None:
-    text, columns = (NARROW, 8) if place.target == "dg2" else (GEMM, 16)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_gemm(execution: Execution) -> None:
+    text, columns = (NARROW, 8) if execution.target == "dg2" else (GEMM, 16)
     a, b, c = small(8, (24, 48)), small(9, (48, 64)), small(10, (24, 80), np.float32)
     kept, address = memory(b)
     expected = c.copy()
     expected[:, :64] += a.astype(np.float32) @ b.astype(np.float32)
-    where = kept.sycl_queue if place.where.startswith("opencl") else place.where
-    xt.parse(text)["gemm"].on(where, target=place.target)[3, 64 // columns](a, address, c)
+    where = kept.sycl_queue if execution.where.startswith("opencl") else execution.where
+    xt.parse(text)["gemm"].on(where, target=execution.target)[3, 64 // columns](a, address, c)
     np.testing.assert_array_equal(c, expected)
 
 

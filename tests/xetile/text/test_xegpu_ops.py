@@ -10,7 +10,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, LANES, PLACES, Place, integers
+from tests.kernels import DEVICE, EXECUTIONS, LANES, Execution, integers
 from tests.text_examples import Example
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
@@ -111,14 +111,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_blocks(case: str, place: Place) -> None:
+def test_blocks(case: str, execution: Execution) -> None:
     made = CASES[case]
     a, c = integers(np.random.default_rng(5), made.dtype, 64, 64), np.full((32, 64), 7, made.dtype.numpy)
     expected, block = c.copy(), made.expected(a)
     expected[8:8 + block.shape[0], 16:16 + block.shape[1]] = block[:, :48]
-    place.of(xt.parse(made.text())["case"])[1,](a, c)
+    execution.bind(xt.parse(made.text())["case"])[1,](a, c)
     np.testing.assert_array_equal(c.astype(np.float64), expected.astype(np.float64))
 
 
@@ -186,11 +186,13 @@ def test_products(pair: tuple[DType, DType, DType], target: str) -> None:
     whole = a.astype(np.float64) @ b.astype(np.float64)
     typed = (xt.view(a, a_type), xt.view(b, b_type)) if a_type is dtypes.tf32 else (a, b)
     kernel = xt.parse(product(*pair, lanes))["products"]
-    emulating = [Place("numpy:xegpu", "cpu")] if target == "pvc" else []
-    for place in (*(place for place in (PLACES[0], *LANES, *DEVICE) if place.target == target), *emulating):
+    emulating = [Execution("numpy:xegpu", "cpu")] if target == "pvc" else []
+    for execution in (*(execution for execution in (EXECUTIONS[0], *LANES, *DEVICE) if execution.target == target),
+                      *emulating):
         c = np.full((24, lanes), 7, c_type.numpy)
-        place.of(kernel)[1,](*typed, c)
-        np.testing.assert_array_equal(c.astype(np.float64), np.concatenate([whole, 2 * whole, 3 * whole]), str(place))
+        execution.bind(kernel)[1,](*typed, c)
+        np.testing.assert_array_equal(c.astype(np.float64), np.concatenate([whole, 2 * whole, 3 * whole]),
+                                      str(execution))
 
 
 COUNTED = ("bf16-bf16-f32-pvc", "u8-i8-i32-pvc", "tf32-tf32-f32-pvc", "bf16-bf16-f32-dg2")
@@ -302,11 +304,11 @@ func.func @uses(%A: memref<64x64xf16>, %C: memref<8x16xf32>) {{
 def test_one_descriptor_loads_in_words_and_plain() -> None:
     a = np.random.default_rng(11).integers(-4, 5, (64, 64)).astype(np.float16)
     expected = 3 * (a[:8, :16].astype(np.float32) @ a[16:32, :16].astype(np.float32))
-    for place in PLACES:
-        if place.target != "dg2":
+    for execution in EXECUTIONS:
+        if execution.target != "dg2":
             c = np.full((8, 16), 7, np.float32)
-            place.of(xt.parse(TWO_USES)["uses"])[1,](a, c)
-            np.testing.assert_array_equal(c, expected, str(place))
+            execution.bind(xt.parse(TWO_USES)["uses"])[1,](a, c)
+            np.testing.assert_array_equal(c, expected, str(execution))
 
 
 def test_vnni_form_is_for_dpas_alone() -> None:

@@ -21,10 +21,10 @@ UpstreamXeGPU = Dialect(
 )
 
 
-_OWN = (vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp)
-_NAMES = {operation.name for operation in _OWN}
+_IN_OTHER_FORM = (vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp)
+_NAMES = {operation.name for operation in _IN_OTHER_FORM}
 UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operations if operation.name not in _NAMES),
-                                    *_OWN], list(Vector.attributes))
+                                    *_IN_OTHER_FORM], list(Vector.attributes))
 
 
 def context() -> Context:

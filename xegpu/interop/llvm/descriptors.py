@@ -30,6 +30,7 @@ from xegpu.interop.llvm.types import DescType, Mixed, desc_of, joined, parse_mix
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import MovesView
 from xegpu.support.errors import Invalid
+from xegpu.support.lookahead import next_token
 
 DESC = base(DescType)
 _GROUPS = ("offsets", "shape", "strides")
@@ -75,7 +76,7 @@ class CreateNdTdescOp(IRDLOperation):
     def parse(cls, parser: Parser) -> CreateNdTdescOp:
         source = parser.parse_unresolved_operand()
         groups: dict[str, tuple[Sequence[UnresolvedOperand], DenseArrayBase]] = {}
-        if parser._current_token.text == "[":
+        if next_token(parser).text == "[":
             groups["offsets"] = parse_mixed(parser)
         while parser.parse_optional_punctuation(","):
             word = parser.parse_optional_keyword("shape") or parser.parse_optional_keyword("strides")

@@ -102,8 +102,8 @@ def _update_offset(rewriter: Export, operation: gather_scatter.UpdateOffsetOp) -
 def _load_gather(rewriter: Export, operation: gather_scatter.LoadGatherOp) -> None:
     desc, (source, offsets) = desc_of(operation.desc), rewriter.lookup(operation.desc).values
     chunk, mask = gather_scatter.scatter_of(desc).chunk_size, rewriter.single(operation.mask)
-    made = LoadOp(source, offsets, mask, vector_type(desc.shape, desc.element_type), chunk)
-    loaded = rewriter.emit(with_hints(made, hints_of(operation)))
+    new = LoadOp(source, offsets, mask, vector_type(desc.shape, desc.element_type), chunk)
+    loaded = rewriter.emit(with_hints(new, hints_of(operation)))
     if chunk > 1:
         column = rewriter.emit(ShapeCastOp(mask, (desc.shape[0], 1)))
         mask = rewriter.emit(BroadcastOp(column, vector_type(desc.shape, column.type.element_type)))  # type: ignore[attr-defined]
@@ -134,8 +134,8 @@ def _store_scatter(rewriter: Export, operation: gather_scatter.StoreScatterOp) -
 
 def _prefetch_scattered(rewriter: Export, operation: gather_scatter.PrefetchOp) -> None:
     source, offsets = rewriter.lookup(operation.desc).values
-    made = PrefetchOp(source, offsets, desc_of(operation.desc).dtype.bytes)
-    rewriter.emit(with_hints(made, hints_of(operation)))
+    new = PrefetchOp(source, offsets, desc_of(operation.desc).dtype.bytes)
+    rewriter.emit(with_hints(new, hints_of(operation)))
 
 
 def _iota(rewriter: Export, operation: IotaOp) -> None:
@@ -145,8 +145,9 @@ def _iota(rewriter: Export, operation: IotaOp) -> None:
     line = vector_type(shape_of(steps), IndexType())
     counted = rewriter.emit(arith.AddiOp(steps, rewriter.emit(BroadcastOp(rewriter.single(operation.start), line))))
     unit = rewriter.emit(ShapeCastOp(counted, (shape[0], 1) if axis == 0 else (1, shape[1])))
-    whole = unit if shape_of(unit) == shape else rewriter.emit(BroadcastOp(unit, vector_type(shape, IndexType())))
-    rewriter.set(operation.result, whole)
+    offset_vector = unit if shape_of(unit) == shape else rewriter.emit(BroadcastOp(unit,
+                                                                                   vector_type(shape, IndexType())))
+    rewriter.set(operation.result, offset_vector)
 
 
 ELEMENT_RULES: dict[type[Operation], Rule] = {
@@ -183,9 +184,9 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
 def _create_nd_tdesc(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:
     def create(rewriter: Export, operation: CreateNdTdescOp) -> None:
         desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
-        turned = _is_transposed(webs, operation.result)
+        transposed = _is_transposed(webs, operation.result)
         layout = LayoutAttr(Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)) if lanes else None
-        rewriter.put(operation, desc_type(desc.shape, desc.element_type, None if turned else layout), turned)
+        rewriter.put(operation, desc_type(desc.shape, desc.element_type, None if transposed else layout), transposed)
 
     return create
 
@@ -213,7 +214,7 @@ def _load_nd(rewriter: Export, operation: LoadNdOp) -> None:
         return
     parts = []
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
-        base, starts = rewriter.standing(operation.desc, 0, column)
+        base, starts = rewriter.block_at(operation.desc, 0, column)
         load = upstream.LoadNdOp(base, starts, vector_type(desc.shape, desc.element_type))
         parts.append(rewriter.emit(with_hints(load, hints_of(operation))))
     rewriter.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
@@ -252,9 +253,9 @@ def _byte(rewriter: Export, value: SSAValue) -> SSAValue:
 
 
 def _insert_strided_slice(rewriter: Export, operation: InsertStridedSliceOp) -> None:
-    made = UpstreamInsertOp(rewriter.single(operation.source), rewriter.single(operation.dest),
-                            values_of(operation.offsets))
-    rewriter.set(operation.result, rewriter.emit(made))
+    new = UpstreamInsertOp(rewriter.single(operation.source), rewriter.single(operation.dest),
+                           values_of(operation.offsets))
+    rewriter.set(operation.result, rewriter.emit(new))
 
 
 def _extract(rewriter: Export, operation: ExtractOp) -> None:
@@ -269,22 +270,22 @@ def _extract(rewriter: Export, operation: ExtractOp) -> None:
 def _load_transposed(rewriter: Export, operation: LoadNdOp) -> None:
     """Lower a transposed load to load and ``vector.transpose``, which LLVM's lowering folds for address descriptors."""
     desc = desc_of(operation.desc)
-    made = upstream.LoadNdOp(*rewriter.standing(operation.desc), vector_type(desc.shape, desc.element_type))
-    load = rewriter.emit(with_hints(made, hints_of(operation)))
+    new = upstream.LoadNdOp(*rewriter.block_at(operation.desc), vector_type(desc.shape, desc.element_type))
+    load = rewriter.emit(with_hints(new, hints_of(operation)))
     rewriter.set(operation.result, rewriter.emit(TransposeOp(load)))
 
 
 def _store_nd(rewriter: Export, operation: StoreNdOp) -> None:
-    made = upstream.StoreNdOp(rewriter.single(operation.value), *rewriter.standing(operation.desc))
-    rewriter.emit(with_hints(made, hints_of(operation)))
+    new = upstream.StoreNdOp(rewriter.single(operation.value), *rewriter.block_at(operation.desc))
+    rewriter.emit(with_hints(new, hints_of(operation)))
 
 
 def _prefetch_nd(rewriter: Export, operation: PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         hints = hints_of(operation)
-        made = upstream.PrefetchNdOp(*rewriter.standing(operation.desc, 0, column))
-        rewriter.emit(with_hints(made, {} if hints == of_locality(3) else hints))  # LLVM's own say the same
+        new = upstream.PrefetchNdOp(*rewriter.block_at(operation.desc, 0, column))
+        rewriter.emit(with_hints(new, {} if hints == of_locality(3) else hints))  # LLVM's own say the same
 
 
 def _dpas(rewriter: Export, operation: DpasOp) -> None:

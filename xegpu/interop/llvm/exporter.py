@@ -25,20 +25,20 @@ from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target, listed
 
 _OURS = ("xegpu", "xetile")
-_PLACED = ("block", "block-columns")
+_BLOCK_ACCESS = ("block", "block-columns")
 
 
 @dataclass(frozen=True)
-class Moved:
+class DescWithOffsets:
     """Encoding of a tile or descriptor: two offsets on LLVM's descriptor of the array.
 
     Attributes:
         desc: LLVM's descriptor.
-        turned: whether it describes the transpose of the tile's array, in memory order.
+        transposed: whether it describes the transpose of the tile's array, in memory order.
     """
 
     desc: SSAValue
-    turned: bool = False
+    transposed: bool = False
 
     def __str__(self) -> str:
         return "a tile of one array"
@@ -68,12 +68,12 @@ class Export(Rewriter):
         """Raise an error at the author's line: LLVM's dialect or lowering lacks a feature."""
         raise TargetError(code, message, hint, self.where())
 
-    def describe(self, operation: Described, result: DescType, by_address: bool, turned: bool) -> SSAValue:
+    def describe(self, operation: Described, result: DescType, by_address: bool, transposed: bool) -> SSAValue:
         """Emit LLVM's descriptor of the last two dimensions of a tile's or descriptor's array."""
         self._check_memory(operation)
         sizes, strides = self._numbers(operation)
         source, where = self._source(operation, strides, by_address)
-        if turned:
+        if transposed:
             sizes, strides = exchanged(sizes), exchanged(strides)
         key = ("describe", source, where, tuple(sizes), tuple(strides), result)
         return self.shared(key, lambda: self.emit(CreateNdTdescOp(source, sizes[-2:], strides[-2:], result)))
@@ -83,7 +83,7 @@ class Export(Rewriter):
             self.refuse("XT3655", "LLVM's block descriptors do not stand on shared local memory",
                         "print the kernel in our own form: .xegpu or .stages")
         way = access_kind(operation, self.ways)
-        if way not in _PLACED:
+        if way not in _BLOCK_ACCESS:
             self.refuse("XT3656",
                         f"this array can only be reached {_WAYS.get(way, way)}, and LLVM's form has block loads only",
                         "pass arrays on 64-byte boundaries whose rows are contiguous and a multiple of 16 bytes")
@@ -118,29 +118,29 @@ class Export(Rewriter):
             address = self.add(address, self.index(arith.MuliOp, elements, self.constant(bytes_)))
         return self.emit(arith.IndexCastOp(address, i64))
 
-    def put(self, operation: Described, result: DescType, by_address: bool = False, turned: bool = False) -> None:
+    def put(self, operation: Described, result: DescType, by_address: bool = False, transposed: bool = False) -> None:
         """Rule of init operations: a descriptor of the array, and two offsets.
 
         Args:
             operation: the init operation.
             result: type of LLVM's descriptor.
             by_address: whether its base is the array's address instead of the memref.
-            turned: whether it describes the transpose.
+            transposed: whether it describes the transpose.
         """
-        made = operation.result  # type: ignore[attr-defined]
         offsets = [self.single(offset) for offset in operation.offsets[-2:]]
-        form = Moved(self.describe(operation, result, by_address, turned), turned)
-        self.set(made, tuple(exchanged(offsets) if turned else offsets), form)
+        form = DescWithOffsets(self.describe(operation, result, by_address, transposed), transposed)
+        self.set(operation.result,  # type: ignore[attr-defined]
+                 tuple(exchanged(offsets) if transposed else offsets), form)
 
     def move(self, operation: Any) -> None:
         """Rule of offset updates: offsets are added."""
         old = self.lookup(operation.operands[0])
         steps = [self.single(offset) for offset in operation.offsets]
-        steps = exchanged(steps) if old.encoding.turned else steps
+        steps = exchanged(steps) if old.encoding.transposed else steps
         self.set(operation.result, tuple(self.add(start, by) for start, by in zip(old.values, steps, strict=True)),
                  old.encoding)
 
-    def standing(self, value: SSAValue, row: int = 0, column: int = 0) -> tuple[SSAValue, list[SSAValue | int]]:
+    def block_at(self, value: SSAValue, row: int = 0, column: int = 0) -> tuple[SSAValue, list[SSAValue | int]]:
         """LLVM's descriptor of a tile, and the offsets of its block at (row, column)."""
         tile = self.lookup(value)
         starts = [self.add(start, by) for start, by in zip(tile.values, (row, column), strict=True)]

@@ -92,8 +92,8 @@ def _prefetch_gathered(rewriter: Any, operation: PrefetchOp) -> None:
         rewriter.refuse("XT3644", "nothing says what elements are prefetched from this address",
                      "prefetch from a memref, whose type says it")
     element = source.type.element_type  # type: ignore[attr-defined]
-    made = gather_scatter.PrefetchOp(_scattered_desc(rewriter, operation, element))
-    rewriter.emit(with_hints(made, hints_of(operation)))
+    new = gather_scatter.PrefetchOp(_scattered_desc(rewriter, operation, element))
+    rewriter.emit(with_hints(new, hints_of(operation)))
 
 
 def _step(rewriter: Any, operation: StepOp) -> None:
@@ -108,7 +108,7 @@ GATHER_RULES: dict[type[Operation], Rule] = {LoadOp: _load_gathered, StoreOp: _s
 
 
 _REDUCED = "what a reduction left"
-_TURNED = "transposed by its load"
+_TRANSPOSED = "transposed by its load"
 _SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp, ElementsOp)
 
 
@@ -127,10 +127,10 @@ class Blocks(Import):
         """Clone an operation without LLVM's layout attributes."""
         super().copy(operation)
         for result in operation.results:
-            made = self.single(result).owner
-            if isinstance(made, Operation):
-                made.attributes = {name: value for name, value in made.attributes.items()
-                                   if not isinstance(value, (LayoutAttr, SliceAttr))}
+            new = self.single(result).owner
+            if isinstance(new, Operation):
+                new.attributes = {name: value for name, value in new.attributes.items()
+                                  if not isinstance(value, (LayoutAttr, SliceAttr))}
 
     def desc(self, operation: upstream.MovementOp) -> SSAValue:
         """Descriptor with the offsets of a load, store or prefetch."""
@@ -151,7 +151,7 @@ class Blocks(Import):
 def _load_nd(rewriter: Blocks, operation: upstream.LoadNdOp) -> None:
     width = operation.transpose_bit_width
     if _is_only_transposed(operation):
-        rewriter.set(operation.result, rewriter.emit(LoadNdOp(rewriter.desc(operation), transpose=True)), _TURNED)
+        rewriter.set(operation.result, rewriter.emit(LoadNdOp(rewriter.desc(operation), transpose=True)), _TRANSPOSED)
         return
     load = LoadNdOp(rewriter.desc(operation), packed=operation.packed is not None,
                         transpose=operation.transpose is not None,
@@ -170,7 +170,7 @@ def _is_only_transposed(operation: upstream.LoadNdOp) -> bool:
 
 def _transpose(rewriter: Blocks, operation: TransposeOp) -> None:
     source = rewriter.lookup(operation.source)
-    if source.encoding == _TURNED:
+    if source.encoding == _TRANSPOSED:
         rewriter.set(operation.result, source.values[0])
     else:
         rewriter.copy(operation)
@@ -186,8 +186,8 @@ def _prefetch_nd(rewriter: Blocks, operation: upstream.PrefetchNdOp) -> None:
 
 def _dpas(rewriter: Blocks, operation: upstream.DpasOp) -> None:
     acc = None if operation.acc is None else rewriter.single(operation.acc)
-    made = DpasOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, operation.result.type)
-    rewriter.set(operation.result, rewriter.emit(made))
+    new = DpasOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, operation.result.type)
+    rewriter.set(operation.result, rewriter.emit(new))
 
 
 def _convert_layout(rewriter: Blocks, operation: upstream.ConvertLayoutOp) -> None:
@@ -200,8 +200,8 @@ def _multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
     source = rewriter.single(operation.source)
     shape = [1 if axis in operation.axes else size for axis, size in enumerate(shape_of(source))]
     result = vector_type(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
-    made = rewriter.emit(reduction.ReduceOp(operation.kind.data, [source], operation.axes, result))
-    rewriter.set(operation.result, rewriter.onto(operation, made), _REDUCED)
+    new = rewriter.emit(reduction.ReduceOp(operation.kind.data, [source], operation.axes, result))
+    rewriter.set(operation.result, rewriter.onto(operation, new), _REDUCED)
 
 
 def _shape_cast(rewriter: Blocks, operation: ShapeCastOp) -> None:
@@ -223,8 +223,8 @@ def _broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
         return
     shape, small = operation.vector.type.get_shape(), shape_of(source)
     axes = [axis for axis, size in enumerate(shape) if size != small[axis]]
-    made = rewriter.emit(reduction.BroadcastOp(source, axes, operation.vector.type)) if axes else source
-    rewriter.set(operation.vector, made)
+    new = rewriter.emit(reduction.BroadcastOp(source, axes, operation.vector.type)) if axes else source
+    rewriter.set(operation.vector, new)
 
 
 def _constant(rewriter: Blocks, operation: arith.ConstantOp) -> None:

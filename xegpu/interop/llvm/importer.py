@@ -173,11 +173,12 @@ class Import(Rewriter):
 
     def starts(self, operation: ops.MovementOp) -> list[SSAValue]:
         """Offsets of a load, store or prefetch: the descriptor's plus the operation's."""
-        mine, given = list(self.lookup(operation.desc).values), self.mixed(operation.starts)
-        if len(given) > len(mine):
-            self.refuse("XT3605", f"{len(given)} offsets on an array of {len(mine)} dimensions", "give one a dimension")
-        given = [self.constant(0)] * (len(mine) - len(given)) + given
-        return [self.add(start, by) for start, by in zip(mine, given, strict=True)]
+        base, offsets = list(self.lookup(operation.desc).values), self.mixed(operation.starts)
+        if len(offsets) > len(base):
+            self.refuse("XT3605", f"{len(offsets)} offsets on an array of {len(base)} dimensions",
+                        "give one a dimension")
+        offsets = [self.constant(0)] * (len(base) - len(offsets)) + offsets
+        return [self.add(start, by) for start, by in zip(base, offsets, strict=True)]
 
 
 def _create_nd_tdesc(rewriter: Import, operation: CreateNdTdescOp) -> None:
@@ -190,7 +191,7 @@ def _create_nd_tdesc(rewriter: Import, operation: CreateNdTdescOp) -> None:
     source, lead = _source(rewriter, operation.source)
     sizes, strides = rewriter.mixed(operation.sizes), rewriter.mixed(_steps(operation))
     if lead or not sizes:
-        sizes, strides = _own_numbers(rewriter, source)
+        sizes, strides = _array_metadata(rewriter, source)
     rank = len(sizes) or len(source.type.get_shape())  # type: ignore[attr-defined]
     starts = lead + (rewriter.mixed(operation.starts) or [rewriter.constant(0)] * (rank - len(lead)))
     rewriter.set(operation.result, tuple(starts), Described(source, tuple(sizes), tuple(strides), desc))
@@ -205,10 +206,10 @@ def _steps(operation: CreateNdTdescOp) -> list[SSAValue | int]:
     owner = next((size.owner for size in sizes if isinstance(size, SSAValue)), None)
     if not isinstance(owner, memref.ExtractStridedMetaDataOp) or len(sizes) < 2 or steps[-1] != 1:
         return steps
-    own_sizes, own_steps = list(owner.sizes)[-len(sizes):], list(owner.strides)[-len(steps):]
-    for seen in (list, exchanged):
-        if seen(own_sizes) == sizes and seen(own_steps)[:-1] == steps[:-1]:
-            return [*seen(own_steps)]
+    array_sizes, array_strides = list(owner.sizes)[-len(sizes):], list(owner.strides)[-len(steps):]
+    for permuted in (list, exchanged):
+        if permuted(array_sizes) == sizes and permuted(array_strides)[:-1] == steps[:-1]:
+            return [*permuted(array_strides)]
     return steps
 
 
@@ -224,7 +225,7 @@ def _source(rewriter: Import, source: SSAValue) -> tuple[SSAValue, list[SSAValue
     return rewriter.single(matrix.array), lead
 
 
-def _own_numbers(rewriter: Import, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
+def _array_metadata(rewriter: Import, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
     """Sizes and strides of an array of dynamic shape, from its metadata; none for a static one."""
     if static_form(source.type) is not None:
         return [], []
@@ -248,15 +249,15 @@ def _fence(rewriter: Import, operation: FenceOp) -> None:
 
 def _insert_strided_slice(rewriter: Import, operation: InsertStridedSliceOp) -> None:
     offsets = values_of(operation.offsets)
-    made = OurInsertOp(rewriter.single(operation.source), rewriter.single(operation.dest), offsets)
-    rewriter.set(operation.result, rewriter.emit(made))
+    new = OurInsertOp(rewriter.single(operation.source), rewriter.single(operation.dest), offsets)
+    rewriter.set(operation.result, rewriter.emit(new))
 
 
 def _divide(rewriter: Import, operation: arith.DivUIOp) -> None:
     """Lower a division of indices, which are not negative here; thread id by subgroup size is the subgroup id."""
-    asks = operation.lhs.owner
-    if isinstance(asks, gpu.ThreadIdOp) and number(operation.rhs) == LANES:
-        if asks.dimension.data.value != "x":
+    thread_id = operation.lhs.owner
+    if isinstance(thread_id, gpu.ThreadIdOp) and number(operation.rhs) == LANES:
+        if thread_id.dimension.data.value != "x":
             rewriter.refuse("XT3636", "threads along y and z are not told apart by subgroups",
                             "ask for gpu.subgroup_id")
         rewriter.set(operation.result, rewriter.shared("subgroup", lambda: rewriter.emit(gpu.SubgroupIdOp())))  # type: ignore
@@ -267,8 +268,8 @@ def _divide(rewriter: Import, operation: arith.DivUIOp) -> None:
 
 def _remainder(rewriter: Import, operation: arith.RemUIOp) -> None:
     left, right = rewriter.single(operation.lhs), rewriter.single(operation.rhs)
-    whole = rewriter.index(arith.MuliOp, rewriter.index(arith.FloorDivSIOp, left, right), right)
-    rewriter.set(operation.result, rewriter.index(arith.SubiOp, left, whole))
+    multiple = rewriter.index(arith.MuliOp, rewriter.index(arith.FloorDivSIOp, left, right), right)
+    rewriter.set(operation.result, rewriter.index(arith.SubiOp, left, multiple))
 
 
 def _of_indices(rule: Rule) -> Rule:

@@ -42,6 +42,7 @@ from xegpu.interop.llvm.types import (
 )
 from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid
+from xegpu.support.lookahead import next_token
 from xegpu.target.cache_policy import POLICIES
 
 VECTOR = base(VectorType)
@@ -67,7 +68,7 @@ class MovementOp(HintedOp):
     def _words(self) -> dict[str, Attribute]:
         return {name: value for name, value in self.properties.items() if name != "const_offsets"}
 
-    def _print_place(self, printer: Printer) -> None:
+    def _print_block_access(self, printer: Printer) -> None:
         printer.print_operand(self.desc)
         if self.starts:
             print_mixed(printer, self.offsets, self.const_offsets)
@@ -83,12 +84,12 @@ class MovementOp(HintedOp):
         check_hints(self, self.MESSAGE, [policy for policy in POLICIES if policy not in self.LACKS])
 
 
-def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
+def _parse_block_access(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
     """Parse ``%d[%i, 8] <{...}> :``: the descriptor, its offsets, the properties."""
     desc = parser.parse_unresolved_operand()
     values: Sequence[UnresolvedOperand] = ()
     properties: dict[str, Attribute] = {}
-    if parser._current_token.text == "[":
+    if next_token(parser).text == "[":
         values, properties["const_offsets"] = parse_mixed(parser)
     properties |= parse_properties(parser)
     parser.parse_punctuation(":")
@@ -108,13 +109,13 @@ class LoadNdOp(MovementOp):
     def __init__(self, desc: SSAValue, offsets: Mixed, result: Attribute, transpose: bool = False,
                  layout: Attribute | None = None) -> None:
         values, literals = split(offsets)
-        turned = DenseArrayBase.from_list(i64, [1, 0]) if transpose else None
+        permutation = DenseArrayBase.from_list(i64, [1, 0]) if transpose else None
         super().__init__(operands=[desc, values], result_types=[result],
-                         properties={"const_offsets": literals, "transpose": turned, "layout": layout})
+                         properties={"const_offsets": literals, "transpose": permutation, "layout": layout})
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadNdOp:
-        desc, values, properties = _parse_place(parser)
+        desc, values, properties = _parse_block_access(parser)
         type_ = parser.parse_type()
         parser.parse_punctuation("->")
         result = parser.parse_type()
@@ -123,7 +124,7 @@ class LoadNdOp(MovementOp):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        self._print_place(printer)
+        self._print_block_access(printer)
         printer.print_attribute(self.desc.type)
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
@@ -162,7 +163,7 @@ class StoreNdOp(MovementOp):
     def parse(cls, parser: Parser) -> StoreNdOp:
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
-        desc, values, properties = _parse_place(parser)
+        desc, values, properties = _parse_block_access(parser)
         value_type = parser.parse_type()
         parser.parse_punctuation(",")
         type_ = parser.parse_type()
@@ -174,7 +175,7 @@ class StoreNdOp(MovementOp):
         printer.print_string(" ")
         printer.print_operand(self.value)
         printer.print_string(", ")
-        self._print_place(printer)
+        self._print_block_access(printer)
         printer.print_attribute(self.value.type)
         printer.print_string(", ")
         printer.print_attribute(self.desc.type)
@@ -201,13 +202,13 @@ class PrefetchNdOp(MovementOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> PrefetchNdOp:
-        desc, values, properties = _parse_place(parser)
+        desc, values, properties = _parse_block_access(parser)
         operands: Operands = [parser.resolve_operand(desc, parser.parse_type()), resolved(parser, values)]
         return cls.build(operands=operands, properties=properties)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        self._print_place(printer)
+        self._print_block_access(printer)
         printer.print_attribute(self.desc.type)
 
 

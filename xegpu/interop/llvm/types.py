@@ -49,7 +49,7 @@ class Layout:
         return str(LayoutAttr(self))
 
     @property
-    def given(self) -> dict[str, Sizes]:
+    def specified(self) -> dict[str, Sizes]:
         """Specified fields."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
@@ -64,22 +64,22 @@ class Layout:
         Raises:
             VerifyException: it does not.
         """
-        if other := next((name for name, value in self.given.items() if len(value) != len(shape)), None):
-            raise Invalid("XT3610", f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
+        if name := next((name for name, value in self.specified.items() if len(value) != len(shape)), None):
+            raise Invalid("XT3610", f"{name} has {len(self.specified[name])} dimensions, and the tile {len(shape)}\n"
                           "give each field of the layout one number a dimension")
         if not (self.sg_layout or self.inst_data or self.lane_layout):
             raise Invalid("XT3611", "the layout distributes nothing\ngive it sg_layout, inst_data or lane_layout")
         level = shape
         for layout, data in ((self.sg_layout, self.sg_data), (None, self.inst_data),
                              (self.lane_layout, self.lane_data)):
-            level = _part(level, layout, data)
+            level = _owned_shape(level, layout, data)
 
 
-def _part(whole: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
-    """Shape of one owner's part of ``whole``, distributed round-robin in pieces, or replicated."""
-    owners = layout or (1,) * len(whole)
-    part = data or tuple(max(size // n, 1) for size, n in zip(whole, owners, strict=True))
-    for size, piece, count in zip(whole, part, owners, strict=True):
+def _owned_shape(shape: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
+    """Shape of one owner's part of ``shape``, distributed round-robin in pieces, or replicated."""
+    owners = layout or (1,) * len(shape)
+    part = data or tuple(max(size // n, 1) for size, n in zip(shape, owners, strict=True))
+    for size, piece, count in zip(shape, part, owners, strict=True):
         if size % (piece * count) and piece != size:
             raise Invalid("XT3612", f"{count} owners of pieces of {piece} do not share {size} elements\n"
                           f"make {size} a multiple of {piece * count}, or each piece {size}")
@@ -94,13 +94,13 @@ class LayoutAttr(Data[Layout]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Layout:
-        given = parse_fields(parser, [field.name for field in fields(Layout)], "a layout")
-        for name, value in given.items():
+        specified = parse_fields(parser, [field.name for field in fields(Layout)], "a layout")
+        for name, value in specified.items():
             if not isinstance(value, tuple) or (name != "order" and min(value, default=1) < 1):
-                given_ = list(value) if isinstance(value, tuple) else value
-                misread(parser, "XT3614", f"{name} of a layout is a list of positive numbers, not {given_}\n"
+                shown = list(value) if isinstance(value, tuple) else value
+                misread(parser, "XT3614", f"{name} of a layout is a list of positive numbers, not {shown}\n"
                         f"write {name} = [8, 4]")
-        layout = Layout(**given)  # type: ignore[arg-type]
+        layout = Layout(**specified)  # type: ignore[arg-type]
         if layout.sg_data and not layout.sg_layout:
             misread(parser, "XT3615", "sg_data says nothing without sg_layout\nadd sg_layout = [...]")
         if bool(layout.lane_data) != bool(layout.lane_layout):
@@ -111,7 +111,7 @@ class LayoutAttr(Data[Layout]):
         return layout
 
     def print_parameter(self, printer: Printer) -> None:
-        print_fields(printer, dict(self.data.given))
+        print_fields(printer, dict(self.data.specified))
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class SliceAttr(Data[Slice]):
             parser.parse_keyword("dims")
             parser.parse_punctuation("=")
             dims = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        rank = len(next(iter(parent.data.given.values()), ()))
+        rank = len(next(iter(parent.data.specified.values()), ()))
         if rank and not set(dims) <= set(range(rank)):
             misread(parser, "XT3608", f"dims = {dims} of a layout of {rank} dimensions\n"
                     f"name those that a reduction dropped, of {', '.join(map(str, range(rank)))}")
@@ -205,18 +205,18 @@ class BlockAttr(Data[Block]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Block:
-        given: dict[str, object] = {}
+        specified: dict[str, object] = {}
 
         def field() -> None:
             name = parse_field_name(parser, (*_BLOCK_FIELDS, _OLD_SPACE), "a block_tdesc_attr")
             parser.parse_punctuation("=")
-            given["memory_space" if name == _OLD_SPACE else name] = _value(parser)
+            specified["memory_space" if name == _OLD_SPACE else name] = _value(parser)
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
         for name, (fits, hint) in _BLOCK_FIELDS.items():
-            if name in given and not fits(given[name]):
-                misread(parser, "XT3619", f"{name} cannot be {given[name]}\n{hint}")
-        return Block(**given)  # type: ignore[arg-type]
+            if name in specified and not fits(specified[name]):
+                misread(parser, "XT3619", f"{name} cannot be {specified[name]}\n{hint}")
+        return Block(**specified)  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
         default = Block()
@@ -349,17 +349,17 @@ def resolved(parser: Parser, values: Sequence[UnresolvedOperand]) -> list[SSAVal
 def parse_properties(parser: Parser) -> dict[str, Attribute]:
     """Parse properties, ``<{packed}>``, or without angle brackets as older versions print them."""
     if parser.parse_optional_punctuation("<"):
-        given = parser.parse_optional_attr_dict()
+        specified = parser.parse_optional_attr_dict()
         parser.parse_punctuation(">")
-        return dict(given)
+        return dict(specified)
     return dict(parser.parse_optional_attr_dict())
 
 
-def print_properties(printer: Printer, given: dict[str, Attribute]) -> None:
+def print_properties(printer: Printer, specified: dict[str, Attribute]) -> None:
     """Print properties as :func:`parse_properties` reads them; nothing if there are none."""
-    if given:
+    if specified:
         printer.print_string(" <{")
-        printer.print_list(given.items(), lambda pair: _print_property(printer, *pair))
+        printer.print_list(specified.items(), lambda pair: _print_property(printer, *pair))
         printer.print_string("}>")
 
 

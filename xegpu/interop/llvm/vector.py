@@ -149,7 +149,7 @@ class InsertStridedSliceOp(IRDLOperation):
             raise Invalid("XT3225", f"{self.source.type} at offsets {list(offsets)} of {self.dest.type}\n"
                           f"give {len(dest)} offsets, and a part of at most as many dimensions")
         part = (1,) * (len(dest) - len(source)) + source
-        if any(at < 0 or at + size > whole for at, size, whole in zip(offsets, part, dest, strict=True)):
+        if any(at < 0 or at + size > extent for at, size, extent in zip(offsets, part, dest, strict=True)):
             raise Invalid("XT3220", f"{self.source.type} at {list(values_of(self.offsets))} leaves {self.dest.type}\n"
                           "move it up, or cut a smaller slice")
 

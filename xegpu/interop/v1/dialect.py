@@ -129,9 +129,9 @@ def _constraint(declared: Any) -> Any:
 def _verify_chunk(self: Any) -> None:
     """Verify the mode of a ``create_tdesc``, and that its chunk is that of its descriptor."""
     VectorOp.verify_(self)
-    scatter, said = self.parameters.scatter, self.chunk_size_per_lane
-    if scatter is not None and said is not None and said.value.data != scatter.chunk_size:
-        raise Invalid("XT3411", f"chunk_size_per_lane is {said.value.data}, and {self.result.type} has chunks of "
+    scatter, attribute = self.parameters.scatter, self.chunk_size_per_lane
+    if scatter is not None and attribute is not None and attribute.value.data != scatter.chunk_size:
+        raise Invalid("XT3411", f"chunk_size_per_lane is {attribute.value.data}, and {self.result.type} has chunks of "
                       f"{scatter.chunk_size}\nmake its second dimension the chunk", alone=True)
 
 
@@ -234,10 +234,10 @@ class MfenceOp(IRDLOperation):
 
     def verify_(self) -> None:
         for name, known in _FENCE.items():
-            said = self.properties[name]
-            assert isinstance(said, StringAttr)
-            if said.data not in known:
-                raise Invalid("XT3413", f'a fence has no {name} "{said.data}"\nuse '
+            attribute = self.properties[name]
+            assert isinstance(attribute, StringAttr)
+            if attribute.data not in known:
+                raise Invalid("XT3413", f'a fence has no {name} "{attribute.data}"\nuse '
                               + " or ".join(f'"{word}"' for word in known))
         if (self.memory_kind.data, self.fence_scope.data) == ("slm", "tile"):
             raise Invalid("XT3352", "shared local memory belongs to one XeCore, and this fence is for the whole tile\n"

@@ -80,16 +80,16 @@ class _Export(Rewriter):
         mapped = any(desc_of(value).sg_map is not None for value in (*operation.operands, *operation.results)
                      if isinstance(value.type, DescriptorType))
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
-        said = {**operation.properties, **operation.attributes, **({} if mapped else {"mode": VC}), **more}
-        made: Operation = kind.create(operands=[self.single(operand) for operand in operation.operands],
-                           result_types=[result] if result is not None else
-                           [self.typed(value, value.type) for value in operation.results],
-                           properties={name: value for name, value in said.items()
-                                       if name in declared and value is not None})
-        self.emit(made)
-        for before, after in zip(operation.results, made.results, strict=True):
+        attributes = {**operation.properties, **operation.attributes, **({} if mapped else {"mode": VC}), **more}
+        new: Operation = kind.create(operands=[self.single(operand) for operand in operation.operands],
+                                     result_types=[result] if result is not None else
+                                     [self.typed(value, value.type) for value in operation.results],
+                                     properties={name: value for name, value in attributes.items()
+                                                 if name in declared and value is not None})
+        self.emit(new)
+        for before, after in zip(operation.results, new.results, strict=True):
             self.set(before, after)
-        return made
+        return new
 
     def words(self, value: SSAValue) -> SSAValue:
         """Block with its columns split into words of 32 bits."""
@@ -115,9 +115,9 @@ def _load_nd(rewriter: _Export, operation: LoadNdOp) -> None:
         result = VectorType(desc.element_type, _split(desc.shape, 32 // desc.dtype.bits))
     elif desc.sg_map != earlier.sg_map:
         result = VectorType(desc.element_type, loaded_shape(earlier, False))
-    made = rewriter.same(dialect.LoadNdOp, operation, result, packed=None,
-                      vnni_axis=None if axis is None else IntegerAttr(axis, i64))
-    rewriter.set(operation.result, made.results[0], _WORDS if words else None)
+    new = rewriter.same(dialect.LoadNdOp, operation, result, packed=None,
+                        vnni_axis=None if axis is None else IntegerAttr(axis, i64))
+    rewriter.set(operation.result, new.results[0], _WORDS if words else None)
 
 
 def _split(shape: Sequence[int], together: int) -> tuple[int, ...]:
@@ -148,21 +148,21 @@ def _shape_cast(rewriter: _Export, operation: ShapeCastOp) -> None:
 
 
 def _dpas(rewriter: _Export, operation: DpasOp) -> None:
-    whole = operation.maps is None
-    a = rewriter.words(operation.a) if whole else rewriter.single(operation.a)
+    is_vc = operation.maps is None
+    a = rewriter.words(operation.a) if is_vc else rewriter.single(operation.a)
     b = rewriter.single(operation.b)
     bits = of_mlir(operation.b.type.element_type).bits  # type: ignore[attr-defined]
-    if whole and bits < 32 and len(shape_of(b)) == 2:
+    if is_vc and bits < 32 and len(shape_of(b)) == 2:
         b = rewriter.emit(PackOp(b))
-    if not whole and not isinstance(operation.a.owner, (LoadNdOp, ConvertLayoutOp)):
+    if not is_vc and not isinstance(operation.a.owner, (LoadNdOp, ConvertLayoutOp)):
         raise TargetError("XT3412",
                           "the earlier generation has no map on dpas, and operand A does not come from a descriptor",
                           "write the kernel for whole vectors", rewriter.where())
     acc = [] if operation.acc is None else [rewriter.single(operation.acc)]
-    made = dialect.DpasOp.create(operands=[a, b, *acc], result_types=[operation.result.type],
-                             properties={"mode": VC} if whole else {})
-    rewriter.emit(made)
-    rewriter.set(operation.result, made.results[0])
+    new = dialect.DpasOp.create(operands=[a, b, *acc], result_types=[operation.result.type],
+                                properties={"mode": VC} if is_vc else {})
+    rewriter.emit(new)
+    rewriter.set(operation.result, new.results[0])
 
 
 def _create_tdesc(rewriter: _Export, operation: gather_scatter.CreateTdescOp) -> None:

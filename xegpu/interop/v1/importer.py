@@ -89,14 +89,14 @@ class _Import(Rewriter):
     def same(self, kind: type[Operation], operation: Operation) -> None:
         """Clone as the present operation of the same name; undeclared hints become discardable attributes."""
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
-        given = self.properties(operation)
-        made = kind.create(operands=[self.single(operand) for operand in operation.operands],
-                           result_types=[_type(result.type) for result in operation.results],
-                           properties={name: value for name, value in given.items() if name in declared},
-                           attributes={**operation.attributes,
-                                       **{name: value for name, value in given.items() if name not in declared}})
-        self.emit(made)
-        for before, after in zip(operation.results, made.results, strict=True):
+        properties = self.properties(operation)
+        new = kind.create(operands=[self.single(operand) for operand in operation.operands],
+                          result_types=[_type(result.type) for result in operation.results],
+                          properties={name: value for name, value in properties.items() if name in declared},
+                          attributes={**operation.attributes,
+                                      **{name: value for name, value in properties.items() if name not in declared}})
+        self.emit(new)
+        for before, after in zip(operation.results, new.results, strict=True):
             self.set(before, after, None)
 
 
@@ -108,19 +108,19 @@ def _same_form(kind: type[Operation]) -> Rule:
 def _load_nd(rewriter: _Import, operation: dialect.LoadNdOp) -> None:
     desc = rewriter.single(operation.desc)
     parameters, axis = desc_of(desc), operation.axis
-    given = rewriter.properties(operation, "vnni_axis")
+    properties = rewriter.properties(operation, "vnni_axis")
     lanes = parameters.sg_map
     plain = axis == 1 and lanes is None
     type_ = VectorType(parameters.element_type, parameters.shape) if plain else operation.result.type
     if lanes is not None and lanes != desc_of(operation.desc).sg_map:
         type_ = VectorType(parameters.element_type, loaded_shape(parameters, False))
-    made = LoadNdOp(desc, packed=axis == 0) if not given else \
-        LoadNdOp(desc, packed=axis == 0, transpose="transpose" in given)
+    new = LoadNdOp(desc, packed=axis == 0) if not properties else \
+        LoadNdOp(desc, packed=axis == 0, transpose="transpose" in properties)
     declared = LoadNdOp.get_irdl_definition().properties
     loaded = LoadNdOp.create(
         operands=[desc], result_types=[type_],
-        properties={**made.properties, **{name: value for name, value in given.items() if name in declared}},
-        attributes={name: value for name, value in given.items() if name not in declared})
+        properties={**new.properties, **{name: value for name, value in properties.items() if name in declared}},
+        attributes={name: value for name, value in properties.items() if name not in declared})
     value = rewriter.emit(loaded)
     if plain:
         value = rewriter.emit(ShapeCastOp(value, operation.split_shape()))
@@ -155,8 +155,8 @@ def _dpas(rewriter: _Import, operation: dialect.DpasOp) -> None:
             raise TextError("XT3508", "xegpu.dpas: the fragments lie in maps that the matrix engine does not take",
                             "use " + " and ".join(f"sg_map<wi_layout = {list(lanes.wi_layout)}, wi_data = "
                                                   f"{list(lanes.wi_data)}>" for lanes in needed), rewriter.where())
-    made = DpasOp(a.values[0], b.values[0], acc, operation.result.type, maps)
-    rewriter.set(operation.result, rewriter.emit(made), None if maps is None else maps[2])
+    new = DpasOp(a.values[0], b.values[0], acc, operation.result.type, maps)
+    rewriter.set(operation.result, rewriter.emit(new), None if maps is None else maps[2])
 
 
 def _mfence(rewriter: _Import, operation: dialect.MfenceOp) -> None:

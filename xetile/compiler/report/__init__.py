@@ -10,12 +10,14 @@ from typing import Any
 
 from codegen.perf.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from codegen.perf.performance_model import Pass, Prediction, predict, product_traffic, resident
+from codegen.simulator.launch import Execution
 from codegen.toolchain.ocloc import KernelFacts
 from xegpu.support.errors import ArgumentError, ShapeError, XeError
 from xegpu.support.location import Location
 from xegpu.target.machine_model import MachineModel, find_machine
 from xegpu.target.targets import Target
 from xetile.compiler.report.cost import Work
+from xetile.compiler.report.executed import executed_rows
 from xetile.compiler.report.suggest_tile_sizes import Remedy
 from xetile.compiler.report.table import Row, Table
 
@@ -44,16 +46,18 @@ class Report:
         subgroups, lanes: subgroups of a work-group, work-items of a subgroup.
         mix: instructions of the whole kernel and of its hot loop.
         slow: accesses without block messages on a device that has them, and why, a sentence each.
+        execution: what its last launch on a simulated GPU executed and moved; None without one.
     """
 
     def __init__(self, facts: KernelFacts, target: Target, subgroups: int, work: Work | None = None,
-                 remedy: Callable[[], Remedy] | None = None, slow: Sequence[str] = ()) -> None:
+                 remedy: Callable[[], Remedy] | None = None, slow: Sequence[str] = (),
+                 execution: Execution | None = None) -> None:
         self.name, self.target, self.subgroups, self.work = facts.name, target, subgroups, work
         self.registers, self.spill_size = facts.grf_count, facts.spill_size
         self.private_size, self.slm_size = facts.private_size, facts.slm_size
         self.lanes = facts.simd_size or target.subgroup_size
         self.mix: KernelMix = read_mix(facts.asm)
-        self._remedy, self.slow = remedy, tuple(slow)
+        self._remedy, self.slow, self.execution = remedy, tuple(slow), execution
 
     @property
     def hot(self) -> InstructionMix:
@@ -201,7 +205,8 @@ class Report:
         Raises:
             ShapeError, TargetError: as :meth:`predict`, where a shape or a machine is named.
         """
-        rows, notes = [*self._use(), *self._mix(), *self._step()], []
+        executed = [] if self.execution is None else executed_rows(self.execution)
+        rows, notes = [*self._use(), *self._mix(), *executed, *self._step()], []
         prediction = self._prediction(shape, machine)
         if isinstance(prediction, str):
             notes.append(f"no prediction: {prediction}")

@@ -29,7 +29,7 @@ from xegpu.dialect.sync import NAMED, FenceOp
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.export_blocks import RULES as SUBGROUP_RULES
 from xegpu.interop.llvm.export_vector import RESULT, reduced
-from xegpu.interop.llvm.exporter import Export, Moved, as_gpu_module, check_chip, desc_type
+from xegpu.interop.llvm.exporter import DescWithOffsets, Export, as_gpu_module, check_chip, desc_type
 from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import TransposeOp
@@ -81,10 +81,10 @@ class _Export(Export):
         """Clone an operation with converted operands; vectors get their layout attribute."""
         super().copy(operation)
         for result in operation.results:
-            made = self.single(result).owner
-            if isinstance(result.type, VectorType) and isinstance(made, Operation):
-                made.attributes.pop("wg_map", None)
-                self.annotate(made, result)
+            new = self.single(result).owner
+            if isinstance(result.type, VectorType) and isinstance(new, Operation):
+                new.attributes.pop("wg_map", None)
+                self.annotate(new, result)
 
 
     def layout(self, map_: WgMap | None, shape: Sequence[int], transposed: bool = False) -> LayoutAttr | None:
@@ -94,11 +94,11 @@ class _Export(Export):
         except VerifyException as error:
             self.refuse(*error_parts(error))
 
-    def annotate(self, made: Operation, old: SSAValue) -> None:
+    def annotate(self, new: Operation, old: SSAValue) -> None:
         """Attach the layout of the old result to a new operation."""
         layout = self.layout(map_of(old), tile_ops.shape_of(old))
         if layout is not None:
-            made.attributes[RESULT] = layout
+            new.attributes[RESULT] = layout
 
 
 def layout_of(map_: WgMap | None, shape: Pair, transposed: bool = False) -> LayoutAttr | None:
@@ -127,8 +127,8 @@ def layout_of(map_: WgMap | None, shape: Pair, transposed: bool = False) -> Layo
         order = (0, 1) if columns == 1 else None  # subgroups that follow each other own different blocks
         rows, columns = (distinct[0], rows // distinct[0]) if columns == 1 else (columns // distinct[1], distinct[1])
     if transposed:
-        turned_order = None if order else (0, 1)
-        return LayoutAttr(Layout(sg_layout=(columns, rows), sg_data=data[::-1], order=turned_order))
+        order = None if order else (0, 1)
+        return LayoutAttr(Layout(sg_layout=(columns, rows), sg_data=data[::-1], order=order))
     return LayoutAttr(Layout(sg_layout=(rows, columns), sg_data=data, order=order))
 
 
@@ -149,12 +149,12 @@ def _load_tile(rewriter: _Export, operation: tile_ops.LoadTileOp) -> None:
         rewriter.refuse("XT2402",
                      "LLVM's loads pad with zero only", "load without padding, or print the kernel in our own form")
     tile, form = tile_ops.tile_of(operation.tile), rewriter.lookup(operation.tile).encoding
-    assert isinstance(form, Moved)
-    type_ = VectorType(tile.element_type, tile.shape[::-1] if form.turned else tile.shape)
-    layout = rewriter.layout(tile.encoding.wg_map, tile.shape, form.turned)
-    made = upstream.LoadNdOp(*rewriter.standing(operation.tile), type_, layout=layout)
-    value = rewriter.emit(with_hints(made, hints_of(operation)))
-    rewriter.set(operation.result, _transpose_loaded(rewriter, value, operation.result) if form.turned else value)
+    assert isinstance(form, DescWithOffsets)
+    type_ = VectorType(tile.element_type, tile.shape[::-1] if form.transposed else tile.shape)
+    layout = rewriter.layout(tile.encoding.wg_map, tile.shape, form.transposed)
+    new = upstream.LoadNdOp(*rewriter.block_at(operation.tile), type_, layout=layout)
+    value = rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.set(operation.result, _transpose_loaded(rewriter, value, operation.result) if form.transposed else value)
 
 
 def _transpose_loaded(rewriter: _Export, value: SSAValue, old: SSAValue) -> SSAValue:
@@ -167,20 +167,20 @@ def _transpose_loaded(rewriter: _Export, value: SSAValue, old: SSAValue) -> SSAV
 def _store_tile(rewriter: _Export, operation: tile_ops.StoreTileOp) -> None:
     """Convert ``store_tile`` to ``store_nd``."""
     value, form = rewriter.single(operation.value), rewriter.lookup(operation.tile).encoding
-    if form.turned:
+    if form.transposed:
         rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
     tile = tile_ops.tile_of(operation.tile)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape)
-    made = upstream.StoreNdOp(value, *rewriter.standing(operation.tile), layout=layout)
-    rewriter.emit(with_hints(made, hints_of(operation)))
+    new = upstream.StoreNdOp(value, *rewriter.block_at(operation.tile), layout=layout)
+    rewriter.emit(with_hints(new, hints_of(operation)))
 
 
 def _prefetch_tile(rewriter: _Export, operation: tile_ops.PrefetchTileOp) -> None:
     """Convert ``prefetch_tile`` to ``prefetch_nd``."""
     tile = tile_ops.tile_of(operation.tile)
-    layout = rewriter.layout(tile.encoding.wg_map, tile.shape, rewriter.lookup(operation.tile).encoding.turned)
-    made = upstream.PrefetchNdOp(*rewriter.standing(operation.tile), layout=layout)
-    rewriter.emit(with_hints(made, hints_of(operation)))
+    layout = rewriter.layout(tile.encoding.wg_map, tile.shape, rewriter.lookup(operation.tile).encoding.transposed)
+    new = upstream.PrefetchNdOp(*rewriter.block_at(operation.tile), layout=layout)
+    rewriter.emit(with_hints(new, hints_of(operation)))
 
 
 def _tile_mma(rewriter: _Export, operation: TileMmaOp) -> None:
@@ -192,9 +192,9 @@ def _tile_mma(rewriter: _Export, operation: TileMmaOp) -> None:
     values = operation.a, operation.b, operation.result
     layouts = [rewriter.layout(map_of(value), tile_ops.shape_of(value)) for value in values]
     acc = None if operation.acc is None else rewriter.single(operation.acc)
-    made = upstream.DpasOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, operation.result.type,
-                           [layout for layout in layouts if layout is not None])
-    rewriter.set(operation.result, rewriter.emit(made))
+    new = upstream.DpasOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, operation.result.type,
+                          [layout for layout in layouts if layout is not None])
+    rewriter.set(operation.result, rewriter.emit(new))
 
 
 def _tile_transpose(rewriter: _Export, operation: TileTransposeOp) -> None:
@@ -215,9 +215,9 @@ def _tile_broadcast(rewriter: _Export, operation: TileBroadcastOp) -> None:
     """Convert ``tile_broadcast`` to ``vector.broadcast``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
-    made = BroadcastOp(rewriter.single(operation.source), result)
-    rewriter.annotate(made, operation.result)
-    rewriter.set(operation.result, rewriter.emit(made))
+    new = BroadcastOp(rewriter.single(operation.source), result)
+    rewriter.annotate(new, operation.result)
+    rewriter.set(operation.result, rewriter.emit(new))
 
 
 def _tile_conv_layout(rewriter: _Export, operation: TileConvLayoutOp) -> None:

@@ -55,18 +55,18 @@ class Tiles(Import):
         """Clone an operation with converted operands, without LLVM's layouts."""
         super().copy(operation)
         for result in operation.results:
-            made = self.single(result).owner
-            if isinstance(made, Operation):
-                self._clean(made)
+            new = self.single(result).owner
+            if isinstance(new, Operation):
+                self._clean(new)
             if isinstance(result.type, VectorType):
                 self.set(result, self.single(result), _BLOCK)
 
     @staticmethod
-    def _clean(made: Operation) -> None:
+    def _clean(new: Operation) -> None:
         """Remove LLVM's layout attributes of an operation."""
-        for name, value in list(made.attributes.items()):
+        for name, value in list(new.attributes.items()):
             if isinstance(value, _CONVERTED) or name.startswith("layout_"):
-                del made.attributes[name]
+                del new.attributes[name]
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
         """Kernel in XeTile."""
@@ -81,11 +81,11 @@ class Tiles(Import):
         if shape is None:
             self.refuse("XT2406",
                         f"nothing says which block {old.type} is a part of", "give it the block's two dimensions")
-        made = BroadcastOp(scalar, VectorType(scalar.type, shape))
+        new = BroadcastOp(scalar, VectorType(scalar.type, shape))
         map_ = self.map_of(self.facts.layout(old), shape)
         if map_ is not None:
-            made.attributes["wg_map"] = WgMapAttr(map_)
-        self.set(old, self.emit(made), _BLOCK)
+            new.attributes["wg_map"] = WgMapAttr(map_)
+        self.set(old, self.emit(new), _BLOCK)
 
     def map_of(self, layout: Layout | None, shape: Pair) -> WgMap | None:
         """Work-group map of a layout."""
@@ -106,8 +106,8 @@ class Tiles(Import):
         form = self.lookup(operation.desc).encoding
         assert isinstance(form, Described)
         shape = form.desc.shape[0], form.desc.shape[1]
-        given = operation.layout or form.desc.layout
-        layout = given.data if isinstance(given, LayoutAttr) else None
+        layout_attr = operation.layout or form.desc.layout
+        layout = layout_attr.data if isinstance(layout_attr, LayoutAttr) else None
         *lead, last = self.starts(operation)
         offsets: Sequence[SSAValue] = [*lead, self.add(last, column)]
         source, sizes, strides = form.source, form.sizes, form.strides
@@ -136,11 +136,11 @@ def _order(source: SSAValue, strides: Sequence[SSAValue]) -> Pair:
     return (0, 1) if static and static[1][-2] == 1 and static[1][-1] != 1 and static[0][-1] != 1 else (1, 0)
 
 
-def _hints(made: Operation, old: upstream.MovementOp) -> Operation:
+def _hints(new: Operation, old: upstream.MovementOp) -> Operation:
     """Copy LLVM's cache hints; ``cached`` on a store is LLVM's spelling of write-back."""
     kept = {"cached": "write_back"} if isinstance(old, upstream.StoreNdOp) else {}
-    made.attributes.update({level: OurHint(kept.get(policy, policy)) for level, policy in words(old).items()})
-    return made
+    new.attributes.update({level: OurHint(kept.get(policy, policy)) for level, policy in words(old).items()})
+    return new
 
 
 def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
@@ -192,8 +192,8 @@ def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     axes = [axis for axis, (small, large) in enumerate(zip(tile_ops.shape_of(source), shape,
                                                            strict=True)) if small != large]
     map_ = rewriter.map_of(rewriter.facts.layout(operation.vector), (shape[0], shape[1]))
-    made = rewriter.emit(TileBroadcastOp(source, shape, axes, map_)) if axes else source
-    rewriter.set(operation.vector, made, _BLOCK)
+    new = rewriter.emit(TileBroadcastOp(source, shape, axes, map_)) if axes else source
+    rewriter.set(operation.vector, new, _BLOCK)
 
 
 def _multi_reduction(rewriter: Tiles, operation: MultiReductionOp) -> None:
@@ -239,8 +239,8 @@ def _convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> Non
     source, target = rewriter.single(operation.source), operation.target_layout
     shape = tile_ops.shape_of(source)
     map_ = rewriter.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
-    made = source if map_ is None else rewriter.emit(TileConvLayoutOp(source, map_))
-    rewriter.set(operation.result, made, _BLOCK)
+    new = source if map_ is None else rewriter.emit(TileConvLayoutOp(source, map_))
+    rewriter.set(operation.result, new, _BLOCK)
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -23,7 +23,7 @@ from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid
 from xetile.dialect.wg_map import Pair, WgMap
 
-_OWN_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp, scf.IfOp, scf.YieldOp)
+_INFERS_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Facts:
             yield from (operation.acc, operation.result)
         elif isinstance(operation, ShapeCastOp) and self.of_lanes:
             yield from (operation.source, operation.result)
-        elif not isinstance(operation, _OWN_SHAPE) and not operation.name.startswith("xegpu."):
+        elif not isinstance(operation, _INFERS_SHAPE) and not operation.name.startswith("xegpu."):
             values = (*operation.operands, *operation.results)
             yield from (value for value in values if isinstance(value.type, VectorType))
 
@@ -89,7 +89,7 @@ class Facts:
         elif isinstance(operation, ops.DpasOp):
             self._product(operation)
         elif isinstance(operation, (MultiReductionOp, BroadcastOp, ShapeCastOp)) and not self.of_lanes:
-            self._other(operation)
+            self._infer_reshaped(operation)
 
     def _load(self, operation: ops.LoadNdOp) -> None:
         """Record the facts of a load or store."""
@@ -105,7 +105,7 @@ class Facts:
         self._is(operation.a, None, operation.layout_a)
         self._is(operation.b, None, operation.layout_b)
 
-    def _other(self, operation: MultiReductionOp | BroadcastOp | ShapeCastOp) -> None:
+    def _infer_reshaped(self, operation: MultiReductionOp | BroadcastOp | ShapeCastOp) -> None:
         """Record the facts of other operations; a reduced vector keeps both dimensions, one of them 1."""
         source = operation.source
         if isinstance(operation, MultiReductionOp) and (shape := self.shape(source)) is not None:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from codegen.runtime import devices
+from codegen.simulator.decoder import PLATFORMS, find_iga64
 from codegen.toolchain import ocloc, sycl
 from codegen.toolchain.cpu_features import has_feature
-from xegpu.support.errors import XeError
+from xegpu.support.errors import ToolError, XeError
 from xegpu.target.targets import TARGETS, Target
 from xetile.compiler.report.table import Row, Table
 from xetile.tools.cli.output import show
@@ -38,7 +39,8 @@ def command(args: argparse.Namespace) -> None:
 
 def _devices() -> Table:
     rows = [Row("numpy", ("NumPy", "every target", "everything, without a device")),
-            Row("numpy:xegpu", ("NumPy", "every target", "the lowered program, lane by lane"))]
+            Row("numpy:xegpu", ("NumPy", "every target", "the lowered program, lane by lane")),
+            Row("machine:pvc", ("a simulator", ", ".join(PLATFORMS), _machine_code()))]
     notes: tuple[str, ...] = ()
     try:
         found = devices.all_devices()
@@ -53,6 +55,16 @@ def _devices() -> Table:
     if not any(device.is_cpu for _, device in found):
         notes += ('no CPU device: pip install "xetile[device]" brings the OpenCL CPU driver',)
     return Table("where kernels run", tuple(rows), ("device", "code for", "what works"), (), notes)
+
+
+def _machine_code() -> str:
+    """Whether machine code can be executed here, and what is missing."""
+    try:
+        ocloc.find_ocloc()
+        find_iga64()
+    except ToolError as error:
+        return f"nothing yet: {error.message}"
+    return "the machine code of GPUs, each access checked; its speed means nothing"
 
 
 def _target_of(where: str) -> Target | None:

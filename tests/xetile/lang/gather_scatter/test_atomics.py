@@ -7,15 +7,15 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import NUMPY, PLACES, Array, Bordered, Place, integers
+from tests.kernels import EXECUTIONS, NUMPY, Array, Bordered, Execution, integers
 from xegpu.ir import dtypes
 from xegpu.ir.atomic_kind import ATOMIC_TYPES, KINDS, kinds_of
 from xegpu.ir.dtypes import DType
 
 pytestmark = pytest.mark.unoptimised
 
-SOME = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("opencl:cpu", "pvc"),
-        Place("opencl:cpu", "dg2"), Place("opencl:cpu", "cpu")]
+SOME = [NUMPY, Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "dg2"), Execution("opencl:cpu", "pvc"),
+        Execution("opencl:cpu", "dg2"), Execution("opencl:cpu", "cpu")]
 
 
 @xt.kernel
@@ -73,16 +73,16 @@ def data(rng: np.random.Generator, dtype: DType, shape: tuple[int, int]) -> Arra
     return rng.integers(limits.min, limits.max, shape, dtype.numpy, endpoint=True)
 
 
-@pytest.mark.parametrize(("dtype", "place"), [(dtype, place) for dtype in ATOMIC_TYPES for place in SOME
-                                              if not (dtype is xt.f64 and place.target == "dg2")], ids=str)
-def test_every_kind_of_every_type(dtype, place):
+@pytest.mark.parametrize(("dtype", "execution"), [(dtype, execution) for dtype in ATOMIC_TYPES for execution in SOME
+                                                  if not (dtype is xt.f64 and execution.target == "dg2")], ids=str)
+def test_every_kind_of_every_type(dtype, execution):
     """Tiles that hang over two edges: what is outside is not touched, and reads as zero."""
     rng, kinds = np.random.default_rng(5), kinds_of(dtype)
     rows = 16 * len(kinds)
     a, v = data(rng, dtype, (rows - 3, 29)), data(rng, dtype, (rows, 32))
     bordered, old = Bordered(dtype, (rows - 3, 29)), np.full((rows, 32), 7).astype(dtype.numpy)
     bordered.array[...] = a
-    place.of(update_each)[2, 2](viewed(bordered.array, dtype), viewed(v, dtype), viewed(old, dtype), kinds=kinds)
+    execution.bind(update_each)[2, 2](viewed(bordered.array, dtype), viewed(v, dtype), viewed(old, dtype), kinds=kinds)
     parts = [slice(16 * i, min(16 * i + 16, rows - 3)) for i in range(len(kinds))]
     bordered.check(np.concatenate([expected(kind, dtype, a[part], v[part, :29])
                                    for kind, part in zip(kinds, parts, strict=True)]))
@@ -91,20 +91,20 @@ def test_every_kind_of_every_type(dtype, place):
     assert (old[:, 29:] == 0).all()
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("dtype", [xt.i32, xt.f32, xt.u8, xt.bf16], ids=str)
-def test_no_update_is_lost(dtype, place):
+def test_no_update_is_lost(dtype, execution):
     """The old values that many groups find in one element are 0, 1, 2 ... in some order."""
     groups = 100
     a, old = np.zeros((8, 16), dtype.numpy), np.full((groups * 8, 16), 120, dtype.numpy)
-    place.of(pile_up)[groups](a, old)
+    execution.bind(pile_up)[groups](a, old)
     assert (a.astype(int) == groups).all()
     found = np.sort(old.reshape(groups, 8, 16).astype(int), axis=0)
     assert (found == np.arange(groups)[:, None, None]).all()
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_exchanges_form_a_history(place):
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_exchanges_form_a_history(execution):
     """What one group leaves another finds: each value is found once, but for the last."""
     @xt.kernel
     def swap(A, V, OLD):
@@ -117,14 +117,14 @@ def test_exchanges_form_a_history(place):
     a = rng.integers(-9, 0, (8, 16)).astype(np.float32)
     v = rng.permuted(np.broadcast_to(np.arange(groups)[:, None, None], (groups, 8, 16)), axis=0).astype(np.float32)
     old, before = np.zeros((groups * 8, 16), np.float32), a.copy()
-    place.of(swap)[groups](a, v.reshape(-1, 16), old)
+    execution.bind(swap)[groups](a, v.reshape(-1, 16), old)
     history = np.concatenate([old.reshape(groups, 8, 16), a[None]])
     values = np.concatenate([v, before[None]])
     assert (np.sort(history, axis=0) == np.sort(values, axis=0)).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_in_a_loop_on_a_tile_that_moves(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_in_a_loop_on_a_tile_that_moves(execution):
     @xt.kernel
     def histogram(A, V):
         tile = xt.init_tile(A, (0, 0), (16, 16))
@@ -139,40 +139,40 @@ def test_in_a_loop_on_a_tile_that_moves(place):
     result = np.pad(a, ((0, 0), (0, 2)))
     for step in range(3):
         result[:, 8 * step:8 * step + 16] += v.reshape(4, 16, 16).sum(0) + 4 * step
-    place.of(histogram)[4](a, v)
+    execution.bind(histogram)[4](a, v)
     assert (a == result[:, :30]).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
+@pytest.mark.parametrize("execution", SOME, ids=str)
 @pytest.mark.parametrize("view", [lambda whole: whole.T, lambda whole: whole[::-1, ::2]], ids=["columns", "strided"])
-def test_arrays_of_any_strides(view, place):
+def test_arrays_of_any_strides(view, execution):
     rng = np.random.default_rng(3)
     whole = integers(rng, "i32", 24, 48)
     a = view(whole)
     v, old, before = integers(rng, "i32", *a.shape), np.zeros(a.shape, np.int32), a.copy()
-    place.of(update)[-(-a.shape[0] // 8), -(-a.shape[1] // 16)](a, v, old, kind="add")
+    execution.bind(update)[-(-a.shape[0] // 8), -(-a.shape[1] // 16)](a, v, old, kind="add")
     assert (a == before + v).all()
     assert (old == before).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
+@pytest.mark.parametrize("execution", SOME, ids=str)
 @pytest.mark.parametrize("shape", [(8, 8), (32, 32), (24, 48), (1, 16)], ids=str)
-def test_tiles_of_other_shapes(shape, place):
+def test_tiles_of_other_shapes(shape, execution):
     rng = np.random.default_rng(4)
     a, v, old = integers(rng, "f32", 50, 70), integers(rng, "f32", 50, 70), np.zeros((50, 70), np.float32)
     before = a.copy()
-    place.of(update)[-(-50 // shape[0]), -(-70 // shape[1])](a, v, old, kind="addf", shape=shape)
+    execution.bind(update)[-(-50 // shape[0]), -(-70 // shape[1])](a, v, old, kind="addf", shape=shape)
     assert (a == before + v).all()
     assert (old == before).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
+@pytest.mark.parametrize("execution", SOME, ids=str)
 @pytest.mark.parametrize("map_", [xt.wg_map((2, 2), (8, 16)), xt.wg_map((1, 2), (16, 16))], ids=str)
-def test_a_work_groups_tile(map_, place):
+def test_a_work_groups_tile(map_, execution):
     rng = np.random.default_rng(6)
     a, v, old = integers(rng, "f32", 50, 70), integers(rng, "f32", 50, 70), np.zeros((50, 70), np.float32)
     before = a.copy()
-    place.of(update)[2, 2](a, v, old, kind="max", shape=(32, 64), wg_map=map_)
+    execution.bind(update)[2, 2](a, v, old, kind="max", shape=(32, 64), wg_map=map_)
     assert (a == np.maximum(before, v)).all()
     assert (old == before).all()
 
@@ -184,13 +184,13 @@ def test_elements_that_several_subgroups_own():
     assert "sg_layout x sg_data" in str(caught.value)
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
+@pytest.mark.parametrize("execution", SOME, ids=str)
 @pytest.mark.parametrize(("kind", "keeps"), [("max", True), ("min", True), ("maxnumf", False), ("minnumf", False)])
-def test_nan(kind, keeps, place):
+def test_nan(kind, keeps, execution):
     a = np.tile(np.array([[np.nan, 1, np.nan, 3]], np.float32), (8, 4))
     v = np.tile(np.array([[2, np.nan, np.nan, 5]], np.float32), (8, 4))
     old = np.zeros_like(a)
-    place.of(update)[1, 1](a, v, old, kind=kind)
+    execution.bind(update)[1, 1](a, v, old, kind=kind)
     nan = np.nan
     last = 5 if kind.startswith("max") else 3
     result = np.tile(np.array([[nan, nan, nan, last] if keeps else [2, 1, nan, last]], np.float32), (8, 4))
@@ -276,8 +276,8 @@ def test_the_table_of_kinds_is_complete():
     assert all(kinds_of(dtype) for dtype in ATOMIC_TYPES)
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_a_batch_of_matrices(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_a_batch_of_matrices(execution):
     """Each group updates its matrix and the next one; there is none behind the last."""
     @xt.kernel
     def spread(A, V, OLD):
@@ -290,15 +290,15 @@ def test_a_batch_of_matrices(place):
     rng = np.random.default_rng(9)
     a, v, old = integers(rng, "i32", 3, 13, 15), integers(rng, "i32", 16, 16), np.full((6, 13, 15), 99, np.int32)
     before = a.copy()
-    place.of(spread)[3](a, v, old)
+    execution.bind(spread)[3](a, v, old)
     assert (a == before + v[:13, :15] * np.array([1, 2, 2])[:, None, None]).all()
     assert (old[0] == before[0]).all()
     assert (old[5] == 0).all()
     assert (np.sort([old[1], old[2]], axis=0) == np.sort([before[1], before[1] + v[:13, :15]], axis=0)).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_under_a_condition(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_under_a_condition(execution):
     @xt.kernel
     def some(A, B):
         one, two = xt.init_tile(A, (0, 0), (8, 16)), xt.init_tile(B, (0, 0), (8, 16))
@@ -310,7 +310,7 @@ def test_under_a_condition(place):
         xt.atomic_rmw_tile("add", xt.full((8, 16), 10, xt.i32), one)
 
     a, b = np.zeros((9, 16), np.int32), np.full((8, 16), -5, np.int32)
-    place.of(some)[5](a, b)
+    execution.bind(some)[5](a, b)
     assert (a == np.array([32, *[52] * 7, 20])[:, None]).all()
     assert b.max() >= 1
 
@@ -322,12 +322,12 @@ def row_sums(A, C, *, M, N):
     xt.atomic_rmw_tile("add", xt.tile_reduce("add", a, 1), xt.init_tile(C, (0, 0), (M, 1)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("rows", [1, 2, 8, 24])
-def test_lanes_that_hold_copies_take_no_part(place: Place, rows: int) -> None:
+def test_lanes_that_hold_copies_take_no_part(execution: Execution, rows: int) -> None:
     a = integers(np.random.default_rng(rows), "f32", 4 * rows, 32, most=9)
     c = np.zeros((rows, 1), np.float32)
-    place.of(row_sums)[4](a, c, M=rows, N=32)
+    execution.bind(row_sums)[4](a, c, M=rows, N=32)
     np.testing.assert_array_equal(c[:, 0], a.reshape(4, rows, 32).sum(axis=(0, 2)))
 
 
@@ -365,13 +365,13 @@ def _shared(dtype: DType):
     return xt.parse(IN_SHARED_MEMORY.replace("xT", f"x{dtype}"))["shared"]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("dtype", [xt.f32, xt.bf16], ids=str)
-def test_shared_local_memory(dtype, place):
+def test_shared_local_memory(dtype, execution):
     """Pairs of lanes add to one element, but for lane 9."""
     a, c = integers(np.random.default_rng(4), dtype, 1, 16)[0], np.full(18, 7, dtype.numpy)
     added = np.where(np.arange(16) == 9, 0, a.astype(int)).reshape(8, 2).sum(1)
-    place.of(_shared(dtype))[1,](a, c)
+    execution.bind(_shared(dtype))[1,](a, c)
     assert (c.astype(int) == [7, *(a[:8].astype(int) + added), *a[8:].astype(int), 7]).all()
 
 

@@ -11,13 +11,13 @@ import pytest
 import xetile as xt
 from codegen.toolchain.ocloc import compile_device, disassemble
 from tests.conftest import require_ocloc, require_sycl_compiler
-from tests.kernels import NUMPY, PLACES, Array, Place, integers
+from tests.kernels import EXECUTIONS, NUMPY, Array, Execution, integers
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
 
-SOME = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("opencl:cpu", "pvc"),
-        Place("opencl:cpu", "dg2"), Place("opencl:cpu", "cpu")]
+SOME = [NUMPY, Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "dg2"), Execution("opencl:cpu", "pvc"),
+        Execution("opencl:cpu", "dg2"), Execution("opencl:cpu", "cpu")]
 TYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int8, np.uint8, np.int16, np.uint16, np.int32,
          np.uint32, np.int64, np.uint64]
 WILD = np.array([-2**31, 2**31 - 1, -1, 10**9, -77], np.int32)
@@ -64,45 +64,45 @@ def picked(a: Array, at: Array, mask: Array, padding: Any = 0) -> Array:
     return np.where(mask, a.reshape(-1)[np.where(mask, at, 0)], np.asarray(padding, a.dtype))
 
 
-@pytest.mark.parametrize(("dtype", "place"), [(dtype, place) for dtype in TYPES for place in SOME
-                                              if not (dtype is np.float64 and place.target == "dg2")], ids=str)
-def test_every_type(dtype, place):
+@pytest.mark.parametrize(("dtype", "execution"), [(dtype, execution) for dtype in TYPES for execution in SOME
+                                                  if not (dtype is np.float64 and execution.target == "dg2")], ids=str)
+def test_every_type(dtype, execution):
     rng = np.random.default_rng(1)
     a, c = integers(rng, dtype, 31, 37, most=100), np.full((64, 40), 99, dtype)
     at, mask = places_in(rng, a.size, (16, 32))
     to = apart(rng, c.size, (16, 32))
-    place.of(copy)[2](a, at, mask, to, c, shape=(8, 32), padding=3)
+    execution.bind(copy)[2](a, at, mask, to, c, shape=(8, 32), padding=3)
     expected = np.full(c.size, 99, dtype)
     expected[to] = picked(a, at, mask, 3)
     assert (c.reshape(-1) == expected).all()
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", [(1, 256), (8, 32), (8, 8), (24, 48), (2, 16)], ids=str)
-def test_every_shape(shape, place):
+def test_every_shape(shape, execution):
     rng = np.random.default_rng(2)
     rows = 3 * shape[0]
     a, c = integers(rng, "f32", 5000), np.zeros(rows * shape[1], np.float32)
     at, mask = places_in(rng, a.size, (rows, shape[1]))
     to = apart(rng, c.size, (rows, shape[1]))
-    place.of(copy)[3](a, at, mask, to, c, shape=shape)
+    execution.bind(copy)[3](a, at, mask, to, c, shape=shape)
     assert (c[to] == picked(a, at, mask)).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
+@pytest.mark.parametrize("execution", SOME, ids=str)
 @pytest.mark.parametrize("map_", [xt.wg_map((2, 2), (8, 16)), xt.wg_map((4, 1), (8, 64)), xt.wg_map((1, 4), (16, 16))],
                          ids=str)
-def test_a_work_groups_tile(map_, place):
+def test_a_work_groups_tile(map_, execution):
     rng = np.random.default_rng(3)
     a, c = integers(rng, "f16", 40, 50), np.zeros(64 * 64, np.float16)
     at, mask = places_in(rng, a.size, (64, 64))
     to = apart(rng, c.size, (64, 64))
-    place.of(copy)[2](a, at, mask, to, c, shape=(32, 64), padding=-1.5, wg_map=map_)
+    execution.bind(copy)[2](a, at, mask, to, c, shape=(32, 64), padding=-1.5, wg_map=map_)
     assert (c[to] == picked(a, at, mask, -1.5)).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_every_element_by_its_own_way(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_every_element_by_its_own_way(execution):
     """Offsets move in a loop, each by its own step; the tile is carried."""
     @xt.kernel
     def walk(A, AT, STEP, C):
@@ -120,12 +120,12 @@ def test_every_element_by_its_own_way(place):
     expected = np.zeros((8, 32))
     for i in range(5):
         expected = expected * 2 + a[start + i * step]
-    place.of(walk)[1](a, start, step, c)
+    execution.bind(walk)[1](a, start, step, c)
     assert (c == expected).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_indices_are_computed_with(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_indices_are_computed_with(execution):
     """Offsets from rows and columns, by the array's strides."""
     @xt.kernel
     def take(A, ROW, COLUMN, C):
@@ -139,12 +139,12 @@ def test_indices_are_computed_with(place):
     whole = integers(rng, "i32", 60, 60, most=1000)
     for a in (whole[:20, :30], whole.T[3:23, 5:35], whole[40::-2, ::2]):
         c = np.zeros((8, 32), np.int32)
-        place.of(take)[1](a, row, column, c)
+        execution.bind(take)[1](a, row, column, c)
         assert (c == a[row, column]).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_what_is_masked_off_is_not_stored(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_what_is_masked_off_is_not_stored(execution):
     @xt.kernel
     def put(C, AT, M, V):
         tile = xt.init_tile(C, offsets=loaded(AT, (0, 0), (8, 32)).to(xt.index))
@@ -157,14 +157,16 @@ def test_what_is_masked_off_is_not_stored(place):
     mask = rng.integers(0, 2, (8, 32)) > 0
     expected[100:800][to[mask]] = v[mask]
     to[~mask] = rng.choice(WILD, int((~mask).sum()))
-    place.of(put)[1](whole[100:800], to, mask, v)
+    execution.bind(put)[1](whole[100:800], to, mask, v)
     assert (whole == expected).all()
 
 
-@pytest.mark.parametrize(("dtype", "place"), [(dtype, place) for dtype in ("i32", "f32", "f64", "u64", "u8", "bf16")
-                                              for place in SOME if (dtype, place.target) != ("f64", "dg2")], ids=str)
-def test_updates_that_fall_on_one_place(dtype, place):
-    """Twenty places for thousands of updates: the sum is whole, and the old values are its way there."""
+@pytest.mark.parametrize(("dtype", "execution"),
+                         [(dtype, execution) for dtype in ("i32", "f32", "f64", "u64", "u8", "bf16")
+                          for execution in SOME if (dtype, execution.target) != ("f64",
+                                                                                 "dg2")], ids=str)
+def test_updates_of_one_element(dtype, execution):
+    """Twenty elements for thousands of updates: the sum is whole, and the old values are its way there."""
     rng = np.random.default_rng(7)
     shape = (64, 32)
     c, element = integers(rng, dtype, 20, most=3), dtypes.of(dtype).numpy
@@ -172,7 +174,7 @@ def test_updates_that_fall_on_one_place(dtype, place):
     at, mask = places_in(rng, c.size, shape)
     v = np.ones(shape, element)
     old = np.full(shape, 55).astype(element)
-    place.of(count)[8](c, at, mask, v, old, shape=(8, 32))
+    execution.bind(count)[8](c, at, mask, v, old, shape=(8, 32))
     times = np.bincount(at[mask], minlength=20)
     assert (c.astype(int) == before.astype(int) + times).all()
     assert (old[~mask] == 0).all()
@@ -180,19 +182,19 @@ def test_updates_that_fall_on_one_place(dtype, place):
         assert (np.sort(old[mask & (at == i)].astype(int)) == int(before[i]) + np.arange(times[i])).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_updates_of_a_work_groups_tile(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_updates_of_a_work_groups_tile(execution):
     rng = np.random.default_rng(8)
     c, old = integers(rng, "i32", 50), np.zeros((32, 32), np.int32)
     at, mask = places_in(rng, c.size, (32, 32))
     v, expected = integers(rng, "i32", 32, 32, most=2**20), c.copy()
     np.maximum.at(expected, at[mask], v[mask])
-    place.of(count)[1](c, at, mask, v, old, shape=(32, 32), kind="max", wg_map=xt.wg_map((2, 2), (8, 16)))
+    execution.bind(count)[1](c, at, mask, v, old, shape=(32, 32), kind="max", wg_map=xt.wg_map((2, 2), (8, 16)))
     assert (c == expected).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_updates_without_a_mask(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_updates_without_a_mask(execution):
     @xt.kernel
     def add(C, AT):
         tile = xt.init_tile(C, offsets=loaded(AT, (0, 0), (8, 32)).to(xt.index))
@@ -200,12 +202,12 @@ def test_updates_without_a_mask(place):
 
     at = np.random.default_rng(9).integers(0, 10, (8, 32)).astype(np.int32)
     c = np.zeros(10, np.int32)
-    place.of(add)[3](c, at)
+    execution.bind(add)[3](c, at)
     assert (c == 6 * np.bincount(at.reshape(-1), minlength=10)).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_groups_that_take_different_numbers_of_turns(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_groups_that_take_different_numbers_of_turns(execution):
     @xt.kernel
     def add(C, AT):
         tile = xt.init_tile(C, offsets=loaded(AT, (0, 0), (8, 32)).to(xt.index))
@@ -220,12 +222,12 @@ def test_groups_that_take_different_numbers_of_turns(place):
     for group in range(groups):
         for turn in range(group):
             np.add.at(expected, at + turn * steps, turn + 1)
-    place.of(add)[groups](c, np.concatenate([at, steps]).astype(np.int32))
+    execution.bind(add)[groups](c, np.concatenate([at, steps]).astype(np.int32))
     assert (c == expected).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_a_condition_chooses_array_and_places(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_a_condition_chooses_array_and_indices(execution):
     @xt.kernel
     def chosen(A, B, AT, C):
         indices = loaded(AT, (0, 0), (8, 32)).to(xt.index)
@@ -242,7 +244,7 @@ def test_a_condition_chooses_array_and_places(place):
     a, b, at = integers(rng, "f32", 500), integers(rng, "f32", 500), rng.integers(0, 100, (8, 32)).astype(np.int32)
     for groups in (2, 4):
         c = np.zeros((8 * groups, 32), np.float32)
-        place.of(chosen)[groups](a, b, at, c)
+        execution.bind(chosen)[groups](a, b, at, c)
         for group in range(groups):
             moves = np.cumsum([group + turn > 3 for turn in range(4)])
             expected = sum(a[at * (1 + times)] for times in moves)
@@ -276,9 +278,10 @@ func.func @chunks(%A: memref<?xf32>, %I: memref<?x?xi32>, %M: memref<?x?xi1>, %C
 """
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place.target in ("pvc", "bmg")], ids=str)
+@pytest.mark.parametrize("execution", [execution for execution in EXECUTIONS if execution.target in ("pvc", "bmg")],
+                         ids=str)
 @pytest.mark.parametrize("chunk", [2, 3, 4, 8])
-def test_chunks_of_adjacent_elements(chunk, place):
+def test_chunks_of_adjacent_elements(chunk, execution):
     """XeGPU's text: each lane loads a chunk, the chunk's elements along the rows, and stores it doubled."""
     text = CHUNKS.replace("%cN", f"%c{chunk}").replace("N", str(chunk))
     text = text.replace("%c64 = arith.constant 64", "%c16 = arith.constant 16").replace(
@@ -286,17 +289,17 @@ def test_chunks_of_adjacent_elements(chunk, place):
     rng = np.random.default_rng(13)
     a, c = integers(rng, "f32", 300), np.zeros((chunk, 16), np.float32)
     at, mask = apart(rng, 30, (1, 16)) * 10, rng.integers(0, 2, (1, 16)) > 0
-    places = at + np.arange(chunk)[:, None]
-    expected, doubled = np.where(mask, a[places], np.float32(2.5)), a.copy()
-    doubled[places[:, mask[0]]] *= 2
+    indices = at + np.arange(chunk)[:, None]
+    expected, doubled = np.where(mask, a[indices], np.float32(2.5)), a.copy()
+    doubled[indices[:, mask[0]]] *= 2
     at[~mask] = rng.choice(WILD, int((~mask).sum()))
-    place.of(xt.parse(text)["chunks"])[1](a, at, mask, c)
+    execution.bind(xt.parse(text)["chunks"])[1](a, at, mask, c)
     assert (c == expected).all()
     assert (a == doubled).all()
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-def test_masks_and_indices_that_are_computed(place):
+@pytest.mark.parametrize("execution", SOME, ids=str)
+def test_masks_and_indices_that_are_computed(execution):
     """Every third element of a row, backwards; masks from comparisons, chosen values from selections."""
     @xt.kernel
     def thirds(A, C):
@@ -310,7 +313,7 @@ def test_masks_and_indices_that_are_computed(place):
     rng = np.random.default_rng(15)
     a, c = integers(rng, "f32", 8, 101), np.zeros((8, 32), np.float32)
     row, column = np.ogrid[:8, :32]
-    place.of(thirds)[1](a, c)
+    execution.bind(thirds)[1](a, c)
     here = 100 - 3 * column + row * 101
     expected = picked(a, here, (here >= 0) & (column != 5), -1)
     assert (c == np.where(expected > 2, expected, 0)).all()
@@ -330,7 +333,7 @@ def test_an_address(where):
     rng = np.random.default_rng(16)
     a, v, old = integers(rng, "f32", 600), integers(rng, "f32", 8, 32), np.zeros((8, 32), np.float32)
     at, before = apart(rng, 600, (8, 32)) - 300, a.copy()
-    kernel = Place(where, "pvc").of(from_address)
+    kernel = Execution(where, "pvc").bind(from_address)
     kernel[1](np.uint64(a.ctypes.data + 300 * 4), at, v, old)  # which the CPU device reaches as well
     assert (a[at + 300] == 2 * (before[at + 300] + v)).all()
     assert (old == before[at + 300] + v).all()
@@ -417,10 +420,10 @@ def test_the_other_road_to_spirv(monkeypatch):
     """The SYCL runtime's compiler knows no predicated loads: branches take their place there."""
     require_sycl_compiler()
     monkeypatch.setenv("XETILE_SPIRV", "sycl")
-    for dtype, place in ((np.float32, SOME[3]), (np.float16, SOME[4]), (np.int64, SOME[5])):
-        test_every_type(dtype, place)
+    for dtype, execution in ((np.float32, SOME[3]), (np.float16, SOME[4]), (np.int64, SOME[5])):
+        test_every_type(dtype, execution)
     for dtype in ("f32", "u8", "bf16"):
-        test_updates_that_fall_on_one_place(dtype, SOME[3])
+        test_updates_of_one_element(dtype, SOME[3])
 
 
 def test_floats_have_instructions_by_either_road():

@@ -11,7 +11,7 @@ import pytest
 import xetile as xt
 from codegen.toolchain.ocloc import compile_device, disassemble
 from tests.conftest import require_ocloc
-from tests.kernels import PLACES, Place, integers
+from tests.kernels import EXECUTIONS, Execution, integers
 from xegpu.target.cache_policy import XE, XE2
 from xegpu.target.targets import TARGETS
 
@@ -36,18 +36,18 @@ def elements(A, C, *, load=("streaming", "cached"), store=("write_through", "unc
     xt.store_scatter(loaded, xt.init_tile(C, offsets=63 - at + top), at != 7, l1=store[0], l3=store[1])
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_no_hint_changes_a_result(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_no_hint_changes_a_result(execution: Execution) -> None:
     rng = np.random.default_rng(5)
     a, b, c = integers(rng, xt.bf16, 22, 16), integers(rng, xt.bf16, 16, 16), np.full((24, 16), 7, np.float32)
-    place.of(product)[3](a, b, c[1:-1])
+    execution.bind(product)[3](a, b, c[1:-1])
     np.testing.assert_array_equal(c[1:-1], a.astype(np.float32) @ b.astype(np.float32))
     assert (c[[0, -1]] == 7).all()
     for dtype in (xt.f32, xt.bf16, xt.u8, xt.i64):
         values = integers(rng, dtype, 1, 300)[0]
         wanted = np.full((2, 64), 7, values.dtype)
         written = np.full(130, 7, values.dtype)
-        place.of(elements)[2](values, written[1:-1])
+        execution.bind(elements)[2](values, written[1:-1])
         for group, at in ((group, at) for group in range(2) for at in range(64) if at != 7):
             wanted[group, 63 - at] = values[group * 64 + at * 3] if at % 3 else 5
         np.testing.assert_array_equal(written, [7, *wanted.reshape(-1), 7])

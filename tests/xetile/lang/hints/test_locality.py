@@ -7,7 +7,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import PLACES, Place, integers
+from tests.kernels import EXECUTIONS, Execution, integers
 
 pytestmark = pytest.mark.unoptimised
 
@@ -23,12 +23,12 @@ SPECS = [xt.Spec((None, None), xt.bf16)] * 2
 HINTS = {3: ("cached", "cached"), 2: ("uncached", "cached"), 1: ("streaming", "cached")}
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("locality", [0, 1, 2, 3])
-def test_no_locality_changes_a_result(locality: int, place: Place) -> None:
+def test_no_locality_changes_a_result(locality: int, execution: Execution) -> None:
     a = integers(np.random.default_rng(1), xt.bf16, 70, 40)
     c = np.zeros((70, 32), a.dtype)
-    place.of(copied)[3](a, c, locality=locality)
+    execution.bind(copied)[3](a, c, locality=locality)
     np.testing.assert_array_equal(c, a[:, :32])
 
 

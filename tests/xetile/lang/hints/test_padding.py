@@ -13,8 +13,8 @@ from tests.conftest import require_device, require_ocloc
 
 pytestmark = pytest.mark.unoptimised
 
-PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"),
-          ("opencl:cpu", "cpu")]
+EXECUTIONS = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"),
+              ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
 TYPES = [(np.float32, 1.5), (np.float32, float("-inf")), (np.float16, -3), (ml_dtypes.bfloat16, 0.1), (np.int32, -7),
          (np.int8, -128), (np.uint8, 255)]
 RNG = np.random.default_rng(3)
@@ -28,16 +28,16 @@ def shifted(A, C, *, rows=8, columns=16, padding=0):
     xt.store_tile(value, xt.init_tile(C, (y, x), (rows, columns)))
 
 
-def place(where: str, target: str | None) -> Any:
+def execution(where: str, target: str | None) -> Any:
     if where == "opencl:cpu":
         require_device(where)
     return {"target": target}
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 @pytest.mark.parametrize(("dtype", "padding"), TYPES)
 def test_all_four_edges(dtype, padding, where, target):
-    kernel = shifted.on(where, **place(where, target))
+    kernel = shifted.on(where, **execution(where, target))
     a = RNG.integers(1, 100, (13, 50)).astype(dtype)
     c = np.zeros((24, 64), dtype)
     kernel[3, 4](a, c, padding=padding)
@@ -46,7 +46,7 @@ def test_all_four_edges(dtype, padding, where, target):
     assert np.array_equal(c, expected)
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_operands_of_a_product(where, target):
     @xt.kernel
     def product(A, B, C, *, padding=0):
@@ -54,7 +54,7 @@ def test_operands_of_a_product(where, target):
         b = xt.load_tile(xt.init_tile(B, (0, 0), (32, 32)), padding=padding)
         xt.store_tile(xt.tile_mma(a, b), xt.init_tile(C, (0, 0), (16, 32)))
 
-    kernel = product.on(where, **place(where, target))
+    kernel = product.on(where, **execution(where, target))
     a = RNG.integers(-4, 5, (11, 27)).astype(ml_dtypes.bfloat16)
     b = RNG.integers(-4, 5, (27, 19)).astype(ml_dtypes.bfloat16)
     c = np.zeros((16, 32), np.float32)

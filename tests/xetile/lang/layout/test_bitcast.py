@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import PLACES, Place
+from tests.kernels import EXECUTIONS, Execution
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 
@@ -39,9 +39,9 @@ CASES = [(dtypes.u32, dtypes.f16, 16, 64, (1, 1)), (dtypes.i32, dtypes.bf16, 16,
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
-def test_rows_of_words(case: Any, place: Place) -> None:
+def test_rows_of_words(case: Any, execution: Execution) -> None:
     wide, narrow, rows, columns, sg = case
     factor = wide.bits // narrow.bits
     if wide.is_float:
@@ -51,7 +51,7 @@ def test_rows_of_words(case: Any, place: Place) -> None:
                      << (narrow.bits * i) for i in range(factor)), np.zeros((), np.int64)).astype(wide.numpy)
     bordered = np.full((rows * factor + 3, columns + 4), 7, narrow.numpy)
     plain = np.zeros((rows * factor, columns), f"u{narrow.bytes}")
-    place.of(cut)[1,](words, bordered, plain, R=rows, N=columns, narrow=narrow, sg=sg)
+    execution.bind(cut)[1,](words, bordered, plain, R=rows, N=columns, narrow=narrow, sg=sg)
     expected = rows_of(words + words, narrow)
     np.testing.assert_array_equal(bordered[1:-2, 2:-2].view(plain.dtype), expected)
     np.testing.assert_array_equal(plain, expected)

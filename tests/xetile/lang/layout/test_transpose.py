@@ -14,8 +14,8 @@ from xegpu.ir import dtypes
 pytestmark = pytest.mark.unoptimised
 
 RNG = np.random.default_rng(11)
-PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"),
-          ("opencl:cpu", "cpu")]
+EXECUTIONS = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"),
+              ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
 
 
 @xt.kernel
@@ -76,7 +76,7 @@ def test_subgroup_level(ta, tb, name, accumulator, depth, shape):
     stored = [seen_as(np.ascontiguousarray(x.T) if t else x, name) for x, t in ((a, ta), (b, tb))]
     viewed = [seen_as(np.ascontiguousarray(x.T).T if t else x, name) for x, t in ((a, ta), (b, tb))]
     grid = -(-shape[0] // 16), -(-shape[1] // 32)
-    for where, target in PLACES:
+    for where, target in EXECUTIONS:
         if (name, target) == ("tf32", "dg2"):
             continue
         if where == "opencl:cpu":
@@ -94,7 +94,7 @@ def test_subgroup_level(ta, tb, name, accumulator, depth, shape):
 def test_workgroup_level(ta, tb):
     a, b, expected = operands("bf16", (130, 100, 72))
     arrays = [np.ascontiguousarray(a.T).T if ta else a, np.ascontiguousarray(b.T) if tb else b]
-    for where, target in PLACES:
+    for where, target in EXECUTIONS:
         if where == "opencl:cpu":
             require_device(where)
         c = np.zeros(expected.shape, np.float32)

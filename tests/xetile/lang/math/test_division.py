@@ -12,7 +12,7 @@ from codegen.opencl.kernel import ROUNDED_DIVISION
 from codegen.runtime.program_source import gpu_program
 from codegen.toolchain.ocloc import compile_device, disassemble
 from tests.conftest import require_ocloc, require_sycl_compiler
-from tests.kernels import DEVICE, NUMPY, Place
+from tests.kernels import DEVICE, NUMPY, Execution
 from xetile.library.matmul_kernels import product
 
 SHAPE = (8, 16)
@@ -33,14 +33,14 @@ fast_ratios = xt.kernel(ratios.function, fastmath=True)
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("place", [NUMPY, Place("numpy:xegpu", "pvc"), *DEVICE], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, Execution("numpy:xegpu", "pvc"), *DEVICE], ids=str)
 @pytest.mark.parametrize("dtype", [xt.f32, xt.f16, xt.bf16], ids=str)
-def test_correctly_rounded(dtype: xt.DType, place: Place) -> None:
+def test_correctly_rounded(dtype: xt.DType, execution: Execution) -> None:
     """f64 has enough digits for a quotient or root of f32 numbers to be rounded from there, as if from all of them."""
     rng = np.random.default_rng(11)
     a, b = (rng.standard_normal((512, 16)).astype(dtype.numpy) for _ in range(2))
     found = [np.full_like(a, 7) for _ in range(3)]
-    place.of(ratios)[64](a, b, *found)
+    execution.bind(ratios)[64](a, b, *found)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     for result, exact in zip(found, (wide_a / wide_b, 1 / wide_b, np.sqrt(abs(wide_a))), strict=True):
         np.testing.assert_array_equal(result, exact.astype(np.float32).astype(dtype.numpy))

@@ -11,7 +11,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, NUMPY, Array, Place, viewed, wide
+from tests.kernels import DEVICE, NUMPY, Array, Execution, viewed, wide
 from xegpu.interpreter.arith import fused
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
@@ -19,7 +19,7 @@ from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 
-PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), *DEVICE]
+EXECUTIONS = [NUMPY, Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "dg2"), *DEVICE]
 FLOATS = [xt.f64, xt.f32, xt.f16, xt.bf16]
 INTEGERS = [xt.i64, xt.i32, xt.i16, xt.i8, xt.u64, xt.u32, xt.u16, xt.u8]
 RNG = np.random.default_rng(23)
@@ -27,8 +27,8 @@ SHAPE = (8, 32)
 
 
 def cases(types: list[DType]) -> list[Any]:
-    return [pytest.param(dtype, place, id=f"{dtype}-{place}") for dtype in types for place in PLACES
-            if place.where == "numpy" or dtype not in find_target(place.target).unsupported_types]
+    return [pytest.param(dtype, execution, id=f"{dtype}-{execution}") for dtype in types for execution in EXECUTIONS
+            if execution.where == "numpy" or dtype not in find_target(execution.target).unsupported_types]
 
 
 def floats(dtype: DType, spread: int = 3) -> Array:
@@ -40,7 +40,7 @@ def whole_range(dtype: DType) -> Array:
     return RNG.integers(limits.min, limits.max, SHAPE, dtype.numpy, endpoint=True)
 
 
-def run(place: Place, function: Any, dtype: DType, *arrays: Array, results: int = 1) -> list[Array]:
+def run(execution: Execution, function: Any, dtype: DType, *arrays: Array, results: int = 1) -> list[Array]:
     """What ``function`` of the arrays' vectors gives: one vector or several."""
     @xt.kernel
     def kernel(A, B, C, D):
@@ -50,7 +50,8 @@ def run(place: Place, function: Any, dtype: DType, *arrays: Array, results: int 
             xt.store_tile(value, xt.init_tile(D, (8 * i, 0), SHAPE))
 
     d = np.zeros((8 * results, 32), dtype.numpy)
-    place.of(kernel)[1](*(viewed(x, dtype) for x in (*arrays, *[arrays[0]] * (3 - len(arrays)))), viewed(d, dtype))
+    execution.bind(kernel)[1](*(viewed(x, dtype) for x in (*arrays, *[arrays[0]] * (3 - len(arrays)))),
+                              viewed(d, dtype))
     return [d[8 * i:8 * i + 8] for i in range(results)]
 
 
@@ -58,23 +59,23 @@ def exact_fma(a: Array, b: Array, c: Array) -> Array:
     return np.vectorize(lambda x, y, z: float(Fraction(x) * Fraction(y) + Fraction(z)))(*map(wide, (a, b, c)))
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases([xt.f64, xt.f32]))
-def test_fma_rounds_once(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases([xt.f64, xt.f32]))
+def test_fma_rounds_once(dtype: DType, execution: Execution) -> None:
     """c nearly cancels a * b, so that what a product loses by its own rounding would be all of the result."""
     a, b = floats(dtype), floats(dtype)
     c = (-a * b).astype(dtype.numpy)
     c[:, ::3] = floats(dtype)[:, ::3]
-    (d,) = run(place, xt.fma, dtype, a, b, c)
+    (d,) = run(execution, xt.fma, dtype, a, b, c)
     exact = exact_fma(a, b, c)  # rounded to float64, and what cancels is exact in it
     if dtype is xt.f32:
         assert not np.array_equal(a * b + c, exact.astype(np.float32))
     np.testing.assert_array_equal(d, exact.astype(dtype.numpy))
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases([xt.f16, xt.bf16]))
-def test_fma_of_narrow_floats_is_that_of_float32(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases([xt.f16, xt.bf16]))
+def test_fma_of_narrow_floats_is_that_of_float32(dtype: DType, execution: Execution) -> None:
     a, b, c = (floats(dtype) for _ in range(3))
-    (d,) = run(place, xt.fma, dtype, a, b, c)
+    (d,) = run(execution, xt.fma, dtype, a, b, c)
     expected = fused(*(x.astype(np.float32) for x in (a, b, c))).astype(dtype.numpy)
     np.testing.assert_array_equal(wide(d), wide(expected))
 
@@ -111,10 +112,10 @@ def check_odd_ends() -> None:
 POWERS = (0, 1, 2, 3, 4, 5, 7)
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(INTEGERS))
-def test_powers_of_integers(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(INTEGERS))
+def test_powers_of_integers(dtype: DType, execution: Execution) -> None:
     a = whole_range(dtype)
-    results = run(place, lambda v: tuple(v ** n for n in POWERS), dtype, a, results=len(POWERS))
+    results = run(execution, lambda v: tuple(v ** n for n in POWERS), dtype, a, results=len(POWERS))
     for n, result in zip(POWERS, results, strict=True):
         expected = np.ones_like(a)
         for _ in range(n):
@@ -126,14 +127,14 @@ ROUNDING = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 EXPONENTS = (0.5, 1, 2, 3, 4, -1, 1.5, 7)
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(FLOATS))
-def test_powers_of_floats(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(FLOATS))
+def test_powers_of_floats(dtype: DType, execution: Execution) -> None:
     a, b = (np.clip(wide(floats(dtype, 1)), *limits).astype(dtype.numpy) for limits in ((0.25, 4), (-4, 4)))
 
     def powers(v: Any, w: Any) -> tuple[Any, ...]:
         return (*(v ** n for n in EXPONENTS), v ** w, 2.0 ** w)
 
-    results = run(place, powers, dtype, a, b, results=len(EXPONENTS) + 2)
+    results = run(execution, powers, dtype, a, b, results=len(EXPONENTS) + 2)
     x, y = wide(a), wide(b)
     expected = [*(x ** n for n in EXPONENTS), x ** y, 2.0 ** y]
     own = min(ROUNDING[dtype.name], 2.0**-24)
@@ -143,23 +144,23 @@ def test_powers_of_floats(dtype: DType, place: Place) -> None:
         assert (np.abs(wide(result) - exact) <= bound).all(), n
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_negative_bases(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_negative_bases(execution: Execution) -> None:
     a = -np.abs(floats(xt.f32)) - np.float32(0.1)
-    square, cube, fifth, odd = run(place, lambda v: (v ** 2, v ** 3, v ** 5, v ** 2.5), xt.f32, a, results=4)
+    square, cube, fifth, odd = run(execution, lambda v: (v ** 2, v ** 3, v ** 5, v ** 2.5), xt.f32, a, results=4)
     x = wide(a)
     for result, exact in ((square, x ** 2), (cube, x ** 3), (fifth, x ** 5)):
         assert np.allclose(result, exact, rtol=4e-6)
     assert np.isnan(odd).all()
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(FLOATS))
-def test_missing_numbers(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(FLOATS))
+def test_missing_numbers(dtype: DType, execution: Execution) -> None:
     """``maximum`` and ``minimum`` hand NaN on, ``maxnum`` and ``minnum`` drop it."""
     a, b = floats(dtype), floats(dtype)
     a[RNG.random(SHAPE) < 0.3], b[RNG.random(SHAPE) < 0.3] = np.nan, np.nan
     a[0, :4], b[0, :4] = [np.inf, -np.inf, np.nan, np.nan], [np.nan, np.nan, np.inf, np.nan]
-    results = run(place, lambda v, w: (xt.maximum(v, w), xt.minimum(v, w), xt.maxnum(v, w), xt.minnum(v, w)), dtype,
+    results = run(execution, lambda v, w: (xt.maximum(v, w), xt.minimum(v, w), xt.maxnum(v, w), xt.minnum(v, w)), dtype,
                   a, b, results=4)
     with np.errstate(invalid="ignore"):
         expected = [function(wide(a), wide(b)) for function in (np.maximum, np.minimum, np.fmax, np.fmin)]
@@ -167,14 +168,14 @@ def test_missing_numbers(dtype: DType, place: Place) -> None:
         np.testing.assert_array_equal(wide(result), values)
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(INTEGERS))
-def test_bits_and_extremes_of_integers(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(INTEGERS))
+def test_bits_and_extremes_of_integers(dtype: DType, execution: Execution) -> None:
     a, b = whole_range(dtype), whole_range(dtype)
 
     def operations(v: Any, w: Any) -> tuple[Any, ...]:
         return ~v, v & ~w, v | w, v ^ 5, v << 3, v >> 2, xt.maxnum(v, w), xt.minnum(v, w), xt.maximum(v, 7), +v, -v
 
-    results = run(place, operations, dtype, a, b, results=11)
+    results = run(execution, operations, dtype, a, b, results=11)
     five, three, two, seven = (dtype.numpy.type(n) for n in (5, 3, 2, 7))
     expected = (~a, a & ~b, a | b, a ^ five, a << three, a >> two, np.maximum(a, b), np.minimum(a, b),
                 np.maximum(a, seven), a, np.negative(a))
@@ -182,14 +183,15 @@ def test_bits_and_extremes_of_integers(dtype: DType, place: Place) -> None:
         np.testing.assert_array_equal(result, values, err_msg=str(i))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_truth_values(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_truth_values(execution: Execution) -> None:
     a, b = (RNG.integers(0, 2, SHAPE).astype(bool) for _ in range(2))
 
     def operations(v: Any, w: Any) -> tuple[Any, ...]:
-        return ~v, v & w, v | ~w, v ^ w, v == w, v != True, v < w, v | False, xt.full(SHAPE, True, xt.i1) & w  # noqa: E712
+        true = xt.full(SHAPE, True, xt.i1)
+        return ~v, v & w, v | ~w, v ^ w, v == w, v != True, v < w, v | False, true & w  # noqa: E712
 
-    results = run(place, operations, xt.i1, a, b, results=9)
+    results = run(execution, operations, xt.i1, a, b, results=9)
     expected = (~a, a & b, a | ~b, a ^ b, a == b, ~a, a < b, a, b)
     for i, (result, values) in enumerate(zip(results, expected, strict=True)):
         np.testing.assert_array_equal(result, values, err_msg=str(i))
@@ -206,31 +208,31 @@ def positions(C, *, dtype, shape, wg_map):
                       xt.init_tile(C, (rows * axis + xt.group_id(0) * 2 * rows, 0), shape, wg_map=wg_map))
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases(COUNTED))
-def test_positions(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), cases(COUNTED))
+def test_positions(dtype: DType, execution: Execution) -> None:
     shape = (24, 48)
     c = np.zeros((4 * 24, 48), dtype.numpy)
-    place.of(positions)[2](viewed(c, dtype), dtype=dtype, shape=shape, wg_map=None)
+    execution.bind(positions)[2](viewed(c, dtype), dtype=dtype, shape=shape, wg_map=None)
     np.testing.assert_array_equal(wide(c), np.tile(np.vstack(np.indices(shape)), (2, 1)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("layout", "data"), [((2, 2), (8, 16)), ((1, 4), (16, 16)), ((4, 1), (8, 64)),
                                               ((2, 1), (16, 32)), ((2, 2), (32, 16))])
-def test_positions_of_a_work_group(layout: tuple[int, int], data: tuple[int, int], place: Place) -> None:
+def test_positions_of_a_work_group(layout: tuple[int, int], data: tuple[int, int], execution: Execution) -> None:
     """Blocks in several rounds, each once, and shared ones: every subgroup counts from where its blocks start."""
     shape = (32, 64)
     c = np.zeros((64, 64), np.int32)
-    place.of(positions)[1](c, dtype=xt.i32, shape=shape, wg_map=xt.wg_map(layout, data))
+    execution.bind(positions)[1](c, dtype=xt.i32, shape=shape, wg_map=xt.wg_map(layout, data))
     np.testing.assert_array_equal(c, np.vstack(np.indices(shape)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", [(8, 8), (32, 4), (16, 2), (1, 16), (8, 16)])
-def test_positions_of_narrow_vectors(shape: tuple[int, int], place: Place) -> None:
+def test_positions_of_narrow_vectors(shape: tuple[int, int], execution: Execution) -> None:
     """Where a row is shorter than the lanes, several rows share a register."""
     c = np.zeros((2 * shape[0], shape[1]), np.float32)
-    place.of(positions)[1](c, dtype=xt.f32, shape=shape, wg_map=None)
+    execution.bind(positions)[1](c, dtype=xt.f32, shape=shape, wg_map=None)
     np.testing.assert_array_equal(c, np.vstack(np.indices(shape)))
 
 
@@ -246,11 +248,11 @@ def causal(S, C, *, BM, BN, sg):
         xt.store_tile(xt.where(column <= row, scores, float("-inf")), xt.init_tile(C, (m, n), (BM, BN), wg_map=map_))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_causal_mask(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_causal_mask(execution: Execution) -> None:
     s = RNG.standard_normal((60, 61)).astype(np.float32)
     c = np.zeros_like(s)
-    place.of(causal)[2](s, c, BM=32, BN=32, sg=(2, 2))
+    execution.bind(causal)[2](s, c, BM=32, BN=32, sg=(2, 2))
     np.testing.assert_array_equal(c, np.where(np.tri(60, 61, dtype=bool), s, -np.inf))
 
 
@@ -350,8 +352,8 @@ def test_numbers_outside_vectors() -> None:
         for i, value in enumerate(values):
             xt.store_tile(xt.full((1, 16), value, xt.f32), xt.init_tile(C, (i, 0), (1, 16)))
 
-    for place in PLACES:
+    for execution in EXECUTIONS:
         c = np.zeros((10, 16), np.float32)
-        place.of(scalars)[1](c, 3, 1.5)
+        execution.bind(scalars)[1](c, 3, 1.5)
         expected = [2.25, 3.25, math.atan2(1.5, 2), 3, 27, -4, 1, -1.5, 1, 1]
         np.testing.assert_allclose(c[:, 3], expected, rtol=1e-6)

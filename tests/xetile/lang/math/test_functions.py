@@ -13,8 +13,8 @@ from tests.conftest import require_device
 
 pytestmark = pytest.mark.unoptimised
 
-PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"),
-          ("opencl:cpu", "cpu")]
+EXECUTIONS = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"),
+              ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
 EXACT = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh,
     "erf": np.vectorize(math.erf), "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "abs": np.abs,
@@ -33,7 +33,7 @@ def all_of_them(A, P, C, *, names):
         xt.store_tile(getattr(xt, name)(value), xt.init_tile(C, (8 * i, 0), (8, 32)))
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 @pytest.mark.parametrize("dtype", ROUNDING)
 def test_every_function(dtype, where, target):
     if where == "opencl:cpu":
@@ -50,7 +50,7 @@ def test_every_function(dtype, where, target):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint8])
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_the_absolute_value_of_integers(dtype, where, target):
     @xt.kernel
     def absolute(A, C):

@@ -9,11 +9,11 @@ import pytest
 
 import xetile as xt
 from tests.kernels import (
+    EXECUTIONS,
     NUMPY,
-    PLACES,
     TYPES,
     Array,
-    Place,
+    Execution,
     Types,
     gemm_onto,
     integers,
@@ -27,33 +27,33 @@ from xegpu.ir.dtypes import truncate_tf32
 pytestmark = pytest.mark.unoptimised
 
 BY_NAME = {str(types): types for types in TYPES}
-WITH_PLACES = [pytest.param(types, place, id=f"{types}-{place}") for types in TYPES for place in PLACES
-               if types.on(place)]
+WITH_EXECUTIONS = [pytest.param(types, execution, id=f"{types}-{execution}") for types in TYPES
+                   for execution in EXECUTIONS if types.on(execution)]
 FLOATS = [types for types in TYPES if types.acc.is_float]
 EPSILON = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
-NUMPY_PLACES = [place for place in PLACES if place.where.startswith("numpy")]
+NUMPY_EXECUTIONS = [execution for execution in EXECUTIONS if execution.where.startswith("numpy")]
 
 
-def places_of(name: str, places: list[Place] = PLACES) -> list[Place]:
-    return [place for place in places if BY_NAME[name].on(place)]
+def executions_of(name: str, executions: list[Execution] = EXECUTIONS) -> list[Execution]:
+    return [execution for execution in executions if BY_NAME[name].on(execution)]
 
 
-def result_of(place: Place, types: Types, a: Array, b: Array) -> Array:
+def result_of(execution: Execution, types: Types, a: Array, b: Array) -> Array:
     c = np.full((a.shape[0], b.shape[1]), 99, types.acc.numpy)
-    run_gemm(place, types, a, b, c)
+    run_gemm(execution, types, a, b, c)
     return c
 
 
-@pytest.mark.parametrize(("types", "place"), WITH_PLACES)
-def test_integer_values_multiply_exactly(types: Types, place: Place) -> None:
+@pytest.mark.parametrize(("types", "execution"), WITH_EXECUTIONS)
+def test_integer_values_multiply_exactly(types: Types, execution: Execution) -> None:
     rng = np.random.default_rng(1)
     for m, n, k in ((37, 45, 77), (16, 64, 128)):
         a, b = operands(rng, types, m, n, k)
-        np.testing.assert_array_equal(result_of(place, types, a, b), product(a, b, types.acc))
+        np.testing.assert_array_equal(result_of(execution, types, a, b), product(a, b, types.acc))
 
 
-@pytest.mark.parametrize(("types", "place"), [case for case in WITH_PLACES if case.values[0].acc.is_float])
-def test_random_floats_stay_within_the_rounding_of_the_sum(types: Types, place: Place) -> None:
+@pytest.mark.parametrize(("types", "execution"), [case for case in WITH_EXECUTIONS if case.values[0].acc.is_float])
+def test_random_floats_stay_within_the_rounding_of_the_sum(types: Types, execution: Execution) -> None:
     """A sum of k products has at most k roundings, each relative to a partial sum that is at most the sum of sizes."""
     rng = np.random.default_rng(2)
     m, n, k = 37, 45, 77
@@ -62,23 +62,23 @@ def test_random_floats_stay_within_the_rounding_of_the_sum(types: Types, place: 
     exact = exact_a.astype(np.float64) @ exact_b.astype(np.float64)
     sizes = np.abs(exact_a).astype(np.float64) @ np.abs(exact_b).astype(np.float64)
     roundings = k + 1 if types.acc is xt.f32 else -(-k // 8) + 1
-    error = np.abs(result_of(place, types, a, b).astype(np.float64) - exact)
+    error = np.abs(result_of(execution, types, a, b).astype(np.float64) - exact)
     assert (error <= sizes * (roundings * EPSILON[types.acc.name] + k * EPSILON["f32"])).all()
 
 
-@pytest.mark.parametrize("place", places_of("tf32-tf32-f32"), ids=str)
-def test_tf32_ignores_the_lowest_bits(place: Place) -> None:
+@pytest.mark.parametrize("execution", executions_of("tf32-tf32-f32"), ids=str)
+def test_tf32_ignores_the_lowest_bits(execution: Execution) -> None:
     types, rng = BY_NAME["tf32-tf32-f32"], np.random.default_rng(3)
     exact = operands(rng, types, 33, 20, 48)
     noise = [rng.integers(0, 1 << 13, x.shape, dtype=np.uint32) for x in exact]
     a, b = ((x.view(np.uint32) | bits).view(np.float32) for x, bits in zip(exact, noise, strict=True))
     assert not np.array_equal(a, exact[0])
     np.testing.assert_array_equal(truncate_tf32(a), exact[0])
-    np.testing.assert_array_equal(result_of(place, types, a, b), product(*exact, xt.f32))
+    np.testing.assert_array_equal(result_of(execution, types, a, b), product(*exact, xt.f32))
 
 
-@pytest.mark.parametrize(("types", "place"), [case for case in WITH_PLACES if case.values[0].acc is xt.i32])
-def test_bytes_use_their_whole_range_and_sums_wrap_around(types: Types, place: Place) -> None:
+@pytest.mark.parametrize(("types", "execution"), [case for case in WITH_EXECUTIONS if case.values[0].acc is xt.i32])
+def test_bytes_use_their_whole_range_and_sums_wrap_around(types: Types, execution: Execution) -> None:
     rng = np.random.default_rng(4)
     limits = [np.iinfo(dtype.numpy) for dtype in (types.a, types.b)]
     a, b = (rng.integers(limit.min, limit.max + 1, shape).astype(limit.dtype)
@@ -86,32 +86,33 @@ def test_bytes_use_their_whole_range_and_sums_wrap_around(types: Types, place: P
     a[0], b[:, 0] = limits[0].min, limits[1].max
     c = rng.choice(np.array([2**31 - 5, -(2**31) + 5, 0, 12345], np.int32), (33, 20))
     expected = (a.astype(np.int64) @ b.astype(np.int64) + c).astype(np.int32)
-    run_gemm(place, types, a, b, c, kernel=gemm_onto)
+    run_gemm(execution, types, a, b, c, kernel=gemm_onto)
     np.testing.assert_array_equal(c, expected)
 
 
 SPECIAL = ["bf16-bf16-f32", "f16-f16-f16", "f32-f32-f32"]
 
 
-@pytest.mark.parametrize(("name", "place"), [(name, place) for name in SPECIAL for place in places_of(name)],
+@pytest.mark.parametrize(("name", "execution"),
+                         [(name, execution) for name in SPECIAL for execution in executions_of(name)],
                          ids=str)
-def test_nan_and_infinity_go_where_they_belong(name: str, place: Place) -> None:
+def test_nan_and_infinity_go_where_they_belong(name: str, execution: Execution) -> None:
     types, rng = BY_NAME[name], np.random.default_rng(5)
     a, b = operands(rng, types, 20, 20, 40)
     a[2, 39], a[5, 3], a[7, 0], b[11, 4], b[39, 6] = np.nan, np.inf, -np.inf, np.inf, np.nan
     expected = product(a, b, types.acc)
     assert np.isnan(expected).any()
     assert np.isinf(expected).any()
-    np.testing.assert_array_equal(result_of(place, types, a, b), expected)
+    np.testing.assert_array_equal(result_of(execution, types, a, b), expected)
 
 
-@pytest.mark.parametrize("place", places_of("f16-f16-f16"), ids=str)
-def test_a_half_accumulator_overflows_to_infinity(place: Place) -> None:
+@pytest.mark.parametrize("execution", executions_of("f16-f16-f16"), ids=str)
+def test_a_half_accumulator_overflows_to_infinity(execution: Execution) -> None:
     types = BY_NAME["f16-f16-f16"]
     a, b = np.full((16, 16), 128, np.float16), np.full((16, 16), 128, np.float16)
     a[3] = -128
     a[4] = 1
-    np.testing.assert_array_equal(result_of(place, types, a, b), product(a, b, xt.f16))
+    np.testing.assert_array_equal(result_of(execution, types, a, b), product(a, b, xt.f16))
 
 
 @xt.kernel
@@ -123,19 +124,20 @@ def untouched(A, C, *, M, N, dtype):
 COPIED = ["f64", "f32", "tf32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"]
 
 
-@pytest.mark.parametrize(("dtype", "place"), [
-    (dtype, place) for dtype in COPIED for place in NUMPY_PLACES if dtype != "f64" or place.target != "dg2"], ids=str)
-def test_every_type_is_loaded_and_stored_unchanged(dtype: str, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), [
+    (dtype, execution) for dtype in COPIED for execution in NUMPY_EXECUTIONS
+    if dtype != "f64" or execution.target != "dg2"], ids=str)
+def test_every_type_is_loaded_and_stored_unchanged(dtype: str, execution: Execution) -> None:
     element = xt.f32 if dtype == "tf32" else getattr(xt, dtype)
     bits = np.random.default_rng(6).integers(0, 256, (21, 32 * element.bytes), dtype=np.uint8)
     a = bits.view(element.numpy)
     c = np.zeros_like(a)
     view: Any = viewed if dtype != "tf32" else (lambda x, _: xt.view(x, xt.tf32))
-    if dtype == "f64" and place.target == "dg2" and place.where != "numpy":  # it has no 64-bit floats
+    if dtype == "f64" and execution.target == "dg2" and execution.where != "numpy":  # it has no 64-bit floats
         with pytest.raises(xt.TargetError, match="f64"):
-            place.of(untouched)[3,](a, c, M=8, N=32, dtype=dtype)
+            execution.bind(untouched)[3,](a, c, M=8, N=32, dtype=dtype)
         return
-    place.of(untouched)[3,](view(a, element), view(c, element), M=8, N=32, dtype=dtype)
+    execution.bind(untouched)[3,](view(a, element), view(c, element), M=8, N=32, dtype=dtype)
     if element.is_float:
         np.testing.assert_array_equal(c.astype(element.compute), a.astype(element.compute))
     else:
@@ -150,7 +152,7 @@ def test_conversions_between_floats_round_to_nearest_even(source: str, target: s
     element = getattr(xt, target)
     c = np.zeros(a.shape, element.numpy)
     out = xt.view(c, target) if target == "tf32" else c
-    NUMPY.of(untouched)[1,](a, out, M=8, N=32, dtype=target)
+    NUMPY.bind(untouched)[1,](a, out, M=8, N=32, dtype=target)
     expected = a.astype(element.numpy)
     if target == "tf32":
         bits = a.view(np.uint32).astype(np.uint64)
@@ -164,5 +166,5 @@ def test_results_of_both_numpy_levels_agree_bit_by_bit_in_narrow_accumulators() 
     for name in ("bf16-bf16-bf16", "f16-f16-f16"):
         types = BY_NAME[name]
         a, b = (integers(rng, types.a, 16, 16, most=100) for _ in range(2))
-        results = [result_of(place, types, a, b) for place in (NUMPY, Place("numpy:xegpu", "pvc"))]
+        results = [result_of(execution, types, a, b) for execution in (NUMPY, Execution("numpy:xegpu", "pvc"))]
         np.testing.assert_array_equal(*results)

@@ -11,11 +11,11 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import NUMPY, Place, integers
+from tests.kernels import NUMPY, Execution, integers
 from xegpu.ir.dtypes import DType
 
 Array = np.ndarray[Any, Any]
-CRI = [NUMPY, Place("numpy:xegpu", "cri"), Place("opencl:cpu", "cri")]
+CRI = [NUMPY, Execution("numpy:xegpu", "cri"), Execution("opencl:cpu", "cri")]
 
 
 @xt.kernel
@@ -46,28 +46,28 @@ def operands(a_type: DType, b_type: DType, shape: tuple[int, int, int]) -> tuple
     return [a, b, scale_a, scale_b], left @ right
 
 
-@pytest.mark.parametrize(("a_type", "b_type", "tile", "place"), [
-    *((xt.e4m3, xt.e5m2, {"BM": 32, "BN": 64, "sg": (2, 2)}, place) for place in CRI),
-    *((xt.e5m2, xt.e4m3, {"BK": 32}, place) for place in CRI[:2])], ids=str)
-def test_scales_of_32_elements(a_type: DType, b_type: DType, tile: dict[str, Any], place: Place) -> None:
+@pytest.mark.parametrize(("a_type", "b_type", "tile", "execution"), [
+    *((xt.e4m3, xt.e5m2, {"BM": 32, "BN": 64, "sg": (2, 2)}, execution) for execution in CRI),
+    *((xt.e5m2, xt.e4m3, {"BK": 32}, execution) for execution in CRI[:2])], ids=str)
+def test_scales_of_32_elements(a_type: DType, b_type: DType, tile: dict[str, Any], execution: Execution) -> None:
     shape = 2 * tile.get("BM", 16) - 3, tile.get("BN", 32) + 5, 192
     given, expected = operands(a_type, b_type, shape)
     c = np.full((shape[0] + 2, shape[1] + 3), 7, np.float32)
-    place.of(scaled)[2, 2](*given, c[1:-1, 1:-2], **tile)
+    execution.bind(scaled)[2, 2](*given, c[1:-1, 1:-2], **tile)
     np.testing.assert_array_equal(c[1:-1, 1:-2], expected)
     c[1:-1, 1:-2] = 7
     assert (c == 7).all()
 
 
-@pytest.mark.parametrize("place", CRI, ids=str)
-def test_the_least_scale_and_the_one_that_is_nan(place: Place) -> None:
+@pytest.mark.parametrize("execution", CRI, ids=str)
+def test_the_least_scale_and_the_one_that_is_nan(execution: Execution) -> None:
     (a, b, scale_a, scale_b), _ = operands(xt.e4m3, xt.e4m3, (16, 32, 64))
     a[:] = 1
     b[:] = 1
     scale_a[:], scale_b[:] = 127, 127
     scale_a[3], scale_b[:, 5], scale_a[8, 1] = 0, 254, 255
     c = np.zeros((16, 32), np.float32)
-    place.of(scaled)[1, 1](a, b, scale_a, scale_b, c, start=False)
+    execution.bind(scaled)[1, 1](a, b, scale_a, scale_b, c, start=False)
     assert c[3, 5] == 64
     assert np.isnan(c[8]).all()
     assert c[0, 0] == 64

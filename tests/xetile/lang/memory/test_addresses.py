@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_device, require_ocloc
-from tests.kernels import LANES, NUMPY, PLACES, Array, Place, integers, product
+from tests.kernels import EXECUTIONS, LANES, NUMPY, Array, Execution, integers, product
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
@@ -34,8 +34,8 @@ def gemm_at(a_at, b_at, c_at, m_size, n_size, k_size, *, BM=16, BN=32, BK=32, by
 class Memory:
     """Host arrays where a kernel reaches them by address: as they are, or in shared USM."""
 
-    def __init__(self, place: Place) -> None:
-        self._queue: Any = None if place.where.startswith("numpy") else require_device(place.where)
+    def __init__(self, execution: Execution) -> None:
+        self._queue: Any = None if execution.where.startswith("numpy") else require_device(execution.where)
         self._kept: list[Any] = []
 
     def put(self, array: Array) -> tuple[Array, np.uint64]:
@@ -57,15 +57,16 @@ class Memory:
             self._queue.wait()
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("by_columns", [False, True])
 @pytest.mark.parametrize("size", [(32, 64, 64), (17, 33, 65)], ids=str)
-def test_a_product_of_what_lies_at_addresses(size: tuple[int, int, int], by_columns: bool, place: Place) -> None:
-    rng, memory, (m, n, k) = np.random.default_rng(1), Memory(place), size
+def test_a_product_of_what_lies_at_addresses(size: tuple[int, int, int], by_columns: bool,
+                                             execution: Execution) -> None:
+    rng, memory, (m, n, k) = np.random.default_rng(1), Memory(execution), size
     a, b = integers(rng, xt.bf16, m, k), integers(rng, xt.bf16, k, n)
     (_, a_at), (_, b_at) = memory.put(a), memory.put(b.T if by_columns else b)
     c, c_at = memory.put(np.full((m, n), 7, np.float32))
-    place.of(gemm_at)[-(-m // 16), -(-n // 32)](a_at, b_at, c_at, m, n, k, by_columns=by_columns)
+    execution.bind(gemm_at)[-(-m // 16), -(-n // 32)](a_at, b_at, c_at, m, n, k, by_columns=by_columns)
     memory.wait()
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
@@ -80,35 +81,35 @@ def planes(at, out, *, rows=8, columns=16, dtype=xt.f32):
     xt.store_tile(value + value, xt.init_tile(out + plane, (0, 0), (rows, columns), **description))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_each_group_may_have_its_address(place: Place) -> None:
-    memory = Memory(place)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_each_group_may_have_its_address(execution: Execution) -> None:
+    memory = Memory(execution)
     a, at = memory.put(integers(np.random.default_rng(2), xt.f32, 5, 8, 16))
     c, out = memory.put(np.zeros((5, 8, 16), np.float32))
-    place.of(planes)[5](np.int64(at), np.int64(out))
+    execution.bind(planes)[5](np.int64(at), np.int64(out))
     memory.wait()
     np.testing.assert_array_equal(c, 2 * a)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_strides_may_be_any(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_strides_may_be_any(execution: Execution) -> None:
     @xt.kernel
     def every_other(at, C, pitch, step):
         tile = xt.init_tile(at, (xt.group_id(0) * 8, 0), (8, 16), base_shape=(19, 13), base_strides=(pitch, step),
                             dtype=xt.i16)
         xt.store_tile(xt.load_tile(tile, padding=-1), xt.init_tile(C, (xt.group_id(0) * 8, 0), (8, 16)))
 
-    memory = Memory(place)
+    memory = Memory(execution)
     a, at = memory.put(integers(np.random.default_rng(3), xt.i16, 40, 30))
     expected = np.full((24, 16), -1, np.int16)
     expected[:19, :13] = a[:38:2, :26:2]
-    if place.where.startswith("numpy"):
+    if execution.where.startswith("numpy"):
         c: Any = np.zeros((24, 16), np.int16)
-        place.of(every_other)[3](at, c, 60, 2)
+        execution.bind(every_other)[3](at, c, 60, 2)
         np.testing.assert_array_equal(c, expected)
         return
     c = np.zeros((24, 16), np.int16)
-    place.of(every_other)[3](at, c, 60, 2)
+    execution.bind(every_other)[3](at, c, 60, 2)
     np.testing.assert_array_equal(c, expected)
 
 
@@ -120,20 +121,20 @@ def described_anew(A, C, *, rows=24, columns=16, by_columns=False):
     xt.store_tile(xt.load_tile(tile), xt.init_tile(C, (0, 0), (32, 16)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("by_columns", [False, True])
-def test_an_array_may_be_described_anew(by_columns: bool, place: Place) -> None:
+def test_an_array_may_be_described_anew(by_columns: bool, execution: Execution) -> None:
     a = integers(np.random.default_rng(4), xt.f32, 16, 32)
     c = np.full((32, 16), 7, np.float32)
-    place.of(described_anew)[1](a, c, by_columns=by_columns)
+    execution.bind(described_anew)[1](a, c, by_columns=by_columns)
     expected = np.zeros((32, 16), np.float32)
     flat = a.reshape(-1)[:24 * 16]
     expected[:24] = flat.reshape(16, 24).T if by_columns else flat.reshape(24, 16)
     np.testing.assert_array_equal(c, expected)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_shared_memory_may_be_described_anew(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_shared_memory_may_be_described_anew(execution: Execution) -> None:
     @xt.kernel
     def turned(A, C):
         memory = xt.alloc_slm((32, 16), xt.f32)
@@ -145,7 +146,7 @@ def test_shared_memory_may_be_described_anew(place: Place) -> None:
 
     a = integers(np.random.default_rng(5), xt.f32, 32, 16)
     c = np.zeros((24, 32), np.float32)
-    place.of(turned)[1](a, c)
+    execution.bind(turned)[1](a, c)
     np.testing.assert_array_equal(c[:16], a.T)
     np.testing.assert_array_equal(c[16:, :16], a.reshape(16, 32)[8:, 16:])
 
@@ -185,8 +186,8 @@ def test_the_machine_code_keeps_everything_in_registers(target: str) -> None:
     assert (report.spill_size, report.private_size) == (0, 0)
 
 
-@pytest.mark.parametrize("place", [NUMPY, LANES[0]], ids=str)
-def test_numbers_of_64_bits(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0]], ids=str)
+def test_numbers_of_64_bits(execution: Execution) -> None:
     @xt.kernel
     def named(A, number, *, kind):
         assert str(number.dtype) == kind
@@ -195,9 +196,9 @@ def test_numbers_of_64_bits(place: Place) -> None:
     a = np.zeros((8, 16), np.float32)
     for number, kind in ((np.int64(3), "i64"), (np.uint64(3), "u64"), (2**31, "i64"), (-(2**40), "i64"),
                          (2**63, "u64"), (3, "index"), (np.int32(3), "index"), (np.uint32(3), "index")):
-        place.of(named)[1](a, number, kind=kind)
+        execution.bind(named)[1](a, number, kind=kind)
     with pytest.raises(xt.ElementTypeError, match="XT1031"):
-        place.of(named)[1](a, 2**64, kind="")
+        execution.bind(named)[1](a, 2**64, kind="")
 
 
 CALLS = {

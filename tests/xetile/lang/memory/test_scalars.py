@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, LANES, NUMPY, PLACES, Array, Place, integers, product
+from tests.kernels import DEVICE, EXECUTIONS, LANES, NUMPY, Array, Execution, integers, product
 from tests.xetile.lang.memory.test_addresses import Memory
 from tests.xetile.text.llvm.test_reader import verified_by_llvm
 from xegpu.interpreter.memory import memory_at, read
@@ -39,10 +39,10 @@ def listed(table, scale, *, BM=16, BN=16, BK=16, aligned=False, turned=False):
         xt.store_tile(total * xt.load_scalar(scale, problem), c)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("sizes", [[(32, 64, 48)], [(17, 33, 65), (1, 5, 9), (40, 16, 16)]], ids=len)
-def test_problems_of_different_sizes(sizes: list[tuple[int, int, int]], place: Place) -> None:
-    rng, memory = np.random.default_rng(1), Memory(place)
+def test_problems_of_different_sizes(sizes: list[tuple[int, int, int]], execution: Execution) -> None:
+    rng, memory = np.random.default_rng(1), Memory(execution)
     rows, results, kept = [], [], []
     for m, n, k in sizes:
         a, b = integers(rng, xt.bf16, m, k + 3), integers(rng, xt.bf16, k, n + 5)
@@ -53,25 +53,25 @@ def test_problems_of_different_sizes(sizes: list[tuple[int, int, int]], place: P
         results.append((c, product(a[:, :k], b[:, :n], xt.f32)))
     most = max(-(-m // 16) * -(-n // 16) for m, n, _ in sizes)
     scale = np.arange(2, 2 + len(sizes)).astype(np.float32)
-    place.of(listed)[most, len(sizes)](np.array(rows, np.int64), scale)
+    execution.bind(listed)[most, len(sizes)](np.array(rows, np.int64), scale)
     memory.wait()
     for factor, (c, expected) in zip(scale, results, strict=True):
         np.testing.assert_array_equal(c[:, :-2], expected * factor)
         assert (c[:, -2:] == 7).all()
 
 
-@pytest.mark.parametrize("place", [NUMPY, LANES[0], DEVICE[0], Place("numpy:program", "pvc")], ids=str)
-def test_updates_of_matrices_of_different_sizes(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], DEVICE[0], Execution("numpy:program", "pvc")], ids=str)
+def test_updates_of_matrices_of_different_sizes(execution: Execution) -> None:
     @xt.kernel
     def counted(table):
         at, rows = xt.load_scalar(table, (xt.group_id(0), 0)), xt.load_scalar(table, (xt.group_id(0), 1)).to(xt.index)
         tile = xt.init_tile(at, (0, 0), (8, 16), base_shape=(rows, 16), base_strides=(16, 1), dtype=xt.i32)
         xt.atomic_rmw_tile("add", xt.full((8, 16), 3, xt.i32), tile)
 
-    memory = Memory(place)
+    memory = Memory(execution)
     held = [memory.put(np.full((9, 16), number, np.int32)) for number in range(3)]
     sizes = [9, 2, 0]
-    run = counted.on(place.where) if place.where == "numpy:program" else place.of(counted)
+    run = counted.on(execution.where) if execution.where == "numpy:program" else execution.bind(counted)
     run[3](np.array([[int(at), rows] for (_, at), rows in zip(held, sizes, strict=True)], np.int64))
     memory.wait()
     for number, ((array, _), rows) in enumerate(zip(held, sizes, strict=True)):
@@ -96,8 +96,8 @@ TABLE = xt.Spec((None, None), xt.i64)
 SCALE = xt.Spec((None,), xt.f32)
 
 
-@pytest.mark.parametrize("place", [NUMPY, LANES[0], *DEVICE], ids=str)
-def test_numbers_of_every_type(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], *DEVICE], ids=str)
+def test_numbers_of_every_type(execution: Execution) -> None:
     kinds = (xt.i32, xt.u32, xt.i64, xt.u64, xt.f32)
 
     @xt.kernel
@@ -109,7 +109,7 @@ def test_numbers_of_every_type(place: Place) -> None:
     arrays = [np.arange(6, dtype=kind.numpy).reshape(3, 2) + number for number, kind in enumerate(kinds)]
     arrays[1] = np.asfortranarray(arrays[1])
     c = np.full((3, 80), 99, np.float32)
-    place.of(spread)[3](*arrays, c)
+    execution.bind(spread)[3](*arrays, c)
     np.testing.assert_array_equal(c, np.repeat([array[:, 1] for array in arrays], 16, 0).T.astype(np.float32))
 
 
@@ -155,15 +155,15 @@ def aligned_array(rng: np.random.Generator, *shape: int) -> Array:
     return array
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES[:3]], ids=str)
-def test_promises_are_kept_or_not(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, *LANES[:3]], ids=str)
+def test_promises_are_kept_or_not(execution: Execution) -> None:
     a, c = aligned_array(np.random.default_rng(2), 16, 16), np.zeros((16, 16), np.float32)
-    place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data), c, 16, 16)
+    execution.bind(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data), c, 16, 16)
     np.testing.assert_array_equal(c, a.T)
     with pytest.raises(xt.ShapeError, match="XT3034"):
-        place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data + 4), c, 16, 15)
+        execution.bind(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data + 4), c, 16, 15)
     with pytest.raises(xt.ShapeError, match="XT3034"):
-        place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data), c, 8, 16)
+        execution.bind(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data), c, 8, 16)
 
 
 def outside(A, T):

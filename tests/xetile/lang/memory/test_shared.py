@@ -10,7 +10,20 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, LANES, NUMPY, PLACES, TYPES, Array, Place, Types, integers, operands, product, viewed
+from tests.kernels import (
+    DEVICE,
+    EXECUTIONS,
+    LANES,
+    NUMPY,
+    TYPES,
+    Array,
+    Execution,
+    Types,
+    integers,
+    operands,
+    product,
+    viewed,
+)
 from xegpu.ir import dtypes
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
@@ -43,12 +56,13 @@ def gemm_cooperative(A, B, C, *, BM=64, BN=64, BK=32, sg=(2, 2), types=BF16):
     xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
 
-@pytest.mark.parametrize(("types", "place"), [(types, place) for types in TYPES for place in PLACES if types.on(place)],
+@pytest.mark.parametrize(("types", "execution"),
+                         [(types, execution) for types in TYPES for execution in EXECUTIONS if types.on(execution)],
                          ids=str)
-def test_a_product_through_shared_memory(types: Types, place: Place) -> None:
+def test_a_product_through_shared_memory(types: Types, execution: Execution) -> None:
     a, b = operands(np.random.default_rng(1), types, 100, 130, 96)
     c = np.full((100, 130), 7, types.acc.numpy)
-    place.of(gemm_cooperative)[2, 3](viewed(a, types.a), viewed(b, types.b), c, types=types)
+    execution.bind(gemm_cooperative)[2, 3](viewed(a, types.a), viewed(b, types.b), c, types=types)
     np.testing.assert_array_equal(c, product(a, b, types.acc))
 
 
@@ -89,12 +103,12 @@ def gemm_ring(A, B, C, *, BM=32, BN=32, BK=16, stages=3, sg=(2, 2), along=False)
     xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("stages", "along"), [(3, False), (4, False), (3, True), (2, True)])
-def test_a_ring_of_buffers(stages: int, along: bool, place: Place) -> None:
+def test_a_ring_of_buffers(stages: int, along: bool, execution: Execution) -> None:
     a, b = operands(np.random.default_rng(2), BF16, 50, 70, 7 * 16)
     c = np.full((50, 70), 7, np.float32)
-    place.of(gemm_ring)[2, 3](a, b, c, stages=stages, along=along)
+    execution.bind(gemm_ring)[2, 3](a, b, c, stages=stages, along=along)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
@@ -121,21 +135,21 @@ SHAPES = [((32, 32), (8, 16), (16, 32)), ((24, 48), (8, 48), (8, 16)), ((20, 24)
 AT = [(0, 0), (8, 16), (-3, 5), (11, -7), (2, 1), (16, 0), (60, 60)]
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
-def test_any_tile_of_any_array_reads_what_was_written(sizes: tuple[Any, Any, Any], place: Place) -> None:
+def test_any_tile_of_any_array_reads_what_was_written(sizes: tuple[Any, Any, Any], execution: Execution) -> None:
     shape, store, load = sizes
     for name in COPIED:
         dtype = dtypes.of(name)
         a = integers(np.random.default_rng(3), dtype, *shape)
         for row, column in AT:
             c = np.full(load, 7, dtype.numpy)
-            place.of(through)[1](a, c, row, column, shape=shape, store=store, load=load, dtype=dtype)
+            execution.bind(through)[1](a, c, row, column, shape=shape, store=store, load=load, dtype=dtype)
             np.testing.assert_array_equal(c, moved(a, row, column, load), err_msg=f"{name} at {row}, {column}")
 
 
-@pytest.mark.parametrize("place", [NUMPY, LANES[0], LANES[2], *DEVICE], ids=str)
-def test_stores_over_the_edge_are_dropped_and_loads_are_padded(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], LANES[2], *DEVICE], ids=str)
+def test_stores_over_the_edge_are_dropped_and_loads_are_padded(execution: Execution) -> None:
     @xt.kernel
     def shifted(A, C, row, column):
         memory = xt.alloc_slm((2, 24, 32), xt.bf16)
@@ -150,7 +164,7 @@ def test_stores_over_the_edge_are_dropped_and_loads_are_padded(place: Place) -> 
     a = integers(np.random.default_rng(4), xt.bf16, 16, 32)
     for row, column in AT:
         c = np.full((2, 32, 64), 7, a.dtype)
-        place.of(shifted)[1](a, c, row, column)
+        execution.bind(shifted)[1](a, c, row, column)
         inner = moved(a, -row, -column, (24, 32))
         expected = np.zeros((2, 32, 64), a.dtype)
         expected[0] = 3
@@ -171,11 +185,11 @@ def exchanged(A, C, *, M=8, N=16):
     xt.store_tile(value, xt.init_tile(C, (m + row * M, column * N), (M, N)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_each_work_group_has_its_own(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_each_work_group_has_its_own(execution: Execution) -> None:
     a = integers(np.random.default_rng(5), xt.f32, 5 * 16, 32)
     c = np.zeros_like(a)
-    place.of(exchanged)[5](a, c)
+    execution.bind(exchanged)[5](a, c)
     blocks = a.reshape(5, 2, 8, 2, 16)
     np.testing.assert_array_equal(c.reshape(blocks.shape), blocks[:, ::-1, :, ::-1])
 
@@ -183,10 +197,10 @@ def test_each_work_group_has_its_own(place: Place) -> None:
 TURNED = [BF16, Types(xt.i8, xt.i8, xt.i32), Types(xt.f16, xt.f16, xt.f32), Types(xt.f32, xt.f32, xt.f32)]
 
 
-@pytest.mark.parametrize(("types", "place"), [(types, place) for types in TURNED for place in PLACES
-                                              if types.on(place)], ids=str)
+@pytest.mark.parametrize(("types", "execution"), [(types, execution) for types in TURNED for execution in EXECUTIONS
+                                                  if types.on(execution)], ids=str)
 @pytest.mark.parametrize("side", ["a", "b"])
-def test_operands_may_be_transposed_in_shared_memory(types: Types, side: str, place: Place) -> None:
+def test_operands_may_be_transposed_in_shared_memory(types: Types, side: str, execution: Execution) -> None:
     @xt.kernel
     def turned(A, B, C, *, N=32):
         memory = xt.alloc_slm((N, N), types.a)
@@ -201,7 +215,7 @@ def test_operands_may_be_transposed_in_shared_memory(types: Types, side: str, pl
 
     a, b = operands(np.random.default_rng(6), types, 32, 32, 32)
     c = np.full((32, 32), 7, types.acc.numpy)
-    place.of(turned)[1](a, b, c)
+    execution.bind(turned)[1](a, b, c)
     np.testing.assert_array_equal(c, product(a.T, b, types.acc) if side == "a" else product(a, b.T, types.acc))
 
 
@@ -220,8 +234,8 @@ def test_what_nobody_wrote_shows(where: str) -> None:
     assert (d.view(np.uint16) == 0xA5A5).all()
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_loop_may_carry_a_tile_through_shared_memory(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_loop_may_carry_a_tile_through_shared_memory(execution: Execution) -> None:
     @xt.kernel
     def walked(A, C, *, rows=40):
         memory = xt.alloc_slm((rows, 16), xt.f32)
@@ -237,15 +251,15 @@ def test_a_loop_may_carry_a_tile_through_shared_memory(place: Place) -> None:
 
     a = integers(np.random.default_rng(7), xt.f32, 40, 16)
     c = np.zeros((8, 16), np.float32)
-    place.of(walked)[1](a, c)
+    execution.bind(walked)[1](a, c)
     expected = np.zeros((8, 16))
     for block in (a.reshape(5, 8, 16) + 1)[::-1]:
         expected = expected * 2 + block
     np.testing.assert_array_equal(c, expected)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_it_may_be_read_as_another_type(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_it_may_be_read_as_another_type(execution: Execution) -> None:
     @xt.kernel
     def reinterpreted(A, C):
         memory = xt.alloc_slm((16, 32), xt.bf16)
@@ -257,7 +271,7 @@ def test_it_may_be_read_as_another_type(place: Place) -> None:
 
     a = integers(np.random.default_rng(9), xt.bf16, 16, 32)
     c = np.zeros((8, 32), np.uint16)
-    place.of(reinterpreted)[1](a, c)
+    execution.bind(reinterpreted)[1](a, c)
     np.testing.assert_array_equal(c, a[8:].view(np.uint16))
 
 

@@ -13,8 +13,8 @@ import xetile as xt
 from xegpu.ir import dtypes
 
 SHAPE = (16, 32)
-PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("numpy:xegpu", "cpu"),
-          ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
+EXECUTIONS = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("numpy:xegpu", "cpu"),
+              ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
 Operation = Callable[..., Any]
 
 
@@ -103,7 +103,8 @@ def array(rng: np.random.Generator, name: str, shape: tuple[int, ...] = SHAPE) -
 
 
 @pytest.mark.parametrize(("name", "where", "target"), [
-    (name, *place) for name in OPERATIONS for place in PLACES if name != "f64" or place[1] != "dg2"])  # has no doubles
+    (name, *execution) for name in OPERATIONS for execution in EXECUTIONS
+    if name != "f64" or execution[1] != "dg2"])  # has no doubles
 def test_elementwise(name: str, where: str, target: str | None, request: pytest.FixtureRequest) -> None:
     if where == "opencl:cpu":
         request.getfixturevalue("cpu_queue")
@@ -170,7 +171,7 @@ def positions(C):
                   xt.init_tile(C, ((xt.group_id(0) * 2 + row) * 8, (xt.group_id(1) * 2 + column) * 16), (8, 16)))
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_positions(where: str, target: str | None, request: pytest.FixtureRequest) -> None:
     if where == "opencl:cpu":
         request.getfixturevalue("cpu_queue")
@@ -199,7 +200,7 @@ def widened(A, C):
     xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))).to(xt.f32), xt.init_tile(C, (0, 0), (8, 16)))
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_views(where: str, target: str | None, request: pytest.FixtureRequest) -> None:
     if where == "opencl:cpu":
         request.getfixturevalue("cpu_queue")
@@ -211,7 +212,7 @@ def test_views(where: str, target: str | None, request: pytest.FixtureRequest) -
         np.testing.assert_array_equal(c, a.astype(np.float32))
 
 
-@pytest.mark.parametrize(("where", "target"), PLACES)
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_a_view_of_an_output(where: str, target: str | None, request: pytest.FixtureRequest) -> None:
     if where == "opencl:cpu":
         request.getfixturevalue("cpu_queue")

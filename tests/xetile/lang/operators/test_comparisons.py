@@ -10,25 +10,26 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, NUMPY, Array, Place, chosen, viewed, wide
+from tests.kernels import DEVICE, NUMPY, Array, Execution, chosen, viewed, wide
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 
-PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), *DEVICE]
+EXECUTIONS = [NUMPY, Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "dg2"), *DEVICE]
 TYPES = [dtype for dtype in dtypes.ALL if dtype.name not in ("index", "i4", "u4") and dtype.kind != "s"]
 ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
           "!=": operator.ne}
 
 
-def on(place: Place, dtype: DType) -> bool:
-    """Whether a place calculates in an element type."""
-    return place.where == "numpy" or dtype not in find_target(place.target).unsupported_types
+def on(execution: Execution, dtype: DType) -> bool:
+    """Whether an execution supports arithmetic of an element type."""
+    return execution.where == "numpy" or dtype not in find_target(execution.target).unsupported_types
 
 
-CASES = [pytest.param(dtype, place, id=f"{dtype}-{place}") for dtype in TYPES for place in PLACES if on(place, dtype)]
+CASES = [pytest.param(dtype, execution, id=f"{dtype}-{execution}")
+         for dtype in TYPES for execution in EXECUTIONS if on(execution, dtype)]
 
 
 def data(dtype: DType, shape: tuple[int, int], seed: int) -> Array:
@@ -51,12 +52,12 @@ def compare(A, B, C, *, number):
             xt.store_tile(result, xt.init_tile(C, (8 * i, 32 * j), (8, 32)))
 
 
-@pytest.mark.parametrize(("dtype", "place"), CASES)
-def test_every_comparison_of_every_type(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), CASES)
+def test_every_comparison_of_every_type(dtype: DType, execution: Execution) -> None:
     a, b = data(dtype, (8, 32), 1), data(dtype, (8, 32), 2)
     number = 1 if dtype is dtypes.i1 else 3
     c = np.zeros((8 * len(ORDERS), 96), bool)
-    place.of(compare)[1](viewed(a, dtype), viewed(b, dtype), c, number=number)
+    execution.bind(compare)[1](viewed(a, dtype), viewed(b, dtype), c, number=number)
     a, b, third = (side.astype(dtype.compute) for side in (a, b, np.asarray(number)))
     for i, (name, compared) in enumerate(ORDERS.items()):
         expected = np.hstack([compared(a, b), compared(a, third), compared(third, b)])
@@ -78,13 +79,13 @@ def choose(A, B, M, C):
     xt.store_tile(xt.where(M.shape[0] < 5, a, 1), xt.init_tile(C, (32, 0), (8, 32)))
 
 
-@pytest.mark.parametrize(("dtype", "place"), CASES)
-def test_where_on_every_type(dtype: DType, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "execution"), CASES)
+def test_where_on_every_type(dtype: DType, execution: Execution) -> None:
     """The mask's array is smaller than the tile: outside it is false."""
     a, b = data(dtype, (8, 32), 3), data(dtype, (8, 32), 4)
     m = np.random.default_rng(5).integers(0, 2, (7, 29)).astype(bool)
     c = np.zeros((40, 32), dtype.numpy)
-    place.of(choose)[1](viewed(a, dtype), viewed(b, dtype), m, viewed(c, dtype))
+    execution.bind(choose)[1](viewed(a, dtype), viewed(b, dtype), m, viewed(c, dtype))
     whole = np.pad(m, ((0, 1), (0, 3)))
     one = np.ones_like(a)
     expected = np.vstack([np.where(whole, a, b), np.where(whole, one, a), np.where(a == b, 0 * one, b), a, one])
@@ -102,8 +103,8 @@ def by_group(C, x, limit):
     xt.store_tile(xt.full((8, 16), chosen, xt.f32), xt.init_tile(C, (8 * i, 32 * j + column), (8, 16)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_run_time_numbers(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_run_time_numbers(execution: Execution) -> None:
     c = np.zeros((8 * 4, 32 * 3), np.float32)
     expected = c.copy()
     for i in range(4):
@@ -112,7 +113,7 @@ def test_run_time_numbers(place: Place) -> None:
             value = value if (i > 0 and j == 1) ^ True else -value
             column = 32 * j + (16 if j <= i else 0)
             expected[8 * i:8 * i + 8, column:column + 16] = value
-    place.of(by_group)[4, 3](c, 0.75, 3)
+    execution.bind(by_group)[4, 3](c, 0.75, 3)
     np.testing.assert_array_equal(c, expected)
 
 
@@ -144,26 +145,26 @@ def as_text(predicates: dict[str, Any], operation: str, element: str) -> str:
     return f"func.func @compare({arrays}) {{\n" + "\n".join(lines) + "\nfunc.return\n}"
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("element", ["i32", "i8"])
-def test_every_predicate_of_integers_from_text(element: str, place: Place) -> None:
+def test_every_predicate_of_integers_from_text(element: str, execution: Execution) -> None:
     dtype = dtypes.BY_NAME[element]
     a, b = data(dtype, (8, 16), 6), data(dtype, (8, 16), 7)
     c = np.zeros((8 * len(INTEGERS), 16), bool)
-    place.of(xt.parse(as_text(INTEGERS, "arith.cmpi", element))["compare"])[1](a, b, c)
+    execution.bind(xt.parse(as_text(INTEGERS, "arith.cmpi", element))["compare"])[1](a, b, c)
     for i, (name, compared) in enumerate(INTEGERS.items()):
         sides = [side.view(f"u{side.itemsize}") if name.startswith("u") else side for side in (a, b)]
         np.testing.assert_array_equal(c[8 * i:8 * i + 8], compared(*sides), err_msg=name)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("element", ["f32", "bf16"])
-def test_every_predicate_of_floats_from_text(element: str, place: Place) -> None:
+def test_every_predicate_of_floats_from_text(element: str, execution: Execution) -> None:
     """Where one side is NaN, ordered predicates are false and unordered ones true."""
     dtype = dtypes.BY_NAME[element]
     a, b = data(dtype, (8, 16), 8), data(dtype, (8, 16), 9)
     c = np.zeros((8 * len(FLOATS), 16), bool)
-    place.of(xt.parse(as_text(FLOATS, "arith.cmpf", element))["compare"])[1](a, b, c)
+    execution.bind(xt.parse(as_text(FLOATS, "arith.cmpf", element))["compare"])[1](a, b, c)
     wide_a, wide_b = wide(a), wide(b)
     unordered = np.isnan(wide_a) | np.isnan(wide_b)
     assert unordered.any()

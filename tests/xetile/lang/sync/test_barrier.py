@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.sync import handed_over
+from codegen.opencl.sync import communicated_memory
 from tests.conftest import require_ocloc
-from tests.kernels import PLACES, Place, integers, tiles
+from tests.kernels import EXECUTIONS, Execution, integers, tiles
 
 
 @xt.kernel
@@ -44,12 +44,12 @@ def two_levels(A, B, C, *, BM=256, BN=256, BK=32, sg=(8, 4), every=4, parts=((32
 SMALL = {"BM": 32, "BN": 64, "sg": (2, 2), "parts": ((4, 1), (2, 2), (2, 2))}
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_two_cache_levels(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_two_cache_levels(execution: Execution) -> None:
     rng = np.random.default_rng(5)
     a, b = integers(rng, xt.bf16, 72, 320), integers(rng, xt.bf16, 320, 136)
     c = np.full((72, 136), 77, np.float32)
-    place.of(two_levels)[tiles(72, 32), tiles(136, 64)](a, b, c, **SMALL)
+    execution.bind(two_levels)[tiles(72, 32), tiles(136, 64)](a, b, c, **SMALL)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
@@ -104,13 +104,13 @@ def passed_on(A, C, n):
         xt.store_tile(total, xt.init_tile(C, (top + 32 + mine * 8, 0), (8, 16)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_what_is_written_is_seen_behind_a_barrier(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_what_is_written_is_seen_behind_a_barrier(execution: Execution) -> None:
     rng = np.random.default_rng(6)
     a = integers(rng, xt.f32, 192, 16)
     for n in (0, 1):
         c = np.zeros((192, 16), np.float32)
-        place.of(passed_on)[3](a, c, n)
+        execution.bind(passed_on)[3](a, c, n)
         wanted = np.zeros((3, 8, 8, 16), np.float32)
         wanted[:, :4] = a.reshape(3, 8, 8, 16)[:, :4]
         for mine in range(4 * n):
@@ -137,7 +137,7 @@ def test_shared_local_memory_is_waited_for() -> None:
     """
     kernel = xt.parse(text)["k"]
     low = kernel.lower(xt.Spec((None, None), "f32"))
-    assert handed_over(low.function) == ["shared"]
+    assert communicated_memory(low.function) == ["shared"]
 
 
 @xt.kernel
@@ -149,10 +149,10 @@ def fenced(A, C):
     xt.barrier()
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_fences(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_fences(execution: Execution) -> None:
     a, c = integers(np.random.default_rng(7), xt.f32, 8, 16), np.zeros((8, 16), np.float32)
-    place.of(fenced)[1](a, c)
+    execution.bind(fenced)[1](a, c)
     np.testing.assert_array_equal(c, a)
 
 

@@ -12,7 +12,7 @@ import pytest
 import xetile as xt
 from codegen.toolchain.ocloc import compile_device, disassemble
 from tests.conftest import require_mlir_opt, require_ocloc
-from tests.kernels import PLACES, Place, integers
+from tests.kernels import EXECUTIONS, Execution, integers
 
 MATRIX = xt.Spec((None, None), "f32")
 
@@ -119,19 +119,20 @@ def check(kernel: Any, *numbers: int) -> None:
     np.testing.assert_array_equal(c[[0, -1]], np.full((2, 16), 7, np.float32))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_barriers_that_all_subgroups_come_by(place: Place) -> None:
-    check(place.of(handed_on)[3], 4)
-    check(place.of(pairs)[3])
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_barriers_that_all_subgroups_come_by(execution: Execution) -> None:
+    check(execution.bind(handed_on)[3], 4)
+    check(execution.bind(pairs)[3])
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place.where.startswith("numpy")], ids=str)
-def test_a_ring_between_two_subgroups(place: Place) -> None:
-    if place.target in ("dg2", "cpu"):
+@pytest.mark.parametrize("execution", [execution for execution in EXECUTIONS if execution.where.startswith("numpy")],
+                         ids=str)
+def test_a_ring_between_two_subgroups(execution: Execution) -> None:
+    if execution.target in ("dg2", "cpu"):
         with pytest.raises(xt.XeError, match="XT1481"):
-            check(place.of(ring)[2], 3)
+            check(execution.bind(ring)[2], 3)
     else:
-        check(place.of(ring)[2], 3)
+        check(execution.bind(ring)[2], 3)
 
 
 @pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])
@@ -207,7 +208,7 @@ def test_a_split_barrier_in_a_product() -> None:
     a, b = integers(rng, xt.bf16, 70, 72), integers(rng, xt.bf16, 72, 64)
     for where, target in (("numpy", "pvc"), ("numpy:xegpu", "bmg"), ("opencl:cpu", "pvc")):
         c = np.full((70, 64), 7, np.float32)
-        Place(where, target).of(together)[2](a, b, c)
+        Execution(where, target).bind(together)[2](a, b, c)
         np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 

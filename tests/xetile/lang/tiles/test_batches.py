@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, LANES, NUMPY, PLACES, Array, Place, Types, integers, product
+from tests.kernels import DEVICE, EXECUTIONS, LANES, NUMPY, Array, Execution, Types, integers, product
 from xegpu.target import block2d
 from xegpu.target.targets import find_target
 
@@ -35,25 +35,25 @@ def batched(A, B, C, *, BM=16, BN=32, BK=32, acc=xt.f32, back=0):
     xt.store_tile(total, xt.init_tile(C, (i, j, m, n), (BM, BN)))
 
 
-def run(place: Place, types: Types, a: Array, b: Array, c: Array, **constants: Any) -> None:
+def run(execution: Execution, types: Types, a: Array, b: Array, c: Array, **constants: Any) -> None:
     grid = -(-c.shape[2] // 16), -(-c.shape[3] // 32), c.shape[0] * c.shape[1]
-    place.of(batched)[grid](a, b, c, acc=types.acc, **constants)
+    execution.bind(batched)[grid](a, b, c, acc=types.acc, **constants)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("types", [BF16, I8], ids=str)
 @pytest.mark.parametrize("size", [(32, 64, 64), (17, 33, 65)], ids=str)
-def test_every_matrix_has_its_product(types: Types, place: Place, size: tuple[int, int, int]) -> None:
+def test_every_matrix_has_its_product(types: Types, execution: Execution, size: tuple[int, int, int]) -> None:
     rng, (m, n, k) = np.random.default_rng(1), size
     a, b = integers(rng, types.a, 2, 3, m, k), integers(rng, types.b, 2, 3, k, n)
     c = np.full((2, 3, m, n), 7, types.acc.numpy)
-    run(place, types, a, b, c)
+    run(execution, types, a, b, c)
     np.testing.assert_array_equal(c, product(a, b, types.acc))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("back", [1, -1, 5])
-def test_there_is_nothing_outside_the_batch(place: Place, back: int) -> None:
+def test_there_is_nothing_outside_the_batch(execution: Execution, back: int) -> None:
     rng = np.random.default_rng(2)
     a, b = integers(rng, xt.bf16, 2, 3, 32, 64), integers(rng, xt.bf16, 2, 3, 64, 64)
     c = np.full((2, 3, 32, 64), 7, np.float32)
@@ -61,7 +61,7 @@ def test_there_is_nothing_outside_the_batch(place: Place, back: int) -> None:
     for j in range(3):
         if 0 <= j - back < 3:
             expected[:, j] = product(a[:, j - back], b[:, j - back], xt.f32)
-    run(place, BF16, a, b, c, back=back)
+    run(execution, BF16, a, b, c, back=back)
     np.testing.assert_array_equal(c, expected)
 
 
@@ -73,12 +73,12 @@ def shifted(A, C, *, by=1, padding=0):
     xt.store_tile(value, xt.init_tile(C, (i - 1 + by, m, 0), (8, 32)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("by", [0, 2, -1])
-def test_stores_outside_the_batch_are_dropped(place: Place, by: int) -> None:
+def test_stores_outside_the_batch_are_dropped(execution: Execution, by: int) -> None:
     whole = np.full((6, 13, 32), 9, np.float32)
     a, c = integers(np.random.default_rng(3), xt.f32, 4, 13, 32), whole[1:5]
-    place.of(shifted)[2, 1, 6](a, c, by=by, padding=5)
+    execution.bind(shifted)[2, 1, 6](a, c, by=by, padding=5)
     expected = np.full((6, 13, 32), 9, np.float32)
     for i in range(-1, 5):
         if 0 <= i + by < 4:
@@ -96,21 +96,21 @@ LAYOUTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_matrices_may_lie_in_any_way(layout: str, place: Place) -> None:
+def test_matrices_may_lie_in_any_way(layout: str, execution: Execution) -> None:
     rng = np.random.default_rng(4)
     a, b = integers(rng, xt.bf16, 2, 3, 32, 64), integers(rng, xt.bf16, 2, 3, 64, 64)
     a, b = LAYOUTS[layout](a, b)
     c = np.full((2, 3, 32, 64), 7, np.float32)
-    run(place, BF16, a, b, c)
+    run(execution, BF16, a, b, c)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_an_empty_batch_is_all_outside(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_an_empty_batch_is_all_outside(execution: Execution) -> None:
     c = np.full((2, 13, 32), 9, np.float32)
-    place.of(shifted)[2, 1, 3](np.zeros((0, 13, 32), np.float32), c, by=0, padding=5)
+    execution.bind(shifted)[2, 1, 3](np.zeros((0, 13, 32), np.float32), c, by=0, padding=5)
     np.testing.assert_array_equal(c, np.full_like(c, 5))
 
 
@@ -122,11 +122,11 @@ def dealt(A, C):
     xt.store_tile(value + value, xt.init_tile(C, (i, m, 0), (32, 32), wg_map=map_))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_work_groups_tile_of_a_batch(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_work_groups_tile_of_a_batch(execution: Execution) -> None:
     a = integers(np.random.default_rng(5), xt.f32, 3, 50, 30)
     c = np.zeros_like(a)
-    place.of(dealt)[2, 3](a, c)
+    execution.bind(dealt)[2, 3](a, c)
     np.testing.assert_array_equal(c, 2 * a)
 
 
@@ -142,11 +142,11 @@ def summed(A, C):
     xt.store_tile(total, xt.init_tile(C, (m, n), (8, 16)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_loop_may_move_on_to_the_next_matrix(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_loop_may_move_on_to_the_next_matrix(execution: Execution) -> None:
     a = integers(np.random.default_rng(6), xt.f32, 5, 19, 40)
     c = np.zeros((19, 40), np.float32)
-    place.of(summed)[3, 3](a, c)
+    execution.bind(summed)[3, 3](a, c)
     np.testing.assert_array_equal(c, a.sum(0))
 
 
@@ -159,20 +159,20 @@ def alternating(A, B, C, D):
         tile, out = xt.init_tile(B, (8, 0), (8, 16)), xt.init_tile(D, (8, 0), (8, 16))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_loop_may_carry_a_tile_from_one_array_to_another(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_loop_may_carry_a_tile_from_one_array_to_another(execution: Execution) -> None:
     rng = np.random.default_rng(7)
     a, b = integers(rng, xt.f32, 16, 16), integers(rng, xt.f32, 16, 16)
     c, d = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
-    place.of(alternating)[1](a, b, c, d)
+    execution.bind(alternating)[1](a, b, c, d)
     np.testing.assert_array_equal(c[:8], a[:8])
     np.testing.assert_array_equal(d[8:], b[8:])
     assert not c[8:].any()
     assert not d[:8].any()
 
 
-@pytest.mark.parametrize("place", [NUMPY, LANES[0], DEVICE[0]], ids=str)
-def test_five_dimensions(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], DEVICE[0]], ids=str)
+def test_five_dimensions(execution: Execution) -> None:
     @xt.kernel
     def copied(A, C):
         x, y, z = (xt.group_id(d) for d in range(3))
@@ -181,7 +181,7 @@ def test_five_dimensions(place: Place) -> None:
 
     a = integers(np.random.default_rng(8), xt.f32, 2, 3, 4, 8, 16)
     c = np.zeros((4, 3, 2, 8, 16), np.float32)
-    place.of(copied)[2, 3, 4](a, c)
+    execution.bind(copied)[2, 3, 4](a, c)
     np.testing.assert_array_equal(c, a.transpose(2, 1, 0, 3, 4))
 
 

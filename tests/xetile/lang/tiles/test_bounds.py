@@ -12,12 +12,12 @@ import xetile as xt
 from tests.conftest import require_device, require_dpnp
 from tests.kernels import (
     DEVICE,
+    EXECUTIONS,
     LANES,
     NUMPY,
-    PLACES,
     Array,
     Bordered,
-    Place,
+    Execution,
     Types,
     gemm,
     integers,
@@ -36,41 +36,41 @@ SIZES = [(1, 1, 1), (1, 7, 13), (13, 100, 7), (100, 1, 52), (7, 52, 1), (33, 31,
          (64, 100, 1016)]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("types", [BF16, I8], ids=str)
-def test_any_size_gives_the_product_and_touches_nothing_else(types: Types, place: Place) -> None:
+def test_any_size_gives_the_product_and_touches_nothing_else(types: Types, execution: Execution) -> None:
     rng = np.random.default_rng(1)
     for m, n, k in SIZES:
         a, b = operands(rng, types, m, n, k)
         c = Bordered(types.acc, (m, n))
-        run_gemm(place, types, a, b, c.array)
+        run_gemm(execution, types, a, b, c.array)
         c.check(product(a, b, types.acc))
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, *LANES], ids=str)
 @pytest.mark.parametrize("size", [(1016, 1016, 40), (40, 1016, 1016), (1016, 7, 1016)], ids=str)
-def test_large_odd_sizes(size: tuple[int, int, int], place: Place) -> None:
+def test_large_odd_sizes(size: tuple[int, int, int], execution: Execution) -> None:
     a, b = operands(np.random.default_rng(2), BF16, *size)
     c = np.full(size[:2], 9, np.float32)
-    run_gemm(place, BF16, a, b, c, bm=64, bn=64, bk=32)
+    run_gemm(execution, BF16, a, b, c, bm=64, bn=64, bk=32)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("size", [(20, 30, 0), (0, 30, 20), (20, 0, 20), (0, 0, 0)], ids=str)
-def test_empty_sizes(size: tuple[int, int, int], place: Place) -> None:
+def test_empty_sizes(size: tuple[int, int, int], execution: Execution) -> None:
     m, n, k = size
     a, b = operands(np.random.default_rng(3), F32, m, n, k)
     c = Bordered(xt.f32, (m, n))
-    run_gemm(place, F32, a, b, c.array)
+    run_gemm(execution, F32, a, b, c.array)
     c.check(np.zeros((m, n)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_grid_that_is_too_large_does_no_harm(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_grid_that_is_too_large_does_no_harm(execution: Execution) -> None:
     a, b = operands(np.random.default_rng(4), F32, 20, 36, 20)
     c = Bordered(xt.f32, (20, 36))
-    place.of(gemm)[5, 6](a, b, c.array, BM=16, BN=16, BK=16)
+    execution.bind(gemm)[5, 6](a, b, c.array, BM=16, BN=16, BK=16)
     c.check(product(a, b, xt.f32))
 
 
@@ -95,26 +95,26 @@ def memory(rng: np.random.Generator, dtype: Any, view: Callable[[Array], Array])
     return view(integers(rng, dtype, 64, 80))
 
 
-@pytest.mark.parametrize("place", VIEWED_AT, ids=str)
-def test_operands_may_lie_anyhow_in_memory(place: Place) -> None:
+@pytest.mark.parametrize("execution", VIEWED_AT, ids=str)
+def test_operands_may_lie_anyhow_in_memory(execution: Execution) -> None:
     rng = np.random.default_rng(5)
     for name, view in VIEWS.items():
         a = memory(rng, xt.bf16, view)
         b = memory(rng, xt.bf16, view).T[:, :19]
         c = np.full((a.shape[0], b.shape[1]), 9, np.float32)
-        run_gemm(place, BF16, a, b, c)
+        run_gemm(execution, BF16, a, b, c)
         np.testing.assert_array_equal(c, product(a, b, xt.f32), err_msg=name)
 
 
-@pytest.mark.parametrize("place", VIEWED_AT, ids=str)
-def test_results_may_lie_anyhow_in_memory(place: Place) -> None:
+@pytest.mark.parametrize("execution", VIEWED_AT, ids=str)
+def test_results_may_lie_anyhow_in_memory(execution: Execution) -> None:
     rng = np.random.default_rng(6)
     for name, view in WRITABLE.items():
         c = np.full((64, 80), 77, np.float32)
         expected = c.copy()
         a, b = operands(rng, BF16, *view(c).shape, 20)
         view(expected)[...] = product(a, b, xt.f32)
-        run_gemm(place, BF16, a, b, view(c))
+        run_gemm(execution, BF16, a, b, view(c))
         np.testing.assert_array_equal(c, expected, err_msg=name)
 
 
@@ -170,12 +170,12 @@ def test_usm_memory_at_any_address(offset: int) -> None:
 
 
 @pytest.mark.optimised  # lanes run side by side, as a GPU's do
-@pytest.mark.parametrize("place", [NUMPY, *DEVICE], ids=str)
-def test_an_array_may_be_operand_and_result(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, *DEVICE], ids=str)
+def test_an_array_may_be_operand_and_result(execution: Execution) -> None:
     """Each work-group reads only what it writes itself, so the order of work-groups does not matter."""
     a, b = operands(np.random.default_rng(8), F32, 40, 16, 16)
     expected = product(a, b, xt.f32)
-    run_gemm(place, F32, a, b, a)
+    run_gemm(execution, F32, a, b, a)
     np.testing.assert_array_equal(a, expected)
 
 
@@ -186,5 +186,5 @@ def test_host_arrays_that_overlap_are_copied_as_they_lie() -> None:
     b = b[:35].copy()
     expected = whole.copy()
     expected[40:, 20:] = product(a[:, :35], b, xt.f32)
-    run_gemm(Place("opencl:cpu", "pvc"), F32, a[:, :35], b, c)
+    run_gemm(Execution("opencl:cpu", "pvc"), F32, a[:, :35], b, c)
     np.testing.assert_array_equal(whole, expected)

@@ -9,21 +9,21 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import DEVICE, NUMPY, Array, Bordered, Place, chosen, viewed, wide
+from tests.kernels import DEVICE, NUMPY, Array, Bordered, Execution, chosen, viewed, wide
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, bf16, i1, round_to, tf32
 from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 
-PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), *DEVICE]
+EXECUTIONS = [NUMPY, Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "dg2"), *DEVICE]
 TYPES = [dtype for dtype in dtypes.ALL if dtype.name not in ("index", "i4", "u4") and dtype.kind != "s"]
 ROWS, COLUMNS = 21, 43
 
 
 def cases(types: list[DType] = TYPES) -> list[Any]:
-    return [pytest.param(dtype, place, id=f"{dtype}-{place}") for dtype in types for place in PLACES
-            if place.where == "numpy" or dtype not in find_target(place.target).unsupported_types]
+    return [pytest.param(dtype, execution, id=f"{dtype}-{execution}") for dtype in types for execution in EXECUTIONS
+            if execution.where == "numpy" or dtype not in find_target(execution.target).unsupported_types]
 
 
 @xt.kernel
@@ -51,26 +51,28 @@ def numbers(dtype: DType, shape: tuple[int, int], seed: int) -> Array:
     return rng.integers(limits.min, limits.max, shape, dtype.numpy, endpoint=True)
 
 
-def check_steps(dtype: DType, place: Place, tile: tuple[int, int], sg: tuple[int, int] | None, turned: bool) -> None:
+def check_steps(dtype: DType, execution: Execution, tile: tuple[int, int], sg: tuple[int, int] | None,
+                turned: bool) -> None:
     shape = (ROWS, COLUMNS)
     a, b = numbers(dtype, shape, 1), numbers(dtype, shape, 2)
     c, d = (Bordered(dtype, shape) for _ in range(2))
     given = np.asfortranarray(b) if turned else b
     grid = -(-ROWS // tile[0]), -(-COLUMNS // tile[1])
-    place.of(steps)[grid](*(viewed(x, dtype) for x in (a, given, c.array, d.array)), BM=tile[0], BN=tile[1], sg=sg)
+    execution.bind(steps)[grid](*(viewed(x, dtype) for x in (a, given, c.array, d.array)), BM=tile[0], BN=tile[1],
+                                sg=sg)
     c.check(a if dtype is i1 else a + b + b)
     d.check(a)
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases())
-def test_loaded_calculated_carried_and_stored(dtype: DType, place: Place) -> None:
-    check_steps(dtype, place, (8, 32), None, turned=False)
+@pytest.mark.parametrize(("dtype", "execution"), cases())
+def test_loaded_calculated_carried_and_stored(dtype: DType, execution: Execution) -> None:
+    check_steps(dtype, execution, (8, 32), None, turned=False)
 
 
-@pytest.mark.parametrize(("dtype", "place"), cases([xt.f64, xt.i64, xt.u8, xt.i1, xt.bf16]))
+@pytest.mark.parametrize(("dtype", "execution"), cases([xt.f64, xt.i64, xt.u8, xt.i1, xt.bf16]))
 @pytest.mark.parametrize("turned", [False, True], ids=["", "turned"])
-def test_dealt_to_subgroups_and_stored_by_columns(dtype: DType, place: Place, turned: bool) -> None:
-    check_steps(dtype, place, (32, 32), (2, 2), turned)
+def test_dealt_to_subgroups_and_stored_by_columns(dtype: DType, execution: Execution, turned: bool) -> None:
+    check_steps(dtype, execution, (32, 32), (2, 2), turned)
 
 
 def converter(source: DType, targets: list[DType]) -> Any:
@@ -123,14 +125,14 @@ SOURCES = [case for case in cases() if case.values[1].where != "opencl:cpu" or c
 """On the device a kernel of all targets takes seconds to build; the text for others differs in the loads alone."""
 
 
-@pytest.mark.parametrize(("source", "place"), SOURCES)
-def test_every_conversion(source: DType, place: Place) -> None:
-    lacks = frozenset() if place.where == "numpy" else find_target(place.target).unsupported_types
+@pytest.mark.parametrize(("source", "execution"), SOURCES)
+def test_every_conversion(source: DType, execution: Execution) -> None:
+    lacks = frozenset() if execution.where == "numpy" else find_target(execution.target).unsupported_types
     targets = [dtype for dtype in TYPES if dtype not in lacks]
     a = round_to(wild(source), source).astype(source.numpy) if source is tf32 else wild(source)
     outputs = [np.zeros((8, 32), dtype.numpy) for dtype in targets]
-    place.of(converter(source, targets))[1](viewed(a, source), *(viewed(c, dtype) for c, dtype
-                                                                in zip(outputs, targets, strict=True)))
+    execution.bind(converter(source, targets))[1](viewed(a, source), *(viewed(c, dtype) for c, dtype
+                                                                       in zip(outputs, targets, strict=True)))
     for dtype, output in zip(targets, outputs, strict=True):
         np.testing.assert_array_equal(wide(output), wide(expected(a, source, dtype)), err_msg=f"{source} to {dtype}")
 
@@ -182,8 +184,8 @@ def test_a_target_without_doubles_says_so() -> None:
         converter(xt.f32, [xt.f64]).lower(half, matrix, target="dg2").opencl  # noqa: B018
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_any_byte_but_zero_is_true(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_any_byte_but_zero_is_true(execution: Execution) -> None:
     """Bytes seen as truth values; what is stored is 0 or 1."""
     @xt.kernel
     def copy(A, C, D):
@@ -193,7 +195,7 @@ def test_any_byte_but_zero_is_true(place: Place) -> None:
 
     a = np.random.default_rng(3).choice(np.array([0, 1, 2, 128, 255], np.uint8), (8, 32))
     c, d = np.zeros((8, 32), np.uint8), np.zeros((8, 32), np.int32)
-    place.of(copy)[1](xt.view(a, xt.i1), xt.view(c, xt.i1), d)
+    execution.bind(copy)[1](xt.view(a, xt.i1), xt.view(c, xt.i1), d)
     np.testing.assert_array_equal(c, a != 0)
     np.testing.assert_array_equal(d, a != 0)
 
@@ -202,10 +204,10 @@ LIMITS: list[tuple[DType, Any]] = [(xt.i1, True), (xt.i64, -(2**63)), (xt.u64, 2
                                    (xt.i8, -128)]
 
 
-@pytest.mark.parametrize(("dtype", "padding", "place"), [
-    (dtype, padding, place) for dtype, padding in LIMITS for place in PLACES
-    if place.where == "numpy" or dtype not in find_target(place.target).unsupported_types], ids=str)
-def test_padding_and_constants_at_the_limits(dtype: DType, padding: Any, place: Place) -> None:
+@pytest.mark.parametrize(("dtype", "padding", "execution"), [
+    (dtype, padding, execution) for dtype, padding in LIMITS for execution in EXECUTIONS
+    if execution.where == "numpy" or dtype not in find_target(execution.target).unsupported_types], ids=str)
+def test_padding_and_constants_at_the_limits(dtype: DType, padding: Any, execution: Execution) -> None:
 
     @xt.kernel
     def padded(A, C):
@@ -216,7 +218,7 @@ def test_padding_and_constants_at_the_limits(dtype: DType, padding: Any, place: 
 
     a, c = numbers(dtype, (5, 30), 4), np.zeros((24, 32), dtype.numpy)
     a[a == padding] = 0
-    place.of(padded)[1](a, c)
+    execution.bind(padded)[1](a, c)
     whole = np.full((8, 32), padding, dtype.numpy)
     whole[:5, :30] = a
     np.testing.assert_array_equal(c, np.vstack([whole, np.full_like(whole, padding), whole == padding]))

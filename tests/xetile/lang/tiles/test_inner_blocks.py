@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import PLACES, TYPES, Place, Types, integers, operands, product, tiles, viewed
+from tests.kernels import EXECUTIONS, TYPES, Execution, Types, integers, operands, product, tiles, viewed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -37,22 +37,23 @@ BLOCKS = [((16, 16), (16, 16), (16, 16)), ((8, 32), (32, 16), (8, 16)), ((32, 16
           ((4, 8), (8, 4), (4, 4)), ((1, 32), (32, 1), (1, 1))]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("blocks", BLOCKS, ids=str)
-def test_any_blocks_give_the_product(blocks: Any, place: Place) -> None:
+def test_any_blocks_give_the_product(blocks: Any, execution: Execution) -> None:
     a, b = operands(np.random.default_rng(1), BF16, 50, 70, 64)
     c = np.full((50, 70), 7, np.float32)
     names = dict(zip(("a_blocks", "b_blocks", "c_blocks"), blocks, strict=True))
-    place.of(gemm_blocked)[2, 3](a, b, c, **names)
+    execution.bind(gemm_blocked)[2, 3](a, b, c, **names)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
-@pytest.mark.parametrize(("types", "place"), [(types, place) for types in TYPES for place in PLACES if types.on(place)],
+@pytest.mark.parametrize(("types", "execution"),
+                         [(types, execution) for types in TYPES for execution in EXECUTIONS if types.on(execution)],
                          ids=str)
-def test_every_type_comes_in_blocks(types: Types, place: Place) -> None:
+def test_every_type_comes_in_blocks(types: Types, execution: Execution) -> None:
     a, b = operands(np.random.default_rng(2), types, 33, 40, 64)
     c = np.full((33, 40), 7, types.acc.numpy)
-    place.of(gemm_blocked)[tiles(33, 32), tiles(40, 32)](viewed(a, types.a), viewed(b, types.b), c, types=types)
+    execution.bind(gemm_blocked)[tiles(33, 32), tiles(40, 32)](viewed(a, types.a), viewed(b, types.b), c, types=types)
     np.testing.assert_array_equal(c, product(a, b, types.acc))
 
 
@@ -67,19 +68,19 @@ def computed(A, B, C, *, shape=(16, 32), blocks=(8, 16), other=(4, 32), map_=Non
     xt.store_tile(value, xt.init_tile(C, (m, 0), shape, inner_blocks=blocks, wg_map=map_))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("map_", [None, xt.wg_map((2, 1), (8, 32))], ids=["subgroup", "work-group"])
-def test_arithmetic_in_blocks(map_: Any, place: Place) -> None:
+def test_arithmetic_in_blocks(map_: Any, execution: Execution) -> None:
     a, b = (integers(np.random.default_rng(seed), xt.f32, 40, 30) for seed in (3, 4))
     c = np.zeros((40, 32), np.float32)
-    place.of(computed)[3](a, b, c, map_=map_)
+    execution.bind(computed)[3](a, b, c, map_=map_)
     wide_a, wide_b = np.full((40, 32), 2.0), np.zeros((40, 32))
     wide_a[:, :30], wide_b[:, :30] = a, b
     np.testing.assert_array_equal(c, np.maximum(wide_a * 2 + wide_b, -1) - 3)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_work_groups_product_in_blocks(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_work_groups_product_in_blocks(execution: Execution) -> None:
     @xt.kernel
     def shared(A, B, C, *, N=32):
         map_a, map_b, map_c = xt.wg_map((2, 2), (16, 32)), xt.wg_map((2, 2), (32, 16)), xt.wg_map((2, 2), (16, 16))
@@ -89,7 +90,7 @@ def test_a_work_groups_product_in_blocks(place: Place) -> None:
 
     a, b = operands(np.random.default_rng(5), BF16, 32, 32, 32)
     c = np.full((32, 32), 7, np.float32)
-    place.of(shared)[1](a, b, c)
+    execution.bind(shared)[1](a, b, c)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 

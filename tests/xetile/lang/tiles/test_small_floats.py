@@ -11,12 +11,12 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_dpnp, require_ocloc
-from tests.kernels import DEVICE, LANES, NUMPY, Place, gemm, gemm_shared, integers
+from tests.kernels import DEVICE, LANES, NUMPY, Execution, gemm, gemm_shared, integers
 from xegpu.ir.dtypes import DType
 from xetile.library.scaled_matmul import scaled_product
 from xetile.library.tile_heuristics import BLOCK_IO
 
-CRI = [NUMPY, Place("numpy:xegpu", "cri"), Place("opencl:cpu", "cri")]
+CRI = [NUMPY, Execution("numpy:xegpu", "cri"), Execution("opencl:cpu", "cri")]
 PAIRS = [(a, b) for a in (xt.e4m3, xt.e5m2) for b in (xt.e4m3, xt.e5m2)]
 
 
@@ -24,25 +24,27 @@ def bordered(rows: int, columns: int) -> np.ndarray[Any, Any]:
     return np.full((rows + 2, columns + 3), 7, np.float32)
 
 
-@pytest.mark.parametrize(("a_type", "b_type", "place"), [
-    (a, b, place) for a, b in PAIRS for place in CRI if place.where.startswith("numpy") or a is not b], ids=str)
-def test_products_as_they_are(a_type: DType, b_type: DType, place: Place) -> None:
+@pytest.mark.parametrize(("a_type", "b_type", "execution"), [
+    (a, b,
+     execution) for a, b in PAIRS for execution in CRI if execution.where.startswith("numpy") or a is not b], ids=str)
+def test_products_as_they_are(a_type: DType, b_type: DType, execution: Execution) -> None:
     rng = np.random.default_rng(3)
     a, b = integers(rng, a_type, 21, 96, most=4), integers(rng, b_type, 96, 43, most=4)
     c = bordered(21, 43)
-    place.of(gemm)[2, 2](a, b, c[1:-1, 1:-2], BM=16, BN=32, BK=32)
+    execution.bind(gemm)[2, 2](a, b, c[1:-1, 1:-2], BM=16, BN=32, BK=32)
     np.testing.assert_array_equal(c[1:-1, 1:-2], a.astype(np.float32) @ b.astype(np.float32))
     c[1:-1, 1:-2] = 7
     assert (c == 7).all()
 
 
-@pytest.mark.parametrize("place", CRI, ids=str)
-def test_products_of_a_work_group_and_of_transposed_views(place: Place) -> None:
+@pytest.mark.parametrize("execution", CRI, ids=str)
+def test_products_of_a_work_group_and_of_transposed_views(execution: Execution) -> None:
     rng = np.random.default_rng(4)
     a, b = integers(rng, xt.e4m3, 64, 128, most=4), integers(rng, xt.e5m2, 64, 128, most=4).T
     c = bordered(64, 64)
-    place.of(gemm_shared)[1, 1](a, b, c[1:-1, 1:-2], BM=64, BN=64, BK=64, sg=(2, 2), data_a=(32, 64), data_b=(64, 32),
-                                data_c=(32, 32))
+    execution.bind(gemm_shared)[1, 1](a, b, c[1:-1, 1:-2], BM=64, BN=64, BK=64, sg=(2, 2), data_a=(32, 64),
+                                      data_b=(64, 32),
+                                      data_c=(32, 32))
     np.testing.assert_array_equal(c[1:-1, 1:-2], a.astype(np.float32) @ b.astype(np.float32))
 
 
@@ -54,12 +56,12 @@ def widened(A, C, D, E):
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @pytest.mark.parametrize("dtype", [xt.e4m3, xt.e5m2], ids=str)
-def test_every_number_is_widened_exactly(dtype: DType, place: Place) -> None:
+def test_every_number_is_widened_exactly(dtype: DType, execution: Execution) -> None:
     every = np.tile(np.arange(256, dtype=np.uint8).reshape(16, 16), 2)[:, :31].view(dtype.numpy)
     outs = [np.full((16, 32), 7, kind) for kind in (np.float16, np.float32, ml_dtypes.bfloat16)]
-    place.of(widened)[1,](every, *(out[:, :31] for out in outs))
+    execution.bind(widened)[1,](every, *(out[:, :31] for out in outs))
     for out in outs:
         np.testing.assert_array_equal(out[:, :31].astype(np.float32), every.astype(np.float32))
         assert (out[:, 31] == 7).all()
@@ -71,11 +73,11 @@ def moved(A, C):
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("place", [NUMPY, *DEVICE], ids=str)
-def test_what_is_stored_is_what_was_loaded(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, *DEVICE], ids=str)
+def test_what_is_stored_is_what_was_loaded(execution: Execution) -> None:
     a = integers(np.random.default_rng(5), xt.e5m2, 16, 16)
     c = np.full((16, 16), 7, a.dtype)
-    place.of(moved)[1,](a, c)
+    execution.bind(moved)[1,](a, c)
     np.testing.assert_array_equal(c[:, :15].view(np.uint8), a[1:].T.view(np.uint8))
     assert (c[:, 15].view(np.uint8) == 0).all()
 

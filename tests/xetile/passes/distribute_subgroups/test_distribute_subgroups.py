@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xetile as xt
-from tests.kernels import DEVICE, LANES, NUMPY, Bordered, Place, gemm_shared, integers, product, tiles
+from tests.kernels import DEVICE, LANES, NUMPY, Bordered, Execution, gemm_shared, integers, product, tiles
 
 pytestmark = pytest.mark.unoptimised
 
-PLACES = [NUMPY, *LANES, *DEVICE]
+EXECUTIONS = [NUMPY, *LANES, *DEVICE]
 
 
 def owners(layout: tuple[int, int], data: tuple[int, int], shape: tuple[int, int]) -> dict[tuple[int, int], list[int]]:
@@ -77,20 +77,20 @@ ON_DEVICE = ("rounds both ways", "rounds down, shared across", "shared by all", 
 
 
 def cases() -> Iterator[object]:
-    for name, place in pairs(DEALS, PLACES):
-        if name in ON_DEVICE or place not in DEVICE:
-            yield pytest.param(DEALS[name], place, id=f"{name}-{place}")
+    for name, execution in pairs(DEALS, EXECUTIONS):
+        if name in ON_DEVICE or execution not in DEVICE:
+            yield pytest.param(DEALS[name], execution, id=f"{name}-{execution}")
 
 
-@pytest.mark.parametrize(("deal", "place"), list(cases()))
-def test_a_product_is_the_same_however_it_is_dealt_out(deal: Deal, place: Place) -> None:
+@pytest.mark.parametrize(("deal", "execution"), list(cases()))
+def test_a_product_is_the_same_however_it_is_dealt_out(deal: Deal, execution: Execution) -> None:
     rng = np.random.default_rng(0)
     bm, bn = deal["tile"]
     maps = {name: value for name, value in deal.items() if name != "tile"}
     for m, n, k in ((bm, bn, 64), (bm + 13, 2 * bn - 7, 75)):
         a, b = integers(rng, xt.bf16, m, k), integers(rng, xt.bf16, k, n)
         c = Bordered(xt.f32, (m, n))
-        place.of(gemm_shared)[tiles(m, bm), tiles(n, bn)](a, b, c.array, BM=bm, BN=bn, BK=32, **maps)
+        execution.bind(gemm_shared)[tiles(m, bm), tiles(n, bn)](a, b, c.array, BM=bm, BN=bn, BK=32, **maps)
         c.check(product(a, b, xt.f32))
 
 
@@ -114,17 +114,17 @@ def arithmetic(A, C, *, tile, sg, data):
     xt.store_tile(value * 2 + more, xt.init_tile(C, offsets, tile, wg_map=map_))
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES, DEVICE[0]], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, DEVICE[0]], ids=str)
 @pytest.mark.parametrize(("sg", "data"), [((2, 2), (8, 16)), ((4, 2), (16, 32)), ((1, 2), (32, 32))])
-def test_arithmetic_on_what_is_dealt_out(sg: tuple[int, int], data: tuple[int, int], place: Place) -> None:
+def test_arithmetic_on_what_is_dealt_out(sg: tuple[int, int], data: tuple[int, int], execution: Execution) -> None:
     a = integers(np.random.default_rng(1), xt.f32, 50, 70)
     c = Bordered(xt.f32, (50, 70))
-    place.of(arithmetic)[2, 2](a, c.array, tile=(32, 64), sg=sg, data=data)
+    execution.bind(arithmetic)[2, 2](a, c.array, tile=(32, 64), sg=sg, data=data)
     c.check(a * 2 + 3)
 
 
-@pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
-def test_a_prefetch_changes_no_result(place: Place) -> None:
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
+def test_a_prefetch_changes_no_result(execution: Execution) -> None:
     @xt.kernel
     def prefetching(A, C):
         whole = xt.wg_map((2, 1), (16, 32))
@@ -139,6 +139,6 @@ def test_a_prefetch_changes_no_result(place: Place) -> None:
 
     a = integers(np.random.default_rng(2), xt.f32, 50, 100)
     c = np.zeros((50, 32), np.float32)
-    place.of(prefetching)[2,](a, c)
+    execution.bind(prefetching)[2,](a, c)
     padded = np.pad(a, ((0, 0), (0, 28)))
     np.testing.assert_array_equal(c, padded.reshape(50, 4, 32).sum(1))

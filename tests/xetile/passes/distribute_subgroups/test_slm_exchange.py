@@ -9,13 +9,13 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import NUMPY, Place, integers, wide
+from tests.kernels import NUMPY, Execution, integers, wide
 
 pytestmark = pytest.mark.unoptimised
 
-LANES = [Place("numpy:xegpu", target) for target in ("pvc", "dg2")]
-DEVICE = [Place("opencl:cpu", target) for target in ("pvc", "dg2", "cpu")]
-PLACES = [NUMPY, *LANES, *DEVICE]
+LANES = [Execution("numpy:xegpu", target) for target in ("pvc", "dg2")]
+DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "dg2", "cpu")]
+EXECUTIONS = [NUMPY, *LANES, *DEVICE]
 Pair = tuple[int, int]
 Map = tuple[Pair, Pair]
 
@@ -72,39 +72,39 @@ LAYOUTS: dict[str, tuple[Pair, Map, Map]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_another_layout(place: Place, name: str) -> None:
+def test_another_layout(execution: Execution, name: str) -> None:
     shape, source, target = LAYOUTS[name]
     dtype = ["f32", "bf16", "i8"][list(LAYOUTS).index(name) % 3]
     a = integers(np.random.default_rng(1), dtype, 2 * shape[0], shape[1])
     c = np.zeros_like(a)
-    place.of(relaid)[2](a, c, shape=shape, source=source, layout=target, more=3)
+    execution.bind(relaid)[2](a, c, shape=shape, source=source, layout=target, more=3)
     np.testing.assert_array_equal(wide(c), wide(a) + 3)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_what_is_larger_than_shared_memory_goes_in_slabs(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_what_is_larger_than_shared_memory_goes_in_slabs(execution: Execution) -> None:
     """The seed's tile of Appendix 2.2: 256x256 f32 are 256 KB, and a work-group can count on 64 (32 on a CPU)."""
     shape, source, target = (256, 256), ((8, 4), (32, 64)), ((32, 1), (8, 256))
     a = integers(np.random.default_rng(2), "f32", 256, 256, most=1000)
     c = np.zeros_like(a)
-    place.of(relaid)[1](a, c, shape=shape, source=source, layout=target, more=1)
+    execution.bind(relaid)[1](a, c, shape=shape, source=source, layout=target, more=1)
     np.testing.assert_array_equal(c, a + 1)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("more", [0, 3])
 @pytest.mark.parametrize(("dtype", "shape", "source", "target"), [
     ("f16", (64, 32), ((2, 2), (32, 16)), ((2, 2), (16, 32))),
     ("i32", (64, 32), ((4, 1), (16, 32)), ((2, 2), (16, 32))),
     ("u8", (32, 32), ((4, 1), (8, 32)), ((4, 1), (32, 32))),
 ])
-def test_transposes_across_subgroups(place: Place, more: int, dtype: str, shape: Pair, source: Map,
+def test_transposes_across_subgroups(execution: Execution, more: int, dtype: str, shape: Pair, source: Map,
                                      target: Map) -> None:
     a = integers(np.random.default_rng(3), dtype, shape[0], 2 * shape[1])
     c = np.zeros((a.shape[1], a.shape[0]), a.dtype)
-    place.of(turned)[2](a, c, shape=shape, source=source, layout=target, more=more)
+    execution.bind(turned)[2](a, c, shape=shape, source=source, layout=target, more=more)
     np.testing.assert_array_equal(wide(c), wide(a).T + more)
 
 
@@ -118,11 +118,11 @@ REDUCTIONS: dict[str, tuple[Pair, Map, Map | None]] = {
 EXPECTED: dict[str, Any] = {"add": np.sum, "max": np.max, "min": np.min}
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize(("kind", "dtype", "axis"), [("add", "f32", 0), ("max", "bf16", 1), ("min", "i32", (0, 1)),
                                                      ("add", "f16", 1), ("add", "f32", (0, 1))])
-def test_reductions_across_subgroups(place: Place, name: str, axis: Any, kind: str, dtype: str) -> None:
+def test_reductions_across_subgroups(execution: Execution, name: str, axis: Any, kind: str, dtype: str) -> None:
     shape, source, target = REDUCTIONS[name]
     a = integers(np.random.default_rng(4), dtype, 2 * shape[0], shape[1], most=9)
     whole = wide(a).reshape(2, *shape)
@@ -130,17 +130,17 @@ def test_reductions_across_subgroups(place: Place, name: str, axis: Any, kind: s
     expected = EXPECTED[kind](whole, axis=along, keepdims=True)
     expected = expected.reshape(-1, expected.shape[-1])
     c = np.zeros(expected.shape, a.dtype)
-    place.of(reduced)[2](a, c, shape=shape, source=source, axis=axis, kind=kind, layout=target)
+    execution.bind(reduced)[2](a, c, shape=shape, source=source, axis=axis, kind=kind, layout=target)
     np.testing.assert_array_equal(wide(c), expected)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("name", ["own", "across columns", "rounds"])
-def test_a_loop_uses_the_buffers_again(place: Place, name: str) -> None:
+def test_a_loop_uses_the_buffers_again(execution: Execution, name: str) -> None:
     shape, source, _ = REDUCTIONS[name]
     a = integers(np.random.default_rng(5), "i32", 2 * shape[0], shape[1], most=50)
     c, expected = np.zeros_like(a), a
-    place.of(centred)[2](a, c, shape=shape, source=source)
+    execution.bind(centred)[2](a, c, shape=shape, source=source)
     for _ in range(2):
         expected = expected * 2 - expected.max(axis=1, keepdims=True)
     np.testing.assert_array_equal(c, expected)

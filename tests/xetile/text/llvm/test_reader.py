@@ -12,15 +12,16 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_mlir_opt, require_ocloc
-from tests.kernels import Place
+from tests.kernels import Execution
 
 pytestmark = pytest.mark.unoptimised
 
 Array = np.ndarray[Any, Any]
-PLACES = [Place("numpy", "pvc"), Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("numpy:xegpu", "cpu"),
-          Place("opencl:cpu", "pvc"), Place("opencl:cpu", "dg2"), Place("opencl:cpu", "cpu")]
+EXECUTIONS = [Execution("numpy", "pvc"), Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "dg2"),
+              Execution("numpy:xegpu", "cpu"),
+              Execution("opencl:cpu", "pvc"), Execution("opencl:cpu", "dg2"), Execution("opencl:cpu", "cpu")]
 _FOLDER = Path(__file__).parent / "kernels"
-WIDE = [place for place in PLACES if place.target != "dg2"]
+WIDE = [execution for execution in EXECUTIONS if execution.target != "dg2"]
 
 SUBGROUP = (_FOLDER / "subgroup_gemm.mlir").read_text()
 WORKGROUP = (_FOLDER / "workgroup_gemm.mlir").read_text()
@@ -37,37 +38,37 @@ def integers(shape: tuple[int, ...], dtype: Any, seed: int) -> Array:
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
 
 
-def product_of(kernel: Any, place: Place, grid: tuple[int, ...] | None) -> None:
+def product_of(kernel: Any, execution: Execution, grid: tuple[int, ...] | None) -> None:
     """C += A @ B, compared with NumPy."""
     a, b = integers((256, 256), np.float16, 1), integers((256, 256), np.float16, 2)
     c = integers((256, 256), np.float32, 3)
     expected = c + a.astype(np.float32) @ b.astype(np.float32)
-    placed = place.of(kernel)
-    (placed if grid is None else placed[grid])(a, b, c)
+    bound = execution.bind(kernel)
+    (bound if grid is None else bound[grid])(a, b, c)
     np.testing.assert_array_equal(c, expected)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_subgroup_gemm(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_subgroup_gemm(execution: Execution) -> None:
     """The grid is what the host function beside it launches."""
-    product_of(xt.parse(SUBGROUP)["simple_gemm"], place, None)
+    product_of(xt.parse(SUBGROUP)["simple_gemm"], execution, None)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_workgroup_gemm(place: Place) -> None:
-    product_of(xt.parse(WORKGROUP)["test_kernel"], place, None)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_workgroup_gemm(execution: Execution) -> None:
+    product_of(xt.parse(WORKGROUP)["test_kernel"], execution, None)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_lane_gemm(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_lane_gemm(execution: Execution) -> None:
     """Vectors of a lane; a constant is in the block that it is added to."""
-    product_of(xt.parse(LANE)["simple_gemm"], place, (32, 16))
+    product_of(xt.parse(LANE)["simple_gemm"], execution, (32, 16))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_moved_descriptors(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_moved_descriptors(execution: Execution) -> None:
     """The form up to LLVM 22: offsets in descriptors, which a loop carries and moves."""
-    product_of(xt.parse(MOVED)["test_kernel"], place, (32, 16))
+    product_of(xt.parse(MOVED)["test_kernel"], execution, (32, 16))
 
 
 @pytest.mark.parametrize("text", [SUBGROUP, WORKGROUP, LANE])
@@ -184,14 +185,14 @@ BODIES: dict[str, tuple[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("name", BODIES)
-def test_pieces(name: str, place: Place) -> None:
+def test_pieces(name: str, execution: Execution) -> None:
     body, expect = BODIES[name]
     a, b = integers((64, 64), np.float32, 4), integers((64, 64), np.float32, 5)
     expected = b.copy()
     expect(a, expected)
-    place.of(xt.parse(_kernel(body))["f"])[1](a, b)
+    execution.bind(xt.parse(_kernel(body))["f"])[1](a, b)
     np.testing.assert_array_equal(b, expected)
 
 
@@ -229,15 +230,15 @@ SLICED = _kernel("    %row0 = arith.constant dense<0.0> : vector<16xf32>" + _SLI
                  "%A: memref<64x64xbf16>, %B: memref<64x64xbf16>, %C: memref<64x64xf32>")
 
 
-@pytest.mark.parametrize("place", WIDE, ids=str)
-def test_slices(place: Place) -> None:
+@pytest.mark.parametrize("execution", WIDE, ids=str)
+def test_slices(execution: Execution) -> None:
     """A kernel that cuts blocks up itself keeps its blocks."""
     a, b = (integers((64, 64), ml_dtypes.bfloat16, seed) for seed in (6, 7))
     c = integers((64, 64), np.float32, 8)
     expected = c.copy()
     product = a[24:32, :32].astype(np.float32) @ b[:32, 16:32].astype(np.float32)
     expected[8:16, 32:48] = product + product.sum(0, keepdims=True)
-    place.of(xt.parse(SLICED)["f"])[1](a, b, c)
+    execution.bind(xt.parse(SLICED)["f"])[1](a, b, c)
     np.testing.assert_array_equal(c, expected)
 
 
@@ -259,26 +260,26 @@ _ROWS = "sg_layout = [4, 2], sg_data = [16, 32]"
 _COLUMNS = "sg_layout = [4, 2], sg_data = [16, 32], order = [0, 1]"
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_converted_layout(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_converted_layout(execution: Execution) -> None:
     """Blocks change owners."""
     other = "sg_layout = [2, 4], sg_data = [32, 16]"
     between = f"%w = xegpu.convert_layout %v <{{input_layout = #xegpu.layout<{_ROWS}>, " \
               f"target_layout = #xegpu.layout<{other}>}}> : vector<64x64xf32>"
     text = _kernel(_DEALT.format(a=_ROWS, b=other, between=between, value="w"))
     a, b = integers((64, 64), np.float32, 9), np.zeros((64, 64), np.float32)
-    place.of(xt.parse(text)["f"])[1](a, b)
+    execution.bind(xt.parse(text)["f"])[1](a, b)
     np.testing.assert_array_equal(b, a)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_subgroups_along_columns(place: Place) -> None:
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_subgroups_along_columns(execution: Execution) -> None:
     """``order = [0, 1]``: which subgroup moves which block changes nothing that one can see."""
     text = _kernel(_DEALT.format(a=_COLUMNS, b=_COLUMNS, between="", value="v"),
                    attributes="attributes {known_block_size = array<i32: 128, 1, 1>}")
     verified_by_llvm(text)
     a, b = integers((64, 64), np.float32, 9), np.zeros((64, 64), np.float32)
-    place.of(xt.parse(text)["f"])[1](a, b)
+    execution.bind(xt.parse(text)["f"])[1](a, b)
     np.testing.assert_array_equal(b, a)
 
 
@@ -314,9 +315,9 @@ _PRINTED: dict[str, tuple[Any, tuple[int, ...], tuple[tuple[int, ...], ...], Any
 }
 
 
-@pytest.mark.parametrize("place", WIDE, ids=str)
+@pytest.mark.parametrize("execution", WIDE, ids=str)
 @pytest.mark.parametrize("name", _PRINTED)
-def test_printed_kernels_run(name: str, place: Place) -> None:
+def test_printed_kernels_run(name: str, execution: Execution) -> None:
     """What is printed in LLVM's form verifies there, and computes what the kernel does when it is read again."""
     kernel, grid, shapes, dtype, constants = _PRINTED[name]
     arrays = [integers(shape, dtype, seed) for seed, shape in enumerate(shapes[:-1])]
@@ -326,7 +327,7 @@ def test_printed_kernels_run(name: str, place: Place) -> None:
     lowered = kernel.lower(*specs, **constants)
     text = lowered.xegpu_upstream_workgroup if constants else lowered.xegpu_upstream
     verified_by_llvm(text)
-    place.of(xt.parse(text)[lowered.name])[grid](*arrays, again)
+    execution.bind(xt.parse(text)[lowered.name])[grid](*arrays, again)
     assert c.any()
     np.testing.assert_array_equal(again, c)
 

@@ -1,0 +1,118 @@
+"""Scoreboard check: silent on what the compiler made, and loud where one of its annotations is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from codegen.simulator.findings import Finding
+from codegen.simulator.instruction import DATA_TYPES, Instruction, Region, Register, RegisterOperand, Scoreboard
+from codegen.simulator.scoreboard import ScoreboardChecker
+from codegen.simulator.simulator import Program, load
+from codegen.toolchain.ocloc import compile_device
+from tests.codegen.simulator.run_opencl import SIMD, TARGETS, require_simulator
+
+_SOURCE = """
+kernel __attribute__((intel_reqd_sub_group_size(SIZE))) void f(global const float *a, global const int *b,
+                                                                        global float *o) {
+    int i = get_global_id(0);
+    float x = a[i] * 3.0f + 1.0f, y = native_exp2(x);
+    int k = (b[i] * 5 + 7) ^ b[i + 64];
+    o[i] = y + x; o[i + 64] = (float)k; o[i + 128] = y * a[i + 64];
+}"""
+
+
+def _program(target: str) -> Program:
+    require_simulator()
+    return load(compile_device(_SOURCE.replace("SIZE", str(SIMD[target])), target).data, "f", target)
+
+
+def _check(program: Program, instructions: Sequence[Instruction]) -> None:
+    """Check straight-line code from its entry to its end."""
+    checker = ScoreboardChecker(instructions, program.messages, program.register_bytes)
+    state = checker.started(6)
+    for instruction in instructions[program.entry:]:
+        state = checker.execute(state, instruction)
+        if "EOT" in instruction.options:
+            return
+    raise AssertionError("no end of thread")
+
+
+def _changed(program: Program, position: int, instruction: Instruction) -> list[Instruction]:
+    listed = list(program.instructions)
+    listed[position] = instruction
+    return listed
+
+
+def _findings(program: Program, chosen: str) -> list[str]:
+    """What is found when the annotations of a kind are dropped, one at a time."""
+    found = []
+    for instruction in program.instructions[program.entry:]:
+        old = instruction.scoreboard
+        if chosen == "distance" and old.distance:
+            new = replace(old, pipe="", distance=0)
+        elif old.token is not None and old.token_use == chosen:
+            new = replace(old, token=None, token_use="")
+        else:
+            continue
+        try:
+            _check(program, _changed(program, instruction.index, replace(instruction, scoreboard=new)))
+        except Finding as finding:
+            found.append(f"[{finding.code}] {finding.message}")
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiled_code_waits_for_everything(target: str) -> None:
+    program = _program(target)
+    _check(program, program.instructions)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("chosen", "words"), [
+    ("distance", "pipe has delivered it"), ("dst", "has delivered it")])
+def test_a_wait_that_is_dropped_is_found(target: str, chosen: str, words: str) -> None:
+    found = _findings(_program(target), chosen)
+    assert all(each.startswith("[XT6121]") for each in found)
+    assert any(words in each for each in found)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_register_that_a_message_has_yet_to_read(target: str) -> None:
+    """Right behind a store, its data are overwritten without a wait."""
+    program = _program(target)
+    stores = [index for index, message in program.messages.items() if message.kind == "store" and index > program.entry]
+    store = program.instructions[stores[0]]
+    data = program.messages[store.index].data
+    assert data is not None
+    checker = ScoreboardChecker(program.instructions, program.messages, program.register_bytes)
+    state = checker.started(6)
+    for instruction in program.instructions[program.entry:store.index + 1]:
+        state = checker.execute(state, instruction)
+    overwrite = replace(_move(len(program.instructions), data, 0), scoreboard=Scoreboard("A", 1))
+    with pytest.raises(Finding, match=r"before send\.ugm has read it") as error:
+        checker.execute(state, overwrite)
+    assert error.value.code == "XT6121"
+    waits = replace(overwrite, scoreboard=Scoreboard("", 0, store.scoreboard.token, "src"))
+    checker.execute(checker.execute(state, replace(waits, op="sync", subop="nop", destination=None, sources=())),
+                    overwrite)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_register_that_nothing_wrote(target: str) -> None:
+    program = _program(target)
+    position = program.entry + 1
+    copy = _move(position, 100, 101)
+    _check(program, _changed(program, position, copy))  # copies pass on what is undefined
+    with pytest.raises(Finding, match="reads r101, which nothing has written") as error:
+        _check(program, _changed(program, position, replace(copy, op="not")))
+    assert error.value.code == "XT6120"
+
+
+def _move(position: int, destination: int, source: int) -> Instruction:
+    kind = DATA_TYPES["ud"]
+    return Instruction(position, 0, "mov", "", 8, no_mask=True, scoreboard=Scoreboard(),
+                       destination=RegisterOperand(Register("r", destination), Region(None, 1, 1), kind),
+                       sources=(RegisterOperand(Register("r", source), Region(1, 1, 0), kind),))
