@@ -12,21 +12,24 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import arith, gpu, math, scf
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import BlockArgument, Operation
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from codegen.opencl import predicate
 from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.predicate import register_bits
 from codegen.opencl.prelude.macros import F64_TO_F32
-from codegen.opencl.values import Coordinate, Fragment, computed, rounded, vector_type
-from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
+from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
+from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, i8, index, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CONVERSIONS
+from xegpu.mlir.signedness import SIGNEDNESS, Signedness, read_as
 from xegpu.support.errors import BUG, XeError
 
 _SYMBOLS: dict[type[Operation], str] = {
     arith.AddfOp: "+", arith.SubfOp: "-", arith.MulfOp: "*", arith.DivfOp: "/",
-    arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "*", arith.DivSIOp: "/", arith.DivUIOp: "/",
-    arith.RemSIOp: "%", arith.RemUIOp: "%",
+    arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "*", arith.DivUIOp: "/", arith.RemUIOp: "%",
     arith.AndIOp: "&", arith.OrIOp: "|", arith.XOrIOp: "^",
     arith.ShLIOp: "<<", arith.ShRSIOp: ">>", arith.ShRUIOp: ">>",
 }
@@ -49,6 +52,13 @@ _UNARY: dict[type[Operation], str] = {
 _EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp: "<"}
 
 
+_ROUNDING: dict[type[Any], str] = {
+    arith.DivSIOp: "divide", arith.FloorDivSIOp: "floor_divide", arith.CeilDivSIOp: "ceil_divide",
+    arith.RemSIOp: "remainder",
+}
+"""Signed divisions, with the stem of their functions (:func:`_division`)."""
+
+
 def literal(number: float, dtype: DType) -> str:
     """OpenCL C literal of a constant."""
     if dtype is bf16:
@@ -67,7 +77,9 @@ def _integer(number: int, dtype: DType) -> str:
     if dtype is i1:
         return str(int(number != 0))  # MLIR's true is -1
     # C has no negative literals, and takes the magnitude of the smallest number for a wider type.
-    return f"({number + 1}L - 1)" if number == -(1 << 63) else str(number)
+    if number in (-(1 << 31), -(1 << 63)):
+        return f"({number + 1}{'L' if number < -(1 << 31) else ''} - 1)"
+    return f"{number}ul" if number >= 1 << 63 else str(number)
 
 
 def stored(expression: str, dtype: DType) -> str:
@@ -82,7 +94,7 @@ def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, 
     type_ = operation.operands[0].type
     values = [emitter.values[operand] for operand in operation.operands]
     if not isinstance(type_, VectorType):
-        return of_mlir(type_), 1, [[f"({value})" for value in values]]
+        return of_mlir(type_), 1, [[atom(value) for value in values]]
     fragments: list[Fragment] = values
     if any(fragment.per_lane != 1 for fragment in fragments):
         raise XeError("XT9401", f"{operation.name} on packed words is not supported", BUG)
@@ -102,23 +114,111 @@ def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> No
 def binary(emitter: Emitter, operation: Operation) -> None:
     """Emit a binary operation on fragments or scalars."""
     dtype, width, groups = operand_groups(emitter, operation)
-    expressions = []
+    kind, expressions = type(operation), []
     for group in groups:
+        if kind in SIGNEDNESS:
+            expressions.append(_integers(emitter, operation, group[0], group[1], dtype, width))
+            continue
         left, right = (computed(value, dtype, width) for value in group)
-        expressions.append(rounded(_binary(type(operation), left, right, dtype, width), dtype, width))
+        expressions.append(rounded(_floats(kind, left, right, dtype, width), dtype, width))
     finish(emitter, operation, expressions)
 
 
-def _binary(kind: type[Operation], left: str, right: str, dtype: DType, width: int) -> str:
-    if kind in _FUNCTIONS:
-        return f"{_FUNCTIONS[kind]}({left}, {right})"
+def _floats(kind: type[Operation], left: str, right: str, dtype: DType, width: int) -> str:
     if kind in _EXTREMES:
         return _extreme(_EXTREMES[kind], left, right, dtype, width)
-    if kind is arith.FloorDivSIOp:
-        zero = f"({dtype.opencl})0"  # C++'s rules for vectors refuse an int beside narrower elements
-        rest = f"(({left} % {right}) != {zero}) & (({left} < {zero}) != ({right} < {zero}))"
-        return f"{left} / {right} {'-' if width == 1 else '+'} ({rest})"  # a true vector lane is -1
-    return f"{left} {_SYMBOLS[kind]} {right}"
+    return _applied(kind, left, right)
+
+
+def _applied(kind: type[Operation], left: str, right: str) -> str:
+    return f"{_FUNCTIONS[kind]}({left}, {right})" if kind in _FUNCTIONS else f"{left} {_SYMBOLS[kind]} {right}"
+
+
+def _integers(emitter: Emitter, operation: Operation, left: str, right: str, dtype: DType, width: int) -> str:
+    """A binary operation on integers, in the C type that the operation reads, and not the one that holds them.
+
+    Signed overflow is undefined in C, and wraps here: sums, differences, products and shifts to the left of scalars are
+    unsigned, those of OpenCL's vectors wrap by themselves. Indices, most of which are addresses, are not.
+    """
+    kind, sign = type(operation), SIGNEDNESS[type(operation)]
+    if dtype is i1:
+        return {"a": left, "0": f"{left} ^ {left}"}.get(sign.truth, f"{left} {sign.truth} {right}")
+    own = dtype.opencl
+    scalar = dict(zip("iu", _integer_types(own), strict=True)).get(sign.operands, own)
+    if kind in _WRAPPING and width == 1 and dtype is not index:
+        scalar = UNSIGNED[max(dtype.bits, 32)]  # C computes narrower unsigned scalars as int, too
+    if kind in _ROUNDING:
+        expression = _division(emitter, operation, left, right, scalar, width)
+    else:
+        left, right = (cast(side, own, scalar, width) for side in (left, right))
+        if kind is arith.CeilDivUIOp:
+            type_ = vector_type(scalar, width)
+            rest = f"({left} % {right} != ({type_})(0))"
+            expression = f"{left} / {right} + {rest}" if width == 1 else f"{left} / {right} - as_{type_}{rest}"
+        else:
+            expression = _applied(kind, left, right)
+    if scalar != own or (width == 1 and dtype.bits < 32):
+        return cast(f"({expression})", scalar, own, width, always=True)
+    return expression
+
+
+_WRAPPING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
+
+
+def _integer_types(c_type: str) -> tuple[str, str]:
+    """The signed and the unsigned C type of as many bits."""
+    signed = c_type.removeprefix("u")
+    return signed, f"u{signed}"
+
+
+def cast(expression: str, source: str, target: str, width: int, *, always: bool = False) -> str:
+    """The same bits as another C type; a scalar may be a literal, whose type C chooses."""
+    if source == target and not (always or (width == 1 and expression.strip("()-").isdigit())):
+        return expression
+    return f"({target}){expression}" if width == 1 else f"as_{vector_type(target, width)}({expression})"
+
+
+def _division(emitter: Emitter, operation: Operation, left: str, right: str, scalar: str, width: int) -> str:
+    """A signed division; by what may be -1 in a function that does not divide the smallest number by it."""
+    kind, divisor = type(operation), _uniform(operation.operands[1])
+    if divisor not in (None, 0, -1):
+        left, right = (cast(side, scalar, scalar, width) for side in (left, right))
+        return _quotient(kind, left, right, scalar, width)
+    name = f"{_ROUNDING[kind]}_{vector_type(scalar, width)}"
+    emitter.function(_division_function(name, kind, scalar, width))
+    return f"{name}({left}, {right})"
+
+
+def _quotient(kind: type[Operation], left: str, right: str, scalar: str, width: int) -> str:
+    quotient, rest = f"{left} / {right}", f"{left} % {right}"
+    if kind in (arith.DivSIOp, arith.RemSIOp):
+        return quotient if kind is arith.DivSIOp else rest
+    zero = f"({scalar})0"  # C++'s rules for vectors refuse an int beside narrower elements
+    down = kind is arith.FloorDivSIOp
+    inexact = f"(({rest}) != {zero}) & (({left} < {zero}) {'!=' if down else '=='} ({right} < {zero}))"
+    return f"{quotient} {'-' if down == (width == 1) else '+'} ({inexact})"  # a true vector lane is -1
+
+
+def _uniform(value: SSAValue) -> int | None:
+    """The constant that a scalar is, or all elements of a vector."""
+    return number(value.owner.operands[0] if isinstance(value.owner, BroadcastOp) else value)
+
+
+def _division_function(name: str, kind: type[Operation], scalar: str, width: int) -> str:
+    """Division by -1 as division of the negated dividend by 1: processors trap at the smallest number by -1."""
+    type_ = vector_type(scalar, width)
+    if width > 1:
+        x, y = f"select(a, ({type_})(0) - a, b == ({type_})(-1))", f"select(b, ({type_})(1), b == ({type_})(-1))"
+    else:
+        word = "ulong" if scalar == "long" else "uint"
+        x, y = f"b == -1 ? ({scalar})(0 - ({word})a) : a", "b == -1 ? 1 : b"
+    return f"""\
+static {type_} {name}({type_} a, {type_} b)
+{{
+  const {type_} x = {x}, y = {y};
+  return {_quotient(kind, 'x', 'y', scalar, width)};
+}}
+"""
 
 
 def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str:
@@ -135,10 +235,20 @@ def unary(emitter: Emitter, operation: Operation) -> None:
     expressions = []
     for (value,) in groups:
         if type(operation) is math.AbsIOp:
-            expressions.append(f"as_{vector_type(dtype.opencl, width)}(abs({value}))")  # OpenCL's abs is unsigned
+            expressions.append(_absolute(value, dtype, width))
         else:
             expressions.append(_called(name, [value], dtype, width))
     finish(emitter, operation, expressions)
+
+
+def _absolute(value: str, dtype: DType, width: int) -> str:
+    """The absolute value; that of the smallest number is itself, and undefined in C."""
+    if dtype is i1 or dtype.kind == "u":
+        return value
+    if width > 1:
+        return f"as_{vector_type(dtype.opencl, width)}(abs({value}))"  # OpenCL's abs is unsigned
+    word = UNSIGNED[max(register_bits(dtype), 32)]
+    return f"({dtype.opencl})({value} < 0 ? 0 - ({word}){value} : ({word}){value})"
 
 
 def in_float(emitter: Emitter, operation: Operation) -> None:
@@ -160,11 +270,19 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     source, width, groups = operand_groups(emitter, operation)
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
-    if source is i1 and isinstance(result, VectorType):
-        finish(emitter, operation, [rounded(predicate.numbers(group[0], f32 if target is bf16 else target, width),
-                                            target,
-                                            width) for group in groups])
+    sign = SIGNEDNESS.get(type(operation), Signedness("", ""))
+    if target is i1:
+        finish(emitter, operation, [_to_truth(value, source, sign, width, isinstance(result, VectorType))
+                                    for (value,) in groups])
         return
+    if source is i1 and isinstance(result, VectorType):
+        number_type = f32 if target is bf16 else target
+        finish(emitter, operation, [
+            rounded(predicate.numbers(value, number_type, width, signed=sign.operands == "i"), target, width)
+            for (value,) in groups])
+        return
+    if source is i1 and sign.operands == "i":
+        source, groups = i8, [[f"(char)-{value}"] for (value,) in groups]
     if source.kind == "s":
         finish(emitter, operation, [f"{_float8(emitter, source, width)}({group[0]})" for group in groups])
         return
@@ -172,7 +290,27 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     if source is f64 and target.is_float and isinstance(result, VectorType) and emitter.target.ocloc:
         to_float = _f64_to_float(emitter, target, width)
         source, values = f32, [f"{to_float}({value})" for value in values]
-    finish(emitter, operation, [converted(value, source, target, width) for value in values])
+    read, given = read_as(source, sign.operands), read_as(target, sign.result)
+    if source is index and sign.operands == "u":
+        read = u32
+    if read is not source:
+        values = [cast(value, source.opencl, read.opencl, width) for value in values]
+    expressions = [converted(value, read, given, width) for value in values]
+    if given is not target:
+        expressions = [cast(f"({text})", given.opencl, target.opencl, width) for text in expressions]
+    finish(emitter, operation, expressions)
+
+
+def _to_truth(value: str, source: DType, sign: Signedness, width: int, vector: bool) -> str:
+    """An integer's lowest bit, or a float saturated at 0 and 1, or at -1 and 0 if the truth value is signed."""
+    if source.is_float:
+        number_type = source.opencl_compute
+        limit = f"({vector_type(number_type, width)})({-1 if sign.result == 'i' else 1})"
+        holds = f"{computed(value, source, width)} {'<=' if sign.result == 'i' else '>='} {limit}"
+    else:
+        c_type = vector_type(source.opencl, width)
+        holds = f"({value} & ({c_type})(1)) != ({c_type})(0)"
+    return predicate.held(holds, width) if vector else holds
 
 
 _ROUND_TO_ODD = f"""\
@@ -291,18 +429,6 @@ def _constant(emitter: Emitter, operation: arith.ConstantOp) -> None:
     emitter.values[operation.result] = literal(number, dtype)
 
 
-def _index(symbol: str) -> Rule:
-    def rule(emitter: Emitter, operation: Any) -> None:
-        if isinstance(operation.results[0].type, VectorType):
-            binary(emitter, operation)
-            return
-        left, right = (atom(emitter.values[operand]) for operand in operation.operands)
-        dtype = of_mlir(operation.results[0].type)
-        emitter.define(operation.results[0], dtype.opencl, f"{left} {symbol} {right}")
-
-    return rule
-
-
 def _add(emitter: Emitter, operation: arith.AddiOp) -> None:
     """Emit an index sum; the sum of a counter and a constant is inlined at its uses."""
     counter, added = operation.lhs, number(operation.rhs)
@@ -310,21 +436,15 @@ def _add(emitter: Emitter, operation: arith.AddiOp) -> None:
     if added is not None and isinstance(loop, scf.ForOp) and loop.body.block.args[0] is counter:
         emitter.values[operation.result] = str(Coordinate((emitter.values[counter],), added))
         return
-    _index("+")(emitter, operation)
+    binary(emitter, operation)
 
 
 def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
-    if isinstance(operation.result.type, VectorType) or of_mlir(operation.result.type).opencl != "int":
-        binary(emitter, operation)
-        return
     size = number(operation.rhs) or 0
-    left, right = (atom(emitter.values[operand]) for operand in operation.operands)
-    if size > 0 and size & (size - 1) == 0:
-        emitter.define(operation.result, "int", f"{left} >> {size.bit_length() - 1}")
+    if of_mlir(get_element_type_or_self(operation.result.type)) is index and size > 0 and size & (size - 1) == 0:
+        emitter.define(operation.result, "int", f"{atom(emitter.values[operation.lhs])} >> {size.bit_length() - 1}")
         return
-    emitter.function("static int floor_divide(int a, int b)\n{\n  const int q = a / b;\n"
-                     "  return q - ((a % b != 0) & ((a < 0) != (b < 0)));\n}\n")
-    emitter.define(operation.result, "int", f"floor_divide({left}, {right})")
+    binary(emitter, operation)
 
 
 def _position(function: str) -> Rule:
@@ -343,14 +463,12 @@ def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, arith.FloorDivSIOp), binary),
+    **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, *_ROUNDING, arith.CeilDivUIOp), binary),
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), convert),
     **dict.fromkeys(_UNARY, unary), **dict.fromkeys(_IN_FLOAT, in_float),
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,
-    arith.AddiOp: _add, arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
-    arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),
-    arith.ShLIOp: _index("<<"), arith.ShRSIOp: _index(">>"),
+    arith.AddiOp: _add,
     arith.FloorDivSIOp: _floor_divide,
     gpu.BlockIdOp: _position("get_group_id"),
     gpu.GridDimOp: _position("get_num_groups"),

@@ -6,9 +6,9 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
 from codegen.opencl import predicate as truth
-from codegen.opencl.arith import finish, operand_groups
+from codegen.opencl.arith import cast, finish, operand_groups
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.values import Fragment, computed, vector_type
+from codegen.opencl.values import Fragment, computed
 from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
 
 _FLOATS = {"oeq": "{0} == {1}", "ogt": "{0} > {1}", "oge": "{0} >= {1}", "olt": "{0} < {1}", "ole": "{0} <= {1}",
@@ -40,7 +40,7 @@ def _integers(predicate: str, left: str, right: str, c_type: str, width: int) ->
     signed = c_type.removeprefix("u")
     kind = {"u": f"u{signed}", "s": signed}[predicate[0]] if len(predicate) == 3 else c_type
     if kind != c_type:
-        left, right = (f"as_{vector_type(kind, width)}({side})" for side in (left, right))
+        left, right = (cast(side, c_type, kind, width) for side in (left, right))
     return f"{left} {_INTEGERS[predicate[-2:]]} {right}"
 
 

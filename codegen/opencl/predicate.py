@@ -48,9 +48,9 @@ def from_condition(condition: str, width: int, *, opposite: bool = False) -> str
     return f"{'~' if opposite else ''}convert_{vector_type('short', width)}({condition})"
 
 
-def numbers(truth: str, dtype: DType, width: int) -> str:
-    """Convert predicates to 0 and 1 of an integer or float type."""
-    return f"convert_{vector_type(dtype.opencl, width)}(-{truth})"
+def numbers(truth: str, dtype: DType, width: int, *, signed: bool = False) -> str:
+    """Convert predicates to 0 and 1 of an integer or float type, or if they are signed to 0 and -1."""
+    return f"convert_{vector_type(dtype.opencl, width)}({'' if signed else '-'}{truth})"
 
 
 def as_wide_as(truth: str, dtype: DType, width: int) -> str:

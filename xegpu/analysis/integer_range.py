@@ -124,6 +124,9 @@ class Ranges:
         if isinstance(owner, (arith.FloorDivSIOp, arith.ShRSIOp)):
             return Range(_bounded(a.low // divisor if a.low > -_FAR else a.low),
                          _bounded(a.high // divisor if a.high < _FAR else a.high))
+        if isinstance(owner, arith.CeilDivSIOp):
+            return Range(_bounded(-(-a.low // divisor) if a.low > -_FAR else a.low),
+                         _bounded(-(-a.high // divisor) if a.high < _FAR else a.high))
         if isinstance(owner, arith.RemSIOp):
             return Range(0 if a.low >= 0 else 1 - divisor, divisor - 1)
         return ANY

@@ -17,7 +17,8 @@ from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, of_mlir, round_to
-from xegpu.mlir.arith import CONVERSIONS
+from xegpu.mlir.arith import CONVERSIONS, IndexCastOp
+from xegpu.mlir.signedness import SIGNEDNESS, Sign, Signedness, read_as
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
 
 Array = np.ndarray[Any, Any]
@@ -69,14 +70,38 @@ def _rounded(value: Any, dtype: DType) -> Any:
     return round_to(value, dtype)
 
 
-def _binary(function: Callable[[Any, Any], Any]) -> Semantic:
+def _binary(kind: type[Operation], function: Callable[[Any, Any], Any]) -> Semantic:
+    sign = SIGNEDNESS.get(kind)
+
     def meaning(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
         dtype = element_type(operation.results[0].type)
-        if dtype.kind in "iu" and dtype.numpy != np.bool_:
-            operands = [np.asarray(value, dtype.compute) for value in operands]
+        if sign is not None and dtype is dtypes.i1:
+            return narrow(_TRUTH[sign.truth](*(np.asarray(value, np.bool_) for value in operands)))
+        if sign is not None and (dtype.kind != "x" or sign.operands == "u"):
+            operands = [_read(value, dtype, sign.operands) for value in operands]
+            with np.errstate(over="ignore"):  # the smallest integer divided by -1
+                result = np.asarray(function(*operands))
+            return narrow(result.view(np.int32).astype(np.int64)) if dtype.kind == "x" else result.view(dtype.compute)
         return _rounded(function(*operands), dtype)
 
     return meaning
+
+
+_TRUTH: dict[str, Callable[[Any, Any], Any]] = {
+    "^": lambda a, b: a ^ b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "a": lambda a, b: a | (b & False),
+    "0": lambda a, b: (a | b) & False,
+}
+"""Operations on truth values (``Signedness.truth``), in the shape of both operands."""
+
+
+def _read(value: Any, dtype: DType, sign: Sign) -> Array:
+    """Integers, read with a signedness; devices have 32 bits of an index."""
+    if dtype.kind == "x":
+        return np.asarray(value, np.int64).astype(np.uint32 if sign == "u" else np.int32)
+    array = np.asarray(value, dtype.compute)
+    if dtype is dtypes.i1:
+        return -array.astype(np.int8) if sign == "i" else array
+    return array.view(read_as(dtype, sign).compute)
 
 
 def _unary(function: Callable[[Any], Any]) -> Semantic:
@@ -100,22 +125,18 @@ UNARY: dict[type[Operation], Callable[[Any], Any]] = {
 }
 
 
-def _divide_toward_zero(a: Any, b: Any) -> Any:
-    quotient = abs(a) // abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient) if isinstance(quotient, np.ndarray) else \
-        (-quotient if (a < 0) != (b < 0) else quotient)
-
-
 def _remainder(a: Any, b: Any) -> Any:
-    return a - b * _divide_toward_zero(a, b)
+    if isinstance(a, int) and isinstance(b, int):  # indices, uniform over all instances
+        return abs(a) % abs(b) * (-1 if a < 0 else 1)
+    return np.fmod(a, b)
 
 
-def _unsigned(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def on_unsigned(a: Any, b: Any) -> Any:
-        kind = np.dtype(f"u{np.asarray(a).dtype.itemsize}")
-        return function(np.asarray(a).view(kind), np.asarray(b).view(kind)).view(np.asarray(a).dtype)
+def _divide_toward_zero(a: Any, b: Any) -> Any:
+    return (a - _remainder(a, b)) // b
 
-    return on_unsigned
+
+def _divide_upward(a: Any, b: Any) -> Any:
+    return a // b + (a % b != 0)
 
 
 BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
@@ -123,24 +144,33 @@ BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.DivfOp: lambda a, b: a / b, arith.MaximumfOp: np.maximum, arith.MinimumfOp: np.minimum,
     arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
     arith.FloorDivSIOp: lambda a, b: a // b, arith.DivSIOp: _divide_toward_zero, arith.RemSIOp: _remainder,
-    arith.DivUIOp: _unsigned(lambda a, b: a // b), arith.RemUIOp: _unsigned(lambda a, b: a % b),
-    arith.MaxSIOp: np.maximum, arith.MinSIOp: np.minimum,
-    arith.MaxUIOp: _unsigned(np.maximum), arith.MinUIOp: _unsigned(np.minimum),
+    arith.DivUIOp: lambda a, b: a // b, arith.RemUIOp: lambda a, b: a % b,
+    arith.CeilDivSIOp: _divide_upward, arith.CeilDivUIOp: _divide_upward,
+    arith.MaxSIOp: np.maximum, arith.MinSIOp: np.minimum, arith.MaxUIOp: np.maximum, arith.MinUIOp: np.minimum,
     arith.AndIOp: lambda a, b: a & b, arith.OrIOp: lambda a, b: a | b, arith.XOrIOp: lambda a, b: a ^ b,
     arith.ShLIOp: lambda a, b: a << b, arith.ShRSIOp: lambda a, b: a >> b,
-    arith.ShRUIOp: _unsigned(lambda a, b: a >> b),
+    arith.ShRUIOp: lambda a, b: a >> b,
     arith.MaxnumfOp: np.fmax, arith.MinnumfOp: np.fmin, math.PowFOp: np.power, math.Atan2Op: np.arctan2,
     math.CopySignOp: np.copysign,
 }
+"""Meaning on arrays; those of integers have the signedness in which the operation reads them."""
 
 
 def _convert(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
     source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
-    value = operands[0]
-    if "x" in (source.kind, target.kind):
+    sign, value = SIGNEDNESS.get(type(operation), Signedness("", "")), operands[0]
+    if dtypes.i1 in (source, target) or (source.kind in "iux" and type(operation) is not IndexCastOp):
+        value = _read(value, source, sign.operands) if not source.is_float else np.asarray(value, np.float64)
+    if target is dtypes.i1:
+        if source.is_float:
+            return narrow(value >= 1 if sign.result == "u" else value <= -1)
+        return narrow(value & 1 != 0)
+    if type(operation) is IndexCastOp:
         return narrow(value)
     if source.is_float and not target.is_float:
-        return _saturated(np.nan_to_num(np.trunc(np.asarray(value, np.float64))), target)
+        limits = dtypes.i32 if target.kind == "x" else target
+        whole = _saturated(np.nan_to_num(np.trunc(np.asarray(value, np.float64))), read_as(limits, sign.result))
+        return narrow(whole.astype(np.int64)) if target.kind == "x" else whole.view(target.compute)
     return round_to(np.asarray(value), target)
 
 
@@ -241,7 +271,7 @@ def _axis(operation: Any) -> int:
 
 SEMANTICS: Semantics = {
     **COMPARISONS,
-    **{kind: _binary(function) for kind, function in BINARY.items()},
+    **{kind: _binary(kind, function) for kind, function in BINARY.items()},
     **{kind: _unary(function) for kind, function in UNARY.items()},
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),
     math.FmaOp: _fma,

@@ -27,10 +27,11 @@ from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
+from xegpu.mlir.signedness import SIGNEDNESS
 from xegpu.rewrite.rewriter import copied, rewrite
 
 _POSITIONS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.SubgroupIdOp)
-_MAY_FAIL = (arith.FloorDivSIOp, arith.RemSIOp)
+_MAY_FAIL = tuple(kind for kind, sign in SIGNEDNESS.items() if sign.divides)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _is_invariant(operation: Operation, block: Block) -> bool:
         return False
     if not operation.results or not all(isinstance(result.type, kinds) for result in operation.results):
         return False
-    if isinstance(operation, _MAY_FAIL) and not number(operation.rhs):
+    if isinstance(operation, _MAY_FAIL) and number(operation.operands[1]) in (None, 0):
         return False
     return not isinstance(operation, UpdateNdOffsetOp) and _stands_outside(operation.operands, block)
 

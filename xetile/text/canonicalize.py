@@ -181,17 +181,6 @@ def _negate(operation: arith.NegfOp) -> None:
     _replace(operation, *new, negated)
 
 
-def _ceiling(operation: arith.CeilDivSIOp) -> None:
-    """``arith.ceildivsi`` to the negated floor division of the negated dividend."""
-    if isinstance(operation.result.type, VectorType):
-        _fail(operation, "XT2074", "vectors have no division that rounds up",
-              "negate the dividend, divide with arith.floordivsi, and negate the quotient")
-    zero = arith.ConstantOp(IntegerAttr(0, operation.result.type))  # type: ignore[call-overload]
-    below = arith.SubiOp(zero.result, operation.lhs)
-    quotient = arith.FloorDivSIOp(below.result, operation.rhs)
-    _replace(operation, zero, below, quotient, arith.SubiOp(zero.result, quotient.result))
-
-
 def _transpose(operation: TransposeOp) -> None:
     """``vector.transpose`` to ``tile_transpose``."""
     new = TileTransposeOp(operation.operands[0])
@@ -232,7 +221,7 @@ def _erase(operation: Operation) -> None:
 
 
 _REWRITES: dict[type[Operation], Callable[[Any], None]] = {
-    arith.ConstantOp: _splat_constant, arith.NegfOp: _negate, arith.CeilDivSIOp: _ceiling, memref.DimOp: _dimension,
+    arith.ConstantOp: _splat_constant, arith.NegfOp: _negate, memref.DimOp: _dimension,
     TransposeOp: _transpose, BroadcastOp: _broadcast, ShapeCastOp: _shape_cast,
 }
 _HAS_MAP = ("xetile.", "supervector.")

@@ -1,0 +1,312 @@
+"""Integer operations of text against Python's integers: the operation says how bits are read, and results wrap."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.kernels import DEVICE, NUMPY, Place
+from xegpu.ir import dtypes
+from xegpu.mlir.signedness import SIGNEDNESS
+
+Array = np.ndarray[Any, Any]
+PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), *DEVICE]
+ELEMENTS = ("i8", "i16", "i32", "i64")
+SHAPES = {"tile of vectors": 8, "tile of 3 scalars": 3, "scalar": 0}
+"""Rows of the tile, whose words are an OpenCL vector if they are 8; 0 is a scalar that ``load_scalar`` loads."""
+COLUMNS = 16
+
+
+def toward_zero(a: int, b: int) -> int:
+    """Quotient, rounded toward zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+SIGNED: dict[str, Callable[[int, int], int]] = {
+    "divsi": toward_zero, "remsi": lambda a, b: a - b * toward_zero(a, b), "floordivsi": lambda a, b: a // b,
+    "ceildivsi": lambda a, b: -(-a // b), "maxsi": max, "minsi": min, "shrsi": lambda a, b: a >> b,
+}
+UNSIGNED: dict[str, Callable[[int, int], int]] = {
+    "divui": lambda a, b: a // b, "remui": lambda a, b: a % b, "ceildivui": lambda a, b: -(-a // b), "maxui": max,
+    "minui": min, "shrui": lambda a, b: a >> b,
+}
+EITHER: dict[str, Callable[[int, int], int]] = {
+    "addi": lambda a, b: a + b, "subi": lambda a, b: a - b, "muli": lambda a, b: a * b, "shli": lambda a, b: a << b,
+    "andi": lambda a, b: a & b, "ori": lambda a, b: a | b, "xori": lambda a, b: a ^ b,
+}
+BINARY = {**SIGNED, **UNSIGNED, **EITHER}
+PREDICATES: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    **dict.fromkeys(("slt", "ult"), lambda a, b: a < b), **dict.fromkeys(("sle", "ule"), lambda a, b: a <= b),
+    **dict.fromkeys(("sgt", "ugt"), lambda a, b: a > b), **dict.fromkeys(("sge", "uge"), lambda a, b: a >= b),
+}
+
+
+def read(bits: int, width: int, sign: str) -> int:
+    """An integer of ``width`` bits, read as signed (``"s"``) or unsigned."""
+    bits &= (1 << width) - 1
+    return bits - (1 << width) if sign == "s" and bits >> (width - 1) else bits
+
+
+def width_of(element: str) -> int:
+    """Bits of an element; devices compute an index in 32."""
+    return 32 if element == "index" else int(element[1:])
+
+
+def edges(element: str, count: int, seed: int) -> list[int]:
+    """Integers that hurt, and random ones."""
+    width = width_of(element)
+    least = -(1 << (width - 1))
+    ends = [0, 1, -1, 2, -2, 3, 7, least, -1 - least, least + 1, 1 << (width - 2)]
+    random = np.random.default_rng(seed)
+    return [read(value, width, "s") for value in
+            [*ends, *(int.from_bytes(random.bytes(8), "little") for _ in range(count - len(ends)))]]
+
+
+def pairs(element: str, of: str, count: int) -> tuple[list[int], list[int]]:
+    """Operands of an operation, of all pairs of edges first; divisors are not 0, and shifts less than the width."""
+    width = width_of(element)
+    values = edges(element, 11, 0)
+    both = [*itertools.product(values, values)]
+    both += [*zip(edges(element, count + 11, 1)[11:], edges(element, count + 11, 2)[11:], strict=True)]
+    left, right = [a for a, _ in both[:count]], [b for _, b in both[:count]]
+    if "div" in of or "rem" in of:
+        right = [b or 1 for b in right]
+    if of.startswith("sh"):
+        right = [b % width for b in right]
+    return left, right
+
+
+def kernel(lines: Sequence[str], rows: int, inputs: dict[str, str], result: str) -> Any:
+    """A kernel that loads ``%a``, ``%b`` ..., runs lines (``@T(i8)`` is a type there), and stores ``%r`` to C."""
+    block = max(rows, 1)
+    wide = {name: "i32" if not rows and element in ("i8", "i16") else element for name, element in inputs.items()}
+    arrays = {**wide, "c": result}
+    text = ["%zero = arith.constant 0 : index", f"%rows = arith.constant {block} : index",
+            '%group = "gpu.block_id"() <{dimension = #gpu<dim x>}> : () -> index',
+            "%row = arith.muli %group, %rows : index"]
+
+    def tile(name: str) -> str:
+        return f"!xetile.tile<{block}x{COLUMNS}x{arrays[name]}>"
+
+    for name, element in arrays.items():
+        memref = f"memref<4096x{COLUMNS}x{element}>"
+        if rows or name == "c":
+            text.append(f"%t_{name} = xetile.init_tile %p_{name}[%row, %zero] : {memref} -> {tile(name)}")
+        if name != "c":
+            narrows = element != inputs[name]
+            loaded = f"%wide_{name}" if narrows else f"%{name}"
+            text.append(f"%{name} = xetile.load_tile %t_{name} : {tile(name)} -> vector<{block}x{COLUMNS}x{element}>"
+                        if rows else f"{loaded} = xegpu.load_scalar %p_{name}, [%row, %zero] : {memref} -> {element}")
+            if narrows:
+                text.append(f"%{name} = arith.trunci {loaded} : {element} to {inputs[name]}")
+    for line in lines:
+        while "@" in line:
+            before, _, rest = line.partition("@")
+            element, _, after = rest.partition("@")
+            line = before + (f"vector<{rows}x{COLUMNS}x{element}>" if rows else element) + after
+        text.append(line)
+    stored = "%r"
+    if not rows:
+        text.append(f"%spread = vector.broadcast %r : {result} to vector<1x{COLUMNS}x{result}>")
+        stored = "%spread"
+    text.append(f"xetile.store_tile {stored}, %t_c : vector<{block}x{COLUMNS}x{result}>, {tile('c')}")
+    parameters = ", ".join(f"%p_{name}: memref<4096x{COLUMNS}x{element}>" for name, element in arrays.items())
+    return xt.parse(f"func.func @signless({parameters}) {{\n" + "\n".join(text) + "\nfunc.return\n}")["signless"]
+
+
+def run(place: Place, lines: Sequence[str], rows: int, inputs: dict[str, tuple[str, Sequence[Any]]],
+        result: str) -> list[Any]:
+    """What a kernel makes of columns of numbers, one for each input."""
+    count = len(next(iter(inputs.values()))[1])
+    arrays = []
+    for element, numbers in inputs.values():
+        memory = "i32" if not rows and element in ("i8", "i16") else element  # load_scalar loads 32 bits or more
+        array = np.zeros((4096, COLUMNS), dtypes.BY_NAME[memory].numpy)
+        if rows:
+            array.reshape(-1)[:count] = numbers
+        else:
+            array[:count] = np.asarray(numbers, array.dtype)[:, None]
+        arrays.append(array)
+    c = np.zeros((4096, COLUMNS), dtypes.BY_NAME[result].numpy)
+    groups = -(-count // (rows * COLUMNS)) if rows else count
+    compiled = kernel(lines, rows, {name: element for name, (element, _) in inputs.items()}, result)
+    place.of(compiled)[groups](*arrays, c)
+    return (c.reshape(-1)[:count] if rows else c[:count, 7]).tolist()
+
+
+def count_of(shape: str) -> int:
+    """Pairs of operands that a case computes: those of all edges, and random ones."""
+    return 240 if SHAPES[shape] else 150
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("element", [*ELEMENTS, "index"])
+@pytest.mark.parametrize("group", ["divide", "order", "wrap"])
+def test_binary(group: str, element: str, shape: str, place: Place) -> None:
+    """Every binary operation; all of a group are in one kernel, one result below the other."""
+    rows = SHAPES[shape]
+    if element == "index" and (rows or group == "wrap"):
+        pytest.skip("tiles have no indices, and an index must not overflow")
+    names = [name for name in BINARY if group == ("divide" if "div" in name or "rem" in name else
+                                                  "order" if name[:3] in ("max", "min", "shr") else "wrap")]
+    width = width_of(element)
+    memory = "i32" if element == "index" else element
+    for name in names:
+        left, right = pairs(element, name, count_of(shape))
+        sign = "s" if name in SIGNED else "u"
+        if element == "index" and sign == "s":
+            left = [max(a, 1 - (1 << 31)) for a in left]
+        lines = [f"%r = arith.{name} %a, %b : @{element}@"]
+        if element == "index":
+            lines = ["%x = arith.index_cast %a : i32 to index", "%y = arith.index_cast %b : i32 to index",
+                     f"%z = arith.{name} %x, %y : index", "%r = arith.index_cast %z : index to i32"]
+        found = run(place, lines, rows, {"a": (memory, left), "b": (memory, right)}, memory)
+        expected = [read(BINARY[name](read(a, width, sign), read(b, width, sign)), width, "s")
+                    for a, b in zip(left, right, strict=True)]
+        wrong = [(a, b, got, want) for a, b, got, want in zip(left, right, found, expected, strict=True) if got != want]
+        assert not wrong, (name, wrong[:5])
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_comparisons_and_absolute_values(element: str, shape: str, place: Place) -> None:
+    left, right = pairs(element, "", count_of(shape))
+    operands, width = {"a": (element, left), "b": (element, right)}, width_of(element)
+    for predicate in ("eq", "slt", "sge", "ult", "ule", "ugt", "uge"):
+        lines = [f"%c = arith.cmpi {predicate}, %a, %b : @{element}@", "%r = arith.extui %c : @i1@ to @i8@"]
+        expected = [int(PREDICATES[predicate](read(a, width, predicate[0]), read(b, width, predicate[0])))
+                    for a, b in zip(left, right, strict=True)]
+        assert run(place, lines, SHAPES[shape], operands, "i8") == expected, predicate
+    found = run(place, [f"%r = math.absi %a : @{element}@"], SHAPES[shape], {"a": (element, left)}, element)
+    assert found == [read(abs(a), width, "s") for a in left]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", [name for name in BINARY if name in EITHER or name[:3] in ("max", "min")])
+def test_truth_values_are_integers_modulo_2(name: str, shape: str, place: Place) -> None:
+    """As signed integers they are 0 and -1; ``trunci`` takes the lowest bit, whatever the others are."""
+    left, right = [0, 2, 1, -1, 0, 2, 3, 5], [0, 4, 0, 0, 1, -1, 1, 7]
+    if name == "shli":
+        right = [2 * b for b in right]
+    sign = "s" if name in SIGNED else "u"
+    lines = ["%x = arith.trunci %a : @i8@ to @i1@", "%y = arith.trunci %b : @i8@ to @i1@",
+             f"%z = arith.{name} %x, %y : @i1@", "%r = arith.extui %z : @i1@ to @i8@"]
+    expected = [BINARY[name](read(a, 1, sign), read(b, 1, sign)) & 1 for a, b in zip(left, right, strict=True)]
+    assert run(place, lines, SHAPES[shape], {"a": ("i8", left), "b": ("i8", right)}, "i8") == expected
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_integer_conversions(shape: str, place: Place) -> None:
+    rows, widths = SHAPES[shape], (1, 8, 16, 32, 64)
+    for source, target in itertools.permutations(widths, 2):
+        memory = max(source, 8)
+        numbers = edges(f"i{memory}", 40, 3)
+        head = ["%x = arith.trunci %a : @i8@ to @i1@"] if source == 1 else []
+        operand = "%x" if source == 1 else "%a"
+        for name in ("extsi", "extui") if target > source else ("trunci",):
+            tail = ["%r = arith.extui %w : @i1@ to @i8@"] if target == 1 else []
+            result = "%w" if target == 1 else "%r"
+            lines = [*head, f"{result} = arith.{name} {operand} : @i{source}@ to @i{target}@", *tail]
+            found = run(place, lines, rows, {"a": (f"i{memory}", numbers)}, f"i{max(target, 8)}")
+            expected = [read(read(a, source, "s" if name == "extsi" else "u"), target, "u" if target == 1 else "s")
+                        for a in numbers]
+            assert found == expected, (name, source, target)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["sitofp", "uitofp"])
+def test_integers_to_floats(name: str, shape: str, place: Place) -> None:
+    for width in (1, 8, 16, 32, 64):
+        memory = f"i{max(width, 8)}"
+        numbers = edges(memory, 40, 4)
+        head = ["%x = arith.trunci %a : @i8@ to @i1@"] if width == 1 else []
+        lines = [*head, f"%r = arith.{name} {'%x' if width == 1 else '%a'} : @i{width}@ to @f32@"]
+        found = run(place, lines, SHAPES[shape], {"a": (memory, numbers)}, "f32")
+        assert found == [nearest_float(read(a, width, name[0])) for a in numbers], width
+
+
+def nearest_float(number: int) -> float:
+    """A float of 24 bits nearest to an integer, ties to even."""
+    shift = max(abs(number).bit_length() - 24, 0)
+    whole, rest = divmod(abs(number), 1 << shift)
+    half = 1 << shift >> 1
+    whole += shift > 0 and (rest > half or (rest == half and whole % 2 == 1))
+    return math.copysign(float(whole << shift), number)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["fptosi", "fptoui"])
+def test_floats_to_integers(name: str, shape: str, place: Place) -> None:
+    """Toward zero, saturated at the limits of the signedness; NaN is 0."""
+    numbers = [0.0, -0.0, 0.5, 1.0, -0.5, -1.0, 1.5, -1.5, 127.9, 128.0, 200.0, 255.5, 256.0, -128.0, -129.0, 32768.0,
+               65535.0, 65536.0, 2.0**31, 2.0**32, -2.0**31, 3e9, 2.0**63, 2.0**64, -2.0**63, -2.0**64, 1e30, -1e30,
+               math.inf, -math.inf, math.nan, 1e-40]
+    for width in (1, 8, 16, 32, 64):
+        low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if name == "fptosi" else (0, (1 << width) - 1)
+        tail = ["%r = arith.extui %w : @i1@ to @i8@"] if width == 1 else []
+        lines = [f"{'%w' if width == 1 else '%r'} = arith.{name} %a : @f32@ to @i{width}@", *tail]
+        found = run(place, lines, SHAPES[shape], {"a": ("f32", numbers)}, f"i{max(width, 8)}")
+        rounded = [0 if math.isnan(a) else low if a < low else high if a > high else int(a)
+                   for a in np.asarray(numbers, np.float32).tolist()]
+        assert found == [read(a, width, "u" if width == 1 else "s") for a in rounded], width
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("divisor", [3, -5, 8, -1, 1])
+def test_constant_divisors(divisor: int, shape: str, place: Place) -> None:
+    for name in ("divsi", "remsi", "floordivsi", "ceildivsi", "divui", "remui", "ceildivui"):
+        for element in ("i8", "i32"):
+            width, sign = width_of(element), "s" if name in SIGNED else "u"
+            numbers = edges(element, 40, 5)
+            constant = f"dense<{divisor}> : @{element}@" if SHAPES[shape] else f"{divisor} : {element}"
+            lines = [f"%d = arith.constant {constant}", f"%r = arith.{name} %a, %d : @{element}@"]
+            found = run(place, lines, SHAPES[shape], {"a": (element, numbers)}, element)
+            assert found == [read(BINARY[name](read(a, width, sign), read(divisor, width, sign)), width, "s")
+                             for a in numbers], (name, element)
+
+
+def test_every_integer_operation_is_in_this_file() -> None:
+    """An operation that enters the table enters this file."""
+    here = {f"arith.{name}" for name in (*BINARY, "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
+                                         "index_cast")} | {"math.absi"}
+    assert {operation.name for operation in SIGNEDNESS} == here
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("rows", [8, 3])
+def test_overflow_from_python(rows: int, place: Place) -> None:
+    """The optimiser may not conclude that ``v + 1 > v``, and ``(-x) // y`` of the smallest number does not trap."""
+    @xt.kernel
+    def overflowing(A, B, C, *, rows):
+        v = xt.load_tile(xt.init_tile(A, (0, 0), (rows, 16)))
+        y = xt.load_tile(xt.init_tile(B, (0, 0), (rows, 16)))
+        results = (xt.where(v + 1 > v, 1, 0), (v * 2) // 2, xt.where(-v > 0, 1, 0), (-v) // y, xt.abs(v))
+        for i, result in enumerate(results):
+            xt.store_tile(result, xt.init_tile(C, (i * rows, 0), (rows, 16)))
+
+    numbers = (edges("i32", 16, 6) * rows)[:rows * 16]
+    divisors = ([-1, 1, -7, -1, 2] * rows * 4)[:rows * 16]
+    a, b = (np.array(side, np.int32).reshape(rows, 16) for side in (numbers, divisors))
+    c = np.zeros((5 * rows, 16), np.int32)
+    place.of(overflowing)[1](a, b, c, rows=rows)
+
+    def wrapped(number: int) -> int:
+        return read(number, 32, "s")
+
+    each = [[int(wrapped(v + 1) > v), wrapped(v * 2) // 2, int(wrapped(-v) > 0), wrapped(wrapped(-v) // y),
+             wrapped(abs(v))] for v, y in zip(numbers, divisors, strict=True)]
+    np.testing.assert_array_equal(c.reshape(5, -1), np.array(each).T)
