@@ -310,7 +310,7 @@ def _to_truth(value: str, source: DType, sign: Signedness, width: int, vector: b
     else:
         c_type = vector_type(source.opencl, width)
         holds = f"({value} & ({c_type})(1)) != ({c_type})(0)"
-    return predicate.held(holds, width) if vector else holds
+    return predicate.from_condition(holds, width) if vector else holds
 
 
 _ROUND_TO_ODD = f"""\
