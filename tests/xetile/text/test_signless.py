@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import DEVICE, NUMPY, Place
+from tests.kernels import DEVICE, NUMPY, Execution
 from xegpu.ir import dtypes
 from xegpu.mlir.signedness import SIGNEDNESS
 
 Array = np.ndarray[Any, Any]
-PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), *DEVICE]
+EXECUTIONS = [NUMPY, Execution("numpy:xegpu", "pvc"), *DEVICE]
 ELEMENTS = ("i8", "i16", "i32", "i64")
 SHAPES = {"tile of vectors": 8, "tile of 3 scalars": 3, "scalar": 0}
 """Rows of the tile, whose words are an OpenCL vector if they are 8; 0 is a scalar that ``load_scalar`` loads."""
@@ -121,7 +121,7 @@ def kernel(lines: Sequence[str], rows: int, inputs: dict[str, str], result: str)
     return xt.parse(f"func.func @signless({parameters}) {{\n" + "\n".join(text) + "\nfunc.return\n}")["signless"]
 
 
-def run(place: Place, lines: Sequence[str], rows: int, inputs: dict[str, tuple[str, Sequence[Any]]],
+def run(execution: Execution, lines: Sequence[str], rows: int, inputs: dict[str, tuple[str, Sequence[Any]]],
         result: str) -> list[Any]:
     """What a kernel makes of columns of numbers, one for each input."""
     count = len(next(iter(inputs.values()))[1])
@@ -137,7 +137,7 @@ def run(place: Place, lines: Sequence[str], rows: int, inputs: dict[str, tuple[s
     c = np.zeros((4096, COLUMNS), dtypes.BY_NAME[result].numpy)
     groups = -(-count // (rows * COLUMNS)) if rows else count
     compiled = kernel(lines, rows, {name: element for name, (element, _) in inputs.items()}, result)
-    place.of(compiled)[groups](*arrays, c)
+    execution.bind(compiled)[groups](*arrays, c)
     return (c.reshape(-1)[:count] if rows else c[:count, 7]).tolist()
 
 
@@ -146,11 +146,11 @@ def count_of(shape: str) -> int:
     return 240 if SHAPES[shape] else 150
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("element", [*ELEMENTS, "index"])
 @pytest.mark.parametrize("group", ["divide", "order", "wrap"])
-def test_binary(group: str, element: str, shape: str, place: Place) -> None:
+def test_binary(group: str, element: str, shape: str, execution: Execution) -> None:
     """Every binary operation; all of a group are in one kernel, one result below the other."""
     rows = SHAPES[shape]
     if element == "index" and (rows or group == "wrap"):
@@ -168,32 +168,32 @@ def test_binary(group: str, element: str, shape: str, place: Place) -> None:
         if element == "index":
             lines = ["%x = arith.index_cast %a : i32 to index", "%y = arith.index_cast %b : i32 to index",
                      f"%z = arith.{name} %x, %y : index", "%r = arith.index_cast %z : index to i32"]
-        found = run(place, lines, rows, {"a": (memory, left), "b": (memory, right)}, memory)
+        found = run(execution, lines, rows, {"a": (memory, left), "b": (memory, right)}, memory)
         expected = [read(BINARY[name](read(a, width, sign), read(b, width, sign)), width, "s")
                     for a, b in zip(left, right, strict=True)]
         wrong = [(a, b, got, want) for a, b, got, want in zip(left, right, found, expected, strict=True) if got != want]
         assert not wrong, (name, wrong[:5])
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("element", ELEMENTS)
-def test_comparisons_and_absolute_values(element: str, shape: str, place: Place) -> None:
+def test_comparisons_and_absolute_values(element: str, shape: str, execution: Execution) -> None:
     left, right = pairs(element, "", count_of(shape))
     operands, width = {"a": (element, left), "b": (element, right)}, width_of(element)
     for predicate in ("eq", "slt", "sge", "ult", "ule", "ugt", "uge"):
         lines = [f"%c = arith.cmpi {predicate}, %a, %b : @{element}@", "%r = arith.extui %c : @i1@ to @i8@"]
         expected = [int(PREDICATES[predicate](read(a, width, predicate[0]), read(b, width, predicate[0])))
                     for a, b in zip(left, right, strict=True)]
-        assert run(place, lines, SHAPES[shape], operands, "i8") == expected, predicate
-    found = run(place, [f"%r = math.absi %a : @{element}@"], SHAPES[shape], {"a": (element, left)}, element)
+        assert run(execution, lines, SHAPES[shape], operands, "i8") == expected, predicate
+    found = run(execution, [f"%r = math.absi %a : @{element}@"], SHAPES[shape], {"a": (element, left)}, element)
     assert found == [read(abs(a), width, "s") for a in left]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", [name for name in BINARY if name in EITHER or name[:3] in ("max", "min")])
-def test_truth_values_are_integers_modulo_2(name: str, shape: str, place: Place) -> None:
+def test_truth_values_are_integers_modulo_2(name: str, shape: str, execution: Execution) -> None:
     """As signed integers they are 0 and -1; ``trunci`` takes the lowest bit, whatever the others are."""
     left, right = [0, 2, 1, -1, 0, 2, 3, 5], [0, 4, 0, 0, 1, -1, 1, 7]
     if name == "shli":
@@ -202,12 +202,12 @@ def test_truth_values_are_integers_modulo_2(name: str, shape: str, place: Place)
     lines = ["%x = arith.trunci %a : @i8@ to @i1@", "%y = arith.trunci %b : @i8@ to @i1@",
              f"%z = arith.{name} %x, %y : @i1@", "%r = arith.extui %z : @i1@ to @i8@"]
     expected = [BINARY[name](read(a, 1, sign), read(b, 1, sign)) & 1 for a, b in zip(left, right, strict=True)]
-    assert run(place, lines, SHAPES[shape], {"a": ("i8", left), "b": ("i8", right)}, "i8") == expected
+    assert run(execution, lines, SHAPES[shape], {"a": ("i8", left), "b": ("i8", right)}, "i8") == expected
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_integer_conversions(shape: str, place: Place) -> None:
+def test_integer_conversions(shape: str, execution: Execution) -> None:
     rows, widths = SHAPES[shape], (1, 8, 16, 32, 64)
     for source, target in itertools.permutations(widths, 2):
         memory = max(source, 8)
@@ -218,22 +218,22 @@ def test_integer_conversions(shape: str, place: Place) -> None:
             tail = ["%r = arith.extui %w : @i1@ to @i8@"] if target == 1 else []
             result = "%w" if target == 1 else "%r"
             lines = [*head, f"{result} = arith.{name} {operand} : @i{source}@ to @i{target}@", *tail]
-            found = run(place, lines, rows, {"a": (f"i{memory}", numbers)}, f"i{max(target, 8)}")
+            found = run(execution, lines, rows, {"a": (f"i{memory}", numbers)}, f"i{max(target, 8)}")
             expected = [read(read(a, source, "s" if name == "extsi" else "u"), target, "u" if target == 1 else "s")
                         for a in numbers]
             assert found == expected, (name, source, target)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["sitofp", "uitofp"])
-def test_integers_to_floats(name: str, shape: str, place: Place) -> None:
+def test_integers_to_floats(name: str, shape: str, execution: Execution) -> None:
     for width in (1, 8, 16, 32, 64):
         memory = f"i{max(width, 8)}"
         numbers = edges(memory, 40, 4)
         head = ["%x = arith.trunci %a : @i8@ to @i1@"] if width == 1 else []
         lines = [*head, f"%r = arith.{name} {'%x' if width == 1 else '%a'} : @i{width}@ to @f32@"]
-        found = run(place, lines, SHAPES[shape], {"a": (memory, numbers)}, "f32")
+        found = run(execution, lines, SHAPES[shape], {"a": (memory, numbers)}, "f32")
         assert found == [nearest_float(read(a, width, name[0])) for a in numbers], width
 
 
@@ -246,10 +246,10 @@ def nearest_float(number: int) -> float:
     return math.copysign(float(whole << shift), number)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["fptosi", "fptoui"])
-def test_floats_to_integers(name: str, shape: str, place: Place) -> None:
+def test_floats_to_integers(name: str, shape: str, execution: Execution) -> None:
     """Toward zero, saturated at the limits of the signedness; NaN is 0."""
     numbers = [0.0, -0.0, 0.5, 1.0, -0.5, -1.0, 1.5, -1.5, 127.9, 128.0, 200.0, 255.5, 256.0, -128.0, -129.0, 32768.0,
                65535.0, 65536.0, 2.0**31, 2.0**32, -2.0**31, 3e9, 2.0**63, 2.0**64, -2.0**63, -2.0**64, 1e30, -1e30,
@@ -258,23 +258,23 @@ def test_floats_to_integers(name: str, shape: str, place: Place) -> None:
         low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if name == "fptosi" else (0, (1 << width) - 1)
         tail = ["%r = arith.extui %w : @i1@ to @i8@"] if width == 1 else []
         lines = [f"{'%w' if width == 1 else '%r'} = arith.{name} %a : @f32@ to @i{width}@", *tail]
-        found = run(place, lines, SHAPES[shape], {"a": ("f32", numbers)}, f"i{max(width, 8)}")
+        found = run(execution, lines, SHAPES[shape], {"a": ("f32", numbers)}, f"i{max(width, 8)}")
         rounded = [0 if math.isnan(a) else low if a < low else high if a > high else int(a)
                    for a in np.asarray(numbers, np.float32).tolist()]
         assert found == [read(a, width, "u" if width == 1 else "s") for a in rounded], width
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("divisor", [3, -5, 8, -1, 1])
-def test_constant_divisors(divisor: int, shape: str, place: Place) -> None:
+def test_constant_divisors(divisor: int, shape: str, execution: Execution) -> None:
     for name in ("divsi", "remsi", "floordivsi", "ceildivsi", "divui", "remui", "ceildivui"):
         for element in ("i8", "i32"):
             width, sign = width_of(element), "s" if name in SIGNED else "u"
             numbers = edges(element, 40, 5)
             constant = f"dense<{divisor}> : @{element}@" if SHAPES[shape] else f"{divisor} : {element}"
             lines = [f"%d = arith.constant {constant}", f"%r = arith.{name} %a, %d : @{element}@"]
-            found = run(place, lines, SHAPES[shape], {"a": (element, numbers)}, element)
+            found = run(execution, lines, SHAPES[shape], {"a": (element, numbers)}, element)
             assert found == [read(BINARY[name](read(a, width, sign), read(divisor, width, sign)), width, "s")
                              for a in numbers], (name, element)
 
@@ -286,9 +286,9 @@ def test_every_integer_operation_is_in_this_file() -> None:
     assert {operation.name for operation in SIGNEDNESS} == here
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("rows", [8, 3])
-def test_overflow_from_python(rows: int, place: Place) -> None:
+def test_overflow_from_python(rows: int, execution: Execution) -> None:
     """The optimiser may not conclude that ``v + 1 > v``, and ``(-x) // y`` of the smallest number does not trap."""
     @xt.kernel
     def overflowing(A, B, C, *, rows):
@@ -302,7 +302,7 @@ def test_overflow_from_python(rows: int, place: Place) -> None:
     divisors = ([-1, 1, -7, -1, 2] * rows * 4)[:rows * 16]
     a, b = (np.array(side, np.int32).reshape(rows, 16) for side in (numbers, divisors))
     c = np.zeros((5 * rows, 16), np.int32)
-    place.of(overflowing)[1](a, b, c, rows=rows)
+    execution.bind(overflowing)[1](a, b, c, rows=rows)
 
     def wrapped(number: int) -> int:
         return read(number, 32, "s")
