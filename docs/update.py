@@ -38,6 +38,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +244,9 @@ def without_ocloc() -> Iterator[None]:
 
 @cache
 def missing(tool: str) -> str:
-    """Why ``ocloc``, ``iga64`` or ``device`` is not there, empty if it is."""
+    """Why ``ocloc``, ``iga64``, ``device`` or a package is not there, empty if it is."""
+    if tool == "dpnp":
+        return "" if find_spec(tool) else f"{tool} is not installed"
     try:
         {"ocloc": find_ocloc, "iga64": find_iga64, "device": lambda: find_queue("opencl:cpu")}[tool]()
     except xt.XeError as error:

@@ -29,10 +29,10 @@ CPLUSPLUS = _words("""
     static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq
 """)
 """Keywords of C++ that are names in OpenCL C."""
-RULES = _words("floor_divide lane row column base out")
+RULES = _words("lane row column base out")
 """Names that rules of the emitter write as they are, in kernels."""
 _HELPERS = _words("""
-    slm_position assertions assertion_failed f64_to_float f64_to_odd_float
+    slm_position assertions assertion_failed
 """)
 """Functions that rules of the emitter define, and parameters that they add."""
 _MORE_KEYWORDS = _words("""
@@ -82,6 +82,8 @@ _FAMILIES = re.compile("|".join((
     r"|num_sub_groups|sub_group_\w+|group_id|(?:global|local)_(?:linear_)?(?:id|size)|global_offset)",
     r"(?:read|write)_(?:image|pipe)\w*|(?:reserve|commit)_(?:read|write)_pipe|image\dd_\w*t|clock_read_\w+|dot_4x8packed"
     r"_\w+|dot_acc_sat_\w+",
+    # functions that the emitter's rules define
+    r"(?:divide|floor_divide|ceil_divide|remainder)_u?(?:char|short|int|long)\d*|f64_to_(?:odd_)?float\d*",
     r"cl_\w+|CLK?_\w+|memory_(?:order|scope)_\w+|ATOMIC_\w+_INIT|FP_(?:FAST_FMAF?\w*|ILOGB\w+|CONTRACT)",
     r"(?:S?CHAR|SHRT|INT|LONG|UCHAR|USHRT|UINT|ULONG)_(?:MAX|MIN|BIT)|MAX_WORK_DIM|NULL|NAN|INFINITY|MAXFLOAT|HUGE_VALF?",
     r"(?:DBL|FLT|HALF)_(?:DIG|EPSILON|MANT_DIG|MAX|MAX_10_EXP|MAX_EXP|MIN|MIN_10_EXP|MIN_EXP|RADIX)",

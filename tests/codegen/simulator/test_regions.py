@@ -27,11 +27,11 @@ _REGIONS = [
 _WIDEST = {"d": 4, "ud": 4, "uw": 2, "ub": 1, "q": 8}
 
 
-@pytest.mark.parametrize("case", _REGIONS, ids=str)
+@pytest.mark.parametrize(("machine", "case"), [  # Xe-HPG has no 64-bit integers
+    pytest.param(target, case, id=f"{target}-{case}") for target in ("pvc", "bmg", "dg2") for case in _REGIONS
+    if not (target == "dg2" and case[1] == "q")], indirect=["machine"])
 def test_regions(machine: Machine, case: Any) -> None:
     count, kind, start, (vertical, width, horizontal), stride = case
-    if kind == "q" and machine.target == "dg2":
-        pytest.skip("dg2 has no 64-bit integers")
     size, register = _WIDEST[kind], machine.threads.register_bytes
     source = start if (start + 1) * size <= register else 0
     after = machine.run(f"(W) mov ({count}|M0) r20.0<{stride}>:{kind} "
