@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*left_out, *(twin for twin in twins if twin not in taken)])
         items += taken
     elif config.getoption("everything"):
-        items += twins
+        items += machine_code.in_turn(twins)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

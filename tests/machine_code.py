@@ -1,7 +1,8 @@
 """Machine code as one more execution: each case that runs a GPU's text on the CPU device runs as machine code, too.
 
 The twin of a case is the same function with the same parameters; what it launches on ``"opencl:cpu"`` for a GPU goes to
-the simulator of a GPU that takes such code. ``pytest --everything`` has all twins, the default run one of each file.
+the simulator of a GPU that takes such code. ``pytest --machine-code`` has all twins, ``pytest --everything`` one of
+each case, for the GPUs in turn, and the default run one of each file.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ def chosen(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
             by_file.setdefault(case.nodeid.partition("::")[0], []).append(case)
     return [next((case for case in group if gpu_of(case) == GPUS[number % len(GPUS)]), group[0])
             for number, group in enumerate(by_file.values())]
+
+
+def in_turn(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """One twin of each case, of the GPUs in turn."""
+    by_case: dict[str, list[pytest.Item]] = {}
+    for case in cases:
+        by_case.setdefault(case.nodeid.rpartition("-machine:")[0], []).append(case)
+    return [group[number % len(group)] for number, group in enumerate(by_case.values())]
 
 
 def gpu_of(item: pytest.Item) -> str | None:

@@ -59,13 +59,16 @@ def run_tests(target: str, adapter: int, tests: list[str], folder: Path, **more:
     return int(passed[1])
 
 
+@pytest.mark.parametrize(("target", "adapter"), [("pvc", 1), ("bmg", 2)])
+def test_the_device(target: str, adapter: int, tmp_path: Path) -> None:
+    assert run_tests(target, adapter, [DEVICE], tmp_path) >= 15
+
+
+@pytest.mark.everything
 @pytest.mark.parametrize(("target", "adapter", "more"), [
-    pytest.param("pvc", 1, {}, id="pvc-1"),
-    pytest.param("bmg", 2, {}, id="bmg-2"),
-    pytest.param("bmg", 2, NEW, id="bmg-2-new", marks=pytest.mark.everything),
-    pytest.param("dg2", 1, {}, id="dg2-1", marks=pytest.mark.everything),
+    pytest.param("bmg", 2, NEW, id="bmg-2-new"), pytest.param("dg2", 1, {}, id="dg2-1"),
 ])
-def test_the_device(target: str, adapter: int, more: dict[str, str], tmp_path: Path) -> None:
+def test_other_devices(target: str, adapter: int, more: dict[str, str], tmp_path: Path) -> None:
     assert run_tests(target, adapter, [DEVICE], tmp_path, **more) >= 15
 
 
