@@ -312,7 +312,7 @@ def test_mistakes(wrong: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(("line", "message"), [
-    ("%v = xetile.iota {axis = 2 : i64} : vector<8x16xi32>", "there is no axis 2"),
+    ("%v = xetile.iota {axis = 2 : i64} : vector<8x16xi32>", "XT1155"),
     ("%v = xetile.iota {axis = 0 : i64} : vector<8xi32>", "XT2150"),
     ("%v = xetile.iota {axis = 1 : i64} : vector<8x512xi8>", "XT3264"),
     ("%v = xetile.iota {axis = 1 : i64, wg_map = #xetile.wg_map<sg_layout = [2, 1], sg_data = [3, 16]>} : "
