@@ -118,7 +118,8 @@ def with_four(A, B, SA, SB, C, *, what, dealt=False):
 
 
 MISTAKES: list[tuple[Callable[..., Any], bool, str, str]] = [
-    (lambda a, b, s, t: xt.tile_mma_scaled(a.to(xt.f16), b, None, s, t), False, "XT1260", "e4m3 or e5m2 into f32, with scales"),
+    (lambda a, b, s, t: xt.tile_mma_scaled(a.to(xt.f16), b, None, s, t), False, "XT1260",
+     "e4m3 or e5m2 into f32, with scales"),
     (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s.to(xt.f32), t), False, "scales of f32 and u8", "of u8"),
     (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, t, s), False, "the scales of A are 2x32", "16x2"),
     (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s, 1.0), False, "scale_b of tile_mma_scaled is no vector",
