@@ -23,6 +23,7 @@ from codegen.simulator.findings import Finding
 from codegen.simulator.instruction import (
     DataType,
     ImmediateOperand,
+    IndirectOperand,
     Instruction,
     LabelOperand,
     RegisterOperand,
@@ -198,6 +199,8 @@ class ScoreboardChecker:
 
     def _check_defined(self, state: State, instruction: Instruction, footprint: Footprint) -> State:
         """The state with what the instruction defines; nothing where it copies what is undefined."""
+        if isinstance(instruction.destination, IndirectOperand):  # may be any register: all count as written
+            return replace(state, written=-1)
         undefined = [mask for mask in footprint.needs if mask and not mask & state.written]
         if not undefined:
             return replace(state, written=state.written | footprint.writes)
