@@ -14,7 +14,7 @@ that it is a part of. Our passes choose VNNI form, array_length and layouts with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import VectorType
@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.correspondence import imported_policies
 from xegpu.interop.llvm.importer import LANES, Described, Import
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
@@ -47,8 +48,8 @@ _CONVERTED = (LayoutAttr, SliceAttr, CacheHintAttr)
 class Tiles(Import):
     """Rewriter of one kernel to XeTile."""
 
-    def __init__(self, function: func.FuncOp, threads: int | None) -> None:
-        super().__init__(RULES, threads)
+    def __init__(self, rules: Mapping[type[Operation], Rule], function: func.FuncOp, threads: int | None) -> None:
+        super().__init__(rules, threads)
         self.facts = Facts(function)
 
     def copy(self, operation: Operation) -> None:
@@ -137,13 +138,12 @@ def _order(source: SSAValue, strides: Sequence[SSAValue]) -> Pair:
 
 
 def _hints(new: Operation, old: upstream.MovementOp) -> Operation:
-    """Copy LLVM's cache hints; ``cached`` on a store is LLVM's spelling of write-back."""
-    kept = {"cached": "write_back"} if isinstance(old, upstream.StoreNdOp) else {}
-    new.attributes.update({level: OurHint(kept.get(policy, policy)) for level, policy in words(old).items()})
+    """Copy LLVM's cache hints."""
+    new.attributes.update({level: OurHint(policy) for level, policy in imported_policies(old).items()})
     return new
 
 
-def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
+def load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
     """Convert ``load_nd`` to ``load_tile``."""
     if operation.transpose_bit_width is not None:
         rewriter.refuse("XT2408", "a load that transposes words of several elements is not read",
@@ -158,14 +158,14 @@ def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
     rewriter.set(operation.result, tuple(loads), _SIDE_BY_SIDE if len(loads) > 1 else _BLOCK)
 
 
-def _store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
+def store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
     """Convert ``store_nd`` to ``store_tile``."""
     tile, flipped = rewriter.tile(operation)
     value = rewriter.single(operation.value)
     rewriter.emit(_hints(tile_ops.StoreTileOp(rewriter.transposed(value) if flipped else value, tile), operation))
 
 
-def _prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
+def prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
     """Convert ``prefetch_nd`` to ``prefetch_tile``."""
     desc = desc_of(operation.desc)
     skipped = list(words(operation).values()).count("uncached")
@@ -173,7 +173,7 @@ def _prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
         rewriter.emit(_hints(tile_ops.PrefetchTileOp(rewriter.tile(operation, column)[0], 3 - skipped), operation))
 
 
-def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
+def dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     """Convert ``dpas`` to ``tile_mma``."""
     a, b = rewriter.single(operation.a), rewriter.single(operation.b)
     shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
@@ -183,7 +183,7 @@ def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     rewriter.set(operation.result, rewriter.emit(TileMmaOp(a, b, acc, result, map_)), _BLOCK)
 
 
-def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
+def broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     """Convert ``vector.broadcast`` to ``tile_broadcast`` or a splat."""
     if not isinstance(operation.source.type, VectorType):
         rewriter.fill(rewriter.single(operation.source), operation.vector)
@@ -196,7 +196,7 @@ def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     rewriter.set(operation.vector, new, _BLOCK)
 
 
-def _multi_reduction(rewriter: Tiles, operation: MultiReductionOp) -> None:
+def multi_reduction(rewriter: Tiles, operation: MultiReductionOp) -> None:
     """Convert ``vector.multi_reduction`` to ``tile_reduce``."""
     rewriter.check_reduction(operation)
     result = rewriter.emit(TileReduceOp(operation.kind.data, rewriter.single(operation.source),
@@ -204,7 +204,7 @@ def _multi_reduction(rewriter: Tiles, operation: MultiReductionOp) -> None:
     rewriter.set(operation.result, rewriter.onto(operation, result), _BLOCK)
 
 
-def _shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
+def shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
     """Convert a shape cast: one side of a reduction; a no-op between fragments of a lane."""
     source = rewriter.lookup(operation.source)
     result = operation.result.type
@@ -217,7 +217,7 @@ def _shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
     rewriter.set(operation.result, source.values, source.encoding)
 
 
-def _transpose(rewriter: Tiles, operation: TransposeOp) -> None:
+def transpose(rewriter: Tiles, operation: TransposeOp) -> None:
     """Convert ``vector.transpose`` to ``tile_transpose``."""
     source = rewriter.single(operation.source)
     rows, columns = tile_ops.shape_of(source)
@@ -225,7 +225,7 @@ def _transpose(rewriter: Tiles, operation: TransposeOp) -> None:
     rewriter.set(operation.result, rewriter.transposed(source, map_), _BLOCK)
 
 
-def _extract(rewriter: Tiles, operation: ExtractOp) -> None:
+def extract(rewriter: Tiles, operation: ExtractOp) -> None:
     """Convert ``vector.extract`` of a reduced vector."""
     source, position = rewriter.lookup(operation.vector), list(operation.static_position.get_values())
     if source.encoding != _SIDE_BY_SIDE or len(position) != 1:
@@ -234,24 +234,10 @@ def _extract(rewriter: Tiles, operation: ExtractOp) -> None:
     rewriter.set(operation.result, source.values[position[0]], _BLOCK)
 
 
-def _convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> None:
+def convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> None:
     """Convert ``convert_layout`` to ``tile_conv_layout``."""
     source, target = rewriter.single(operation.source), operation.target_layout
     shape = tile_ops.shape_of(source)
     map_ = rewriter.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
     new = source if map_ is None else rewriter.emit(TileConvLayoutOp(source, map_))
     rewriter.set(operation.result, new, _BLOCK)
-
-
-RULES: dict[type[Operation], Rule] = {
-    upstream.LoadNdOp: _load_nd,
-    upstream.StoreNdOp: _store_nd,
-    upstream.PrefetchNdOp: _prefetch_nd,
-    upstream.DpasOp: _dpas,
-    upstream.ConvertLayoutOp: _convert_layout,
-    MultiReductionOp: _multi_reduction,
-    BroadcastOp: _broadcast,
-    ShapeCastOp: _shape_cast,
-    TransposeOp: _transpose,
-    ExtractOp: _extract,
-}
