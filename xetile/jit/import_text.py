@@ -28,6 +28,7 @@ from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.text.canonicalize import normalise, rewrite
 from xetile.text.canonicalize.control_flow import lift_control_flow
+from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
     SUBGROUPS,
     THREADS,
@@ -56,6 +57,7 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
     """
     module, reader = read_module(text, name)
     lift_control_flow(module)
+    resolve_views(module)
     _check_names(module)
     for operation in module.walk():
         _verify(operation)

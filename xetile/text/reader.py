@@ -28,7 +28,7 @@ from xegpu.support.lookahead import next_token
 from xetile.dialect import context
 from xetile.dialect.stage import STAGE, TARGET
 from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType, WgMapAttr
-from xetile.text import index_ops, other_dialects, supervector_ops, xegpu_ops, xetile_ops
+from xetile.text import index_ops, memref_ops, other_dialects, supervector_ops, xegpu_ops, xetile_ops
 from xetile.text.gpu_module import Launch, has_kernels, joined, launches, printed
 from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.other_dialects import with_bits
@@ -62,6 +62,7 @@ FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
     **dict.fromkeys(xetile_ops.RULES, xetile_ops.read_operation), **dict.fromkeys(other_dialects.RULES,
                                                                                   other_dialects.read_operation),
     **dict.fromkeys(index_ops.RULES, index_ops.read_operation),
+    **dict.fromkeys(memref_ops.RULES, memref_ops.read_operation),
     **dict.fromkeys(supervector_ops.NAMES, supervector_ops.read_operation),
     **dict.fromkeys(other_dialects.EARLY_RULES, other_dialects.read_early_operation),
 }
