@@ -46,6 +46,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect import gather_scatter, reduction, sync
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
@@ -67,7 +68,7 @@ from xegpu.mlir.arith import IndexCastOp, SelectOp
 from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, values_of, vector_type
 from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rule
-from xegpu.support.errors import ShapeError
+from xegpu.support.errors import Invalid, ShapeError
 from xegpu.target.targets import Target
 
 _ELEMENTS = "single elements of an array"
@@ -184,11 +185,25 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
 def _create_nd_tdesc(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:
     def create(rewriter: Export, operation: CreateNdTdescOp) -> None:
         desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
-        transposed = _is_transposed(webs, operation.result)
-        layout = LayoutAttr(Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)) if lanes else None
-        rewriter.put(operation, desc_type(desc.shape, desc.element_type, None if transposed else layout), transposed)
+        by_columns = access_kind(operation, rewriter.ways) == "block-columns"  # described as the array lies in memory
+        transposed = _is_transposed(webs, operation.result) != by_columns
+        layout = None if transposed or by_columns else _lane_layout(lanes, desc.shape)
+        shape = desc.shape[::-1] if by_columns else desc.shape
+        rewriter.put(operation, desc_type(shape, desc.element_type, layout), transposed, by_columns)
 
     return create
+
+
+def _lane_layout(lanes: LaneMap | None, shape: tuple[int, ...]) -> LayoutAttr | None:
+    """Layout of a lane map; None where the block is smaller than its lanes, which LLVM's layouts cannot say."""
+    if lanes is None:
+        return None
+    layout = Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)
+    try:
+        layout.check(shape)
+    except Invalid:
+        return None
+    return LayoutAttr(layout)
 
 
 def _is_transposed(webs: Webs, desc: SSAValue) -> bool:
@@ -208,15 +223,15 @@ def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
 
 
 def _load_nd(rewriter: Export, operation: LoadNdOp) -> None:
-    desc = desc_of(operation.desc)
-    if operation.transposes:
-        _load_transposed(rewriter, operation)
-        return
+    """Lower a block load; a transposed one is load and ``vector.transpose``, which LLVM folds for addresses."""
+    desc, by_columns = desc_of(operation.desc), rewriter.lookup(operation.desc).encoding.transposed
+    shape = desc.shape[::-1] if by_columns else desc.shape
     parts = []
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         base, starts = rewriter.block_at(operation.desc, 0, column)
-        load = upstream.LoadNdOp(base, starts, vector_type(desc.shape, desc.element_type))
-        parts.append(rewriter.emit(with_hints(load, hints_of(operation))))
+        load = upstream.LoadNdOp(base, starts, vector_type(shape, desc.element_type))
+        value = rewriter.emit(with_hints(load, hints_of(operation)))
+        parts.append(rewriter.emit(TransposeOp(value)) if operation.transposes != by_columns else value)
     rewriter.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
 
 
@@ -267,15 +282,9 @@ def _extract(rewriter: Export, operation: ExtractOp) -> None:
     rewriter.set(operation.result, source.values[position])
 
 
-def _load_transposed(rewriter: Export, operation: LoadNdOp) -> None:
-    """Lower a transposed load to load and ``vector.transpose``, which LLVM's lowering folds for address descriptors."""
-    desc = desc_of(operation.desc)
-    new = upstream.LoadNdOp(*rewriter.block_at(operation.desc), vector_type(desc.shape, desc.element_type))
-    load = rewriter.emit(with_hints(new, hints_of(operation)))
-    rewriter.set(operation.result, rewriter.emit(TransposeOp(load)))
-
-
 def _store_nd(rewriter: Export, operation: StoreNdOp) -> None:
+    if rewriter.lookup(operation.desc).encoding.transposed:
+        rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
     new = upstream.StoreNdOp(rewriter.single(operation.value), *rewriter.block_at(operation.desc))
     rewriter.emit(with_hints(new, hints_of(operation)))
 

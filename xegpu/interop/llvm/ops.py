@@ -27,6 +27,7 @@ from xegpu.dialect.dpas import MultiplyAddOp, check_accumulator, check_product
 from xegpu.dialect.hints import CacheHintAttr, HintedOp, check_hints
 from xegpu.interop.llvm.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.types import (
+    HINTS,
     LayoutAttr,
     Mixed,
     SliceAttr,
@@ -43,7 +44,6 @@ from xegpu.interop.llvm.types import (
 from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid
 from xegpu.support.lookahead import next_token
-from xegpu.target.cache_policy import POLICIES
 
 VECTOR = base(VectorType)
 LAYOUT = base(LayoutAttr) | base(SliceAttr)
@@ -57,8 +57,6 @@ class MovementOp(HintedOp):
     offsets = var_operand_def(IndexType)
     const_offsets = opt_prop_def(DenseArrayBase)
     layout = opt_prop_def(LAYOUT)
-    LACKS: ClassVar[tuple[str, ...]] = ("write_back", "write_through")
-    """Illegal cache policies."""
 
     @property
     def starts(self) -> list[SSAValue | int]:
@@ -81,7 +79,7 @@ class MovementOp(HintedOp):
             raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
-        check_hints(self, self.MESSAGE, [policy for policy in POLICIES if policy not in self.LACKS])
+        check_hints(self, self.MESSAGE, HINTS[self.MESSAGE])
 
 
 def _parse_block_access(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
@@ -152,7 +150,6 @@ class StoreNdOp(MovementOp):
 
     name = "xegpu.store_nd"
     MESSAGE: ClassVar[str] = "store"
-    LACKS: ClassVar[tuple[str, ...]] = ("read_invalidate",)
     value = operand_def(VECTOR)
 
     def __init__(self, value: SSAValue, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
@@ -184,6 +181,9 @@ class StoreNdOp(MovementOp):
         super().verify_()
         desc = desc_of(self.desc)
         given = shape_of(self.value)
+        if desc.block.array_length > 1:
+            raise Invalid("XT3108", f"a store has one block, and {self.desc.type} has {desc.block.array_length}\n"
+                          "store each block through a descriptor without array_length")
         check_stored(self.value.type, given if len(given) == 1 else desc.loaded(), desc.element_type)
 
 

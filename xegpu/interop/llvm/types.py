@@ -21,8 +21,11 @@ from xdsl.printer import Printer
 from xegpu.dialect.types import parse_field_name, parse_fields, print_fields
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.errors import Invalid, misread
+from xegpu.target.cache_policy import READS
 
 Sizes = tuple[int, ...]
+HINTS = {"load": READS, "prefetch": READS, "store": ("cached", "uncached", "write_back", "write_through")}
+"""Cache policies by kind of message; ``cached`` on a store is LLVM's spelling of write-back."""
 
 
 @dataclass(frozen=True)
