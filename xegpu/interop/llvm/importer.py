@@ -183,9 +183,6 @@ class Import(Rewriter):
 
 def _create_nd_tdesc(rewriter: Import, operation: CreateNdTdescOp) -> None:
     desc = desc_of(operation.result)
-    if len(desc.shape) != 2:
-        rewriter.refuse("XT3633", f"a tensor_desc of {len(desc.shape)} dimensions is not read",
-                     "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
     if desc.block.memory_space != "global":
         rewriter.refuse("XT3634", "block descriptors of shared local memory are not read", "use memory_space = global")
     source, lead = _source(rewriter, operation.source)

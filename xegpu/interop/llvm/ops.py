@@ -75,7 +75,7 @@ class MovementOp(HintedOp):
 
     def verify_(self) -> None:
         desc = desc_of(self.desc)
-        if self.starts and len(self.starts) < len(desc.shape):
+        if self.starts and len(self.starts) != len(desc.shape):
             raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
@@ -141,7 +141,13 @@ class LoadNdOp(MovementOp):
         if self.transpose is not None:
             shape = (*shape[:-2], *reversed(shape[-2:]))
         given = shape_of(self.result)
-        check_loaded(self.result.type, given if len(given) == 1 else shape, desc.element_type)
+        rows, *columns = desc.shape
+        is_stacked = given == (rows * desc.block.array_length, *columns) and self.packed is None and \
+            self.transpose is None and desc.block.array_length > 1  # blocks below each other
+        if desc.layout is not None and len(given) < len(desc.shape):
+            raise Invalid("XT3107", f"{self.result.type} is a lane's part, and {self.desc.type} has a layout\n"
+                          "drop the layout where a lane's vector is loaded")
+        check_loaded(self.result.type, given if len(given) == 1 or is_stacked else shape, desc.element_type)
 
 
 @operation_definition
@@ -235,6 +241,9 @@ class DpasOp(MultiplyAddOp):
         a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
         if len(c) == 1:  # fragments of a lane, which do not determine the block's shape
             return
+        if len(c) == 3 and len(a) == 3 and len(b) == 3 and a[0] == b[0] == c[0]:  # a batch of products
+            check_product(a[1:], b[1:], c[1:])
+            return
         if len(a) != 2 or len(b) not in (2, 3) or len(c) != 2:
             raise Invalid("XT3203", "A and the result have two dimensions, B two, or three in VNNI form\n"
                           "cast the operands")
@@ -247,10 +256,10 @@ class ConvertLayoutOp(IRDLOperation):
     """Layout conversion: ``convert_layout %v <{input_layout = ..., target_layout = ...}> : vector<256x256xf32>``."""
 
     name = "xegpu.convert_layout"
-    source = operand_def(VECTOR)
+    source = operand_def(Attribute)
     input_layout = opt_prop_def(LAYOUT)
     target_layout = prop_def(LAYOUT)
-    result = result_def(VECTOR)
+    result = result_def(Attribute)
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
 
@@ -279,7 +288,7 @@ class ConvertLayoutOp(IRDLOperation):
         if len({bool(layout.sg_layout) for layout in given}) > 1:
             raise Invalid("XT3607", "one layout distributes a tile to subgroups, and the other to lanes\n"
                           "give both sg_layout, or neither")
-        for layout in given:
+        for layout in given if isinstance(self.source.type, VectorType) else ():
             layout.check(shape_of(self.source))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import VectorType
@@ -17,11 +18,14 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.export_vector import RESULT
+from xegpu.interop.llvm.gather_scatter import LoadOp, StoreOp
+from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
 from xegpu.interop.llvm.types import Layout, LayoutAttr, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid
 from xetile.dialect.wg_map import Pair, WgMap
+from xetile.text.llvm.elements import flat_shape
 
 _INFERS_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 
@@ -60,7 +64,7 @@ class Facts:
         """Rows and columns of the block that a vector is, or is a part of."""
         known = self._fact(value).shape
         sizes = value.type.get_shape() if isinstance(value.type, VectorType) else ()
-        return (sizes[0], sizes[1]) if known is None and len(sizes) == 2 and not self.of_lanes else known
+        return flat_shape(sizes) if known is None and sizes and not self.of_lanes else known
 
     def layout(self, value: SSAValue) -> Layout | None:
         """Layout of a vector, if it is known."""
@@ -74,7 +78,7 @@ class Facts:
         fact = self._fact(value)
         fact.shape = fact.shape or shape
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
-            fact.layout = fact.layout or layout.data
+            fact.layout = fact.layout or flat_layout(layout.data)
 
     def _note(self, operation: Operation) -> None:
         """Record the facts that an operation determines."""
@@ -88,8 +92,22 @@ class Facts:
             self._is(operation.value, _pair(desc.shape), operation.layout or desc.layout)
         elif isinstance(operation, ops.DpasOp):
             self._product(operation)
+        elif isinstance(operation, ops.ConvertLayoutOp):
+            self._is(operation.source, None, operation.input_layout)
+            self._is(operation.result, None, operation.target_layout)
+        elif isinstance(operation, (LoadOp, StoreOp, LoadMatrixOp, StoreMatrixOp)):
+            loads = isinstance(operation, (LoadOp, LoadMatrixOp))
+            self._is(operation.result if loads else operation.value, None, operation.layout)  # type: ignore[union-attr]
+            if isinstance(operation, (LoadOp, StoreOp)) and operation.chunk > 1 and not self.of_lanes:
+                self._chunks(operation)
         elif isinstance(operation, (MultiReductionOp, BroadcastOp, ShapeCastOp)) and not self.of_lanes:
             self._infer_reshaped(operation)
+
+    def _chunks(self, operation: LoadOp | StoreOp) -> None:
+        """Record that offsets and mask of chunks have a row for each chunk."""
+        if isinstance(operation.offsets.type, VectorType):
+            for value in (operation.offsets, operation.mask):
+                self._is(value, (operation.offsets.type.get_shape()[0], 1))
 
     def _load(self, operation: ops.LoadNdOp) -> None:
         """Record the facts of a load or store."""
@@ -108,7 +126,10 @@ class Facts:
     def _infer_reshaped(self, operation: MultiReductionOp | BroadcastOp | ShapeCastOp) -> None:
         """Record the facts of other operations; a reduced vector keeps both dimensions, one of them 1."""
         source = operation.source
-        if isinstance(operation, MultiReductionOp) and (shape := self.shape(source)) is not None:
+        if isinstance(operation, MultiReductionOp):
+            shape = self.shape(source)
+            if shape is None or len(source.type.get_shape()) != 2 or len(operation.axes) != 1:  # type: ignore
+                return
             rows, columns = (1 if axis in operation.axes else size for axis, size in enumerate(shape))
             self._is(operation.result, (rows, columns))
         elif isinstance(operation, ShapeCastOp) and isinstance(operation.result.type, VectorType):
@@ -119,7 +140,26 @@ class Facts:
 
 
 def _pair(sizes: tuple[int, ...]) -> Pair | None:
-    return (sizes[0], sizes[1]) if len(sizes) == 2 else None
+    return flat_shape(sizes) if len(sizes) > 1 else None
+
+
+def flat_layout(layout: Layout) -> Layout | None:
+    """Layout of the block of two dimensions that a vector of any rank is; None where no layout says it."""
+    def flat(sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return None if sizes is None else flat_shape(sizes)
+
+    if len(next(iter(layout.specified.values()), ())) == 2:
+        return layout
+    if layout.sg_layout is None or (layout.sg_layout[:-2] and prod(layout.sg_layout[:-2]) > 1) or not layout.is_row_major:
+        return None
+    return Layout(sg_layout=flat(layout.sg_layout), sg_data=flat(layout.sg_data))
+
+
+def moved_value(operation: Operation) -> SSAValue | None:
+    """Vector that a block access loads or stores; None for a prefetch."""
+    if isinstance(operation, ops.LoadNdOp):
+        return operation.result
+    return operation.value if isinstance(operation, ops.StoreNdOp) else None
 
 
 def _is_fragment(operation: Operation) -> bool:
