@@ -6,18 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import EqAttrConstraint, IRDLOperation, base, operand_def, opt_prop_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp, check_hints
-from xegpu.interop.llvm.types import HINTS, LayoutAttr, SliceAttr, parse_properties, print_properties
+from xegpu.interop.llvm.types import HINTS, LayoutAttr, SliceAttr
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.vector import vector_type
 from xegpu.support.errors import Invalid
@@ -27,6 +24,8 @@ BASE = base(MemRefType) | base(IntegerType)
 OFFSETS = VECTOR | base(IndexType)
 MASK = VECTOR | EqAttrConstraint(i1)
 LAYOUT = base(LayoutAttr) | base(SliceAttr)
+_ELEMENTS, _TYPES = "$source `` `[` $offsets `]`", "type($source) `,` type($offsets)"
+"""Assembly format of a base with the offsets of the lanes' elements, ``%A[%o]``, and of their types."""
 
 
 def _shape(type_: Attribute) -> tuple[int, ...]:
@@ -72,47 +71,6 @@ class ElementsOp(HintedOp):
         """Type that is loaded or stored."""
         return None
 
-    def _print(self, printer: Printer, before: Sequence[SSAValue], behind: Sequence[SSAValue]) -> None:
-        """Print ``%v, %A[%o], %m <{...}> : types``: a store's value before the base, the mask after it."""
-        printer.print_string(" ")
-        for value in before:
-            printer.print_operand(value)
-            printer.print_string(", ")
-        printer.print_operand(self.source)
-        printer.print_string("[")
-        printer.print_operand(self.offsets)
-        printer.print_string("]")
-        for value in behind:
-            printer.print_string(", ")
-            printer.print_operand(value)
-        print_properties(printer, dict(self.properties))
-        printer.print_string(" : ")
-        operands = (*before, self.source, self.offsets, *behind)
-        printer.print_list([operand.type for operand in operands], printer.print_attribute)
-
-
-def _parse(parser: Parser, before: int, behind: int) -> tuple[list[SSAValue], dict[str, Attribute]]:
-    """Parse ``%v, %A[%o], %m <{...}> : types``: all operands in text order, and the properties."""
-    names = []
-    for _ in range(before):
-        names.append(parser.parse_unresolved_operand())
-        parser.parse_punctuation(",")
-    names.append(parser.parse_unresolved_operand())
-    parser.parse_punctuation("[")
-    names.append(parser.parse_unresolved_operand())
-    parser.parse_punctuation("]")
-    for _ in range(behind):
-        parser.parse_punctuation(",")
-        names.append(parser.parse_unresolved_operand())
-    properties = parse_properties(parser)
-    parser.parse_punctuation(":")
-    operands: list[SSAValue] = []
-    for number, name in enumerate(names):
-        if number:
-            parser.parse_punctuation(",")
-        operands.append(parser.resolve_operand(name, parser.parse_type()))
-    return operands, properties
-
 
 def _chunked(chunk: int) -> IntegerAttr[IntegerType] | None:
     return IntegerAttr(chunk, i64) if chunk > 1 else None
@@ -125,21 +83,12 @@ class LoadOp(ElementsOp):
     name = "xegpu.load"
     mask = operand_def(MASK)
     result = result_def(Attribute)
+    assembly_format = (f"{_ELEMENTS} `,` $mask prop-dict attr-dict `:` {_TYPES} `,` type($mask) "
+                       "`->` type($result)")
 
     def __init__(self, source: SSAValue, offsets: SSAValue, mask: SSAValue, result: VectorType, chunk: int) -> None:  # type: ignore[type-arg]
         super().__init__(operands=[mask, source, offsets], result_types=[result],
                          properties={"chunk_size": _chunked(chunk)})
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LoadOp:
-        (source, offsets, mask), properties = _parse(parser, 0, 1)
-        parser.parse_punctuation("->")
-        return cls.build(operands=[mask, source, offsets], result_types=[parser.parse_type()], properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        self._print(printer, (), (self.mask,))
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
 
     def _moved(self) -> Attribute:
         return self.result.type
@@ -153,17 +102,11 @@ class StoreOp(ElementsOp):
     MESSAGE: ClassVar[str] = "store"
     mask = operand_def(MASK)
     value = operand_def(Attribute)
+    assembly_format = (f"$value `,` {_ELEMENTS} `,` $mask prop-dict attr-dict "
+                       f"`:` type($value) `,` {_TYPES} `,` type($mask)")
 
     def __init__(self, value: SSAValue, source: SSAValue, offsets: SSAValue, mask: SSAValue, chunk: int) -> None:
         super().__init__(operands=[mask, value, source, offsets], properties={"chunk_size": _chunked(chunk)})
-
-    @classmethod
-    def parse(cls, parser: Parser) -> StoreOp:
-        (value, source, offsets, mask), properties = _parse(parser, 1, 1)
-        return cls.build(operands=[mask, value, source, offsets], properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        self._print(printer, (self.value,), (self.mask,))
 
     def _moved(self) -> Attribute:
         return self.value.type
@@ -176,19 +119,12 @@ class PrefetchOp(ElementsOp):
     name = "xegpu.prefetch"
     MESSAGE: ClassVar[str] = "prefetch"
     offset_align_byte = opt_prop_def(IntegerAttr[I64])
+    assembly_format = f"{_ELEMENTS} prop-dict attr-dict `:` {_TYPES}"
 
     def __init__(self, source: SSAValue, offsets: SSAValue, bytes_: int) -> None:
         """``bytes_``: size of an element, which LLVM requires where the base is an address."""
         align = IntegerAttr(bytes_, i64) if isinstance(source.type, IntegerType) else None
         super().__init__(operands=[source, offsets], properties={"offset_align_byte": align})
-
-    @classmethod
-    def parse(cls, parser: Parser) -> PrefetchOp:
-        operands, properties = _parse(parser, 0, 0)
-        return cls.build(operands=operands, properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        self._print(printer, (), ())
 
     def verify_(self) -> None:
         super().verify_()

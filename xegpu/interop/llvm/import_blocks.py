@@ -91,11 +91,8 @@ def _store_gathered(rewriter: Any, operation: StoreOp) -> None:
 
 
 def _prefetch_gathered(rewriter: Any, operation: PrefetchOp) -> None:
-    source = source_of(rewriter, operation)
-    if not isinstance(source.type, MemRefType):
-        rewriter.refuse("XT3644", "nothing says what elements are prefetched from this address",
-                     "prefetch from a memref, whose type says it")
-    element = source.type.element_type  # type: ignore[attr-defined]
+    source, size = source_of(rewriter, operation), operation.offset_align_byte
+    element = IntegerType(8 * size.value.data) if size is not None else source.type.element_type  # type: ignore
     new = gather_scatter.PrefetchOp(_scattered_desc(rewriter, operation, element))
     rewriter.emit(with_hints(new, hints_of(operation)))
 

@@ -23,23 +23,15 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.types import parse_fields, print_fields
-from xegpu.interop.llvm.types import (
-    LayoutAttr,
-    Sizes,
-    SliceAttr,
-    joined,
-    parse_mixed,
-    parse_properties,
-    print_mixed,
-    print_properties,
-    resolved,
-)
+from xegpu.interop.llvm.ops import BLOCK, LAYOUT
+from xegpu.interop.llvm.types import LayoutAttr, Sizes, joined
+from xegpu.ir.assembly_format import OptionalDynamicIndexList
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
@@ -70,7 +62,8 @@ class MemLayoutAttr(Data[MemLayout]):
         specified = parse_fields(parser, ("stride", "block"), "a mem_layout")
         for name, value in specified.items():
             if not isinstance(value, tuple) or min(value, default=0) < 1:
-                misread(parser, "XT3621", f"{name} of a mem_layout is a list of positive numbers\nwrite {name} = [8, 16]")
+                misread(parser, "XT3621", f"{name} of a mem_layout is a list of positive numbers\n"
+                        f"write {name} = [8, 16]")
         return MemLayout(**specified)  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
@@ -129,7 +122,6 @@ class MemDescType(Data[MemDesc], TypeAttribute):
 
 
 DESC = base(MemDescType)
-LAYOUT = base(LayoutAttr) | base(SliceAttr)
 
 
 def matrix_of(value: SSAValue) -> MemDesc:
@@ -152,7 +144,8 @@ class CreateMemDescOp(IRDLOperation):
         source, matrix = self.source.type, matrix_of(self.result)
         assert isinstance(source, MemRefType)
         if not is_shared(source):
-            raise Invalid("XT3622", f"{source} is not in shared local memory\nwrite memref.alloca() : memref<2048xi8, 3>")
+            raise Invalid("XT3622", f"{source} is not in shared local memory\n"
+                          "write memref.alloca() : memref<2048xi8, 3>")
         if prod(source.get_shape()) * of_mlir(source.element_type).bits != matrix.bits:
             raise Invalid("XT3622", f"{source} and {self.result.type} have different sizes\ngive both as many bits")
 
@@ -166,17 +159,12 @@ class MatrixOp(IRDLOperation):
     layout = opt_prop_def(LAYOUT)
     subgroup_block_io = opt_prop_def(UnitAttr)
     irdl_options = (ParsePropInAttrDict(),)
+    custom_directives = (OptionalDynamicIndexList,)
 
     @property
     def starts(self) -> list[SSAValue | int]:
         """Offsets of the block."""
         return joined(self.offsets, self.const_offsets)
-
-    def _print_access(self, printer: Printer) -> None:
-        printer.print_operand(self.desc)
-        print_mixed(printer, self.offsets, self.const_offsets)
-        print_properties(printer, {name: value for name, value in self.properties.items() if name != "const_offsets"})
-        printer.print_string(" : ")
 
     def _check(self, moved: Attribute) -> None:
         matrix = matrix_of(self.desc)
@@ -199,23 +187,7 @@ class LoadMatrixOp(MatrixOp):
     name = "xegpu.load_matrix"
     result = result_def(Attribute)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> LoadMatrixOp:
-        desc = parser.parse_unresolved_operand()
-        values, literals = parse_mixed(parser)
-        properties = {"const_offsets": literals, **parse_properties(parser)}
-        parser.parse_punctuation(":")
-        operand = parser.resolve_operand(desc, parser.parse_type())
-        parser.parse_punctuation("->")
-        return cls.build(operands=[operand, resolved(parser, values)], result_types=[parser.parse_type()],
-                         properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self._print_access(printer)
-        printer.print_attribute(self.desc.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
+    assembly_format = f"{BLOCK} prop-dict attr-dict `:` type($desc) `->` type($result)"
 
     def verify_(self) -> None:
         self._check(self.result.type)
@@ -227,29 +199,7 @@ class StoreMatrixOp(MatrixOp):
 
     name = "xegpu.store_matrix"
     value = operand_def(Attribute)
-    value = operand_def(Attribute)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> StoreMatrixOp:
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        desc = parser.parse_unresolved_operand()
-        values, literals = parse_mixed(parser)
-        properties = {"const_offsets": literals, **parse_properties(parser)}
-        parser.parse_punctuation(":")
-        stored = parser.resolve_operand(value, parser.parse_type())
-        parser.parse_punctuation(",")
-        operand = parser.resolve_operand(desc, parser.parse_type())
-        return cls.build(operands=[stored, operand, resolved(parser, values)], properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.value)
-        printer.print_string(", ")
-        self._print_access(printer)
-        printer.print_attribute(self.value.type)
-        printer.print_string(", ")
-        printer.print_attribute(self.desc.type)
+    assembly_format = f"$value `,` {BLOCK} prop-dict attr-dict `:` type($value) `,` type($desc)"
 
     def verify_(self) -> None:
         self._check(self.value.type)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.ir import Operation
 from xdsl.irdl import (
     IRDLOperation,
+    VarConstraint,
     base,
     operand_def,
     prop_def,
@@ -13,13 +16,12 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.interop.llvm.types import shape_of
+from xegpu.ir.assembly_format import Integers
 from xegpu.ir.op_definition import operation_definition
-from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.mlir.vector import IntegersAttr, values_of
 from xegpu.support.errors import Invalid
 
 VECTOR = base(VectorType)
@@ -34,19 +36,8 @@ class ConstantMaskOp(IRDLOperation):
     result = result_def(VECTOR)
     traits = traits_def(Pure())
 
-    @classmethod
-    def parse(cls, parser: Parser) -> ConstantMaskOp:
-        sizes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        return cls.create(result_types=[parser.parse_type()], properties={"mask_dim_sizes": integers(sizes)},
-                          attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {list(values_of(self.mask_dim_sizes))}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
+    custom_directives = (Integers,)
+    assembly_format = "custom<Integers>($mask_dim_sizes) attr-dict `:` type($result)"
 
     def verify_(self) -> None:
         sizes, shape = values_of(self.mask_dim_sizes), shape_of(self.result)
@@ -75,35 +66,17 @@ class InterleaveOp(IRDLOperation):
     """Elements of two vectors in turn, along the last dimension."""
 
     name = "vector.interleave"
-    lhs = operand_def(VECTOR)
-    rhs = operand_def(VECTOR)
+    PART: ClassVar = VarConstraint("PART", VECTOR)
+    lhs = operand_def(PART)
+    rhs = operand_def(PART)
     result = result_def(VECTOR)
     traits = traits_def(Pure())
 
-    @classmethod
-    def parse(cls, parser: Parser) -> InterleaveOp:
-        lhs = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        rhs = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        parser.parse_punctuation("->")
-        return cls.create(operands=[parser.resolve_operand(name, type_) for name in (lhs, rhs)],
-                          result_types=[parser.parse_type()], attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.lhs.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)"
 
     def verify_(self) -> None:
         *lead, last = shape_of(self.lhs)
-        if shape_of(self.result) != (*lead, 2 * last) or self.lhs.type != self.rhs.type or \
+        if shape_of(self.result) != (*lead, 2 * last) or \
                 self.lhs.type.element_type != self.result.type.element_type:  # type: ignore[attr-defined]
             raise Invalid("XT3229", f"two {self.lhs.type} in turn are no {self.result.type}\n"
                           "double the last dimension")
@@ -114,29 +87,13 @@ class DeinterleaveOp(IRDLOperation):
     """Even and odd elements of a vector, along the last dimension."""
 
     name = "vector.deinterleave"
+    PART: ClassVar = VarConstraint("PART", VECTOR)
     source = operand_def(VECTOR)
-    res1 = result_def(VECTOR)
-    res2 = result_def(VECTOR)
+    res1 = result_def(PART)
+    res2 = result_def(PART)
     traits = traits_def(Pure())
 
-    @classmethod
-    def parse(cls, parser: Parser) -> DeinterleaveOp:
-        source = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        operand = parser.resolve_operand(source, parser.parse_type())
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        return cls.create(operands=[operand], result_types=[result, result], attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.source)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.res1.type)
+    assembly_format = "$source attr-dict `:` type($source) `->` type($res1)"
 
     def verify_(self) -> None:
         *lead, last = shape_of(self.source)

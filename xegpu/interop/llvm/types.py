@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, UnitAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, i64
 from xdsl.dialects.utils.dynamic_index_list import (
     get_dynamic_index_list,
     parse_dynamic_index_list_without_types,
@@ -155,7 +155,7 @@ class SliceAttr(Data[Slice]):
             parser.parse_punctuation("=")
             dims = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
         rank = Slice(parent, tuple(dims)).rank
-        if rank and not set(dims) <= set(range(rank)) or len(set(dims)) < len(dims):
+        if (rank and not set(dims) <= set(range(rank))) or len(set(dims)) < len(dims):
             misread(parser, "XT3608", f"dims = {dims} of a layout of {rank} dimensions\n"
                     f"name those that a reduction dropped once, of {', '.join(map(str, range(rank)))}")
         return Slice(parent, tuple(dims))
@@ -183,22 +183,6 @@ class RangeAttr(Data[Sizes]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(str(list(self.data)))
-
-
-@irdl_attr_definition
-class WordAttr(Data[str]):
-    """Keyword attribute, printed bare: ``global``, ``workgroup``, ``add``."""
-
-    name = "xegpu.word"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            return parser.parse_identifier()
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
 
 
 @dataclass(frozen=True)
@@ -373,27 +357,3 @@ def print_mixed(printer: Printer, values: Sequence[SSAValue], literals: Any) -> 
 def resolved(parser: Parser, values: Sequence[UnresolvedOperand]) -> list[SSAValue]:
     """Resolve operands as values of type index."""
     return [parser.resolve_operand(value, IndexType()) for value in values]
-
-
-def parse_properties(parser: Parser) -> dict[str, Attribute]:
-    """Parse properties, ``<{packed}>``, or without angle brackets as older versions print them."""
-    if parser.parse_optional_punctuation("<"):
-        specified = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(">")
-        return dict(specified)
-    return dict(parser.parse_optional_attr_dict())
-
-
-def print_properties(printer: Printer, specified: dict[str, Attribute]) -> None:
-    """Print properties as :func:`parse_properties` reads them; nothing if there are none."""
-    if specified:
-        printer.print_string(" <{")
-        printer.print_list(specified.items(), lambda pair: _print_property(printer, *pair))
-        printer.print_string("}>")
-
-
-def _print_property(printer: Printer, name: str, value: Attribute) -> None:
-    printer.print_string(name)
-    if not isinstance(value, UnitAttr):
-        printer.print_string(" = ")
-        printer.print_attribute(value)

@@ -23,7 +23,8 @@ from xetile.text.llvm.importer import Tiles
 from xetile.text.reader import FOREIGN_READERS, Reader
 
 _COMMENT = re.compile(r"//[^\n]*")
-_SIGNS = re.compile(r"#xegpu\.(layout|slice|range|mem_layout)\b|xegpu\.(create_mem_desc|truncf|dpas_mx)\b|xegpu\.(load_nd|prefetch_nd)\s+%[\w$.#-]+\s*\["
+_SIGNS = re.compile(r"#xegpu\.(layout|slice|range|mem_layout)\b|xegpu\.(create_mem_desc|truncf|dpas_mx)\b"
+                    r"|xegpu\.(load_nd|prefetch_nd)\s+%[\w$.#-]+\s*\["
                     r"|xegpu\.store_nd\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.(load|prefetch)\s+%[\w$.#-]+\s*\[|xegpu\.store\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|\{|,\s*shape\b)")

@@ -1,6 +1,7 @@
 """Conversion of accesses to single elements, and of blocks that no tile covers, to gathers and scatters of XeTile.
 
-    %v = xegpu.load %A[%o], %m <{chunk_size = 2 : i64}> : memref<?xf32>, vector<16xindex>, vector<16xi1> -> vector<16x2xf32>
+    %v = xegpu.load %A[%o], %m <{chunk_size = 2 : i64}>
+        : memref<?xf32>, vector<16xindex>, vector<16xi1> -> vector<16x2xf32>
 becomes
     %p = tile_broadcast %o + xetile.iota {axis = 1}
     %t = xetile.init_scattered_tile %A, %p
@@ -17,17 +18,15 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i1
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.dialect.hints import hints_of
 from xegpu.dialect.scalar import LoadScalarOp
-from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.import_blocks import source_of
 from xegpu.interop.llvm.importer import Described
-from xegpu.mlir.arith import CmpIOp, SelectOp
+from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import gather_scatter
 from xetile.dialect.reduction import TileBroadcastOp
@@ -98,7 +97,15 @@ def scattered_block(rewriter: Any, form: Described, starts: Sequence[SSAValue],
     extents = (1,) * (len(starts) - len(form.desc.shape)) + form.desc.shape
     shape = flat_shape(form.desc.shape)
     row, column = (positions(rewriter, shape, axis, map_) for axis in (0, 1))
-    offset = mask = None
+    offset: SSAValue | None = None
+    mask: SSAValue | None = None
+    if (length := form.desc.block.array_length) > 1:  # blocks below each other in the vector, side by side in memory
+        rows, width = extents[-2], extents[-1]
+        shape = rows * length, width
+        row, column = (positions(rewriter, shape, axis, map_) for axis in (0, 1))
+        block = rewriter.emit(arith.FloorDivSIOp(row, number(rewriter, rows, shape, map_)))
+        row = rewriter.emit(arith.SubiOp(row, _times(rewriter, block, rows, map_)))
+        column = rewriter.emit(arith.AddiOp(column, _times(rewriter, block, width, map_)))
     for axis, extent in enumerate(extents):
         start = splat(rewriter, starts[axis], shape, map_)
         at = start
@@ -110,8 +117,7 @@ def scattered_block(rewriter: Any, form: Described, starts: Sequence[SSAValue],
                 rewriter.emit(arith.FloorDivSIOp(row, number(rewriter, inner, shape, map_)))
             if prod(extents[:axis]) > 1:
                 whole = rewriter.emit(arith.FloorDivSIOp(digit, number(rewriter, extent, shape, map_)))
-                whole = rewriter.emit(arith.MuliOp(whole, number(rewriter, extent, shape, map_)))
-                digit = rewriter.emit(arith.SubiOp(digit, whole))
+                digit = rewriter.emit(arith.SubiOp(digit, _times(rewriter, whole, extent, map_)))
             at = rewriter.emit(arith.AddiOp(start, digit))
         step = rewriter.emit(arith.MuliOp(at, splat(rewriter, strides[axis], shape, map_)))
         offset = step if offset is None else rewriter.emit(arith.AddiOp(offset, step))
@@ -121,6 +127,11 @@ def scattered_block(rewriter: Any, form: Described, starts: Sequence[SSAValue],
     assert offset is not None
     inside = mask if mask is not None else number(rewriter, 1, shape, map_, i1)
     return _scattered(rewriter, source, offset, form.desc.element_type, map_), inside
+
+
+def _times(rewriter: Any, value: SSAValue, factor: int, map_: WgMap | None) -> SSAValue:
+    rows, columns = shape_of(value)
+    return rewriter.emit(arith.MuliOp(value, number(rewriter, factor, (rows, columns), map_)))  # type: ignore
 
 
 def _scattered(rewriter: Any, source: SSAValue, offsets: SSAValue, element: Attribute, map_: WgMap | None) -> SSAValue:
@@ -152,8 +163,8 @@ def _access(rewriter: Any, operation: ElementsOp, moved: SSAValue, element: Attr
 def _by_rows(rewriter: Any, value: SSAValue, shape: Pair, map_: WgMap | None) -> SSAValue:
     """Vector of a number for each row, repeated along the columns."""
     if shape_of(value) != (shape[0], 1):
-        rewriter.refuse("XT3643", "the offsets of chunks lie along a row here", "give the offsets a layout of their own "
-                        "by computing them with vectors that have a row for each chunk")
+        rewriter.refuse("XT3643", "the offsets of chunks lie along a row here",
+                        "give the offsets a layout of their own by computing them with vectors that have a row for each chunk")
     return spread(rewriter, value, shape, map_)
 
 

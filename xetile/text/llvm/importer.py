@@ -190,8 +190,8 @@ class Tiles(Import):
         """Scattered tile of the block that an operation accesses, and the mask of what is inside the array."""
         form = self.lookup(operation.desc).encoding
         assert isinstance(form, Described)
-        if form.desc.block.array_length > 1 or getattr(operation, "transpose", None) is not None:
-            self.refuse("XT3633", f"{operation.desc.type} is neither transposed nor taken several times",
+        if getattr(operation, "transpose", None) is not None:
+            self.refuse("XT3633", f"a block of {operation.desc.type} is not transposed",
                         "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
         moved = moved_value(operation)
         assert moved is not None
@@ -225,15 +225,13 @@ def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
         rewriter.refuse("XT2408", "a load that transposes words of several elements is not read",
                      "transpose elements: transpose = array<i64: 1, 0>, without transpose_bit_width")
     desc = desc_of(operation.desc)
-    if not rewriter.is_tile(operation):
+    is_stacked = desc.block.array_length > 1 and len(operation.result.type.get_shape()) == len(desc.shape)
+    if is_stacked or not rewriter.is_tile(operation):
         tile, mask = rewriter.gathered(operation)
         load = gather_scatter.LoadGatherOp(tile, mask)
         load.attributes.update(rewriter.hints(operation))
         rewriter.set(operation.result, rewriter.emit(load), _BLOCK)
         return
-    if desc.block.array_length > 1 and len(operation.result.type.get_shape()) == len(desc.shape):
-        rewriter.refuse("XT2408", "blocks below each other are not read",
-                        f"load them side by side: vector<{desc.block.array_length}x...>, and extract each")
     width = desc.shape[-1]
     loads: list[SSAValue] = []
     for column in range(0, width * desc.block.array_length, width):
@@ -252,7 +250,8 @@ def _store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
         rewriter.emit(store)
         return
     tile, flipped = rewriter.tile(operation)
-    rewriter.emit(_hints(rewriter, tile_ops.StoreTileOp(rewriter.transposed(value) if flipped else value, tile), operation))
+    new = tile_ops.StoreTileOp(rewriter.transposed(value) if flipped else value, tile)
+    rewriter.emit(_hints(rewriter, new, operation))
 
 
 def _prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
@@ -262,7 +261,8 @@ def _prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
         return  # gathers have no prefetch, which changes no result
     skipped = list(words(operation).values()).count("uncached")
     for column in range(0, desc.shape[-1] * desc.block.array_length, desc.shape[-1]):
-        rewriter.emit(_hints(rewriter, tile_ops.PrefetchTileOp(rewriter.tile(operation, column)[0], 3 - skipped), operation))
+        new = tile_ops.PrefetchTileOp(rewriter.tile(operation, column)[0], 3 - skipped)
+        rewriter.emit(_hints(rewriter, new, operation))
 
 
 def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:

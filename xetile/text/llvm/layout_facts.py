@@ -112,7 +112,8 @@ class Facts:
     def _load(self, operation: ops.LoadNdOp) -> None:
         """Record the facts of a load or store."""
         desc = desc_of(operation.desc)
-        shape = _pair(desc.shape)
+        shape = _pair(operation.result.type.get_shape()) if desc.block.array_length > 1 and \
+            len(operation.result.type.get_shape()) == len(desc.shape) else _pair(desc.shape)
         transposed = shape and operation.transpose is not None
         self._is(operation.result, shape[::-1] if transposed and shape else shape, operation.layout or desc.layout)
 
@@ -150,7 +151,7 @@ def flat_layout(layout: Layout) -> Layout | None:
 
     if len(next(iter(layout.specified.values()), ())) == 2:
         return layout
-    if layout.sg_layout is None or (layout.sg_layout[:-2] and prod(layout.sg_layout[:-2]) > 1) or not layout.is_row_major:
+    if layout.sg_layout is None or prod(layout.sg_layout[:-2]) > 1 or not layout.is_row_major:
         return None
     return Layout(sg_layout=flat(layout.sg_layout), sg_data=flat(layout.sg_data))
 

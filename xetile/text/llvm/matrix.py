@@ -37,14 +37,14 @@ def _alloca(rewriter: Any, operation: memref.AllocaOp | memref.AllocOp) -> None:
     """Allocate an array in shared local memory, of the type of the matrices on it."""
     type_ = operation.memref.type
     assert isinstance(type_, MemRefType)
-    matrices = {use.operation.result.type for use in operation.memref.uses if isinstance(use.operation, CreateMemDescOp)}
+    uses = [use.operation for use in operation.memref.uses]
+    matrices = [use.result for use in uses if isinstance(use, CreateMemDescOp)]
     if not matrices:
-        rewriter.copy(operation) if isinstance(operation, memref.AllocOp) else _allocate(
-            rewriter, operation.memref, type_)
+        _allocate(rewriter, operation.memref, type_)
         return
-    if len(matrices) > 1 or any(not isinstance(use.operation, CreateMemDescOp) for use in operation.memref.uses):
+    if len({matrix.type for matrix in matrices}) > 1 or len(matrices) < len(uses):
         rewriter.refuse("XT2413", "this array is used as several types", "give each matrix an array of its own")
-    matrix = matrix_of(next(iter(use.operation.result for use in operation.memref.uses)))  # type: ignore[union-attr]
+    matrix = matrix_of(matrices[0])
     _allocate(rewriter, operation.memref, MemRefType(matrix.element_type, flat_shape(matrix.shape),
                                                      memory_space=IntegerAttr(_SHARED, i64)))
 

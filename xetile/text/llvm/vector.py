@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     VectorType,
-    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -37,7 +36,7 @@ from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.tile_ops import shape_of
 from xetile.dialect.vector import TileBitcastOp
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.text.llvm.elements import BLOCK, both, compared, flat_shape, number, positions, splat
+from xetile.text.llvm.elements import BLOCK, both, compared, number, positions, splat
 
 SCALAR = "a number, as a block of one element"
 """Encoding of a scalar that a reduction left."""
@@ -184,7 +183,8 @@ def _flat_axes(rewriter: Any, operation: MultiReductionOp) -> list[int]:
     if len(shape) == 1:
         block = shape_of(rewriter.single(operation.source))
         return [0 if block[1] == 1 else 1] if operation.axes else []
-    return [*([0] if rows or (not lead and set(operation.axes) - {last}) else []), *([1] if last in operation.axes else [])]
+    by_rows = rows or (not lead and set(operation.axes) - {last})
+    return [*([0] if by_rows else []), *([1] if last in operation.axes else [])]
 
 
 def _reduction(rewriter: Any, operation: xdsl_vector.ReductionOp) -> None:
