@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects import builtin, func, math, memref, scf, ub
-from xdsl.ir import Dialect
+from xdsl.ir import Dialect, Operation
 
 from xegpu.dialect import Vector
 from xegpu.dialect.hints import CacheHintAttr
@@ -21,7 +21,8 @@ UpstreamXeGPU = Dialect(
 )
 
 
-_IN_OTHER_FORM = (vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp, *shuffles.OPERATIONS)
+_IN_OTHER_FORM: tuple[type[Operation], ...] = (
+    vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp, *shuffles.OPERATIONS)
 _NAMES = {operation.name for operation in _IN_OTHER_FORM}
 UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operations if operation.name not in _NAMES),
                                     *_IN_OTHER_FORM], list(Vector.attributes))

@@ -28,7 +28,7 @@ from typing import Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects import vector as xdsl_vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 

@@ -101,10 +101,11 @@ class MemDescType(Data[MemDesc], TypeAttribute):
         with parser.in_angle_brackets():
             shape, element_type = parser.parse_shape()
             if parser.parse_optional_punctuation(","):
-                layout = parser.parse_attribute()
-                if not isinstance(layout, MemLayoutAttr):
-                    misread(parser, "XT3621", f"{layout} is not an attribute of a mem_desc\n"
+                attribute = parser.parse_attribute()
+                if not isinstance(attribute, MemLayoutAttr):
+                    misread(parser, "XT3621", f"{attribute} is not an attribute of a mem_desc\n"
                             "write #xegpu.mem_layout<stride = [1, 16]>")
+                layout = attribute
         if not shape or min(shape) <= 0:
             misread(parser, "XT3621", "a mem_desc has static dimensions\nwrite !xegpu.mem_desc<16x32xf32>")
         if any(len(sizes) != len(shape) for sizes in vars(layout.data).values() if sizes) if layout else False:
@@ -187,7 +188,7 @@ class LoadMatrixOp(MatrixOp):
     name = "xegpu.load_matrix"
     result = result_def(Attribute)
 
-    assembly_format = f"{BLOCK} prop-dict attr-dict `:` type($desc) `->` type($result)"
+    assembly_format = f"{BLOCK} prop-dict attr-dict `:` type($desc) (`,` type($offsets)^)? `->` type($result)"
 
     def verify_(self) -> None:
         self._check(self.result.type)
@@ -199,7 +200,7 @@ class StoreMatrixOp(MatrixOp):
 
     name = "xegpu.store_matrix"
     value = operand_def(Attribute)
-    assembly_format = f"$value `,` {BLOCK} prop-dict attr-dict `:` type($value) `,` type($desc)"
+    assembly_format = f"$value `,` {BLOCK} prop-dict attr-dict `:` type($value) `,` type($desc) (`,` type($offsets)^)?"
 
     def verify_(self) -> None:
         self._check(self.value.type)

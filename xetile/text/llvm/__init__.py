@@ -7,10 +7,13 @@ without offsets; ours has none of these.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from math import prod
+from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Operation
 
 from xegpu.interop.llvm import context
 from xegpu.interop.llvm.import_blocks import Blocks, needs_blocks
@@ -45,7 +48,9 @@ def is_llvm(text: str) -> bool:
 class LLVMReader(Reader):
     """Reader of LLVM's form; launches by host functions count threads."""
 
-    readers = FOREIGN_READERS
+    readers: Mapping[str, Callable[[Any, str, Any], Operation]] = {
+        name: read for name, read in FOREIGN_READERS.items()
+        if name not in ("memref.load", "memref.store")}
     descriptor = None
 
     def __init__(self, text: str, name: str) -> None:

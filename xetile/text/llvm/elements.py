@@ -18,12 +18,13 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, VectorType, i1
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.scalar import LoadScalarOp
-from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
+from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.import_blocks import source_of
 from xegpu.interop.llvm.importer import Described
 from xegpu.mlir.arith import CmpIOp
@@ -53,7 +54,8 @@ def splat(rewriter: Any, scalar: SSAValue, shape: Pair, map_: WgMap | None) -> S
     return rewriter.emit(new)  # type: ignore[no-any-return]
 
 
-def number(rewriter: Any, value: int, shape: Pair, map_: WgMap | None, type_: Attribute = INDEX) -> SSAValue:
+def number(rewriter: Any, value: int, shape: Pair, map_: WgMap | None,
+           type_: IntegerType | IndexType = INDEX) -> SSAValue:
     """Block of one integer."""
     scalar = rewriter.constant(value) if type_ == INDEX else rewriter.emit(arith.ConstantOp(IntegerAttr(value, type_)))
     return splat(rewriter, scalar, shape, map_)
@@ -144,7 +146,8 @@ def _scattered(rewriter: Any, source: SSAValue, offsets: SSAValue, element: Attr
 # -- single elements -----------------------------------------------------------------------------------------------
 
 
-def _access(rewriter: Any, operation: ElementsOp, moved: SSAValue, element: Attribute) -> tuple[SSAValue, SSAValue]:
+def _access(rewriter: Any, operation: LoadOp | StoreOp, moved: SSAValue,
+            element: Attribute) -> tuple[SSAValue, SSAValue]:
     """Scattered tile and mask of the elements that an operation accesses."""
     chunk, map_ = operation.chunk, rewriter.map_at(operation, moved)
     shape = rewriter.block_of(moved)
@@ -164,27 +167,24 @@ def _by_rows(rewriter: Any, value: SSAValue, shape: Pair, map_: WgMap | None) ->
     """Vector of a number for each row, repeated along the columns."""
     if shape_of(value) != (shape[0], 1):
         rewriter.refuse("XT3643", "the offsets of chunks lie along a row here",
-                        "give the offsets a layout of their own by computing them with vectors that have a row for each chunk")
+                        "compute them with vectors of a row for each chunk alone")
     return spread(rewriter, value, shape, map_)
 
 
 def _load(rewriter: Any, operation: LoadOp) -> None:
-    type_ = operation.result.type
-    element = type_.element_type if isinstance(type_, VectorType) else type_
-    if not isinstance(type_, VectorType):
+    if not isinstance(operation.result.type, VectorType):
         rewriter.refuse("XT3643", "a scalar that a mask guards is not read",
                         "load it by memref.load, in an scf.if of the mask")
-    tile, mask = _access(rewriter, operation, operation.result, element)
+    tile, mask = _access(rewriter, operation, operation.result, get_element_type_or_self(operation.result.type))
     new = gather_scatter.LoadGatherOp(tile, mask)
     new.attributes.update(rewriter.hints(operation))
     rewriter.set(operation.result, rewriter.emit(new), BLOCK)
 
 
 def _store(rewriter: Any, operation: StoreOp) -> None:
-    type_ = operation.value.type
-    if not isinstance(type_, VectorType):
+    if not isinstance(operation.value.type, VectorType):
         rewriter.refuse("XT3643", "a scalar that a mask guards is not read", "store a vector<1xf32>")
-    tile, mask = _access(rewriter, operation, operation.value, type_.element_type)
+    tile, mask = _access(rewriter, operation, operation.value, get_element_type_or_self(operation.value.type))
     new = gather_scatter.StoreScatterOp(rewriter.single(operation.value), tile, mask)
     new.attributes.update(rewriter.hints(operation))
     rewriter.emit(new)
@@ -202,7 +202,10 @@ def _step(rewriter: Any, operation: StepOp) -> None:
 
 
 def _load_scalar(rewriter: Any, operation: memref.LoadOp) -> None:
-    """Convert ``memref.load`` to ``load_scalar``."""
+    """Convert ``memref.load`` of a number to ``load_scalar``."""
+    if isinstance(operation.res.type, VectorType):
+        rewriter.copy(operation)
+        return
     array, indices = rewriter.single(operation.memref), [rewriter.single(index) for index in operation.indices]
     rewriter.set(operation.res, rewriter.emit(LoadScalarOp(array, indices)))
 

@@ -147,7 +147,7 @@ class Tiles(Import):
     def map_of(self, layout: Layout | None, shape: Pair) -> WgMap | None:
         """Work-group map of a layout."""
         try:
-            found = map_from(layout, shape)
+            found = map_from(layout and flat_layout(layout, shape), shape)
             if found is not None and self.threads not in (None, found.subgroups * LANES):
                 raise Invalid("XT2407", f"{found} has {found.subgroups} subgroups of {LANES} lanes, and a work-group "
                               f"has {self.threads} threads\nlaunch {found.subgroups * LANES} threads a work-group")
@@ -164,10 +164,11 @@ class Tiles(Import):
         assert isinstance(form, Described)
         shape = flat_shape(form.desc.shape)
         layout_attr = operation.layout or form.desc.layout
-        layout = flat_layout(layout_attr.data) if isinstance(layout_attr, LayoutAttr) else None
+        layout = layout_attr.data if isinstance(layout_attr, LayoutAttr) else None
         if layout is None or layout.sg_layout is None:
             moved = moved_value(operation)
             layout = layout if moved is None else self.facts.layout(moved)
+        layout = layout and flat_layout(layout, shape)
         *lead, last = self.starts(operation)
         offsets: Sequence[SSAValue] = [*lead, self.add(last, column)]
         source, sizes, strides = form.source, form.sizes, form.strides
@@ -228,9 +229,9 @@ def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
     is_stacked = desc.block.array_length > 1 and len(operation.result.type.get_shape()) == len(desc.shape)
     if is_stacked or not rewriter.is_tile(operation):
         tile, mask = rewriter.gathered(operation)
-        load = gather_scatter.LoadGatherOp(tile, mask)
-        load.attributes.update(rewriter.hints(operation))
-        rewriter.set(operation.result, rewriter.emit(load), _BLOCK)
+        gather = gather_scatter.LoadGatherOp(tile, mask)
+        gather.attributes.update(rewriter.hints(operation))
+        rewriter.set(operation.result, rewriter.emit(gather), _BLOCK)
         return
     width = desc.shape[-1]
     loads: list[SSAValue] = []
@@ -334,8 +335,7 @@ def _convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> Non
         rewriter.set(operation.result, source)
         return
     shape = tile_ops.shape_of(source)
-    layout = flat_layout(target.data) if isinstance(target, LayoutAttr) else None
-    map_ = rewriter.map_of(layout, (shape[0], shape[1]))
+    map_ = rewriter.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
     new = source if map_ is None else rewriter.emit(TileConvLayoutOp(source, map_))
     rewriter.set(operation.result, new, rewriter.encoding_of(operation.result))
 

@@ -78,7 +78,7 @@ class Facts:
         fact = self._fact(value)
         fact.shape = fact.shape or shape
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
-            fact.layout = fact.layout or flat_layout(layout.data)
+            fact.layout = fact.layout or layout.data
 
     def _note(self, operation: Operation) -> None:
         """Record the facts that an operation determines."""
@@ -144,10 +144,12 @@ def _pair(sizes: tuple[int, ...]) -> Pair | None:
     return flat_shape(sizes) if len(sizes) > 1 else None
 
 
-def flat_layout(layout: Layout) -> Layout | None:
+def flat_layout(layout: Layout, shape: Pair) -> Layout | None:
     """Layout of the block of two dimensions that a vector of any rank is; None where no layout says it."""
     def flat(sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        return None if sizes is None else flat_shape(sizes)
+        if sizes is None:
+            return None
+        return (sizes[0], 1) if len(sizes) == 1 and shape[1] == 1 else flat_shape(sizes)
 
     if len(next(iter(layout.specified.values()), ())) == 2:
         return layout

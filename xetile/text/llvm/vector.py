@@ -26,11 +26,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.interop.llvm.export_vector import is_neutral
 from xegpu.interop.llvm.shuffles import ConstantMaskOp, CreateMaskOp, InterleaveOp
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.combining_kind import combined
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.arith import SelectOp
+from xegpu.mlir.arith import ExtUIOp, SelectOp
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.tile_ops import shape_of
@@ -101,7 +102,8 @@ def _constant(rewriter: Any, operation: arith.ConstantOp) -> None:
     if not isinstance(operation.result.type, VectorType) or not isinstance(dense, DenseIntOrFPElementsAttr):
         rewriter.copy(operation)
     elif dense.is_splat():
-        rewriter.fill(rewriter.emit(arith.ConstantOp(next(iter(dense.iter_attrs())))), operation.result)
+        rewriter.fill(rewriter.emit(arith.ConstantOp(next(iter(dense.iter_attrs())))),  # type: ignore[arg-type]
+                      operation.result)
     else:
         varied_constant(rewriter, operation.result, list(dense.iter_attrs()))
 
@@ -149,8 +151,9 @@ def _interleave(rewriter: Any, operation: InterleaveOp) -> None:
         rewriter.refuse("XT2412", f"elements of {bits} bits are not interleaved", "use elements of 8, 16 or 32 bits")
     small, wide = IntegerType(bits), IntegerType(2 * bits)
     shape = shape_of(rewriter.single(operation.lhs))
-    low, high = (rewriter.emit(arith.ExtUIOp(_as_bits(rewriter, rewriter.single(value), small),
-                                             VectorType(wide, shape))) for value in (operation.lhs, operation.rhs))
+    widened: Any = VectorType(wide, shape)
+    low, high = (rewriter.emit(ExtUIOp(_as_bits(rewriter, rewriter.single(value), small), widened))
+                 for value in (operation.lhs, operation.rhs))
     map_ = rewriter.map_at(None, operation.lhs)
     shift = number(rewriter, bits, (shape[0], shape[1]), map_, wide)
     words = rewriter.emit(arith.OrIOp(rewriter.emit(arith.ShLIOp(high, shift)), low))
@@ -169,7 +172,13 @@ def _multi_reduction(rewriter: Any, operation: MultiReductionOp) -> None:
     axes = _flat_axes(rewriter, operation)
     result = _reduced(rewriter, operation.kind.data, source, axes)
     encoding = BLOCK if isinstance(operation.result.type, VectorType) else SCALAR
-    rewriter.set(operation.result, rewriter.onto(operation, result), encoding)
+    if not is_neutral(operation):
+        acc = rewriter.as_block(operation.acc)
+        if acc.type != result.type:
+            rewriter.refuse("XT3632", f"the accumulator is {acc.type} of a block, and what is left {result.type}",
+                            "start from the neutral element, or from another reduction")
+        result = rewriter.emit(combined(operation.kind.data, result, acc))
+    rewriter.set(operation.result, result, encoding)
 
 
 def _flat_axes(rewriter: Any, operation: MultiReductionOp) -> list[int]:
