@@ -75,6 +75,13 @@ def matrix_at(address: SSAValue) -> BatchedMatrix | None:
     assert isinstance(type_, MemRefType)
     lead: list[SSAValue | None] = [None] * (len(type_.get_shape()) - 2)
     for step in steps:
+        if (known := number(step)) is not None and (static := static_form(type_)) is not None:
+            for axis, stride in enumerate(static[1][:-2]):
+                at, known = divmod(known, stride * of_mlir(type_.element_type).bytes)
+                lead[axis] = lead[axis] or (at or None)
+            if known:
+                return None
+            continue
         found = _index(step, array, of_mlir(type_.element_type).bytes)
         if found is None or found[0] >= len(lead):
             return None

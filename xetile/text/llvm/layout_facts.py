@@ -20,7 +20,7 @@ from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.export_vector import RESULT
 from xegpu.interop.llvm.gather_scatter import LoadOp, StoreOp
 from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
-from xegpu.interop.llvm.types import Layout, LayoutAttr, desc_of
+from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid
@@ -77,6 +77,8 @@ class Facts:
         """Record the block and layout of a value's web."""
         fact = self._fact(value)
         fact.shape = fact.shape or shape
+        if isinstance(layout, SliceAttr):
+            layout = reduced_layout(layout)
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
             fact.layout = fact.layout or layout.data
 
@@ -92,6 +94,8 @@ class Facts:
             self._is(operation.value, _pair(desc.shape), operation.layout or desc.layout)
         elif isinstance(operation, ops.DpasOp):
             self._product(operation)
+        elif isinstance(operation, TransposeOp):
+            self._transposed(operation)
         elif isinstance(operation, ops.ConvertLayoutOp):
             self._is(operation.source, None, operation.input_layout)
             self._is(operation.result, None, operation.target_layout)
@@ -102,6 +106,13 @@ class Facts:
                 self._chunks(operation)
         elif isinstance(operation, (MultiReductionOp, BroadcastOp, ShapeCastOp)) and not self.of_lanes:
             self._infer_reshaped(operation)
+
+    def _transposed(self, operation: TransposeOp) -> None:
+        """Record the layout of a transpose, or of what is transposed, by the other's."""
+        for known, other in ((operation.result, operation.source), (operation.source, operation.result)):
+            layout = self.layout(known)
+            if layout is not None and len(layout.sg_layout or ()) == 2:
+                self._is(other, None, LayoutAttr(exchanged_layout(layout)))
 
     def _chunks(self, operation: LoadOp | StoreOp) -> None:
         """Record that offsets and mask of chunks have a row for each chunk."""
@@ -138,6 +149,10 @@ class Facts:
         elif isinstance(operation, BroadcastOp) and isinstance(source.type, VectorType):
             sizes = source.type.get_shape()
             self._is(source, (1, sizes[0]) if len(sizes) == 1 else _pair(sizes))
+            known, shape = self.layout(operation.vector), self.shape(source)
+            if known is not None and shape is not None and known.sg_data is not None and len(known.sg_data) == 2:
+                data = tuple(1 if size == 1 else part for size, part in zip(shape, known.sg_data, strict=True))
+                self._is(source, None, LayoutAttr(Layout(known.sg_layout, data, order=known.order)))
 
 
 def _pair(sizes: tuple[int, ...]) -> Pair | None:
@@ -194,6 +209,23 @@ def is_column_numbered(layout: Layout | None, shape: Pair) -> bool:
     if layout is None or layout.sg_layout is None or layout.is_row_major or 1 in layout.sg_layout:
         return False
     return layout.sg_data is None or layout.sg_data[1] != shape[1]  # where all share the columns, rows go round
+
+
+def exchanged_layout(layout: Layout) -> Layout:
+    """Layout of the transposed tile in which each subgroup owns the same elements."""
+    order = layout.order or (1, 0)
+    return Layout(layout.sg_layout and layout.sg_layout[::-1], layout.sg_data and layout.sg_data[::-1],
+                  order=(1 - order[0], 1 - order[1]))
+
+
+def reduced_layout(slice_: SliceAttr) -> LayoutAttr | None:
+    """Layout of a reduced vector that keeps its dimensions, with size 1; None for a slice of another slice."""
+    parent = slice_.data.parent
+    if not isinstance(parent, LayoutAttr) or parent.data.sg_data is None:
+        return None
+    layout, dims = parent.data, slice_.data.dims
+    data = tuple(1 if axis in dims else size for axis, size in enumerate(parent.data.sg_data))
+    return LayoutAttr(Layout(layout.sg_layout, data, order=layout.order))
 
 
 def transposed_layout(layout: Layout) -> Layout:
