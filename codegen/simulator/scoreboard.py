@@ -274,7 +274,7 @@ class ScoreboardChecker:
                 masks.append(0)
                 continue
             size = operand.type.bytes
-            start = operand.register.number * self._width + operand.register.subregister * size
+            start = operand.register.number * self._width + operand.register.subregister * operand.type.bits // 8
             masks.append((1 << count * (size if position < 2 else 4)) - 1 << start)
         return Footprint(tuple(masks[1:]), masks[0], tuple(masks[1:]))
 

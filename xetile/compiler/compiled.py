@@ -369,13 +369,13 @@ def upstream_text(compiled: CompiledKernel, level: str) -> str:
 
 
 def _to_subgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    from xegpu.interop.llvm.export_blocks import export
+    from xegpu.interop.llvm.block_level import export
 
     return export(function, target, access)
 
 
 def _to_workgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    from xetile.text.llvm.exporter import export
+    from xetile.text.llvm.tile_level import export
 
     return export(function, target, access)
 

@@ -15,14 +15,14 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Operation
 
-from xegpu.interop.llvm import context
-from xegpu.interop.llvm.import_blocks import Blocks, needs_blocks
+from xegpu.interop.llvm import block_level, context
+from xegpu.interop.llvm.import_blocks import needs_blocks
 from xegpu.interop.llvm.importer import LANES
 from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.verifier import verify
 from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
 from xetile.text.gpu_module import SUBGROUPS
-from xetile.text.llvm.importer import Tiles
+from xetile.text.llvm import tile_level
 from xetile.text.reader import FOREIGN_READERS, Reader
 
 _COMMENT = re.compile(r"//[^\n]*")
@@ -66,7 +66,7 @@ def converted(function: func.FuncOp) -> ModuleOp:
     """
     threads = _threads(function)
     blocks = needs_blocks(function)
-    new = (Blocks(threads) if blocks else Tiles(function, threads)).function(function)
+    new = (block_level if blocks else tile_level).imported(function, threads)
     for name in _CONSUMED:
         new.attributes.pop(name, None)
     count = 1 if threads is None else max(threads // LANES, 1)

@@ -14,15 +14,16 @@ that it is a part of. Our passes choose VNNI form, array_length and layouts with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.dialect.hints import CacheHintAttr, HintedOp, words
+from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.correspondence import imported_policies
 from xegpu.interop.llvm.importer import LANES, Described, Import
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.ir.dtypes import of_mlir
@@ -38,7 +39,7 @@ from xetile.dialect.types import CacheHintAttr as OurHint
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.text.llvm import elements, matrix, vector
+from xetile.text.llvm import elements, vector
 from xetile.text.llvm.elements import flat_shape
 from xetile.text.llvm.layout_facts import (
     Facts,
@@ -56,8 +57,8 @@ _CONVERTED = (LayoutAttr, SliceAttr, CacheHintAttr)
 class Tiles(Import):
     """Rewriter of one kernel to XeTile."""
 
-    def __init__(self, function: func.FuncOp, threads: int | None) -> None:
-        super().__init__(RULES, threads)
+    def __init__(self, rules: Mapping[type[Operation], Rule], function: func.FuncOp, threads: int | None) -> None:
+        super().__init__(rules, threads)
         self.facts = Facts(function)
 
     def copy(self, operation: Operation) -> None:
@@ -109,10 +110,10 @@ class Tiles(Import):
         known = layout.data if isinstance(layout, LayoutAttr) else self.facts.layout(value)
         return self.map_of(known, self.block_of(value))
 
-    def hints(self, operation: HintedOp) -> dict[str, Attribute]:
-        """Cache hints of an access, as tiles have them; ``cached`` on a store is LLVM's spelling of write-back."""
-        kept = {"cached": "write_back"} if operation.MESSAGE == "store" else {}
-        return {level: OurHint(kept.get(policy, policy)) for level, policy in words(operation).items()}
+    @staticmethod
+    def hints(operation: Operation) -> dict[str, Attribute]:
+        """Cache hints of an access, as tiles have them."""
+        return {level: OurHint(policy) for level, policy in imported_policies(operation).items()}
 
     @staticmethod
     def zero(element: Attribute) -> Attribute:
@@ -220,7 +221,7 @@ def _hints(rewriter: Tiles, new: Operation, old: upstream.MovementOp) -> Operati
     return new
 
 
-def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
+def load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
     """Convert ``load_nd`` to ``load_tile``."""
     if operation.transpose_bit_width is not None:
         rewriter.refuse("XT2408", "a load that transposes words of several elements is not read",
@@ -242,7 +243,7 @@ def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
     rewriter.set(operation.result, tuple(loads), _SIDE_BY_SIDE if len(loads) > 1 else _BLOCK)
 
 
-def _store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
+def store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
     """Convert ``store_nd`` to ``store_tile``."""
     value = rewriter.single(operation.value)
     if not rewriter.is_tile(operation):
@@ -255,7 +256,7 @@ def _store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
     rewriter.emit(_hints(rewriter, new, operation))
 
 
-def _prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
+def prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
     """Convert ``prefetch_nd`` to ``prefetch_tile``."""
     desc = desc_of(operation.desc)
     if not rewriter.is_tile(operation):
@@ -266,7 +267,7 @@ def _prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
         rewriter.emit(_hints(rewriter, new, operation))
 
 
-def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
+def dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     """Convert ``dpas`` to ``tile_mma``."""
     a, b = rewriter.single(operation.a), rewriter.single(operation.b)
     shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
@@ -276,7 +277,7 @@ def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     rewriter.set(operation.result, rewriter.emit(TileMmaOp(a, b, acc, result, map_)), _BLOCK)
 
 
-def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
+def broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     """Convert ``vector.broadcast`` to ``tile_broadcast`` or a splat."""
     if rewriter.lookup(operation.source).encoding == vector.SCALAR:
         shape = rewriter.block_of(operation.vector)
@@ -298,7 +299,7 @@ def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     rewriter.set(operation.vector, new, _BLOCK)
 
 
-def _shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
+def shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
     """Convert a shape cast: one side of a reduction; a no-op between fragments of a lane."""
     source = rewriter.lookup(operation.source)
     result = operation.result.type
@@ -311,7 +312,7 @@ def _shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
     rewriter.set(operation.result, source.values, source.encoding)
 
 
-def _transpose(rewriter: Tiles, operation: TransposeOp) -> None:
+def transpose(rewriter: Tiles, operation: TransposeOp) -> None:
     """Convert ``vector.transpose`` to ``tile_transpose``."""
     source = rewriter.single(operation.source)
     rows, columns = tile_ops.shape_of(source)
@@ -319,7 +320,7 @@ def _transpose(rewriter: Tiles, operation: TransposeOp) -> None:
     rewriter.set(operation.result, rewriter.transposed(source, map_), _BLOCK)
 
 
-def _extract(rewriter: Tiles, operation: ExtractOp) -> None:
+def extract(rewriter: Tiles, operation: ExtractOp) -> None:
     """Convert ``vector.extract`` of a reduced vector."""
     source, position = rewriter.lookup(operation.vector), list(operation.static_position.get_values())
     if source.encoding != _SIDE_BY_SIDE or len(position) != 1:
@@ -328,7 +329,7 @@ def _extract(rewriter: Tiles, operation: ExtractOp) -> None:
     rewriter.set(operation.result, source.values[position[0]], _BLOCK)
 
 
-def _convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> None:
+def convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> None:
     """Convert ``convert_layout`` to ``tile_conv_layout``."""
     source, target = rewriter.single(operation.source), operation.target_layout
     if not isinstance(source.type, VectorType):
@@ -338,19 +339,3 @@ def _convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> Non
     map_ = rewriter.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
     new = source if map_ is None else rewriter.emit(TileConvLayoutOp(source, map_))
     rewriter.set(operation.result, new, rewriter.encoding_of(operation.result))
-
-
-RULES: dict[type[Operation], Rule] = {
-    **elements.RULES,
-    **vector.RULES,
-    **matrix.RULES,
-    upstream.LoadNdOp: _load_nd,
-    upstream.StoreNdOp: _store_nd,
-    upstream.PrefetchNdOp: _prefetch_nd,
-    upstream.DpasOp: _dpas,
-    upstream.ConvertLayoutOp: _convert_layout,
-    BroadcastOp: _broadcast,
-    ShapeCastOp: _shape_cast,
-    TransposeOp: _transpose,
-    ExtractOp: _extract,
-}

@@ -166,7 +166,7 @@ def _reduced(rewriter: Any, kind: str, source: SSAValue, axes: Sequence[int]) ->
     return source
 
 
-def _multi_reduction(rewriter: Any, operation: MultiReductionOp) -> None:
+def multi_reduction(rewriter: Any, operation: MultiReductionOp) -> None:
     """Convert ``vector.multi_reduction`` to ``tile_reduce``, dimension after dimension."""
     source = rewriter.single(operation.source)
     axes = _flat_axes(rewriter, operation)
@@ -214,5 +214,4 @@ RULES: dict[type[Operation], Rule] = {
     xdsl_vector.BitcastOp: _bitcast,
     xdsl_vector.ReductionOp: _reduction,
     InterleaveOp: _interleave,
-    MultiReductionOp: _multi_reduction,
 }
