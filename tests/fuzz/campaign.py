@@ -1,7 +1,7 @@
 """A long run: cases in worker processes that are replaced now and then, failures minimised and printed.
 
-A worker ends after some hundred cases, because the SYCL runtime keeps each program that it built. What kills a worker, or
-takes longer than a minute, is a failure of the case that it began last.
+A worker ends after some hundred cases, because the SYCL runtime keeps each program that it built. What kills a worker,
+or takes longer than two minutes, is a failure of the case that it began last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fuzz.cases import Plan, program_of, run_case
+from tests.fuzz.cases import Plan, optimised, program_of, run_case
 from tests.fuzz.choices import Choices
 from tests.fuzz.execute import Mismatch
 from tests.fuzz.minimise import fails_like, minimised
@@ -55,7 +55,7 @@ def work(seed: int, count: int, plan: Plan) -> None:
             done, found = run_case(number, plan)
         except Exception as error:  # the generator or the evaluation failed: that is a fault of the tests
             done, found = Counter(), Mismatch("generator", f"{type(error).__name__}: {error}")
-        print(json.dumps({"done": done, "found": found and [found.execution, found.message]}), flush=True)
+        print(json.dumps({"done": done, "found": found and [found.execution, found.message, found.launch]}), flush=True)
 
 
 def _lines(worker: subprocess.Popen[str]) -> Iterator[dict[str, Any] | None]:
@@ -87,9 +87,9 @@ def _minimise(seed: int, found: Mismatch, seconds: float) -> str:
         return program_of(Choices(seed)).source() if found.execution == "process" else ""
     original = Choices(seed)
     program_of(original)
-    _, program = minimised(original.record, fails_like(found, seed), seconds)
+    program = minimised(original.record, fails_like(found, optimise=optimised(seed)), seconds)
     arrays = "\n".join(f"# {each}" for each in program.arrays)
-    return f"{program.source()}\n{arrays}\n# launches (grid, seed of the data): {program.launches}"
+    return f"{program.source()}\n{arrays}\n# launch (grid, seed of the data): {found.launch}"
 
 
 def run(seconds: float, seed: int, plan: Plan, *, count: int | None = None, minimise_for: float = 60) -> Tally:
@@ -107,7 +107,7 @@ def run(seconds: float, seed: int, plan: Plan, *, count: int | None = None, mini
     while time.monotonic() - started < seconds and (count is None or following < seed + count):
         most = CASES_OF_A_WORKER if count is None else min(CASES_OF_A_WORKER, seed + count - following)
         command = [sys.executable, "-m", "tests.fuzz", "--worker", "--seed", str(following), "--count", str(most),
-                   "--every", str(plan.every), *(("--executions", ",".join(plan.executions)) if plan.executions else ())]
+                   "--every", str(plan.every), "--executions", ",".join(plan.executions)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
                               env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}) as worker:
             current = following

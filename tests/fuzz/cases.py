@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.fuzz.choices import Choices
+from tests.fuzz.edits import Edits
 from tests.fuzz.execute import Mismatch, check
 from tests.fuzz.generator import generate
 from tests.fuzz.program import Program
@@ -18,7 +19,7 @@ LOWERED = ("opencl:cpu/cpu", "opencl:cpu/pvc", "numpy:xegpu/pvc", "opencl:cpu/dg
 """Executions other than ``numpy``, which programs take in turn."""
 MACHINE = ("machine:pvc", "machine:bmg")
 """Machine code, which few programs run as: it takes seconds."""
-EVERY_LOWERED, EVERY_MACHINE = 3, 150
+EVERY_LOWERED, EVERY_MACHINE = 8, 400
 """One of so many programs runs in another execution than NumPy's, and as machine code."""
 
 
@@ -46,9 +47,9 @@ class Plan:
         return ("numpy", *more)
 
 
-def program_of(choices: Choices) -> Program:
+def program_of(choices: Choices, edits: Edits | None = None) -> Program:
     """The program of a sequence of choices."""
-    return generate(choices, STATEMENTS, finish)
+    return generate(choices, STATEMENTS, finish, edits)
 
 
 def optimised(seed: int) -> bool:

@@ -43,6 +43,7 @@ class Mismatch(Exception):
 
     execution: str
     message: str
+    launch: tuple[Shape, int] | None = None
 
     def __str__(self) -> str:
         return f"{self.execution}: {self.message}"
@@ -109,7 +110,7 @@ class Launch:
     """
 
     def __init__(self, program: Program, grid: Shape, seed: int) -> None:
-        self.program, self.grid = program, grid
+        self.program, self.grid, self.seed = program, grid, seed
         rng = np.random.default_rng(seed)
         instances = program.instances(grid)
         self.sizes = [array.sizes(instances) for array in program.arrays]
@@ -229,6 +230,9 @@ def check(program: Program, executions: Sequence[str], name: str = "fuzz", *, op
             for launch in launches:
                 try:
                     launch.run(kernel, execution)
+                except Mismatch as found:
+                    found.launch = launch.grid, launch.seed
+                    raise
                 except Refused as refused:
                     done[f"{execution} refused {refused}"] += 1
                     break

@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.fuzz import numerics
 from tests.fuzz.choices import Choices
+from tests.fuzz.edits import Edits
 from tests.fuzz.numerics import EXACT, FLOATS, HOLDS, INTEGERS, SIGNED, UNSIGNED, is_float, limits
 from tests.fuzz.program import ArrayArg, Effect, Function, Let, Map, Node, Number, Program, Shape, Value, live
 
@@ -156,8 +157,8 @@ class Generator:
 
     def vectors(self, wanted: Callable[[Value], bool] = lambda value: True) -> list[Value]:
         """Vectors in scope that may be computed with, the last first."""
-        return [each for each in reversed(self.scope) if each.shape and each.exact and each.dtype not in ("tile", "index")
-                and wanted(each)]
+        return [each for each in reversed(self.scope) if each.shape and each.exact
+                and each.dtype not in ("tile", "index") and wanted(each)]
 
     def vector(self, wanted: Callable[[Value], bool] = lambda value: True) -> Value | None:
         """One of the vectors in scope, later ones more often."""
@@ -192,13 +193,15 @@ def mentioned_arrays(body: Sequence[Node], text: str) -> Callable[[str], bool]:
     return words.__contains__
 
 
-def generate(choices: Choices, statements: Sequence[tuple[int, Statement]], finish: Statement) -> Program:
+def generate(choices: Choices, statements: Sequence[tuple[int, Statement]], finish: Statement,
+             edits: Edits | None = None) -> Program:
     """A program.
 
     Args:
         choices: the decisions.
         statements: weights, and what makes a statement.
         finish: stores what is left over.
+        edits: what the minimiser changes of it.
     """
     generator = Generator(choices)
     weighted = [statement for weight, statement in statements for _ in range(weight)]
@@ -216,6 +219,7 @@ def generate(choices: Choices, statements: Sequence[tuple[int, Statement]], fini
     for _ in range(choices.pick((2, 3, 4))):
         with choices.span():
             launches.append(((choices.pick((1, 2, 3)), choices.pick((1, 2, 3))), choices.below(2**31)))
+    generator.body = (edits or Edits()).apply(generator.body)
     program = Program(generator.subgroups, generator.mapped, generator.arrays, generator.numbers, live(generator.body),
                       launches, generator.features)
     used = mentioned_arrays(program.body, program.source().partition("):")[2])

@@ -1,24 +1,28 @@
-"""Delta debugging: the shortest sequence of choices whose program still fails in the same way."""
+"""Delta debugging of a failing case: stores that go away, values that others stand for, simpler choices."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from tests.fuzz.cases import optimised, program_of, repeated
+from tests.fuzz.cases import program_of
 from tests.fuzz.choices import Choices
+from tests.fuzz.edits import Edits
 from tests.fuzz.execute import Mismatch, check
-from tests.fuzz.program import Program
+from tests.fuzz.program import Effect, Let, Loop, Node, Program, Value, When
 
 Fails = Callable[[Program], bool]
 
 
-def fails_like(found: Mismatch, seed: int) -> Fails:
-    """Whether a program fails in the execution of a failure, in the same way."""
+def fails_like(found: Mismatch, *, optimise: bool) -> Fails:
+    """Whether a program fails in the execution of a failure, on its data, in the same way."""
 
     def fails(program: Program) -> bool:
+        if found.launch is not None:
+            program = replace(program, launches=[found.launch])
         try:
-            check(repeated(program, [found.execution]), [found.execution], optimise=optimised(seed))
+            check(program, [found.execution], optimise=optimise)
         except Mismatch as other:
             return other.kind == found.kind
         return False
@@ -26,65 +30,98 @@ def fails_like(found: Mismatch, seed: int) -> Fails:
     return fails
 
 
-def minimised(choices: Sequence[int], fails: Fails, seconds: float = 120) -> tuple[list[int], Program]:
-    """The smallest failing case that is found in time.
+@dataclass
+class _Search:
+    record: list[int]
+    fails: Fails
+    end: float
+    edits: Edits = field(default_factory=Edits)
+
+    def __post_init__(self) -> None:
+        self.program = program_of(Choices(replay=self.record), self.edits)
+
+    def attempt(self, record: Sequence[int] | None = None, edits: Edits | None = None) -> bool:
+        """Keep other choices or edits, if their program still fails."""
+        record, edits = self.record if record is None else list(record), edits or self.edits
+        if time.monotonic() > self.end:
+            return False
+        try:
+            program = program_of(Choices(replay=record), edits)
+        except (IndexError, AssertionError, KeyError):  # the generator cannot go on with these choices
+            return False
+        if _size(program) > _size(self.program) or not self.fails(program):
+            return False
+        self.record, self.edits, self.program = record, edits, program
+        return True
+
+
+def minimised(choices: Sequence[int], fails: Fails, seconds: float = 120) -> Program:
+    """The smallest failing program that is found in time.
 
     Args:
         choices: of a failing case.
         fails: whether a program still fails.
         seconds: the time to search.
-
-    Returns:
-        the choices, and their program.
     """
-    end = time.monotonic() + seconds
-    best = Choices(replay=choices)
-    program = program_of(best)
-    tried: set[str] = set()
-    progress = True
-    while progress and time.monotonic() < end:
-        progress = False
-        for candidate in _candidates(best):
-            if time.monotonic() > end:
+    search = _Search(list(choices), fails, time.monotonic() + seconds)
+    _drop_effects(search)
+    while time.monotonic() < search.end and _substitute(search):
+        pass
+    _drop_effects(search)
+    for position, value in enumerate(search.record):
+        if value and not search.attempt([*search.record[:position], 0, *search.record[position + 1:]]) and value > 1:
+            search.attempt([*search.record[:position], 1, *search.record[position + 1:]])
+    _drop_effects(search)
+    _substitute(search)
+    return search.program
+
+
+def _size(program: Program) -> int:
+    return len(program.source().splitlines())
+
+
+def _drop_effects(search: _Search) -> None:
+    effects = [node.ordinal for node in _walk(search.program.body) if isinstance(node, Effect)]
+    stores = [node.ordinal for node in _walk(search.program.body) if isinstance(node, Effect) and node.arrays]
+    for kept in stores if len(stores) > 1 else ():
+        if search.attempt(edits=search.edits.without(each for each in stores if each != kept)):
+            break
+    for each in reversed(effects):
+        search.attempt(edits=search.edits.without([each]))
+
+
+def _substitute(search: _Search) -> bool:
+    """Let an earlier value stand for a later one, wherever the program still fails; whether there was any."""
+    found = False
+    for value, others in list(_substitutes(search.program.body, []))[::-1]:
+        for other in others:
+            if search.attempt(edits=search.edits.renaming(value.name, other.name)):
+                found = True
                 break
-            trial = Choices(replay=candidate)
-            smaller = _attempt(trial)
-            if smaller is None or _size(trial, smaller) >= _size(best, program):
-                continue
-            text = f"{smaller.source()}{smaller.arrays}{smaller.launches}"
-            if text in tried:
-                continue
-            tried.add(text)
-            if fails(smaller):
-                best, program, progress = trial, smaller, True
-                break
-    return best.record, program
+    return found
 
 
-def _attempt(choices: Choices) -> Program | None:
-    """The program of changed choices; None where the generator cannot go on with them."""
-    try:
-        return program_of(choices)
-    except (IndexError, AssertionError):
-        return None
+def _walk(nodes: Iterable[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        yield from _walk(node.nodes())
 
 
-def _size(choices: Choices, program: Program) -> tuple[int, int, int]:
-    return len(program.source().splitlines()), len(choices.record), sum(choices.record)
+def _substitutes(nodes: Iterable[Node], scope: list[Value]) -> Iterator[tuple[Value, list[Value]]]:
+    """Each value with those in scope that may stand for it: what it is made of first."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield from _substitutes(node.body, [*scope, node.index, *(inside for _, inside, _, _ in node.carried)])
+        elif isinstance(node, When):
+            yield from _substitutes(node.then, list(scope))
+            yield from _substitutes(node.otherwise or (), list(scope))
+        first = list(node.operands) if isinstance(node, Let) else [each for each in node.uses() if each in scope]
+        for value in node.results():
+            others = [each for each in (*first, *scope[::-1]) if _may_stand_for(each, value)]
+            if others:
+                yield value, list(dict.fromkeys(others))[:4]
+        scope.extend(node.results())
 
 
-def _candidates(best: Choices) -> Iterator[list[int]]:
-    """Choices without a span, the longest first; then with smaller numbers."""
-    record = best.record
-    for start, end in sorted(set(best.spans), key=lambda span: span[0] - span[1]):
-        if start < end:
-            yield record[:start] + record[end:]
-    for start, end in sorted(set(best.spans), key=lambda span: span[0] - span[1]):
-        if end - start < 40 and any(record[start:end]):
-            yield record[:start] + [0] * (end - start) + record[end:]
-    for position, value in enumerate(record):
-        if value:
-            yield [*record[:position], 0, *record[position + 1:]]
-    for position, value in enumerate(record):
-        if 1 < value < 100:
-            yield [*record[:position], value // 2, *record[position + 1:]]
+def _may_stand_for(other: Value, value: Value) -> bool:
+    return (other.dtype, other.shape, other.map, other.array) == (value.dtype, value.shape, value.map, value.array)

@@ -1,7 +1,7 @@
 """Programs of the generator: a graph of statements, each with its Python text and what it does in NumPy.
 
-All program instances run at once: the value of a vector has an axis for them in front, and control flow is a mask of the
-instances that are active. An instance is a subgroup, or in a kernel with work-group maps a work-group.
+All program instances run at once: the value of a vector has an axis for them in front, and control flow is a mask of
+the instances that are active. An instance is a subgroup, or in a kernel with work-group maps a work-group.
 """
 
 from __future__ import annotations
@@ -161,6 +161,10 @@ class Node:
         """Whether it must stay if nothing uses its results."""
         return False
 
+    def nodes(self) -> Sequence[Node]:
+        """The statements inside."""
+        return ()
+
     def text(self) -> Iterator[str]:
         """Its lines of Python."""
         raise NotImplementedError
@@ -194,12 +198,18 @@ class Let(Node):
 
 @dataclass(eq=False)
 class Effect(Node):
-    """A statement that writes memory: a function of the state, the active instances and the operands' values."""
+    """A statement that writes memory: a function of the state, the active instances and the operands' values.
+
+    Attributes:
+        arrays: names of the arguments that it writes.
+        ordinal: its position among all effects of the program.
+    """
 
     template: str
     operands: tuple[Value, ...]
     function: Function
     arrays: tuple[str, ...] = ()
+    ordinal: int = -1
 
     def uses(self) -> Iterable[Value]:
         return self.operands
@@ -242,6 +252,9 @@ class Loop(Node):
 
     def has_effect(self) -> bool:
         return any(node.has_effect() for node in self.body)
+
+    def nodes(self) -> Sequence[Node]:
+        return self.body
 
     def text(self) -> Iterator[str]:
         for before, inside, _, _ in self.carried:
@@ -288,12 +301,12 @@ class When(Node):
 
     def uses(self) -> Iterable[Value]:
         return [self.condition, *(each for then, otherwise, _ in self.chosen for each in (then, otherwise)),
-                *(each for node in self._nodes() for each in node.uses())]
+                *(each for node in self.nodes() for each in node.uses())]
 
     def has_effect(self) -> bool:
-        return any(node.has_effect() for node in self._nodes())
+        return any(node.has_effect() for node in self.nodes())
 
-    def _nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Sequence[Node]:
         return [*self.then, *(self.otherwise or ())]
 
     def text(self) -> Iterator[str]:

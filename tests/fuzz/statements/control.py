@@ -43,7 +43,7 @@ def _as(generator: Generator, before: Value, body_start: int) -> Value:
     if value.low is not None and before.high is not None and value.high is not None and \
             before.low <= value.low and value.high <= before.high:
         return value
-    if is_float(value.dtype) or before.low >= 0 or True:
+    if is_float(value.dtype) or True:
         most = before.most or 1
         value = tame(generator, value, most)
     return value
@@ -62,8 +62,7 @@ def loop(generator: Generator) -> None:
     options = choices.pick(("", "", "", ", unroll=2", ", unroll=4"))
     carried_from = [each for each in generator.scope if each.exact and each.dtype not in ("e4m3", "e5m2", "i1")
                     and (each.shape or each.dtype == "tile") and _room(each)]
-    before = [each for each in (choices.pick(carried_from[::-1][:8]) for _ in range(choices.between(0, 2)))
-              ] if carried_from else []
+    before = [choices.pick(carried_from[::-1][:8]) for _ in range(choices.between(0, 2))] if carried_from else []
     before = list(dict.fromkeys(before))
     uniform = not isinstance(stop, Value) or stop.uniform
     high = max(start, (stop.high if isinstance(stop, Value) else stop) or 0)

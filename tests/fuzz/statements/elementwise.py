@@ -51,7 +51,7 @@ def partner(generator: Generator, value: Value) -> Value | int:
     """What a vector is combined with: another one, one that is broadcast to it, a run-time number or a Python one."""
     choices = generator.choices
     same = generator.vectors(lambda each: each.dtype == value.dtype and each.map == value.map
-                             and (each.shape == value.shape or not generator.mapped and _broadcasts(each, value)))
+                             and (each.shape == value.shape or (not generator.mapped and _broadcasts(each, value))))
     kind = choices.below(6)
     if kind < 3 and same:
         return choices.pick(same[:6])
@@ -130,7 +130,8 @@ def arithmetic(generator: Generator) -> Value | None:
 
 def _power_of_two(bounds: Bounds) -> int:
     low, high = bounds
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
     return 1 << max(high, -low - 1).bit_length()
 
 
@@ -213,7 +214,9 @@ def division(generator: Generator) -> Value | None:
         generator.features.add("float division")
         return combine(generator, left, right, "/", operator.truediv, (None, None))
     top = right if isinstance(right, int) else right.high
-    assert top is not None and left.low is not None and left.high is not None
+    assert top is not None
+    assert left.low is not None
+    assert left.high is not None
     generator.features.add("integer division")
     if choices.chance(0.5):
         return combine(generator, left, right, "//", np.floor_divide, (min(left.low, 0), max(left.high, 0)))

@@ -1,4 +1,4 @@
-"""Statements that move elements of vectors: transposes, reductions, broadcasts, blocks, maps, and what creates vectors."""
+"""Statements that move elements of vectors, reduce, repeat or create them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def load(generator: Generator, shape: Shape | None = None, dtype: str | None = N
     if tiles and choices.chance(0.5):
         return _load_from(generator, choices.pick(tiles))
     known = [each for each in generator.arrays if each.dtype == dtype and not each.written and each.rank > 1
-             and (most is None or each.high is not None and each.high <= most)]
+             and (most is None or (each.high is not None and each.high <= most))]
     if known and choices.chance(0.4):
         array = choices.pick(known)
     else:
@@ -164,7 +164,8 @@ def store(generator: Generator, value: Value | None = None) -> None:
     def function(state: State, active: Array, row: Array, column: Array, values: Array) -> None:
         write_window(state, active, state.arrays[array.name], (row, column), values)
 
-    text = f"xt.store_tile({{2}}, xt.init_tile({array.name}, ({{0}}, {{1}}), {shape}{arguments(value.map, array)}){hint})"
+    tile = f"xt.init_tile({array.name}, ({{0}}, {{1}}), {shape}{arguments(value.map, array)})"
+    text = f"xt.store_tile({{2}}, {tile}{hint})"
     array.exact = value.exact
     generator.effect(text, (*positions, value), function, array.name)
     generator.features.add(f"store {value.dtype}")

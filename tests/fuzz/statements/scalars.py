@@ -48,14 +48,16 @@ def arithmetic(generator: Generator) -> Value | None:
         return _checked(generator, "-{0}", (left,), lambda state, x: -x, -left.high, -left.low)  # type: ignore[operator]
     number = choices.pick((1, 2, 3, 5, 8, 16))
     a, b = left.low, left.high
-    assert a is not None and b is not None
+    assert a is not None
+    assert b is not None
     if kind in ("//", "%"):
         function = operator.floordiv if kind == "//" else operator.mod
         low, high = (a // number, b // number) if kind == "//" else (0, number - 1)
         return _checked(generator, f"{{0}} {kind} {number}", (left,), lambda state, x: function(x, number), low, high)
     right = choices.pick(known) if choices.chance(0.5) else None
     c, d = (number, number) if right is None else (right.low, right.high)
-    assert c is not None and d is not None
+    assert c is not None
+    assert d is not None
     functions: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul,
                                                        "min": np.minimum, "max": np.maximum}
     function = functions[kind]
