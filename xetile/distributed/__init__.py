@@ -1,0 +1,1 @@
+"""Products over many ranks, on MPI."""
