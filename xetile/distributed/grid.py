@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
-from xegpu.support.errors import ArgumentError, ShapeError
-from xetile.compiler.arguments import AtTheCall
+from xegpu.support.errors import ArgumentError, DeviceError, ShapeError
+from xetile.compiler.arguments import AtTheCall, TypedView
+from xetile.distributed import exchange
+from xetile.distributed.transport import rank_of, transport_of
 
 SUM_BYTES = 4
 """Bytes of a partial sum: f32, or i32 of 8-bit integers."""
+PANEL_STEP = 256
+"""Panels are multiples of this depth."""
 OPERANDS = ("a", "b", "c")
 _OPERAND_TYPES = (dtypes.f32, dtypes.bf16, dtypes.f16, dtypes.i8, dtypes.u8)
 
@@ -109,6 +115,83 @@ class Grid:
                 raise ShapeError("XT7203", f"A is split by rows over the columns of a grid of {self.shape}",
                                  "rows_of_a is for the grid (1, P, 1); leave it out for others")
 
+    @classmethod
+    def choose(cls, m: int, n: int, k: int, dtype: Any = dtypes.f32, *, memory: int | None = None, comm: Any = None,
+               ranks: int | None = None) -> Grid:
+        """The grid of least volume whose blocks and buffers fit the memory of a rank.
+
+        Args:
+            m, n, k: sizes of the whole product.
+            dtype: element type of A and B.
+            memory: bytes of a rank, panels included; None does not limit the choice.
+            comm: a communicator of mpi4py; None is the world.
+            ranks: how many ranks, for plans without MPI; by default those of ``comm``.
+
+        Raises:
+            DeviceError: no grid fits.
+        """
+        with AtTheCall():
+            count = transport_of(comm).size if ranks is None else ranks
+            found = best_grids(m, n, k, dtype, count)
+            needs = [grid.blocks() + grid.workspace(PANEL_STEP) for grid in found]
+            fits = [grid for grid, need in zip(found, needs, strict=True) if memory is None or need <= memory]
+            if not fits:
+                raise DeviceError("XT7240", f"blocks and buffers take {min(needs)} bytes a rank on the best grid of "
+                                  f"{count} ranks, and memory={memory} is allowed", "use more ranks")
+            return replace(fits[0], comm=comm)
+
+    @property
+    def rank(self) -> int:
+        """This process's rank."""
+        return rank_of(self.comm, self.ranks)
+
+    def block(self, operand: str) -> tuple[slice, slice]:
+        """Slices of the whole matrix that this rank owns of ``"a"``, ``"b"`` or ``"c"``."""
+        with AtTheCall():
+            return self.region(operand, self.rank).slices
+
+    def zeros(self, operand: str, *, dtype: Any = None, queue: Any = None) -> Any:
+        """This rank's block, filled with zeros.
+
+        Args:
+            operand: ``"a"``, ``"b"`` or ``"c"``.
+            dtype: element type; by default that of A and B, and of C the type of the sums.
+            queue: makes an array of dpnp there; None makes one of NumPy.
+        """
+        with AtTheCall():
+            region = self.region(operand, self.rank)
+            kind = dtypes.of(dtype) if dtype is not None else self.sums if operand == "c" else self.dtype
+            if queue is None:
+                return np.zeros(region.shape, kind.numpy)
+            import dpnp
+
+            wide = kind is not dtypes.bf16  # dpnp has no bfloat16
+            array = dpnp.zeros(region.shape, dtype=kind.numpy if wide else np.uint16, sycl_queue=queue)
+            return array if wide else TypedView(array, kind)
+
+    def scatter(self, whole: Any, operand: str, *, root: int = 0) -> Any:
+        """This rank's block of a NumPy matrix of rank ``root``; the others pass None. All ranks call.
+
+        Raises:
+            ShapeError: the matrix has another shape than the grid says; on all ranks.
+        """
+        with AtTheCall():
+            return exchange.scatter(self._layout(operand), whole, operand, self._size(operand), self.dtype.numpy,
+                                    transport_of(self.comm, self.ranks), root)
+
+    def gather(self, block: Any, operand: str = "c", *, root: int = 0) -> Any:
+        """The whole NumPy matrix on rank ``root``, None on others, of blocks of NumPy or dpnp. All ranks call."""
+        with AtTheCall():
+            return exchange.gather(self._layout(operand), block, self._size(operand),
+                                   transport_of(self.comm, self.ranks), root)
+
+    def _layout(self, operand: str) -> list[tuple[slice, slice]]:
+        check_size(self, transport_of(self.comm, self.ranks).size)
+        return [self.region(operand, rank).slices for rank in range(self.ranks)]
+
+    def _size(self, operand: str) -> tuple[int, int]:
+        return {"a": (self.m, self.k), "b": (self.k, self.n)}.get(operand, (self.m, self.n))
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """pr, pc and pk."""
@@ -197,3 +280,17 @@ def best_grids(m: int, n: int, k: int, dtype: Any, ranks: int) -> list[Grid]:
     """All grids of so many ranks, those with the least volume first, and of those the one with the least memory."""
     found = [Grid(*shape, m=m, n=n, k=k, dtype=dtype) for shape in shapes_of(ranks)]
     return sorted(found, key=lambda grid: (grid.volume, grid.workspace(), grid.pk, grid.pr))
+
+
+def check_size(grid: Grid, size: int) -> None:
+    """Check that a grid has as many ranks as there are.
+
+    Raises:
+        ArgumentError: it has not; the error names the best grids.
+    """
+    if grid.ranks == size:
+        return
+    shapes = [each.shape for each in best_grids(grid.m, grid.n, grid.k, grid.dtype, size)[:3]]
+    raise ArgumentError("XT7221", f"a grid of {' x '.join(map(str, grid.shape))} has {grid.ranks} ranks, and the "
+                        f"communicator {size}", f"start {grid.ranks} ranks (mpiexec -n {grid.ranks}), or use "
+                        f"{' or '.join(f'Grid{shape}' for shape in shapes)}")

@@ -276,15 +276,15 @@ class _Builder:
             for step in range(ranks):
                 owner = (here - step) % ranks
                 pieces = _pieces(self._piece(operand, owner), self.panel, rounds)
-                panel = self._gathered_panel(operand, pieces[number], f"{operand}{position % 2}", step == 0)
-                pack: tuple[Step, ...] = ()
-                if step == 0:
-                    pack = self._packed(operand, _part(panel, operand), f"{operand}{position % 2}", self.rank)
+                # In a direct exchange the own piece leaves again and again, so that it has a buffer of its own.
+                own = f"{operand}2" if step == 0 and self.order == "direct" else f"{operand}{position % 2}"
+                panel = self._gathered_panel(operand, pieces[number], own)
+                pack = self._packed(operand, _part(panel, operand), own, self.rank) if step == 0 else ()
                 fetch = tuple(self._passed_on(operand, ranks, here, number, step, position, rounds))
                 yield _Panel(panel.a, panel.b, panel.region, panel.depth, pack, fetch)
                 position += 1
 
-    def _gathered_panel(self, operand: str, piece: tuple[int, int], buffer: str, own: bool) -> _Panel:
+    def _gathered_panel(self, operand: str, piece: tuple[int, int], buffer: str) -> _Panel:
         if self.grid.rows_of_a:
             panel = _Panel(buffer, "b", Region(piece, self.columns), self.depth)
         else:
@@ -304,7 +304,7 @@ class _Builder:
         behind, ahead = (1, 1) if self.order == "ring" else (step, step)
         buffer, previous = f"{operand}{position % 2}", f"{operand}{(position - 1) % 2}"
         if self.order == "direct":
-            previous, passed = operand, own
+            previous, passed = f"{operand}2", own
         if wanted.size:
             yield Receive(buffer, wanted, self._along(operand, here - behind, ranks), wanted.size * size)
         if passed.size:
