@@ -107,6 +107,9 @@ class GpuFuncOp(IRDLOperation):
             return parsed
 
         arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+        if parser.parse_optional_punctuation("->"):
+            misread(parser, "XT3282", f"@{name} has results, and a kernel returns nothing\n"
+                    "write what it computes to an array argument")
         if (word := parser.parse_optional_keyword("workgroup") or parser.parse_optional_keyword("private")) is not None:
             misread(parser, "XT3280", f"gpu.func takes no {word}(...) arrays here\n"
                     "write memref.alloc() : memref<64x32xf16, 3> in its body")

@@ -303,6 +303,12 @@ class Reader(Parser):
             return self._parse_extended_type_or_attribute(token.text, False)
         return super().parse_optional_attribute()
 
+    def parse_comma_separated_list(self, delimiter: Any, parse: Any, context_msg: str = "") -> Any:
+        """Parse a list; that of a single type, as behind the arrow of ``scf.for``, needs no parentheses."""
+        if delimiter is self.Delimiter.PAREN and parse == self.parse_attribute and next_token(self).text != "(":
+            return [self.parse_type()]
+        return super().parse_comma_separated_list(delimiter, parse, context_msg)
+
     def is_descriptor(self, type_: Attribute) -> bool:
         """Whether a type is a tensor descriptor."""
         return self.descriptor is not None and isinstance(type_, self.descriptor)
