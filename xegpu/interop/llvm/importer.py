@@ -38,10 +38,10 @@ from xegpu.interop.llvm.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.export_vector import is_neutral
 from xegpu.interop.llvm.types import Desc, desc_of
 from xegpu.interop.llvm.vector import FenceOp, InsertStridedSliceOp, MultiReductionOp
-from xegpu.ir.combining_kind import combined
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
+from xegpu.mlir.combining_kind import combined
 from xegpu.mlir.vector import InsertStridedSliceOp as OurInsertOp
 from xegpu.mlir.vector import values_of
 from xegpu.rewrite.rewriter import Rewriter, Rule

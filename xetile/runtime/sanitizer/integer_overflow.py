@@ -19,12 +19,13 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.interpreter.arith import BINARY, UNARY, element_type
+from xegpu.interpreter.arith import element_type
 from xegpu.interpreter.gather_scatter import active_elements
 from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, Semantic, TileView, force
 from xegpu.ir.dtypes import DType
 from xegpu.ir.use_def import root_definitions
-from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, FPToSIOp, FPToUIOp, SelectOp, TruncIOp
+from xegpu.mlir.arith import FPToSIOp, FPToUIOp, SelectOp, TruncIOp
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import CheckError
 from xegpu.support.location import Location, author_location
 from xetile.dialect.gather_scatter import InitScatteredTileOp, UpdateScatteredTileOp
@@ -48,8 +49,7 @@ _WRAPPING: dict[type[Operation], tuple[str, Callable[[Any, Any], Any]]] = {
     arith.ShLIOp: ("<<", operator.lshift)}
 _CONVERTING = (FPToSIOp, FPToUIOp, TruncIOp)
 _BY_ELEMENT: tuple[type[Operation], ...] = (
-    *BINARY, *UNARY, *CONVERSIONS, arith.BitcastOp, arith.ExtFOp, arith.TruncFOp, math.FmaOp, CmpIOp, CmpFOp,
-    InitScatteredTileOp, UpdateScatteredTileOp)
+    *(kind for kind in RECORDS if kind is not SelectOp), InitScatteredTileOp, UpdateScatteredTileOp)
 _MOST = 8
 """Losses that are followed for one value."""
 
