@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xegpu.dialect import block_io, gather_scatter, reduction
 from xegpu.dialect.dpas import DpasOp
-from xegpu.dialect.vector import IotaOp
+from xegpu.dialect.vector import BitcastOp, IotaOp
 from xegpu.interop.llvm import descriptors as llvm_descriptors
 from xegpu.interop.llvm import export_blocks as exports
 from xegpu.interop.llvm import gather_scatter as llvm_gather_scatter
@@ -32,7 +32,7 @@ CORRESPONDENCES = (
     Correspondence(block_io.UpdateNdOffsetOp, llvm_descriptors.UpdateNdOffsetOp,
                    exported=Export.move, imported=update_nd_offset),
     Correspondence(block_io.LoadNdOp, llvm.LoadNdOp, exported=exports.load_nd, imported=imports.load_nd),
-    Correspondence(block_io.StoreNdOp, llvm.StoreNdOp, ("value",)),
+    Correspondence(block_io.StoreNdOp, llvm.StoreNdOp, ("value",), exported=exports.store_nd),
     Correspondence(block_io.PrefetchNdOp, llvm.PrefetchNdOp, exported=exports.prefetch_nd),
     Correspondence(DpasOp, llvm.DpasOp, ("a", "b", "acc"), exported=exports.dpas),
     Correspondence(None, llvm.ConvertLayoutOp, imported=imports.convert_layout),
@@ -47,6 +47,7 @@ CORRESPONDENCES = (
     Correspondence(reduction.ReduceOp, MultiReductionOp, exported=exports.reduce, imported=imports.multi_reduction),
     Correspondence(reduction.BroadcastOp, vector.BroadcastOp, exported=exports.broadcast, imported=imports.broadcast),
     Correspondence(IotaOp, llvm_gather_scatter.StepOp, exported=exports.iota, imported=imports.step),
+    Correspondence(BitcastOp, None, exported=exports.bitcast),
     Correspondence(vector.ExtractOp, None, exported=exports.extract),
     Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
     Correspondence(None, TransposeOp, imported=imports.transpose),

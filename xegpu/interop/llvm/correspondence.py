@@ -56,7 +56,7 @@ class Correspondence:
         if hasattr(operation, "desc"):
             operands["desc"], starts = rewriter.block_at(operation.desc)
             operands["offsets"], properties["const_offsets"] = split(starts)
-        self._emit(rewriter, operation, self.llvm, operands, properties | hints_of(operation))
+        self._emit(rewriter, operation, self.llvm, operands, properties | exported_hints(operation))
 
     def import_by_name(self, rewriter: Any, operation: Any) -> None:
         """Rule from LLVM's operation to ours."""
@@ -91,6 +91,13 @@ def imported_policies(operation: Operation) -> dict[str, str]:
     """Cache policies of LLVM's operation by level; ``cached`` on a store is its spelling of write-back."""
     keywords = {"cached": "write_back"} if isinstance(operation, (StoreNdOp, StoreOp)) else {}
     return {level: keywords.get(policy, policy) for level, policy in words(operation).items()}
+
+
+def exported_hints(operation: Operation) -> dict[str, Attribute]:
+    """Cache hints of our operation, as LLVM's has them, whose stores do not stream."""
+    stores = "value" in [name for name, _ in type(operation).get_irdl_definition().operands]  # type: ignore[attr-defined]
+    return {level: hint for level, hint in hints_of(operation).items()
+            if not (stores and isinstance(hint, CacheHintAttr) and hint.data == "streaming")}
 
 
 def imported_hints(operation: Operation) -> dict[str, Attribute]:

@@ -28,7 +28,9 @@ LLVM leaves masked-off elements undefined, hence the select. A loop-carried desc
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, memref
+from typing import Any
+
+from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     FloatAttr,
@@ -43,13 +45,15 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import SSAValue
 
+from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs
 from xegpu.dialect import gather_scatter, reduction, sync
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, desc_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
-from xegpu.dialect.hints import hints_of, of_locality, with_hints
-from xegpu.dialect.vector import IotaOp
+from xegpu.dialect.hints import of_locality, with_hints
+from xegpu.dialect.vector import BitcastOp, IotaOp
 from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.correspondence import exported_hints
 from xegpu.interop.llvm.export_vector import reduced
 from xegpu.interop.llvm.exporter import Export, desc_type
 from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
@@ -60,7 +64,7 @@ from xegpu.layout.lane_map import LaneMap, operand_b, plain
 from xegpu.mlir.arith import IndexCastOp, SelectOp
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp, shape_of, vector_type
 from xegpu.passes.distribute_lanes.operand_roles import sides
-from xegpu.support.errors import ShapeError
+from xegpu.support.errors import Invalid, ShapeError
 from xegpu.target.targets import Target
 
 _ELEMENTS = "single elements of an array"
@@ -99,7 +103,7 @@ def load_gather(rewriter: Export, operation: gather_scatter.LoadGatherOp) -> Non
     desc, (source, offsets) = desc_of(operation.desc), rewriter.lookup(operation.desc).values
     chunk, mask = gather_scatter.scatter_of(desc).chunk_size, rewriter.single(operation.mask)
     new = LoadOp(source, offsets, mask, vector_type(desc.shape, desc.element_type), chunk)
-    loaded = rewriter.emit(with_hints(new, hints_of(operation)))
+    loaded = rewriter.emit(with_hints(new, exported_hints(operation)))
     if chunk > 1:
         column = rewriter.emit(ShapeCastOp(mask, (desc.shape[0], 1)))
         mask = rewriter.emit(BroadcastOp(column, vector_type(desc.shape, column.type.element_type)))  # type: ignore[attr-defined]
@@ -126,14 +130,14 @@ def store_scatter(rewriter: Export, operation: gather_scatter.StoreScatterOp) ->
     chunk, value = gather_scatter.scatter_of(desc_of(operation.desc)).chunk_size, rewriter.single(operation.value)
     value = rewriter.emit(TransposeOp(value)) if chunk > 1 else value
     rewriter.emit(with_hints(StoreOp(value, source, offsets, rewriter.single(operation.mask), chunk),
-                             hints_of(operation)))
+                             exported_hints(operation)))
 
 
 def prefetch_scattered(rewriter: Export, operation: gather_scatter.PrefetchOp) -> None:
     """Convert to ``prefetch``."""
     source, offsets = rewriter.lookup(operation.desc).values
     new = PrefetchOp(source, offsets, desc_of(operation.desc).dtype.bytes)
-    rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.emit(with_hints(new, exported_hints(operation)))
 
 
 def iota(rewriter: Export, operation: IotaOp) -> None:
@@ -152,12 +156,26 @@ _SIDE_BY_SIDE = "blocks side by side"
 
 
 def create_nd_tdesc(rewriter: Export, operation: CreateNdTdescOp) -> None:
-    """Describe the complete array; the offsets become operands of the accesses."""
+    """Describe the complete array as it lies in memory; the offsets become operands of the accesses."""
     webs, target = rewriter.webs, rewriter.target
     desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
-    transposed = _is_transposed(webs, operation.result)
-    layout = LayoutAttr(Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)) if lanes else None
-    rewriter.put(operation, desc_type(desc.shape, desc.element_type, None if transposed else layout), transposed)
+    by_columns = access_kind(operation, rewriter.ways) == "block-columns"
+    transposed = _is_transposed(webs, operation.result) != by_columns
+    layout = None if transposed or by_columns else _lane_layout(lanes, desc.shape)
+    shape = desc.shape[::-1] if by_columns else desc.shape
+    rewriter.put(operation, desc_type(shape, desc.element_type, layout), transposed, by_columns)
+
+
+def _lane_layout(lanes: LaneMap | None, shape: tuple[int, ...]) -> LayoutAttr | None:
+    """Layout of a lane map; None where the block is smaller than its lanes, which LLVM's layouts cannot say."""
+    if lanes is None:
+        return None
+    layout = Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)
+    try:
+        layout.check(shape)
+    except Invalid:
+        return None
+    return LayoutAttr(layout)
 
 
 def _is_transposed(webs: Webs, desc: SSAValue) -> bool:
@@ -177,16 +195,15 @@ def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
 
 
 def load_nd(rewriter: Export, operation: LoadNdOp) -> None:
-    """Convert to one load a block."""
-    desc = desc_of(operation.desc)
-    if operation.transposes:
-        _load_transposed(rewriter, operation)
-        return
+    """Convert to one load a block, and ``vector.transpose`` if transposed, which LLVM folds for addresses."""
+    desc, by_columns = desc_of(operation.desc), rewriter.lookup(operation.desc).encoding.transposed
+    shape = desc.shape[::-1] if by_columns else desc.shape
     parts = []
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         base, starts = rewriter.block_at(operation.desc, 0, column)
-        load = upstream.LoadNdOp(base, starts, vector_type(desc.shape, desc.element_type))
-        parts.append(rewriter.emit(with_hints(load, hints_of(operation))))
+        load = upstream.LoadNdOp(base, starts, vector_type(shape, desc.element_type))
+        value = rewriter.emit(with_hints(load, exported_hints(operation)))
+        parts.append(rewriter.emit(TransposeOp(value)) if operation.transposes != by_columns else value)
     rewriter.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
 
 
@@ -229,19 +246,28 @@ def extract(rewriter: Export, operation: ExtractOp) -> None:
     rewriter.set(operation.result, source.values[position])
 
 
-def _load_transposed(rewriter: Export, operation: LoadNdOp) -> None:
-    """Lower a transposed load to load and ``vector.transpose``, which LLVM's lowering folds for address descriptors."""
-    desc = desc_of(operation.desc)
-    new = upstream.LoadNdOp(*rewriter.block_at(operation.desc), vector_type(desc.shape, desc.element_type))
-    load = rewriter.emit(with_hints(new, hints_of(operation)))
-    rewriter.set(operation.result, rewriter.emit(TransposeOp(load)))
+def bitcast(rewriter: Export, operation: BitcastOp) -> None:
+    """Convert a bit cast along the rows to one along the columns of the transpose."""
+    rows = rewriter.emit(TransposeOp(rewriter.single(operation.source)))
+    narrow: Any = operation.result.type
+    cast = vector.BitcastOp.build(operands=[rows],
+                                  result_types=[vector_type(narrow.get_shape()[::-1], narrow.element_type)])
+    rewriter.set(operation.result, rewriter.emit(TransposeOp(rewriter.emit(cast))))
+
+
+def store_nd(rewriter: Export, operation: StoreNdOp) -> None:
+    """Convert to a store, which does not transpose."""
+    if rewriter.lookup(operation.desc).encoding.transposed:
+        rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
+    new = upstream.StoreNdOp(rewriter.single(operation.value), *rewriter.block_at(operation.desc))
+    rewriter.emit(with_hints(new, exported_hints(operation)))
 
 
 def prefetch_nd(rewriter: Export, operation: PrefetchNdOp) -> None:
     """Convert to one prefetch a block."""
     desc = desc_of(operation.desc)
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
-        hints = hints_of(operation)
+        hints = exported_hints(operation)
         new = upstream.PrefetchNdOp(*rewriter.block_at(operation.desc, 0, column))
         rewriter.emit(with_hints(new, {} if hints == of_locality(3) else hints))  # LLVM's own say the same
 

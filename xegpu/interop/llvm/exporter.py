@@ -148,6 +148,7 @@ class Export(Rewriter):
     def block_at(self, value: SSAValue, row: int = 0, column: int = 0) -> tuple[SSAValue, list[SSAValue | int]]:
         """LLVM's descriptor of a tile, and the offsets of its block at (row, column)."""
         tile = self.lookup(value)
+        row, column = (column, row) if tile.encoding.transposed else (row, column)
         starts = [self.add(start, by) for start, by in zip(tile.values, (row, column), strict=True)]
         return tile.encoding.desc, [literal(start) for start in starts]
 

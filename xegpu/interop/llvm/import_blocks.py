@@ -26,8 +26,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, MemRefType, VectorType
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects import vector as xdsl_vector
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
@@ -39,6 +40,9 @@ from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_hints
 from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.importer import Described, Import, matrix_at, splat_constant
+from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
+from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
+from xegpu.interop.llvm.shuffles import ConstantMaskOp, CreateMaskOp, InterleaveOp
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.vector import InsertStridedSliceOp, MultiReductionOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector_type
@@ -52,11 +56,11 @@ def _scattered_desc(rewriter: Any, operation: ElementsOp, element: Any) -> SSAVa
                      "load the elements one by one, with offsets of their own; or write the kernel in our own form, "
                      "whose chunks lie in front: vector<4x16xf32>")
     type_ = TensorDescType(TensorDesc(tuple(shape), element, scatter=ScatterTdesc()))
-    source, offsets = _source(rewriter, operation), rewriter.single(operation.offsets)
+    source, offsets = source_of(rewriter, operation), rewriter.single(operation.offsets)
     return rewriter.emit(gather_scatter.CreateTdescOp(source, offsets, type_))  # type: ignore
 
 
-def _source(rewriter: Any, operation: ElementsOp) -> SSAValue:
+def source_of(rewriter: Any, operation: ElementsOp) -> SSAValue:
     """Base array, also where the base is its aligned pointer: offsets count from the same first element."""
     source = operation.source
     if isinstance(source.type, IntegerType) and isinstance(source.owner, Operation) and source.owner.operands:
@@ -88,11 +92,8 @@ def store_gathered(rewriter: Any, operation: StoreOp) -> None:
 
 def prefetch_gathered(rewriter: Any, operation: PrefetchOp) -> None:
     """Convert to a scattered prefetch."""
-    source = _source(rewriter, operation)
-    if not isinstance(source.type, MemRefType):
-        rewriter.refuse("XT3644", "nothing says what elements are prefetched from this address",
-                     "prefetch from a memref, whose type says it")
-    element = source.type.element_type  # type: ignore[attr-defined]
+    source, size = source_of(rewriter, operation), operation.offset_align_byte
+    element = IntegerType(8 * size.value.data) if size is not None else source.type.element_type  # type: ignore
     new = gather_scatter.PrefetchOp(_scattered_desc(rewriter, operation, element))
     rewriter.emit(with_hints(new, imported_hints(operation)))
 
@@ -112,7 +113,20 @@ _SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp, ElementsOp)
 
 def needs_blocks(function: func.FuncOp) -> bool:
     """Whether a kernel extracts slices of blocks or has scattered accesses, so that it cannot become tiles."""
-    return any(isinstance(operation, _SLICES) for operation in function.walk())
+    found = [operation for operation in function.walk() if isinstance(operation, _SLICES)]
+    return any(not isinstance(operation, ElementsOp) or _is_line(operation) for operation in found) and \
+        not any(isinstance(operation, _OF_TILES) for operation in function.walk())
+
+
+def _is_line(operation: ElementsOp) -> bool:
+    """Whether a subgroup accesses one element a lane."""
+    distributed = isinstance(operation.layout, LayoutAttr) and operation.layout.data.sg_layout is not None
+    return operation.chunk == 1 and len(getattr(operation.offsets.type, "shape", ())) == 1 and not distributed
+
+
+_OF_TILES = (LoadMatrixOp, StoreMatrixOp, ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, memref.LoadOp,
+             xdsl_vector.BitcastOp, xdsl_vector.ReductionOp)
+"""Operations that become those of tiles alone."""
 
 
 class Blocks(Import):
@@ -131,6 +145,9 @@ class Blocks(Import):
         """Descriptor with the offsets of a load, store or prefetch."""
         form = self.lookup(operation.desc).encoding
         assert isinstance(form, Described)
+        if len(form.desc.shape) != 2:
+            self.refuse("XT3633", f"a tensor_desc of {len(form.desc.shape)} dimensions is not read beside slices",
+                        "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
         layout = operation.layout or form.desc.layout
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
             self.refuse("XT3645", "a kernel for the whole work-group is cut into slices",

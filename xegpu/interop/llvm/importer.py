@@ -56,7 +56,7 @@ class BatchedMatrix:
     """
 
     array: SSAValue
-    lead: tuple[SSAValue | None, ...]
+    lead: tuple[SSAValue | int | None, ...]
 
 
 def matrix_at(address: SSAValue) -> BatchedMatrix | None:
@@ -69,8 +69,15 @@ def matrix_at(address: SSAValue) -> BatchedMatrix | None:
         return None
     array, type_ = owner.source, owner.source.type
     assert isinstance(type_, MemRefType)
-    lead: list[SSAValue | None] = [None] * (len(type_.get_shape()) - 2)
+    lead: list[SSAValue | int | None] = [None] * (len(type_.get_shape()) - 2)
     for step in steps:
+        if (known := number(step)) is not None and (static := static_form(type_)) is not None:
+            for axis, stride in enumerate(static[1][:-2]):
+                at, known = divmod(known, stride * of_mlir(type_.element_type).bytes)
+                lead[axis] = lead[axis] or at or None
+            if known:
+                return None
+            continue
         found = _index(step, array, of_mlir(type_.element_type).bytes)
         if found is None or found[0] >= len(lead):
             return None
@@ -88,6 +95,9 @@ def _index(step: SSAValue, array: SSAValue, element_bytes: int) -> tuple[int, SS
     if not isinstance(elements.owner, arith.MuliOp):
         return None
     stride = elements.owner.rhs
+    if (known := number(stride)) is not None and (static := static_form(array.type)) is not None and \
+            known in static[1]:
+        return static[1].index(known), elements.owner.lhs
     metadata = stride.owner
     if not isinstance(metadata, memref.ExtractStridedMetaDataOp) or metadata.source is not array:
         return None
@@ -180,9 +190,6 @@ class Import(Rewriter):
 def create_nd_tdesc(rewriter: Import, operation: CreateNdTdescOp) -> None:
     """Replace a descriptor by an encoding of its array, with the offsets that it has up to LLVM 22."""
     desc = desc_of(operation.result)
-    if len(desc.shape) != 2:
-        rewriter.refuse("XT3633", f"a tensor_desc of {len(desc.shape)} dimensions is not read",
-                     "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
     if desc.block.memory_space != "global":
         rewriter.refuse("XT3634", "block descriptors of shared local memory are not read", "use memory_space = global")
     source, lead = _source(rewriter, operation.source)
@@ -218,7 +225,7 @@ def _source(rewriter: Import, source: SSAValue) -> tuple[SSAValue, list[SSAValue
     if matrix is None:
         rewriter.refuse("XT3635", "this address is not that of an array or of one of its matrices",
                      "describe the memref, or its address plus an index times its stride and the bytes of an element")
-    lead = [rewriter.constant(0) if at is None else rewriter.single(at) for at in matrix.lead]
+    lead = rewriter.mixed([0 if at is None else at for at in matrix.lead])
     return rewriter.single(matrix.array), lead
 
 

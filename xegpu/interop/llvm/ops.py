@@ -8,6 +8,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
@@ -26,6 +27,7 @@ from xegpu.dialect.dpas import MultiplyAddOp, check_accumulator, check_product
 from xegpu.dialect.hints import CacheHintAttr, HintedOp, check_hints
 from xegpu.interop.llvm.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.types import (
+    HINTS,
     LayoutAttr,
     Mixed,
     SliceAttr,
@@ -37,11 +39,10 @@ from xegpu.interop.llvm.types import (
 from xegpu.ir.assembly_format import OptionalDynamicIndexList
 from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid
-from xegpu.target.cache_policy import POLICIES
 
 VECTOR = base(VectorType)
 LAYOUT = base(LayoutAttr) | base(SliceAttr)
-_BLOCK = "$desc `` custom<OptionalDynamicIndexList>($offsets, $const_offsets)"
+BLOCK = "$desc `` custom<OptionalDynamicIndexList>($offsets, $const_offsets)"
 """Assembly format of a descriptor with the offsets of a block: ``%d[%i, 8]``."""
 
 
@@ -52,8 +53,6 @@ class MovementOp(HintedOp):
     offsets = var_operand_def(IndexType)
     const_offsets = opt_prop_def(DenseArrayBase)
     layout = opt_prop_def(LAYOUT)
-    LACKS: ClassVar[tuple[str, ...]] = ("write_back", "write_through")
-    """Illegal cache policies."""
     custom_directives = (OptionalDynamicIndexList,)
 
     @property
@@ -63,11 +62,11 @@ class MovementOp(HintedOp):
 
     def verify_(self) -> None:
         desc = desc_of(self.desc)
-        if self.starts and len(self.starts) < len(desc.shape):
+        if self.starts and len(self.starts) != len(desc.shape):
             raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
-        check_hints(self, self.MESSAGE, [policy for policy in POLICIES if policy not in self.LACKS])
+        check_hints(self, self.MESSAGE, HINTS[self.MESSAGE])
 
 
 @operation_definition
@@ -79,7 +78,7 @@ class LoadNdOp(MovementOp):
     transpose = opt_prop_def(DenseArrayBase)
     transpose_bit_width = opt_prop_def(IntegerAttr)
     result = result_def(VECTOR)
-    assembly_format = f"{_BLOCK} prop-dict attr-dict `:` type($desc) `->` type($result)"
+    assembly_format = f"{BLOCK} prop-dict attr-dict `:` type($desc) `->` type($result)"
 
     def __init__(self, desc: SSAValue, offsets: Mixed, result: Attribute, transpose: bool = False,
                  layout: Attribute | None = None) -> None:
@@ -102,7 +101,13 @@ class LoadNdOp(MovementOp):
         if self.transpose is not None:
             shape = (*shape[:-2], *reversed(shape[-2:]))
         given = shape_of(self.result)
-        check_loaded(self.result.type, given if len(given) == 1 else shape, desc.element_type)
+        rows, *columns = desc.shape
+        is_stacked = given == (rows * desc.block.array_length, *columns) and self.packed is None and \
+            self.transpose is None and desc.block.array_length > 1  # blocks below each other
+        if desc.layout is not None and len(given) < len(desc.shape):
+            raise Invalid("XT3107", f"{self.result.type} is a lane's part, and {self.desc.type} has a layout\n"
+                          "drop the layout where a lane's vector is loaded")
+        check_loaded(self.result.type, given if len(given) == 1 or is_stacked else shape, desc.element_type)
 
 
 @operation_definition
@@ -111,9 +116,8 @@ class StoreNdOp(MovementOp):
 
     name = "xegpu.store_nd"
     MESSAGE: ClassVar[str] = "store"
-    LACKS: ClassVar[tuple[str, ...]] = ("read_invalidate",)
     value = operand_def(VECTOR)
-    assembly_format = f"$value `,` {_BLOCK} prop-dict attr-dict `:` type($value) `,` type($desc)"
+    assembly_format = f"$value `,` {BLOCK} prop-dict attr-dict `:` type($value) `,` type($desc)"
 
     def __init__(self, value: SSAValue, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
         values, literals = split(offsets)
@@ -123,6 +127,9 @@ class StoreNdOp(MovementOp):
         super().verify_()
         desc = desc_of(self.desc)
         given = shape_of(self.value)
+        if desc.block.array_length > 1:
+            raise Invalid("XT3108", f"a store has one block, and {self.desc.type} has {desc.block.array_length}\n"
+                          "store each block through a descriptor without array_length")
         check_stored(self.value.type, given if len(given) == 1 else desc.loaded(), desc.element_type)
 
 
@@ -132,7 +139,7 @@ class PrefetchNdOp(MovementOp):
 
     name = "xegpu.prefetch_nd"
     MESSAGE: ClassVar[str] = "prefetch"
-    assembly_format = f"{_BLOCK} prop-dict attr-dict `:` type($desc)"
+    assembly_format = f"{BLOCK} prop-dict attr-dict `:` type($desc)"
 
     def __init__(self, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
         values, literals = split(offsets)
@@ -164,6 +171,9 @@ class DpasOp(MultiplyAddOp):
         a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
         if len(c) == 1:  # fragments of a lane, which do not determine the block's shape
             return
+        if len(c) == 3 and len(a) == 3 and len(b) == 3 and a[0] == b[0] == c[0]:  # a batch of products
+            check_product(a[1:], b[1:], c[1:])
+            return
         if len(a) != 2 or len(b) not in (2, 3) or len(c) != 2:
             raise Invalid("XT3203", "A and the result have two dimensions, B two, or three in VNNI form\n"
                           "cast the operands")
@@ -176,7 +186,7 @@ class ConvertLayoutOp(IRDLOperation):
     """Layout conversion: ``convert_layout %v <{input_layout = ..., target_layout = ...}> : vector<256x256xf32>``."""
 
     name = "xegpu.convert_layout"
-    SHAPE: ClassVar = VarConstraint("SHAPE", VECTOR)
+    SHAPE: ClassVar = VarConstraint("SHAPE", AnyAttr())
     source = operand_def(SHAPE)
     input_layout = opt_prop_def(LAYOUT)
     target_layout = prop_def(LAYOUT)
@@ -194,7 +204,7 @@ class ConvertLayoutOp(IRDLOperation):
         if len({bool(layout.sg_layout) for layout in given}) > 1:
             raise Invalid("XT3607", "one layout distributes a tile to subgroups, and the other to lanes\n"
                           "give both sg_layout, or neither")
-        for layout in given:
+        for layout in given if isinstance(self.source.type, VectorType) else ():
             layout.check(shape_of(self.source))
 
 

@@ -21,8 +21,11 @@ from xdsl.printer import Printer
 from xegpu.dialect.types import parse_field_name, parse_fields, print_fields
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.errors import Invalid, misread
+from xegpu.target.cache_policy import READS
 
 Sizes = tuple[int, ...]
+HINTS = {"load": READS, "prefetch": READS, "store": ("cached", "uncached", "write_back", "write_through")}
+"""Cache policies by kind of message; ``cached`` on a store is LLVM's spelling of write-back."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,8 @@ class LayoutAttr(Data[Layout]):
                 misread(parser, "XT3614", f"{name} of a layout is a list of positive numbers, not {shown}\n"
                         f"write {name} = [8, 4]")
         layout = Layout(**specified)  # type: ignore[arg-type]
-        if layout.sg_data and not layout.sg_layout:
-            misread(parser, "XT3615", "sg_data says nothing without sg_layout\nadd sg_layout = [...]")
+        if bool(layout.sg_data) != bool(layout.sg_layout):
+            misread(parser, "XT3615", "sg_layout and sg_data go together\ngive both")
         if bool(layout.lane_data) != bool(layout.lane_layout):
             misread(parser, "XT3616", "lane_layout and lane_data go together\ngive both")
         if layout.order and sorted(layout.order) != list(range(len(layout.order))):
@@ -123,8 +126,15 @@ class Slice:
         dims: the dropped dimensions.
     """
 
-    parent: LayoutAttr
+    parent: LayoutAttr | SliceAttr
     dims: Sizes
+
+    @property
+    def rank(self) -> int:
+        """Dimensions that the slice drops from: those of the layout, or what a slice left of them."""
+        if isinstance(self.parent, SliceAttr):
+            return self.parent.data.rank - len(self.parent.data.dims)
+        return len(next(iter(self.parent.data.specified.values()), ()))
 
 
 @irdl_attr_definition
@@ -137,23 +147,42 @@ class SliceAttr(Data[Slice]):
     def parse_parameter(cls, parser: AttrParser) -> Slice:
         with parser.in_angle_brackets():
             parent = parser.parse_attribute()
-            if not isinstance(parent, LayoutAttr):
+            if not isinstance(parent, (LayoutAttr, SliceAttr)):
                 misread(parser, "XT3618", f"a slice is one of a #xegpu.layout, not of {parent}\n"
                         "write #xegpu.slice<#xegpu.layout<sg_layout = [8, 4]>, dims = [0]>")
             parser.parse_punctuation(",")
             parser.parse_keyword("dims")
             parser.parse_punctuation("=")
             dims = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        rank = len(next(iter(parent.data.specified.values()), ()))
-        if rank and not set(dims) <= set(range(rank)):
+        rank = Slice(parent, tuple(dims)).rank
+        if (rank and not set(dims) <= set(range(rank))) or len(set(dims)) < len(dims):
             misread(parser, "XT3608", f"dims = {dims} of a layout of {rank} dimensions\n"
-                    f"name those that a reduction dropped, of {', '.join(map(str, range(rank)))}")
+                    f"name those that a reduction dropped once, of {', '.join(map(str, range(rank)))}")
         return Slice(parent, tuple(dims))
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.data.parent)
             printer.print_string(f", dims = {list(self.data.dims)}")
+
+
+@irdl_attr_definition
+class RangeAttr(Data[Sizes]):
+    """Range attribute ``#xegpu.range<[3, 8]>``: the subgroups that run a region, from the first to below the last."""
+
+    name = "xegpu.range"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Sizes:
+        with parser.in_angle_brackets():
+            ends = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        if len(ends) != 2:
+            misread(parser, "XT3626", f"a range has two ends, not {ends}\nwrite #xegpu.range<[0, 4]>")
+        return tuple(ends)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(str(list(self.data)))
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis.memory_access import access_kind
-from xegpu.dialect.hints import hints_of, with_hints
+from xegpu.dialect.hints import with_hints
 from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.correspondence import exported_hints
 from xegpu.interop.llvm.export_vector import RESULT, reduced
 from xegpu.interop.llvm.exporter import DescWithOffsets, Export, desc_type
 from xegpu.interop.llvm.types import Layout, LayoutAttr
@@ -122,7 +123,7 @@ def load_tile(rewriter: TileExport, operation: tile_ops.LoadTileOp) -> None:
     type_ = VectorType(tile.element_type, tile.shape[::-1] if form.transposed else tile.shape)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape, form.transposed)
     new = upstream.LoadNdOp(*rewriter.block_at(operation.tile), type_, layout=layout)
-    value = rewriter.emit(with_hints(new, hints_of(operation)))
+    value = rewriter.emit(with_hints(new, exported_hints(operation)))
     rewriter.set(operation.result, _transpose_loaded(rewriter, value, operation.result) if form.transposed else value)
 
 
@@ -141,7 +142,7 @@ def store_tile(rewriter: TileExport, operation: tile_ops.StoreTileOp) -> None:
     tile = tile_ops.tile_of(operation.tile)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape)
     new = upstream.StoreNdOp(value, *rewriter.block_at(operation.tile), layout=layout)
-    rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.emit(with_hints(new, exported_hints(operation)))
 
 
 def prefetch_tile(rewriter: TileExport, operation: tile_ops.PrefetchTileOp) -> None:
@@ -149,7 +150,7 @@ def prefetch_tile(rewriter: TileExport, operation: tile_ops.PrefetchTileOp) -> N
     tile = tile_ops.tile_of(operation.tile)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape, rewriter.lookup(operation.tile).encoding.transposed)
     new = upstream.PrefetchNdOp(*rewriter.block_at(operation.tile), layout=layout)
-    rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.emit(with_hints(new, exported_hints(operation)))
 
 
 def tile_mma(rewriter: TileExport, operation: TileMmaOp) -> None:

@@ -21,8 +21,10 @@ from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map_inference import map_of
+from xetile.text.llvm import elements, matrix
 from xetile.text.llvm import exporter as exports
 from xetile.text.llvm import importer as imports
+from xetile.text.llvm import vector as vectors
 
 CORRESPONDENCES = (
     *SYNC,
@@ -39,10 +41,12 @@ CORRESPONDENCES = (
     Correspondence(TileConvLayoutOp, llvm.ConvertLayoutOp,
                    exported=exports.tile_conv_layout, imported=imports.convert_layout),
     Correspondence(TileTransposeOp, TransposeOp, exported=exports.tile_transpose, imported=imports.transpose),
-    Correspondence(TileReduceOp, MultiReductionOp, exported=exports.tile_reduce, imported=imports.multi_reduction),
+    Correspondence(TileReduceOp, MultiReductionOp, exported=exports.tile_reduce, imported=vectors.multi_reduction),
     Correspondence(TileBroadcastOp, vector.BroadcastOp, exported=exports.tile_broadcast, imported=imports.broadcast),
     Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
     Correspondence(None, vector.ExtractOp, imported=imports.extract),
+    *(Correspondence(None, llvm_operation, imported=rule) for family in (elements, vectors, matrix)
+      for llvm_operation, rule in family.RULES.items()),
 )
 
 
