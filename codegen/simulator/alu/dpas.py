@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codegen.simulator.alu.operands import Binding, Step, convert
+from codegen.simulator.alu.conversion import convert
+from codegen.simulator.alu.operands import Binding, Step
 from codegen.simulator.alu.regions import Array
 from codegen.simulator.instruction import DATA_TYPES, DataType, Instruction, RegisterOperand
 

@@ -13,8 +13,9 @@ import pytest
 from xdsl.dialects import math as math_dialect
 
 import xetile as xt
-from codegen.opencl.arith import RULES, TEXT
-from codegen.opencl.compare import RULES as COMPARE_RULES
+from codegen.opencl.arith import RULES
+from codegen.opencl.arith.compare import RULES as COMPARE_RULES
+from codegen.opencl.arith.text import TEXT
 from tests.kernels import EXECUTIONS, Execution
 from tests.references import (
     ANALYSIS,
