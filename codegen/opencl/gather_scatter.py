@@ -246,7 +246,8 @@ def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
     emitter.line(f"const int {y} = {desc.row} + {row}{down}, {x} = {desc.column} + {column}{across};")
     offset = emitter.name("offset")
     emitter.line(f"const long {offset} = {y} * (long){desc.pitch} + {x} * (long){desc.step};")
-    emitter.values[operation.result] = Scattered(desc.array.name, offset, desc.array.dtype.opencl, "long")
+    emitter.values[operation.result] = Scattered(desc.array.name, offset, desc.array.dtype.opencl, "long",
+                                                  desc.array.space)
     emitter.assign(operation.inside, emitter.fresh(operation.inside),
                    [f"-((uint){y} < (uint){desc.height} && (uint){x} < (uint){desc.width})"])
 

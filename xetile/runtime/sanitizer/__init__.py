@@ -78,7 +78,7 @@ class CheckedExecutor(NumPyExecutor):
         accesses.shadows.arguments(_used(function, values))
         semantics = {**SEMANTICS, **watching(accesses)}
         if "numbers" in self._names:
-            semantics |= watching_numbers(Numbers(), semantics)
+            semantics |= watching_numbers(Numbers(), semantics, {type(operation) for operation in function.walk()})
         if "integers" in self._names:
             semantics |= watching_integers(Integers(), semantics, {type(operation) for operation in function.walk()})
         subgroup_scheduler.run(function, values, grid, subgroups, semantics, None)
@@ -149,11 +149,11 @@ def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:
     return {**found, BarrierOp: barrier, NbarrierArriveOp: arrive, NbarrierWaitOp: wait, AllocOp: allocate}
 
 
-def watching_numbers(numbers: Numbers, base: Semantics) -> dict[type[Operation], Semantic]:
-    """Instrumented semantics of float operations: checks of results."""
+def watching_numbers(numbers: Numbers, base: Semantics, used: set[type[Operation]]) -> dict[type[Operation], Semantic]:
+    """Instrumented semantics of float operations: infinities and NaNs that they create are tracked."""
     stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter,
                                              AtomicRMWTileOp: numbers.update}
-    return {**{kind: _check_after(numbers, base[kind]) for kind in _CALCULATE},
+    return {**{kind: numbers.watching(base[kind], kind in _CALCULATE) for kind in used & base.keys()},
             **{kind: _check_before(look, base[kind]) for kind, look in stores.items()},
             TileMmaOp: AcceptsLazy(partial(_check_mma, numbers, base[TileMmaOp]))}
 
@@ -165,16 +165,6 @@ def watching_integers(integers: Integers, base: Semantics,
         StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
     return {kind: _check_before(before[kind], base[kind]) if kind in before else integers.watching(base[kind])
             for kind in used & base.keys()}
-
-
-def _check_after(numbers: Numbers, semantic: Semantic) -> Semantic:
-    """Semantics followed by a check."""
-    def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
-        result = semantic(machine, operation, operands)
-        numbers.look(machine, operation, operands, result)
-        return result
-
-    return watched
 
 
 def _check_mma(numbers: Numbers, semantic: Semantic, machine: Interpreter, operation: Any,
