@@ -27,16 +27,15 @@ def binary(emitter: Emitter, operation: Operation, left: str, right: str, dtype:
     scalar = dict(zip("iu", _integer_types(own), strict=True)).get(sign.operands, own)
     if kind in _WRAPPING and width == 1 and dtype is not index:
         scalar = UNSIGNED[max(dtype.bits, 32)]  # C computes narrower unsigned scalars as int, too
-    if TEXT[kind].form == "division" and kind is not arith.CeilDivUIOp:
+    left, right = (cast(side, own, scalar, width) for side in (left, right))
+    if kind is arith.CeilDivUIOp:
+        type_ = vector_type(scalar, width)
+        rest = f"({left} % {right} != ({type_})(0))"
+        expression = f"{left} / {right} + {rest}" if width == 1 else f"{left} / {right} - as_{type_}{rest}"
+    elif TEXT[kind].form == "division":
         expression = _division(emitter, operation, left, right, scalar, width)
     else:
-        left, right = (cast(side, own, scalar, width) for side in (left, right))
-        if kind is arith.CeilDivUIOp:
-            type_ = vector_type(scalar, width)
-            rest = f"({left} % {right} != ({type_})(0))"
-            expression = f"{left} / {right} + {rest}" if width == 1 else f"{left} / {right} - as_{type_}{rest}"
-        else:
-            expression = TEXT[kind].combine(left, right, width)
+        expression = TEXT[kind].combine(left, right, width)
     if scalar != own or (width == 1 and dtype.bits < 32):
         return cast(f"({expression})", scalar, own, width, always=True)
     return expression
@@ -63,7 +62,6 @@ def _division(emitter: Emitter, operation: Operation, left: str, right: str, sca
     """A signed division; by what may be -1 in a function that does not divide the smallest number by it."""
     kind, divisor = type(operation), _uniform(operation.operands[1])
     if divisor not in (None, 0, -1):
-        left, right = (cast(side, scalar, scalar, width) for side in (left, right))
         return _quotient(kind, left, right, scalar, width)
     name = f"{TEXT[kind].text}_{vector_type(scalar, width)}"
     emitter.function(_division_function(name, kind, scalar, width))
