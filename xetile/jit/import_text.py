@@ -12,8 +12,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, simt, uniformity
 from xegpu.analysis.slm import verify_memory
+from xegpu.ir.matchers import number
 from xegpu.passes.normalize import Normalize
 from xegpu.support.errors import (
+    Invalid,
     Note,
     TextError,
     XeError,
@@ -154,6 +156,8 @@ def _verify(operation: Operation) -> None:
     try:
         operation.verify(verify_nested_ops=False)
         verify_memory(operation)
+        if isinstance(operation, scf.ForOp) and (step := number(operation.step)) is not None and step <= 0:
+            raise Invalid("XT1331", f"the step of a loop is {step}, and it counts up\nwrite a positive step")
     except VerifyException as error:
         code, message, hint = error_parts(error)
         hint = "" if "\n" in hint else hint or hint_of(message)  # several lines are xDSL's own message about a type

@@ -21,7 +21,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl.cpu_gemm import define, function_name
 from codegen.opencl.cpu_gemm.macrokernel import FENCE
-from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import WHOLE
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
@@ -83,9 +83,13 @@ class _Operand:
 
     def is_inside(self) -> str:
         """C condition: in bounds, with a nonnegative pitch."""
-        starts = [f"{at} >= 0" for at in (self.row, self.column) if at.terms or at.offset < 0]
-        return " && ".join([*starts, f"{self.row} + {self.rows} <= {self.desc.height}",
-                            f"{self.column} + {self.columns} <= {self.desc.width}", f"{self.desc.pitch} >= 0"])
+        return " && ".join([*self.starts(), f"{wrapping(self.row)} <= {self.desc.height} - {self.rows}",
+                            f"{wrapping(self.column)} <= {self.desc.width} - {self.columns}",
+                            f"{self.desc.pitch} >= 0"])
+
+    def starts(self) -> list[str]:
+        """C conditions: it begins at no negative row or column."""
+        return [f"{wrapping(at)} >= 0" for at in (self.row, self.column) if at.terms or at.offset < 0]
 
     def bounds(self) -> str:
         """Address range: first byte, and one past the last."""
@@ -110,10 +114,10 @@ class _Call:
     def write(self, lane: str) -> None:
         """Emit the call."""
         line, c, step = self.emitter.line, self.c, self.step
-        line(f"const int {self.rows} = min({c.desc.height} - ({c.row}), {self.shape.rows}), "
-             f"{self.columns} = min({c.desc.width} - ({c.column}), {self.shape.columns});")
+        line(f"const int {self.rows} = min({c.desc.height} - max({wrapping(c.row)}, 0), {self.shape.rows}), "
+             f"{self.columns} = min({c.desc.width} - max({wrapping(c.column)}, 0), {self.shape.columns});")
         line(f"const int {self.depth} = min(({self.end} - ({self.k}) + {step - 1}) / {step} * {step}, "
-             f"{self.a.desc.width} - ({self.a.column}));")
+             f"{self.a.desc.width} - max({wrapping(self.a.column)}, 0));")
         for part in (c, self.a, self.b):
             line(part.declaration())
         called = self.emitter.name("called")
@@ -128,7 +132,7 @@ class _Call:
         """C condition of the direct-to-C path: in bounds, rows of C do not overlap, C aliases neither A nor B."""
         found = [f"{self.rows} > 0 && {self.columns} > 0 && {self.depth} > 0",
                  *(part.is_inside() for part in (self.a, self.b)),
-                 *(f"{at} >= 0" for at in (self.c.row, self.c.column) if at.terms or at.offset < 0),
+                 *self.c.starts(),
                  f"{self.c.desc.pitch} >= {self.columns}",
                  *(f"xetile_apart({self.c.bounds()}, {part.bounds()})" for part in (self.a, self.b))]
         return ("\n" + "  " * (self.emitter.depth + 2) + "&& ").join(found)
