@@ -74,7 +74,7 @@ class range:
         self._start, self._stop, self._step = scalar(start), scalar(stop), scalar(step)
         size = constant_of(self._step)
         if size is not None and size <= 0:
-            raise self._counts_down(size)
+            raise self._counts_down(int(size))
         options = {UNROLL: ("unroll", unroll), BARRIER: ("barrier", barrier)}
         self._options = {key: self._count(name, value) for key, (name, value) in options.items() if value is not None}
 
