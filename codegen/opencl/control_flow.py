@@ -66,8 +66,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
 
 
 # A counter whose bound is within a step of 2^31 overflows behind the last iteration, which C does not define: such
-# loops would be endless. In a main loop (``xegpu.main_loop``), or with a bound known to be lower, it cannot; elsewhere it
-# wraps around, and is compared unsigned, or iterations are counted. The first takes no instruction more, the second
+# loops would be endless. In a main loop (``xegpu.main_loop``), or with a bound known to be lower, it cannot; elsewhere
+# it wraps around, and is compared unsigned, or iterations are counted. The first takes no instruction more, the second
 # one; but compilers know less about a counter that may wrap around, which costs many where addresses depend on it.
 
 

@@ -249,7 +249,8 @@ def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
     emitter.line(f"const int {y} = (uint){atom(wrapping(first))}{down}, {x} = (uint){atom(wrapping(left))}{across};")
     offset = emitter.name("offset")
     emitter.line(f"const long {offset} = {y} * (long){desc.pitch} + {x} * (long){desc.step};")
-    emitter.values[operation.result] = Scattered(desc.array.name, offset, desc.array.dtype.opencl, "long")
+    emitter.values[operation.result] = Scattered(desc.array.name, offset, desc.array.dtype.opencl, "long",
+                                                  desc.array.space)
     emitter.assign(operation.inside, emitter.fresh(operation.inside),
                    [f"-((uint){y} < (uint){desc.height} && (uint){x} < (uint){desc.width})"])
 

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
-from xegpu.ir.dtypes import DType, of_mlir, round_to
+from xegpu.ir.dtypes import DType, arithmetic_result, of_mlir, round_to, to_compute, to_storage
 from xegpu.mlir.arith import CONVERSIONS, IndexCastOp
 from xegpu.mlir.signedness import SIGNEDNESS, Sign, Signedness, read_as
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
@@ -46,8 +46,10 @@ def _through_double(a: Array, b: Array, c: Array) -> Array:
 
 @np.vectorize
 def _exactly(a: float, b: float, c: float) -> float:
-    if not (isfinite(a) and isfinite(b) and isfinite(c)):
+    if not (isfinite(a) and isfinite(b)):
         return a * b + c
+    if not isfinite(c):
+        return c  # the product is finite, though a * b may overflow
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return a * b + c  # for the sign of zero
@@ -65,9 +67,7 @@ def element_type(type_: Attribute) -> DType:
 def _rounded(value: Any, dtype: DType) -> Any:
     if dtype.kind == "x" or (isinstance(value, (int, float)) and not dtype.is_float):
         return narrow(value)
-    if dtype is dtypes.tf32:  # arithmetic on tf32 is float32 arithmetic; only a conversion rounds
-        return np.asarray(value, np.float32)
-    return round_to(value, dtype)
+    return arithmetic_result(value, dtype)
 
 
 def _binary(kind: type[Operation], function: Callable[[Any, Any], Any]) -> Semantic:
@@ -191,7 +191,7 @@ def _bitcast(machine: Interpreter, operation: Operation, operands: Sequence[Any]
     source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
     if source.numpy == target.numpy:
         return operands[0]
-    return np.asarray(operands[0]).astype(source.numpy).view(target.numpy).astype(target.compute)
+    return to_compute(to_storage(np.asarray(operands[0]), source.numpy).view(target.numpy), target)
 
 
 def _constant(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xegpu.ir import dtypes
-from xegpu.ir.dtypes import DType, round_to
+from xegpu.ir.dtypes import DType, arithmetic_result
 
 Array = np.ndarray[Any, Any]
 
@@ -35,8 +35,7 @@ class Kind:
         if self.unsigned and dtype.kind == "i":
             plain = np.dtype(f"u{old.dtype.itemsize}")
             return np.asarray(self.combine(old.view(plain), value.view(plain))).view(old.dtype)
-        result = np.asarray(self.combine(old, value))
-        return result if dtype is dtypes.tf32 else round_to(result, dtype)
+        return arithmetic_result(self.combine(old, value), dtype)
 
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (

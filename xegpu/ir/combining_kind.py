@@ -1,8 +1,9 @@
 """Combining kinds of reductions (MLIR's ``vector.CombiningKind``): legal element types and NumPy semantics.
 
-Sums and products of f16, bf16 and tf32 accumulate in float32 and are rounded once, at the end. Those of integers wrap
-in the element type. ``minnumf`` and ``maxnumf`` drop NaN where there is a number, ``minimumf`` and ``maximumf`` give
-NaN where there is one; which of 0.0 and -0.0 is the larger is not specified.
+Sums and products of f16 and bf16 accumulate in float32 and are rounded once, at the end; those of tf32 are float32's,
+as all arithmetic on it is. Those of integers wrap in the element type. ``minnumf`` and ``maxnumf`` drop NaN where there
+is a number, ``minimumf`` and ``maximumf`` give NaN where there is one; which of 0.0 and -0.0 is the larger is not
+specified.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.ir.dtypes import DType, i1, of_mlir, round_to
+from xegpu.ir.dtypes import DType, arithmetic_result, i1, of_mlir
 from xegpu.support.errors import ElementTypeError
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +69,7 @@ def reduce(kind: str, values: Array, axes: tuple[int, ...], dtype: DType) -> Arr
     if kind in ("minui", "maxui") and array.dtype.kind == "i":
         array = array.view(f"u{array.dtype.itemsize}")
     result = np.asarray(_FUNCTIONS[kind].reduce(array, axis=axes, keepdims=True, dtype=array.dtype))
-    return round_to(result.view(dtype.compute), dtype)
+    return arithmetic_result(result.view(dtype.compute), dtype)
 
 
 _FLOAT: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {

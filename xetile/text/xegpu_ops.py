@@ -263,13 +263,14 @@ def _fence(kind: Any) -> Rule:
 
 
 def _hinted(kind: Any) -> Rule:
-    """Rule of ``{hint = schedule_barrier}``, in the table's spelling ``{scheduling_barrier}``."""
+    """Rule of ``{hint = schedule_barrier}``, in the table's spelling ``{scheduling_barrier}``, or with no hint."""
     def rule(sketch: Sketch) -> Operation:
         hint = sketch.take("hint")
-        if hint is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
+        if hint is None:
+            sketch.take("scheduling_barrier", "schedule_barrier")
             hint = StringAttr(SCHEDULE_BARRIER)
         if not isinstance(hint, StringAttr):
-            sketch.fail("XT2053", "it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
+            sketch.fail("XT2053", f"hint is {hint}, which is no word", f"write {{hint = {SCHEDULE_BARRIER}}}")
         sketch.finish("hint")
         return create(kind, [], [], {"hint": hint})
 

@@ -3,7 +3,7 @@
     #ifdef XETILE_WHOLE
       if (all of it lies inside, and C apart from A and B) {
         if (lane == 0) product_call(&C[row * pitch + column], pitch, &A[row * pitch], pitch, &B[column], pitch, K, ...);
-      } else
+      } else if (C has elements of the tile)
     #endif
       {
         for (int k = 0; k < K; k += 512) { ... }
@@ -126,7 +126,7 @@ class _Call:
             line(f"if (!{called} && {lane} == 0 && {self._is_large()} && {_IS_LAST}) {FENCE}();")
         line(f"if ({called}) {{")
         line(f"  if ({lane} == 0) {function_name(self.shape)}_call({self._arguments()});")
-        line("} else")
+        line(f"}} else if ({self.rows} > 0 && {self.columns} > 0)")  # else there is nothing to store
 
     def _conditions(self) -> str:
         """C condition of the direct-to-C path: in bounds, rows of C do not overlap, C aliases neither A nor B."""

@@ -178,6 +178,21 @@ def test_sums_are_rounded_once(dtype: DType, execution: Execution) -> None:
         np.testing.assert_array_equal(result, a.astype(np.float64).sum(axis, keepdims=True).astype(dtype.numpy))
 
 
+@xt.kernel
+def row_sums(A, B):
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 16)))
+    xt.store_tile(xt.tile_reduce("add", v, 1), xt.init_tile(B, (0, 0), (16, 1)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_sums_of_tf32_are_those_of_f32(execution: Execution) -> None:
+    """Only a conversion rounds to tf32, as in all arithmetic on it."""
+    a = (RNG.integers(-(1 << 14), 1 << 14, (16, 16)) / 4096).astype(np.float32)
+    sums = np.zeros((16, 1), np.float32)
+    execution.bind(row_sums)[1](xt.view(a, xt.tf32), xt.view(sums, xt.tf32))
+    np.testing.assert_array_equal(sums, a.sum(1, keepdims=True))
+
+
 @pytest.mark.parametrize("target", ["pvc", "dg2"])
 def test_text_of_every_stage_reads_back_and_means_the_same(target: str) -> None:
     a, r, c, s = (exact(dtypes.f32, size, "add") for size in ((24, 48), (1, 48), (24, 1), (1, 1)))

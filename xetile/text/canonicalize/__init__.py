@@ -43,8 +43,8 @@ from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import forget, map_of
+from xetile.text.canonicalize.subviews import resolve_subviews
 from xetile.text.operand_parser import RESULT_MAP
-from xetile.text.subviews import resolve_subviews
 from xetile.text.types import guess
 
 
