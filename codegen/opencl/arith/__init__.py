@@ -17,30 +17,14 @@ from xdsl.utils.type import get_element_type_or_self
 
 from codegen.opencl.arith import integer, predicate
 from codegen.opencl.arith.predicate import register_bits
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, i8, index, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
-from xegpu.mlir.arith import CONVERSIONS
-from xegpu.mlir.signedness import SIGNEDNESS, Signedness, read_as
+from xegpu.mlir.elementwise import RECORDS, Record, read_as
 from xegpu.support.errors import BUG, XeError
-
-_SYMBOLS: dict[type[Operation], str] = {arith.AddfOp: "+", arith.SubfOp: "-", arith.MulfOp: "*", arith.DivfOp: "/"}
-_FUNCTIONS: dict[type[Operation], str] = {arith.MaxnumfOp: "fmax", arith.MinnumfOp: "fmin"}
-_IN_FLOAT: dict[type[Operation], str] = {
-    math.PowFOp: "pow", math.Atan2Op: "atan2", math.CopySignOp: "copysign", math.FmaOp: "fma",
-}
-"""Functions that f16 computes in float, as :func:`unary` does."""
-_UNARY: dict[type[Operation], str] = {
-    math.ExpOp: "exp", math.Exp2Op: "exp2", math.LogOp: "log", math.SqrtOp: "sqrt", math.RsqrtOp: "rsqrt",
-    math.TanhOp: "tanh", math.ErfOp: "erf", math.SinOp: "sin", math.CosOp: "cos", math.FloorOp: "floor",
-    math.CeilOp: "ceil", math.AbsFOp: "fabs", math.AbsIOp: "abs", math.ExpM1Op: "expm1", math.Log2Op: "log2",
-    math.Log10Op: "log10", math.Log1pOp: "log1p", math.CbrtOp: "cbrt", math.SinhOp: "sinh", math.CoshOp: "cosh",
-    math.TanOp: "tan", math.AsinOp: "asin", math.AcosOp: "acos", math.AtanOp: "atan", math.TruncOp: "trunc",
-    math.RoundEvenOp: "rint",
-}
-_EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp: "<"}
 
 
 def literal(number: float, dtype: DType) -> str:
@@ -100,38 +84,18 @@ def binary(emitter: Emitter, operation: Operation) -> None:
     dtype, width, groups = operand_groups(emitter, operation)
     kind, expressions = type(operation), []
     for group in groups:
-        if kind in SIGNEDNESS:
+        if RECORDS[kind].family == "integer":
             expressions.append(integer.binary(emitter, operation, group[0], group[1], dtype, width))
             continue
         left, right = (computed(value, dtype, width) for value in group)
-        expressions.append(rounded(_floats(kind, left, right, dtype, width), dtype, width))
+        expressions.append(rounded(TEXT[kind].combine(left, right, width), dtype, width))
     finish(emitter, operation, expressions)
 
 
-def _floats(kind: type[Operation], left: str, right: str, dtype: DType, width: int) -> str:
-    if kind in _EXTREMES:
-        return _extreme(_EXTREMES[kind], left, right, dtype, width)
-    return f"{_FUNCTIONS[kind]}({left}, {right})" if kind in _FUNCTIONS else f"{left} {_SYMBOLS[kind]} {right}"
-
-
-def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str:
-    """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
-    if width == 1:
-        return f"(({left} {order} {right} || isnan({left})) ? {left} : {right})"
-    return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
-
-
-def unary(emitter: Emitter, operation: Operation) -> None:
-    """Emit a unary function; f16 computes in float, whose functions are more accurate than half's."""
+def _absolute_integers(emitter: Emitter, operation: Operation) -> None:
+    """Emit the absolute values of integers."""
     dtype, width, groups = operand_groups(emitter, operation)
-    name = _UNARY[type(operation)]
-    expressions = []
-    for (value,) in groups:
-        if type(operation) is math.AbsIOp:
-            expressions.append(_absolute(value, dtype, width))
-        else:
-            expressions.append(_called(name, [value], dtype, width))
-    finish(emitter, operation, expressions)
+    finish(emitter, operation, [_absolute(value, dtype, width) for (value,) in groups])
 
 
 def _absolute(value: str, dtype: DType, width: int) -> str:
@@ -144,11 +108,10 @@ def _absolute(value: str, dtype: DType, width: int) -> str:
     return f"({dtype.opencl})({value} < 0 ? 0 - ({word}){value} : ({word}){value})"
 
 
-def in_float(emitter: Emitter, operation: Operation) -> None:
-    """Emit an n-ary function, computed in the same type as :func:`unary`."""
+def float_call(emitter: Emitter, operation: Operation) -> None:
+    """Emit a function of floats; f16 computes in float, whose functions are more accurate than half's."""
     dtype, width, groups = operand_groups(emitter, operation)
-    name = _IN_FLOAT[type(operation)]
-    finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
+    finish(emitter, operation, [_called(TEXT[type(operation)].text, group, dtype, width) for group in groups])
 
 
 def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
@@ -163,7 +126,7 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     source, width, groups = operand_groups(emitter, operation)
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
-    sign = SIGNEDNESS.get(type(operation), Signedness("", ""))
+    sign = RECORDS[type(operation)]
     if target is i1:
         finish(emitter, operation, [_to_truth(value, source, sign, width, isinstance(result, VectorType))
                                     for (value,) in groups])
@@ -194,7 +157,7 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     finish(emitter, operation, expressions)
 
 
-def _to_truth(value: str, source: DType, sign: Signedness, width: int, vector: bool) -> str:
+def _to_truth(value: str, source: DType, sign: Record, width: int, vector: bool) -> str:
     """An integer's lowest bit, or a float saturated at 0 and 1, or at -1 and 0 if the truth value is signed."""
     if source.is_float:
         number_type = source.opencl_compute
@@ -356,9 +319,9 @@ def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, *integer.OPERATIONS), binary),
-    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), convert),
-    **dict.fromkeys(_UNARY, unary), **dict.fromkeys(_IN_FLOAT, in_float),
+    **{kind: float_call if text.form == "float call" else binary for kind, text in TEXT.items()},
+    **{kind: convert for kind, record in RECORDS.items() if record.family == "conversion"},
+    math.AbsIOp: _absolute_integers,
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,
     arith.AddiOp: _add,

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdsl.dialects import arith
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.values import UNSIGNED, vector_type
 from xegpu.ir.dtypes import DType, i1, index
 from xegpu.ir.matchers import number
-from xegpu.mlir.signedness import SIGNEDNESS
-
-_SYMBOLS: dict[type[Operation], str] = {
-    arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "*", arith.DivUIOp: "/", arith.RemUIOp: "%",
-    arith.AndIOp: "&", arith.OrIOp: "|", arith.XOrIOp: "^",
-    arith.ShLIOp: "<<", arith.ShRSIOp: ">>", arith.ShRUIOp: ">>",
-}
-_FUNCTIONS: dict[type[Operation], str] = {
-    arith.MaxSIOp: "max", arith.MinSIOp: "min", arith.MaxUIOp: "max", arith.MinUIOp: "min",
-}
-_ROUNDING: dict[type[Any], str] = {
-    arith.DivSIOp: "divide", arith.FloorDivSIOp: "floor_divide", arith.CeilDivSIOp: "ceil_divide",
-    arith.RemSIOp: "remainder",
-}
-"""Signed divisions, with the stem of their functions (:func:`_division`)."""
-OPERATIONS: tuple[type[Operation], ...] = (*_SYMBOLS, *_FUNCTIONS, *_ROUNDING, arith.CeilDivUIOp)
-"""Operations that :func:`binary` emits."""
+from xegpu.mlir.elementwise import RECORDS
 
 
 def binary(emitter: Emitter, operation: Operation, left: str, right: str, dtype: DType, width: int) -> str:
@@ -37,24 +20,22 @@ def binary(emitter: Emitter, operation: Operation, left: str, right: str, dtype:
     Signed overflow is undefined in C, and wraps here: sums, differences, products and shifts to the left of scalars are
     unsigned, those of OpenCL's vectors wrap by themselves. Indices, most of which are addresses, are not.
     """
-    kind, sign = type(operation), SIGNEDNESS[type(operation)]
+    kind, sign = type(operation), RECORDS[type(operation)]
     if dtype is i1:
         return {"a": left, "0": f"{left} ^ {left}"}.get(sign.truth, f"{left} {sign.truth} {right}")
     own = dtype.opencl
     scalar = dict(zip("iu", _integer_types(own), strict=True)).get(sign.operands, own)
     if kind in _WRAPPING and width == 1 and dtype is not index:
         scalar = UNSIGNED[max(dtype.bits, 32)]  # C computes narrower unsigned scalars as int, too
-    if kind in _ROUNDING:
+    left, right = (cast(side, own, scalar, width) for side in (left, right))
+    if kind is arith.CeilDivUIOp:
+        type_ = vector_type(scalar, width)
+        rest = f"({left} % {right} != ({type_})(0))"
+        expression = f"{left} / {right} + {rest}" if width == 1 else f"{left} / {right} - as_{type_}{rest}"
+    elif TEXT[kind].form == "division":
         expression = _division(emitter, operation, left, right, scalar, width)
     else:
-        left, right = (cast(side, own, scalar, width) for side in (left, right))
-        if kind is arith.CeilDivUIOp:
-            type_ = vector_type(scalar, width)
-            rest = f"({left} % {right} != ({type_})(0))"
-            expression = f"{left} / {right} + {rest}" if width == 1 else f"{left} / {right} - as_{type_}{rest}"
-        else:
-            expression = f"{_FUNCTIONS[kind]}({left}, {right})" if kind in _FUNCTIONS else \
-                f"{left} {_SYMBOLS[kind]} {right}"
+        expression = TEXT[kind].combine(left, right, width)
     if scalar != own or (width == 1 and dtype.bits < 32):
         return cast(f"({expression})", scalar, own, width, always=True)
     return expression
@@ -81,9 +62,8 @@ def _division(emitter: Emitter, operation: Operation, left: str, right: str, sca
     """A signed division; by what may be -1 in a function that does not divide the smallest number by it."""
     kind, divisor = type(operation), _uniform(operation.operands[1])
     if divisor not in (None, 0, -1):
-        left, right = (cast(side, scalar, scalar, width) for side in (left, right))
         return _quotient(kind, left, right, scalar, width)
-    name = f"{_ROUNDING[kind]}_{vector_type(scalar, width)}"
+    name = f"{TEXT[kind].text}_{vector_type(scalar, width)}"
     emitter.function(_division_function(name, kind, scalar, width))
     return f"{name}({left}, {right})"
 

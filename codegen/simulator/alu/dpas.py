@@ -38,7 +38,7 @@ def build_dpas(binding: Binding) -> Step:
 
 
 def build_dpasw(binding: Binding) -> Step:
-    """Refusal of ``dpasw``, of which no compiler at hand makes any.
+    """Refusal of ``dpasw``, which ocloc makes of no kernel of the package.
 
     Raises:
         UnknownInstruction: always.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ import pytest
 
 import xetile as xt
 from tests.kernels import DEVICE, NUMPY, Execution, chosen
+from tests.references import BINARY, EITHER, PREDICATES, SIGNED, read
 from xegpu.ir import dtypes
-from xegpu.mlir.signedness import SIGNEDNESS
+from xegpu.mlir.elementwise import RECORDS
 
 Array = np.ndarray[Any, Any]
 EXECUTIONS = [NUMPY, Execution("numpy:xegpu", "pvc"), *DEVICE]
@@ -24,37 +25,6 @@ SHAPES = {"tile of vectors": 8, "tile of 3 scalars": 3, "scalar": 0}
 COLUMNS = 16
 Program = tuple[Sequence[str], str]
 """Lines that compute ``%r``, and its element type."""
-
-
-def toward_zero(a: int, b: int) -> int:
-    """Quotient, rounded toward zero."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-SIGNED: dict[str, Callable[[int, int], int]] = {
-    "divsi": toward_zero, "remsi": lambda a, b: a - b * toward_zero(a, b), "floordivsi": lambda a, b: a // b,
-    "ceildivsi": lambda a, b: -(-a // b), "maxsi": max, "minsi": min, "shrsi": lambda a, b: a >> b,
-}
-UNSIGNED: dict[str, Callable[[int, int], int]] = {
-    "divui": lambda a, b: a // b, "remui": lambda a, b: a % b, "ceildivui": lambda a, b: -(-a // b), "maxui": max,
-    "minui": min, "shrui": lambda a, b: a >> b,
-}
-EITHER: dict[str, Callable[[int, int], int]] = {
-    "addi": lambda a, b: a + b, "subi": lambda a, b: a - b, "muli": lambda a, b: a * b, "shli": lambda a, b: a << b,
-    "andi": lambda a, b: a & b, "ori": lambda a, b: a | b, "xori": lambda a, b: a ^ b,
-}
-BINARY = {**SIGNED, **UNSIGNED, **EITHER}
-PREDICATES: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-    **dict.fromkeys(("slt", "ult"), lambda a, b: a < b), **dict.fromkeys(("sle", "ule"), lambda a, b: a <= b),
-    **dict.fromkeys(("sgt", "ugt"), lambda a, b: a > b), **dict.fromkeys(("sge", "uge"), lambda a, b: a >= b),
-}
-
-
-def read(bits: int, width: int, sign: str) -> int:
-    """An integer of ``width`` bits, read as signed (``"s"``) or unsigned."""
-    bits &= (1 << width) - 1
-    return bits - (1 << width) if sign == "s" and bits >> (width - 1) else bits
 
 
 def width_of(element: str) -> int:
@@ -313,7 +283,8 @@ def test_every_integer_operation_is_in_this_file() -> None:
     """An operation that enters the table enters this file."""
     here = {f"arith.{name}" for name in (*BINARY, "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
                                          "index_cast")} | {"math.absi"}
-    assert {operation.name for operation in SIGNEDNESS} == here
+    assert {kind.name for kind, record in RECORDS.items() if record.operands or record.result or record.truth} | \
+        {"arith.trunci"} == here
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, func, math
+from xdsl.dialects import arith, func
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
@@ -16,10 +16,9 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.analysis.barriers import in_step
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.interpreter import subgroup_scheduler
-from xegpu.interpreter.arith import BINARY, UNARY
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantic, Semantics
 from xegpu.ir.use_def import arrays_of, written_at
-from xegpu.mlir.arith import CONVERSIONS
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import CheckError, DeviceError, Note
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
@@ -39,8 +38,9 @@ from xetile.runtime.sanitizer.memory import Accesses
 from xetile.runtime.sanitizer.races import KINDS
 from xetile.runtime.sanitizer.shadow_memory import Codes
 
-_CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
-                                           TileReduceOp)
+_CALCULATE: tuple[type[Operation], ...] = (
+    *(kind for kind, record in RECORDS.items() if record.family != "comparison" and kind is not arith.BitcastOp),
+    TileReduceOp)
 _MAX_SUBGROUPS = 1024
 """Subgroups that a map may distribute to; no device has so many."""
 Before = Callable[[Interpreter, Any, Sequence[Any]], None]

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from xdsl.dialects import arith, math
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.interpreter.arith import BINARY, UNARY
 from xegpu.interpreter.interpreter import BATCH, Interpreter, force
 from xegpu.ir.use_def import root_definitions
-from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, SelectOp
+from xegpu.mlir.arith import SelectOp
+from xegpu.mlir.elementwise import RECORDS
 from xetile.dialect.gather_scatter import InitScatteredTileOp, UpdateScatteredTileOp
 from xetile.runtime.sanitizer.findings import by_instance, ran
 
@@ -22,8 +21,7 @@ Origin = TypeVar("Origin")
 Marks = list[tuple[Array, Origin]]
 """Masks of elements, each with the origin that they follow from."""
 _BY_ELEMENT: tuple[type[Operation], ...] = (
-    *BINARY, *UNARY, *CONVERSIONS, arith.BitcastOp, arith.ExtFOp, arith.TruncFOp, math.FmaOp, CmpIOp, CmpFOp,
-    InitScatteredTileOp, UpdateScatteredTileOp)
+    *(kind for kind in RECORDS if kind is not SelectOp), InitScatteredTileOp, UpdateScatteredTileOp)
 _MOST = 8
 """Origins that are followed for one value."""
 

@@ -1,4 +1,4 @@
-"""Functions in LLVM's form, by feature: LLVM accepts them, and they run and are printed as NumPy says."""
+"""Functions in LLVM's form, by feature: LLVM accepts them, they run as NumPy says, and print with that meaning."""
 
 from __future__ import annotations
 
