@@ -26,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm.vector import MultiReductionOp
-from xegpu.ir.combining_kind import combined
+from xegpu.mlir.combining_kind import combined
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp

@@ -21,7 +21,7 @@ from xetile.library.array_operands import Operand, check_same_device
 from xetile.library.matmul import array_of_number, bias_operand, epilogue_of, matmul, result_dtype
 
 if TYPE_CHECKING:
-    from xetile.distributed.model import Machine, ScaleReport
+    from xetile.distributed.model import Machine, Prediction
 
 _PANEL_FLOPS = 50e9
 """Operations of a panel's product: 200 microseconds of a stack of a Data Center GPU Max."""
@@ -29,7 +29,7 @@ _LEAST_PANEL = 64
 
 
 class Plan:
-    """A distributed product, from :func:`plan`; a context manager that frees its buffers.
+    """A distributed product, from :func:`xetile.distributed.products.plan`; a context manager that frees its buffers.
 
     Attributes:
         grid: the process grid.
@@ -111,16 +111,16 @@ class Plan:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def report(self, machine: str | Machine = "aurora") -> ScaleReport:
-        """What the product moves, needs and should take on a machine; every time is a prediction.
+    def report(self, machine: str | Machine = "aurora") -> Prediction:
+        """What the product moves and needs, and how long it should take on a machine; every time is a prediction.
 
         Raises:
             ArgumentError: no such machine.
         """
-        from xetile.distributed.model import report
+        from xetile.distributed.model import predict
 
         with AtTheCall():
-            return report(self.grid, machine, panel=self.panel)
+            return predict(self.grid, machine, panel=self.panel)
 
     @property
     def _keywords(self) -> Epilogue:
