@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
-from codegen.opencl.arith import TEXT
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.block_io import cache_controls
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import CALL
