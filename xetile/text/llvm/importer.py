@@ -25,6 +25,7 @@ from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_policies
 from xegpu.interop.llvm.importer import LANES, Described, Import
+from xegpu.interop.llvm.matrix import flat_shape
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
@@ -40,7 +41,6 @@ from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAt
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.text.llvm import elements, vector
-from xetile.text.llvm.elements import flat_shape
 from xetile.text.llvm.layout_facts import (
     Facts,
     flat_layout,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import xetile as xt
-from xegpu.interop.llvm import UpstreamXeGPU, block_level
-from xegpu.interop.llvm.gather_scatter import ElementsOp
+from xegpu.interop.llvm import UpstreamXeGPU, block_level, scaled
 from xetile.text.llvm import tile_level
 
 BLOCKS = """
@@ -33,8 +32,9 @@ BLOCKS = """
 def test_every_operation_has_a_counterpart_at_each_level_that_takes_it(operation: type) -> None:
     blocks = {pair.llvm for pair in block_level.CORRESPONDENCES}
     tiles = {pair.llvm for pair in tile_level.CORRESPONDENCES}
-    assert operation in blocks
-    assert operation in tiles or issubclass(operation, ElementsOp)  # kernels with these are read as blocks
+    of_tiles = set(scaled.OPERATIONS)  # kernels with these are read as tiles
+    assert operation in blocks or operation in of_tiles
+    assert operation in tiles
 
 
 def test_hints_are_read_at_subgroup_level() -> None:

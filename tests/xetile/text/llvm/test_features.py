@@ -1,4 +1,4 @@
-"""Functions in LLVM's form, by feature: LLVM accepts them, they run as NumPy says, and are printed with that meaning."""
+"""Functions in LLVM's form, by feature: LLVM accepts them, they run as NumPy says, and are printed as that."""
 
 from __future__ import annotations
 
