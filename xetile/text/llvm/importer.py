@@ -254,6 +254,8 @@ def store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
     """Convert ``store_nd`` to ``store_tile``."""
     value = rewriter.single(operation.value)
     if not rewriter.is_tile(operation):
+        if len(operation.value.type.get_shape()) == 1 and tile_ops.shape_of(value)[1] == 1:  # type: ignore[attr-defined]
+            value = rewriter.transposed(value)  # what a reduction of rows left is a column here
         store = gather_scatter.StoreScatterOp(value, *rewriter.gathered(operation))
         store.attributes.update(rewriter.hints(operation))
         rewriter.emit(store)
