@@ -92,7 +92,7 @@ class GpuFuncOp(IRDLOperation):
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
     def __init__(self, name: str, body: Region, kernel: bool, attributes: dict[str, Attribute]) -> None:
-        type_ = FunctionType.from_lists([argument.type for argument in body.block.args], [])
+        type_ = FunctionType.from_lists([argument.type for argument in body.blocks[0].args], [])
         super().__init__(properties={"sym_name": StringAttr(name), "function_type": type_,
                                      "kernel": UnitAttr() if kernel else None},
                          regions=[body], attributes=attributes)

@@ -47,7 +47,7 @@ class ZeroPadding:
         check = " + ".join(f"0.0f * {self._number(name)}" for row in sums for name in row)
         yield f"  if ({a.row} < 0 || {a.row} + {m} > {a.height} || {b.column} < 0 || " \
               f"{b.column} + {n} > {b.width}) {{"
-        yield f"    if (!({self.inside}) || sub_group_any({check} != 0.0f)) {{"
+        yield f"    if (!({self.inside}) || sub_group_reduce_add({check}) != 0.0f) {{"
         for v in vectors:
             yield f"      float column_{v} = 0;"
             yield f"      const bool has_{v} = (uint)({b.column} + {v * subgroup} + {self.lane}) < (uint){b.width};"

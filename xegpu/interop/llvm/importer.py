@@ -37,10 +37,10 @@ from xegpu.interop.llvm.export_vector import is_neutral
 from xegpu.interop.llvm.matrix import MemDescType
 from xegpu.interop.llvm.types import Desc, DescType, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
-from xegpu.ir.combining_kind import combined
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
+from xegpu.mlir.combining_kind import combined
 from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.support.errors import TextError
 
