@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tests.fuzz.generator import Generator, Statement
 from tests.fuzz.numerics import EXACT, is_float
-from tests.fuzz.program import Let, Loop, Shape, Value, When
+from tests.fuzz.program import Loop, Value, When
 from tests.fuzz.statements import memory, scalars
 from tests.fuzz.statements.elementwise import CALCULATED, tame
 
@@ -144,6 +142,3 @@ def when(generator: Generator) -> None:
         node.chosen.append((then, other, behind))
     generator.body.append(node)
     generator.features.add("when")
-
-
-__all__ = ["Let", "Shape", "np"]
