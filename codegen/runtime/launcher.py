@@ -153,8 +153,13 @@ def keep(queue: Queue, keep_alive: Any) -> None:
 
     Kernel arguments are kept alive anyway.
     """
+    _keep_until(completion(queue), keep_alive)
+
+
+def completion(queue: Queue) -> Event:
+    """The event of all work submitted to a queue so far; work that is submitted later does not delay it."""
     order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
-    _keep_until(queue.submit_barrier(order.submitted_events if order else []), keep_alive)
+    return queue.submit_barrier(order.submitted_events if order else [])
 
 
 def send(queue: Queue, source: Any, target: Any) -> None:

@@ -126,7 +126,7 @@ def part_of(usm: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _address(pointer: int, queue: Queue) -> Any:
-    return _memory_at(pointer, 1, queue, None)
+    return memory_at(pointer, 1, queue, None)
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
@@ -165,8 +165,8 @@ def scratch_copy(array: UsmArray) -> UsmArray:
     bytes_ = array.pointer + sum(r for r in reach if r > 0) + size - low
     memory = import_dpctl("dpctl.memory").MemoryUSMDevice(bytes_ + 2 * LINE, alignment=LINE, queue=array.queue)
     start = usm_interface(memory).pointer + low % LINE
-    copy(array.queue, _memory_at(start, bytes_, array.queue, memory),
-         _memory_at(low, bytes_, array.queue, array.owner), bytes_)
+    copy(array.queue, memory_at(start, bytes_, array.queue, memory),
+         memory_at(low, bytes_, array.queue, array.owner), bytes_)
     return replace(array, pointer=start + array.pointer - low, owner=memory, read_only=False)
 
 
@@ -192,7 +192,7 @@ def copy_out(source: UsmArray, target: np.ndarray) -> None:
     landed = _host_bytes(low, high) if gapless else np.empty(high - low, np.uint8)
     first = target.ctypes.data - low
     finish(source.queue)
-    copy(source.queue, landed, _memory_at(source.pointer - first, high - low, source.queue, source.owner), high - low)
+    copy(source.queue, landed, memory_at(source.pointer - first, high - low, source.queue, source.owner), high - low)
     if not gapless:
         target[...] = np.ndarray(target.shape, target.dtype, landed, first, target.strides)
 
@@ -242,11 +242,12 @@ def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int
     base = usm_interface(memory).pointer
     start = base + (-aligned - base) % LINE
     if high > low:
-        copy(queue, _memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
+        copy(queue, memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
     return memory, start
 
 
-def _memory_at(pointer: int, size: int, queue: Queue, owner: Any) -> Any:
+def memory_at(pointer: int, size: int, queue: Queue, owner: Any) -> Any:
+    """dpctl memory object of existing USM; it keeps ``owner`` alive."""
     return import_dpctl("dpctl.memory").as_usm_memory(_Span(pointer, size, queue, owner))
 
 

@@ -67,14 +67,14 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
     with AtTheCall():
         left, right = Operand.of("a", a), Operand.of("b", b)
         check_same_device(left, right)
-        bias = _array_of_number(bias, left)
-        epilogue = Epilogue(_factor("alpha", alpha), _factor("beta", beta), find_activation(activation))
+        bias = array_of_number(bias, left)
+        epilogue = epilogue_of(activation, alpha, beta)
         padded = _two_dimensions(left, right)
         batch = check_shapes(*padded)
         shape = (*batch, padded[0].shape[-2], padded[1].shape[-1])
-        kind = _result_dtype(left.dtype, right.dtype, epilogue, bias, out_dtype)
+        kind = result_dtype(left.dtype, right.dtype, epilogue, bias, out_dtype)
         result = _result(out, left, right, out_dtype, kind, shape, epilogue)
-        _multiply(*padded, _expanded(result, left, right), batch, _bias(bias, left, shape), epilogue, target)
+        _multiply(*padded, _expanded(result, left, right), batch, bias_operand(bias, left, shape), epilogue, target)
         return out if out is not None else result.array
 
 
@@ -91,10 +91,23 @@ class Epilogue:
         """Constants of the kernel."""
         return {"scaled": self.alpha != 1, "added": self.beta != 0, "activation": self.activation}
 
+    def factors(self, sums: DType) -> tuple[float, float]:
+        """Alpha and beta as run-time arguments; a beta of one that is a whole number leaves sums of integers exact."""
+        return self.alpha, 1 if self.beta == 1 and not sums.is_float else self.beta
+
     @property
     def makes_floats(self) -> bool:
         """Whether the epilogue converts integers to floats."""
         return self.alpha != 1 or self.beta not in (0, 1) or self.activation is not None
+
+
+def epilogue_of(activation: str | Activation | None, alpha: float, beta: float) -> Epilogue:
+    """Epilogue of an author's options.
+
+    Raises:
+        ArgumentError: no such activation, or a factor that is no number.
+    """
+    return Epilogue(_factor("alpha", alpha), _factor("beta", beta), find_activation(activation))
 
 
 def _factor(name: str, value: Any) -> float:
@@ -131,7 +144,8 @@ def _final_shape(a: Operand, b: Operand, shape: tuple[int, ...]) -> tuple[int, .
     return (*shape[:-2], *rows, *columns)
 
 
-def _result_dtype(a: DType, b: DType, epilogue: Epilogue, bias: Any, wanted: Any) -> DType:
+def result_dtype(a: DType, b: DType, epilogue: Epilogue, bias: Any, wanted: Any) -> DType:
+    """Element type of a product's result: the wanted one, else by NumPy's rules and the epilogue."""
     engine = engine_type(a, b)
     if wanted is not None:
         return dtypes.whole(dtypes.of(wanted))
@@ -167,7 +181,7 @@ def _expanded(out: Operand, a: Operand, b: Operand) -> Operand:
     return replace(out, array=array)
 
 
-def _array_of_number(bias: Any, beside: Operand) -> Any:
+def array_of_number(bias: Any, beside: Operand) -> Any:
     """Scalar bias as a 0D array in the operands' memory; any other bias is unchanged."""
     if isinstance(bias, bool) or not isinstance(bias, numbers.Real):
         return bias
@@ -175,7 +189,13 @@ def _array_of_number(bias: Any, beside: Operand) -> Any:
     return value if beside.library is np else beside.library.asarray(value, sycl_queue=beside.array.sycl_queue)
 
 
-def _bias(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | None:
+def bias_operand(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | None:
+    """Bias of a result of this shape, with two dimensions or more.
+
+    Raises:
+        ShapeError: it does not broadcast to the result.
+        DeviceError: it is not where ``a`` is.
+    """
     if bias is None:
         return None
     operand = Operand.of("bias", bias)
@@ -221,10 +241,10 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     tiling = choose(rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device, sharing=sharing)
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
     ending = {**epilogue.constants, "spread": spread}
-    last = (c if bias is None else bias).argument, epilogue.alpha, epilogue.beta
+    sums = dtypes.f32 if engine.is_float else dtypes.i32
+    last = ((c if bias is None else bias).argument, *epilogue.factors(sums))
     grid = (*tiling.groups(rows, columns), batch)
     constants = {**tiling.constants, "as_type": engine, "ahead": tiling.ahead}
-    sums = dtypes.f32 if engine.is_float else dtypes.i32
     if tiling.shared:
         _stream(a, b, c, tiling, grid, sums, last, constants, ending, target)
         return
@@ -234,10 +254,44 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     work = empty_like_input(c, (tiling.parts, *c.shape), sums)
     bound[(*grid[:2], batch * tiling.parts)](a.argument, b.argument, work.argument, work.argument, 1.0, 0.0,
                                              **constants, parts=tiling.parts)
-    small = Tiling(32, 64, (4, 2), 1)
+    _sum_parts(work, c, last, ending, target)
+
+
+def _sum_parts(work: Operand, c: Operand, last: tuple[Any, ...], ending: dict[str, Any],
+               target: str | Target | None) -> None:
+    """Launch the reduction of a work array (parts, ..., M, N), with the epilogue."""
+    small, (rows, columns) = Tiling(32, 64, (4, 2), 1), c.shape[-2:]
     ends = sum_of_parts.on(_executor_of(c), target=target)
-    ends[(*small.groups(rows, columns), batch)](work.argument, c.argument, *last, BM=small.rows, BN=small.columns,
-                                               sg=small.layout, parts=tiling.parts, **ending)
+    ends[(*small.groups(rows, columns), math.prod(c.shape[:-2]))](
+        work.argument, c.argument, *last, BM=small.rows, BN=small.columns, sg=small.layout, parts=work.shape[0],
+        **ending)
+
+
+def finish_sums(sums: Any, *, out: Any, bias: Any = None, activation: str | Activation | None = None,
+                alpha: float = 1, beta: float = 0, target: str | Target | None = None) -> None:
+    """Epilogue of a product that was summed elsewhere: ``out = activation(alpha * sums + beta * out + bias)``.
+
+    Args:
+        sums: f32, or i32 of 8-bit integers, (M, N).
+        out: (M, N), in any element type of a result.
+        bias, activation, alpha, beta, target: as for :func:`matmul`.
+
+    Raises:
+        ArgumentError: no such activation.
+        ShapeError: ``bias`` does not broadcast to the result.
+        DeviceError: arrays on different devices.
+    """
+    with AtTheCall():
+        work, c = Operand.of("sums", sums), Operand.of("out", out)
+        check_same_device(work, c)
+        added = bias_operand(array_of_number(bias, c), c, c.shape)
+        epilogue = epilogue_of(activation, alpha, beta)
+        if 0 in c.shape:
+            return
+        added = added and copied_where_shared(added, c)
+        spread = None if added is None else (added.shape[-2] == 1, added.shape[-1] == 1)
+        last = ((c if added is None else added).argument, *epilogue.factors(work.dtype))
+        _sum_parts(work.as_row(), c, last, {**epilogue.constants, "spread": spread}, target)
 
 
 def _stream(a: Operand, b: Operand, c: Operand, tiling: Tiling, grid: tuple[int, ...], sums: DType,

@@ -32,7 +32,9 @@ def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple
     if scaled:
         x = x.to(dtypes.f32) * alpha
     if added:
-        x = x + load_tile(c).to(x.dtype) * beta
+        if not x.dtype.is_float and beta.dtype.is_float:
+            x = x.to(dtypes.f32)
+        x = x + load_tile(c).to(x.dtype) * beta.to(x.dtype)
     if bias_tile is not None:
         rows, columns, map_ = bias_tile
         offsets = (*at[:-2], at[-2] if rows > 1 else 0, at[-1] if columns > 1 else 0)

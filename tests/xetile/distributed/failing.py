@@ -1,0 +1,141 @@
+"""What goes wrong on a rank of a test, by the name of the case; each rank prints what it caught, as JSON.
+
+    mpiexec -n 3 python -m mpi4py tests/xetile/distributed/failing.py agreed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from counting import Counting
+from mpi4py import MPI
+
+import xetile as xt
+import xetile.distributed as xd
+from xetile.distributed.memory import HostMemory
+
+WORLD = Counting(MPI.COMM_WORLD)
+BAD = WORLD.rank == 1
+M, N, K = 12, 10, 18
+GRID = xd.Grid(1, WORLD.size, 1, m=M, n=N, k=K, comm=WORLD)
+
+
+def blocks() -> tuple[Any, Any]:
+    """This rank's blocks of random integers."""
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-8, 9, (M, K)).astype(np.float32), rng.integers(-8, 9, (K, N)).astype(np.float32)
+    return a[GRID.block("a")], b[GRID.block("b")]
+
+
+def _no_room(*args: Any) -> Any:
+    raise MemoryError("no room for a panel")
+
+
+def out_of_memory() -> None:
+    """An allocation that fails on one rank."""
+    whole = HostMemory.empty
+    HostMemory.empty = _no_room if BAD else whole  # type: ignore[method-assign, assignment]
+    try:
+        xd.matmul(*blocks(), grid=GRID)
+    finally:
+        HostMemory.empty = whole  # type: ignore[method-assign]
+
+
+def wrong_block() -> None:
+    """A block of another shape on one rank."""
+    a, b = blocks()
+    xd.matmul(a[:, :-1] if BAD else a, b, grid=GRID)
+
+
+def _activation(x: Any) -> Any:
+    return 7 if BAD else x
+
+
+AGREED: dict[str, Callable[[], object]] = {
+    "options": lambda: xd.matmul(*blocks(), grid=GRID, out_dtype=xt.f16 if BAD else xt.f32),
+    "grid": lambda: xd.matmul(*blocks(), grid=xd.Grid(1, WORLD.size, 1, m=M, n=N, k=K + BAD, comm=WORLD)),
+    "element type": lambda: xd.matmul(blocks()[0].astype(np.float16 if BAD else np.float32), blocks()[1], grid=GRID),
+    "wrong block": wrong_block,
+    "out of memory": out_of_memory,
+    "limit": lambda: xd.matmul(*blocks(), grid=GRID, memory=10 if BAD else None),
+    "compile error": lambda: xd.matmul(*blocks(), grid=GRID, activation=_activation),
+    "ranks": lambda: xd.matmul(*blocks(), grid=xd.Grid(1, WORLD.size + 1, 1, m=M, n=N, k=K, comm=WORLD)),
+    "layer": lambda: xd.all_gather_matmul(np.zeros((4, 3 + BAD), np.float32), np.zeros((3 + BAD, 2), np.float32),
+                                          comm=WORLD),
+    "no matrix": lambda: xd.matmul_reduce_scatter(7 if BAD else np.zeros((4, 6)), np.zeros((6, 2)), comm=WORLD),
+    "scatter": lambda: GRID.scatter(np.zeros((M, K - 1)) if BAD else None, "a", root=1),
+}
+
+
+def agreed() -> None:
+    """Each mistake is raised on all ranks, nothing is sent, and then a product works."""
+    found = {}
+    for name, act in AGREED.items():
+        before = Counting.received
+        try:
+            act()
+        except xt.XeError as error:
+            found[name] = [type(error).__name__, error.code, error.message, error.hint]
+        if Counting.received != before:
+            found[name] = ["something was received"]
+    c = xd.matmul(*blocks(), grid=GRID)
+    a, b = (GRID.gather(block, name) for block, name in zip(blocks(), "ab", strict=True))
+    whole = GRID.gather(c)
+    usable = WORLD.rank != 0 or bool(np.array_equal(whole, a @ b))
+    every = WORLD.gather((found, usable))
+    if WORLD.rank == 0:
+        print(json.dumps(every))
+
+
+def timed_out(act: Callable[[], object]) -> None:
+    """Print the error of a rank that waits; the job ends with the other one's error or at once."""
+    try:
+        act()
+    except xt.XeError as error:
+        print(json.dumps([WORLD.rank, error.code, error.message]), flush=True)
+        MPI.COMM_WORLD.Abort(3)
+
+
+def absent() -> None:
+    """One rank does not call."""
+    if BAD:
+        time.sleep(20)
+    timed_out(lambda: xd.matmul(*blocks(), grid=GRID, timeout=0.5))
+
+
+def stuck() -> None:
+    """One rank stays away in the middle of a product."""
+    def act() -> None:
+        with xd.plan(GRID, timeout=1.5) as plan:
+            plan(*blocks())
+            Counting.delay = 20 if BAD else 0
+            plan(*blocks())
+
+    timed_out(act)
+
+
+def killed() -> None:
+    """One rank dies."""
+    if BAD:
+        os.kill(os.getpid(), signal.SIGKILL)
+    xd.matmul(*blocks(), grid=GRID)
+
+
+def raised() -> None:
+    """One rank has an error of its own, outside any product."""
+    if BAD:
+        raise ValueError("an error of the author's")
+    xd.matmul(*blocks(), grid=GRID)
+
+
+{each.__name__: each for each in (agreed, absent, stuck, killed, raised)}[sys.argv[1]]()

@@ -1,0 +1,144 @@
+"""Products of 1 to 4 processes over MPI: results, bytes, errors on one rank, ranks that die or are late."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import require_dpnp, unavailable
+
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[2]
+
+
+def run(ranks: int, program: str, *words: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A program of this folder on so many ranks, which share the cores and so give them up while they wait."""
+    return launch(ranks, "-m", "mpi4py", str(FOLDER / program), *words, cache=cache)
+
+
+def launch(ranks: int, *words: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Python on so many ranks."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    start = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if start is None or importlib.util.find_spec("mpi4py") is None:
+        unavailable('needs MPI: pip install -e ".[mpi]"')
+    cached = {"XETILE_CACHE": "1", "XETILE_CACHE_DIR": str(cache)} if cache else {}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPIR_CVAR_POLLS_BEFORE_YIELD": "1", **cached}
+    return subprocess.run([start, "-n", str(ranks), sys.executable, *words], env=environment, cwd=ROOT, text=True,
+                          capture_output=True, timeout=600, check=False)
+
+
+def _suite(ranks: int, name: str, cache: Path | None = None) -> None:
+    done = run(ranks, "worker.py", name, cache=cache)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["wrong"] == []
+    assert all(found["counts"].values())
+
+
+@pytest.mark.parametrize(("ranks", "suite"), [
+    pytest.param(1, "numpy", marks=pytest.mark.everything), pytest.param(2, "numpy:few"), pytest.param(3, "numpy:few"),
+    pytest.param(4, "numpy"), pytest.param(3, "numpy", marks=pytest.mark.everything)])
+def test_numpy(ranks: int, suite: str) -> None:
+    _suite(ranks, suite)
+
+
+@pytest.mark.parametrize(("ranks", "suite"), [
+    pytest.param(2, "device:few"), pytest.param(4, "device", marks=pytest.mark.everything),
+    pytest.param(2, "device:pvc", marks=pytest.mark.everything)])
+def test_the_cpu_device(ranks: int, suite: str, tmp_path: Path) -> None:
+    require_dpnp()
+    _suite(ranks, suite, tmp_path)
+
+
+AGREED = {
+    "options": ("XT7210", "the ranks differ in out_dtype: f32 on ranks 0, 2; f16 on rank 1"),
+    "grid": ("XT7210", "the ranks differ in the grid: (1, 3, 1) of 12x18 by 18x10 on ranks 0, 2; "),
+    "element type": ("XT7205", "rank 1: a has elements of f16, and the grid is for f32"),
+    "wrong block": ("XT7207", "rank 1: a is 12x5, and this rank's block of A is 12x6"),
+    "out of memory": ("XT7211", "rank 1: MemoryError: no room for a panel"),
+    "limit": ("XT7240", "rank 1: blocks and buffers take "),
+    "compile error": ("XT7015", "rank 1: the activation _activation takes "),
+    "ranks": ("XT7221", "rank 0: a grid of 1 x 4 x 1 has 4 ranks, and the communicator 3"),
+    "layer": ("XT7210", "the ranks differ in columns of a: 3 on ranks 0, 2; 4 on rank 1"),
+    "no matrix": ("XT7009", "rank 1: a is a number, not an array"),
+    "scatter": ("XT7208", "rank 1: the whole A is 12x17, and the grid is for 12x18"),
+}
+
+
+def test_an_error_of_one_rank_is_raised_on_all() -> None:
+    done = run(3, "failing.py", "agreed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    every: list[tuple[dict[str, Any], bool]] = json.loads(done.stdout)
+    assert [usable for _, usable in every] == [True] * 3
+    for found, _ in every:
+        assert found.keys() == AGREED.keys()
+        for name, (code, message) in AGREED.items():
+            assert found[name][1] == code, (name, found[name])
+            assert found[name][2].startswith(message), (name, found[name])
+            assert found[name] == every[0][0][name]
+
+
+def test_a_rank_that_does_not_call() -> None:
+    done = run(2, "failing.py", "absent")
+    assert done.returncode != 0
+    assert json.loads(done.stdout.splitlines()[0]) == [0, "XT7222", "rank 0 waited 0.5 seconds for all ranks to call"]
+
+
+def test_a_rank_that_stays_away_in_the_middle() -> None:
+    done = run(2, "failing.py", "stuck")
+    assert done.returncode != 0
+    assert json.loads(done.stdout.splitlines()[0]) == [
+        0, "XT7222", "rank 0 waited 1.5 seconds for a message of 432 bytes, a1[0:12, 9:18], from rank 1"]
+
+
+@pytest.mark.parametrize("case", ["killed", "raised"])
+def test_a_rank_that_dies_ends_all(case: str) -> None:
+    done = run(3, "failing.py", case)
+    assert done.returncode != 0
+    assert ("an error of the author's" in done.stderr) == (case == "raised")
+
+
+def test_importing_it_imports_no_mpi() -> None:
+    program = "import sys, xetile.distributed\nassert not {'mpi4py', 'mpi4py.MPI', 'dpctl', 'rich'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_one_rank_works_without_mpi() -> None:
+    program = "import sys; sys.modules['mpi4py'] = None\n" \
+              "import numpy as np, xetile.distributed as xd\n" \
+              "grid = xd.Grid(1, 1, 1, m=5, n=6, k=7)\n" \
+              "a, b = np.random.default_rng(1).integers(-8, 9, (2, 7, 7)).astype(np.float32)\n" \
+              "c = xd.matmul(a[:5], b[:, :6].copy(), grid=grid)\n" \
+              "assert np.array_equal(grid.gather(c), a[:5] @ b[:, :6])\n" \
+              "try: xd.Grid(1, 2, 1, m=5, n=6, k=7).rank\n" \
+              "except Exception as error: assert error.code == 'XT7220'\n" \
+              "else: raise AssertionError('no MPI, and no error')\n"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(("name", "words", "ranks"), [
+    ("gemm_distributed", ("--m", "70", "--n", "51", "--k", "45"), 1),
+    ("gemm_distributed", ("--m", "70", "--n", "51", "--k", "45", "--grid", "2,1,1"), 2),
+    ("tensor_parallel_mlp", ("--tokens", "21", "--width", "18", "--hidden", "26"), 1),
+    ("tensor_parallel_mlp", ("--tokens", "21", "--width", "18", "--hidden", "26"), 2)])
+def test_the_examples(name: str, words: tuple[str, ...], ranks: int) -> None:
+    """With plain Python and over MPI: they check themselves, and rank 0 alone says what was moved."""
+    program = str(ROOT / "examples" / f"{name}.py")
+    if ranks == 1:
+        done = subprocess.run([sys.executable, program, *words, "--device", "numpy"], text=True, capture_output=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT, check=False)
+    else:
+        done = launch(ranks, "-m", "mpi4py", program, *words, "--device", "numpy")
+    assert done.returncode == 0, done.stdout + done.stderr
+    volume = {"gemm_distributed": 4 * 45 * 51, "tensor_parallel_mlp": 2 * 4 * 21 * 18}[name] * (ranks - 1)
+    assert f"volume   {volume} bytes received by all ranks\n" in done.stdout
+    assert done.stdout.count("result ") == 1

@@ -1,0 +1,315 @@
+"""Executor of a schedule on this rank: products on its device or in NumPy, messages by MPI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from xetile.compiler.arguments import Argument, TypedView
+from xetile.distributed.grid import Region
+from xetile.distributed.memory import Memory
+from xetile.distributed.schedule import (
+    Add,
+    Broadcast,
+    Finish,
+    Multiply,
+    Pack,
+    Receive,
+    Schedule,
+    Send,
+    Step,
+    Wait,
+    buffer_bytes,
+)
+from xetile.distributed.transport import Pending, Transport
+from xetile.library.matmul import finish_sums, matmul
+
+
+@dataclass
+class Slot:
+    """Buffer of a schedule, and what goes on in it.
+
+    Attributes:
+        memory: the flat array behind it; None for A and B themselves.
+        array, region: what it holds now.
+        arriving: the message that fills it, and what must be done when it has come.
+        leaving: messages that read it.
+        event: of the last product or copy that reads or writes it.
+    """
+
+    memory: Any = None
+    array: Any = None
+    region: Region | None = None
+    arriving: tuple[Pending, Callable[[], None]] | None = None
+    leaving: list[Pending] = field(default_factory=list)
+    event: Any = None
+
+    def view(self, region: Region) -> Any:
+        """Part of the array."""
+        assert self.region is not None
+        return self.array if region == self.region else self.array[region.within(self.region)]
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Epilogue of a plan, as keywords of :func:`xetile.matmul`."""
+
+    activation: Any
+    alpha: float
+    beta: float
+    target: Any
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the sums are the result."""
+        return self.activation is None and (self.alpha, self.beta) == (1, 0)
+
+    def keywords(self, bias: Any) -> dict[str, Any]:
+        """Arguments of :func:`xetile.matmul` and of its epilogue."""
+        return {"bias": bias, "activation": self.activation, "alpha": self.alpha, "beta": self.beta,
+                "target": self.target}
+
+
+class Executor:
+    """Runs a schedule again and again in the same buffers.
+
+    No buffer is used again before what reads or fills it has ended: each slot remembers its messages and the event of
+    its last product. Nothing is sent before the product that made it has ended.
+
+    Args:
+        schedule: the steps of this rank.
+        memory: where the blocks are.
+        transport: to the other ranks.
+        timeout: seconds that a message may take; None for any time.
+        advance: called with the operations of each product when it is started.
+    """
+
+    def __init__(self, schedule: Schedule, memory: Memory, transport: Transport, timeout: float | None,
+                 advance: Callable[[int], None] = lambda flops: None) -> None:
+        self.schedule, self.memory, self.transport = schedule, memory, transport
+        self.timeout, self.advance = timeout, advance
+        grid = schedule.grid
+        self.slots = {name: Slot(self.memory.empty((count,), grid.dtype if name[0] in "ab" else grid.sums))
+                      for name, count in schedule.buffers.items()}
+        self._written: list[tuple[tuple[int, int], Any]] = []
+        self._signals: Callable[[Region], bool] | None = None
+        rows, columns, _ = grid.product_of(schedule.rank)
+        if "sums" in self.slots:
+            self._fill(self.slots["sums"], Region(rows, columns))
+
+    def run(self, a: Any, b: Any, out: Any, bias: Any, epilogue: Epilogue) -> None:
+        """Multiply blocks into ``out``, this rank's block of C.
+
+        Raises:
+            DeviceError: a message took longer than the timeout, or MPI failed.
+        """
+        self.out, self.bias, self.epilogue = out, bias, epilogue
+        start = self.memory.now()
+        for name, array in (("a", a), ("b", b)):
+            self.slots[name] = Slot(None, array, self.schedule.grid.region(name, self.schedule.rank), event=start)
+        self._written = []
+        self._signals = None
+        try:
+            for step in self.schedule.steps:
+                self._execute(step)
+            self._finish_messages()
+        finally:
+            del self.slots["a"], self.slots["b"], self.out, self.bias
+
+    def rehearse(self, a: Any, b: Any, out: Any, bias: Any, epilogue: Epilogue) -> None:
+        """Run one product and epilogue of each shape on whatever the buffers hold, so that all kernels are compiled.
+
+        Nothing is sent. ``out`` is written.
+        """
+        self.out, self.bias, self.epilogue = out, bias, epilogue
+        seen: set[object] = set()
+        for name, array in (("a", a), ("b", b)):
+            self.slots[name] = Slot(None, array, self.schedule.grid.region(name, self.schedule.rank))
+        try:
+            for step in self.schedule.steps:
+                self._rehearse(step, seen)
+            self.memory.wait(self.memory.now())
+        finally:
+            del self.slots["a"], self.slots["b"], self.out, self.bias
+            self._written.clear()
+
+    def _rehearse(self, step: Step, seen: set[object]) -> None:
+        match step:
+            case Pack(target=name, region=region) | Receive(buffer=name, region=region) | \
+                    Broadcast(buffer=name, region=region):
+                self._fill(self.slots[name], region)
+            case Multiply(region=region) if step.is_empty or (region.shape, step.depth[1] - step.depth[0]) in seen:
+                pass
+            case Multiply(region=region):
+                seen.add((region.shape, step.depth[1] - step.depth[0]))
+                self._multiply(step)
+            case Add() if "add" not in seen:
+                seen.add("add")
+                self._add(step)
+            case Finish():
+                self._finish(step)
+
+    def _execute(self, step: Step) -> None:
+        match step:
+            case Pack():
+                self._pack(step)
+            case Broadcast():
+                self._broadcast(step)
+            case Send():
+                self._send(step)
+            case Receive():
+                slot = self._reused(step.buffer, step.region)
+                view, arrived = self.memory.incoming(slot.array)
+                slot.arriving = self.transport.receive(view, step.peer, _said(step, "from")), arrived
+            case Multiply() if step.is_empty:
+                if step.first and not step.fused and step.region.size:
+                    self.slots["sums"].view(step.region)[...] = 0
+                    self._written.append((step.region.rows, self.memory.now()))
+            case Multiply():
+                self._multiply(step)
+                self.advance(step.flops)
+            case Add():
+                self._add(step)
+            case Finish():
+                self._finish(step)
+            case Wait():
+                self._finish_messages()
+                self.memory.wait(self.memory.now())
+
+    def _fill(self, slot: Slot, region: Region) -> None:
+        slot.array, slot.region = slot.memory[:region.size].reshape(region.shape), region
+
+    def _reused(self, name: str, region: Region) -> Slot:
+        """A slot, emptied of what it held."""
+        slot = self.slots[name]
+        self._arrive(slot)
+        self._leave(slot)
+        self.memory.wait(slot.event)
+        slot.event = None
+        self._fill(slot, region)
+        return slot
+
+    def _arrive(self, slot: Slot) -> None:
+        if slot.arriving is not None:
+            pending, arrived = slot.arriving
+            slot.arriving = None
+            self.transport.wait(pending, self.timeout)
+            arrived()
+
+    def _leave(self, slot: Slot) -> None:
+        while slot.leaving:
+            self.transport.wait(slot.leaving.pop(), self.timeout)
+
+    def _finish_messages(self) -> None:
+        for slot in self.slots.values():
+            self._arrive(slot)
+            self._leave(slot)
+
+    def _pack(self, step: Pack) -> None:
+        source = self.slots[step.source]
+        slot, view = self.slots[step.target], source.view(step.region)
+        if view.flags.c_contiguous:  # it is sent as it is
+            self._arrive(slot)
+            self._leave(slot)
+            slot.array, slot.region, slot.event = view, step.region, source.event
+            return
+        slot = self._reused(step.target, step.region)
+        self.memory.copy(slot.array, view)
+        slot.event = self.memory.now()
+
+    def _broadcast(self, step: Broadcast) -> None:
+        if step.root == self.schedule.rank:
+            slot = self.slots[step.buffer]
+            self.memory.wait(slot.event)
+            view = self.memory.outgoing(slot.array)
+            slot.leaving.append(self.transport.broadcast(view, step.root, step.ranks, _said(step, "to others from")))
+            return
+        slot = self._reused(step.buffer, step.region)
+        view, arrived = self.memory.incoming(slot.array)
+        slot.arriving = self.transport.broadcast(view, step.root, step.ranks, _said(step, "from")), arrived
+
+    def _send(self, step: Send) -> None:
+        slot = self.slots[step.buffer]
+        self._arrive(slot)
+        if step.buffer == "sums":
+            self._await_sums(step.region)
+        else:
+            self.memory.wait(slot.event)
+        view = self.memory.outgoing(slot.view(step.region))
+        slot.leaving.append(self.transport.send(view, step.peer, _said(step, "to")))
+
+    def _await_sums(self, region: Region) -> None:
+        """Wait for the products and sums that write some rows of the sums, or for their signal."""
+        if self._signals is not None and self._signals(region):
+            return
+        for rows, event in reversed(self._written):
+            if rows[0] < region.rows[1] and region.rows[0] < rows[1]:
+                self.memory.wait(event)  # the last one: products and sums run in order
+                return
+
+    def _multiply(self, step: Multiply) -> None:
+        a, b = self.slots[step.a], self.slots[step.b]
+        self._arrive(a)
+        self._arrive(b)
+        dtype = self.schedule.grid.dtype
+        left = self.memory.typed(a.view(step.a_region), dtype)
+        right = self.memory.typed(b.view(step.b_region), dtype)
+        if step.fused:
+            matmul(left, right, out=self._part_of_out(step.region), **self._keywords(step.region))
+        else:
+            sums = self.slots["sums"].view(step.region)
+            matmul(left, right, out=sums, beta=0 if step.first else 1, target=self.epilogue.target)
+        a.event = b.event = event = self.memory.now()
+        self._written.append((step.region.rows, event))
+
+    def _add(self, step: Add) -> None:
+        source, target = self.slots[step.source], self.slots[step.target]
+        self._arrive(source)
+        self._arrive(target)
+        self.memory.add(target.view(step.region), source.view(step.region))
+        source.event = event = self.memory.now()
+        if step.target == "sums":
+            self._written.append((step.region.rows, event))
+        else:
+            target.event = event
+
+    def _finish(self, step: Finish) -> None:
+        if step.region.size:
+            finish_sums(self.slots[step.source].view(step.region), out=self._part_of_out(step.region),
+                        **self._keywords(step.region))
+
+    def _part_of_out(self, region: Region) -> Any:
+        """This rank's block of C, or rows of it."""
+        return part(self.out, region, self._out_region())
+
+    def _out_region(self) -> Region:
+        grid, rank = self.schedule.grid, self.schedule.rank
+        return grid.region("c", rank)
+
+    def _keywords(self, region: Region) -> dict[str, Any]:
+        bias = self.bias
+        shape = () if bias is None else Argument.of("bias", bias).shape
+        if len(shape) == 2 and shape[0] != 1:
+            bias = part(bias, region, Region(self._out_region().rows, region.columns))
+        return self.epilogue.keywords(bias)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the buffers."""
+        return sum(count * buffer_bytes(self.schedule.grid, name) for name, count in self.schedule.buffers.items())
+
+
+def part(value: Any, region: Region, outer: Region) -> Any:
+    """Part of an array, or of one that is viewed as another type."""
+    index = region.within(outer)
+    return TypedView(value.array[index], value.dtype) if isinstance(value, TypedView) else value[index]
+
+
+def _said(step: Send | Receive | Broadcast, preposition: str) -> str:
+    """Message in the words of an error."""
+    peer = step.root if isinstance(step, Broadcast) else step.peer
+    kind = "broadcast" if isinstance(step, Broadcast) else "message"
+    return f"a {kind} of {step.bytes} bytes, {step.buffer}{step.region}, {preposition} rank {peer}"
+
+

@@ -1,0 +1,297 @@
+"""Process grids: which block of A, B and C each rank owns, and how many bytes a product moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ArgumentError, DeviceError, ShapeError
+from xetile.compiler.arguments import AtTheCall, TypedView
+from xetile.distributed import exchange
+from xetile.distributed.transport import rank_of, transport_of
+
+SUM_BYTES = 4
+"""Bytes of a partial sum: f32, or i32 of 8-bit integers."""
+PANEL_STEP = 256
+"""Panels are multiples of this depth."""
+OPERANDS = ("a", "b", "c")
+_OPERAND_TYPES = (dtypes.f32, dtypes.bf16, dtypes.f16, dtypes.i8, dtypes.u8)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Rectangle of a whole matrix: half-open ranges of rows and columns."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Index into the whole matrix."""
+        return slice(*self.rows), slice(*self.columns)
+
+    def within(self, outer: Region) -> tuple[slice, slice]:
+        """Index into an array that has the region ``outer`` of the matrix."""
+        row, column = outer.rows[0], outer.columns[0]
+        return slice(self.rows[0] - row, self.rows[1] - row), \
+            slice(self.columns[0] - column, self.columns[1] - column)
+
+    def __str__(self) -> str:
+        return f"[{self.rows[0]}:{self.rows[1]}, {self.columns[0]}:{self.columns[1]}]"
+
+
+def split(span: tuple[int, int], parts: int, part: int) -> tuple[int, int]:
+    """Even split of a range: the ``part``-th of ``parts``, of which the first ones are one longer."""
+    each, longer = divmod(span[1] - span[0], parts)
+    start = span[0] + part * each + min(part, longer)
+    return start, start + each + (part < longer)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Grid of pr x pc x pk ranks for a product C = A @ B of M x K by K x N.
+
+    | matrix | rows | columns |
+    |---|---|---|
+    | A | over pr | over pk, within that over pc |
+    | B | over pk, within that over pr | over pc |
+    | C | over pr, within that over pk | over pc |
+
+    (1, P, 1) and (P, 1, 1) exchange one operand, (1, 1, P) sums; (pr, pc, 1) is SUMMA, with pk > 1 it is 2.5D. Splits
+    are even, and the first parts are one longer; no layout is block-cyclic.
+
+    Args:
+        pr, pc, pk: parts of M, N and K; their product is the number of ranks.
+        m, n, k: sizes of the whole product.
+        dtype: element type of A and B: f32, bf16, f16, i8 or u8.
+        comm: a communicator of mpi4py; None is the world.
+        rows_of_a: A's rows, not its columns, are split over pc, as :func:`xetile.distributed.all_gather_matmul` has
+            it; for (1, P, 1) only.
+
+    Raises:
+        ArgumentError: counts below one, or an element type that is not multiplied.
+        ShapeError: a negative size, or ``rows_of_a`` with another grid than (1, P, 1).
+    """
+
+    pr: int
+    pc: int
+    pk: int
+    m: int = field(kw_only=True)
+    n: int = field(kw_only=True)
+    k: int = field(kw_only=True)
+    dtype: DType = field(kw_only=True, default=dtypes.f32)
+    comm: Any = field(kw_only=True, default=None, repr=False, compare=False)
+    rows_of_a: bool = field(kw_only=True, default=False)
+
+    def __post_init__(self) -> None:
+        with AtTheCall():
+            object.__setattr__(self, "dtype", dtypes.of(self.dtype))
+            if min(self.pr, self.pc, self.pk) < 1:
+                raise ArgumentError("XT7200", f"a grid of {self.pr} x {self.pc} x {self.pk} ranks has none",
+                                    "give one or more for each of pr, pc and pk: Grid(2, 2, 1, ...)")
+            if self.dtype not in _OPERAND_TYPES:
+                raise ArgumentError("XT7201", f"a distributed product has no operands of {self.dtype}",
+                                    f"use one of {', '.join(map(str, _OPERAND_TYPES))}")
+            if min(self.m, self.n, self.k) < 0:
+                raise ShapeError("XT7202", f"a product of {self.m}x{self.k} by {self.k}x{self.n} has a negative size",
+                                 "give m, n and k of the whole product, not of a block")
+            if self.rows_of_a and (self.pr, self.pk) != (1, 1):
+                raise ShapeError("XT7203", f"A is split by rows over the columns of a grid of {self.shape}",
+                                 "rows_of_a is for the grid (1, P, 1); leave it out for others")
+
+    @classmethod
+    def choose(cls, m: int, n: int, k: int, dtype: Any = dtypes.f32, *, memory: int | None = None, comm: Any = None,
+               ranks: int | None = None) -> Grid:
+        """The grid of least volume whose blocks and buffers fit the memory of a rank.
+
+        Args:
+            m, n, k: sizes of the whole product.
+            dtype: element type of A and B.
+            memory: bytes of a rank, panels included; None does not limit the choice.
+            comm: a communicator of mpi4py; None is the world.
+            ranks: how many ranks, for plans without MPI; by default those of ``comm``.
+
+        Raises:
+            DeviceError: no grid fits.
+        """
+        with AtTheCall():
+            count = transport_of(comm).size if ranks is None else ranks
+            found = best_grids(m, n, k, dtype, count)
+            needs = [grid.blocks() + grid.workspace(PANEL_STEP) for grid in found]
+            fits = [grid for grid, need in zip(found, needs, strict=True) if memory is None or need <= memory]
+            if not fits:
+                raise DeviceError("XT7240", f"blocks and buffers take {min(needs)} bytes a rank on the best grid of "
+                                  f"{count} ranks, and memory={memory} is allowed", "use more ranks")
+            return replace(fits[0], comm=comm)
+
+    @property
+    def rank(self) -> int:
+        """This process's rank."""
+        return rank_of(self.comm, self.ranks)
+
+    def block(self, operand: str) -> tuple[slice, slice]:
+        """Slices of the whole matrix that this rank owns of ``"a"``, ``"b"`` or ``"c"``."""
+        with AtTheCall():
+            return self.region(operand, self.rank).slices
+
+    def zeros(self, operand: str, *, dtype: Any = None, queue: Any = None) -> Any:
+        """This rank's block, filled with zeros.
+
+        Args:
+            operand: ``"a"``, ``"b"`` or ``"c"``.
+            dtype: element type; by default that of A and B, and of C the type of the sums.
+            queue: makes an array of dpnp there; None makes one of NumPy.
+        """
+        with AtTheCall():
+            region = self.region(operand, self.rank)
+            kind = dtypes.of(dtype) if dtype is not None else self.sums if operand == "c" else self.dtype
+            if queue is None:
+                return np.zeros(region.shape, kind.numpy)
+            import dpnp
+
+            wide = kind is not dtypes.bf16  # dpnp has no bfloat16
+            array = dpnp.zeros(region.shape, dtype=kind.numpy if wide else np.uint16, sycl_queue=queue)
+            return array if wide else TypedView(array, kind)
+
+    def scatter(self, whole: Any, operand: str, *, root: int = 0) -> Any:
+        """This rank's block of a NumPy matrix of rank ``root``; the others pass None. All ranks call.
+
+        Raises:
+            ShapeError: the matrix has another shape than the grid says; on all ranks.
+        """
+        with AtTheCall():
+            return exchange.scatter(self._layout(operand), whole, operand, self._size(operand), self.dtype.numpy,
+                                    transport_of(self.comm, self.ranks), root)
+
+    def gather(self, block: Any, operand: str = "c", *, root: int = 0) -> Any:
+        """The whole NumPy matrix on rank ``root``, None on others, of blocks of NumPy or dpnp. All ranks call."""
+        with AtTheCall():
+            return exchange.gather(self._layout(operand), block, self._size(operand),
+                                   transport_of(self.comm, self.ranks), root)
+
+    def _layout(self, operand: str) -> list[tuple[slice, slice]]:
+        check_size(self, transport_of(self.comm, self.ranks).size)
+        return [self.region(operand, rank).slices for rank in range(self.ranks)]
+
+    def _size(self, operand: str) -> tuple[int, int]:
+        return {"a": (self.m, self.k), "b": (self.k, self.n)}.get(operand, (self.m, self.n))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """pr, pc and pk."""
+        return self.pr, self.pc, self.pk
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return self.pr * self.pc * self.pk
+
+    @property
+    def sums(self) -> DType:
+        """Element type of the sums: f32, or i32 of 8-bit integers."""
+        return dtypes.f32 if self.dtype.is_float else dtypes.i32
+
+    @property
+    def volume(self) -> int:
+        """Bytes that all ranks together receive: s M K (pc - 1) + s K N (pr - 1) + 4 M N (pk - 1)."""
+        size = self.dtype.bytes
+        return size * self.m * self.k * (self.pc - 1) + size * self.k * self.n * (self.pr - 1) + \
+            SUM_BYTES * self.m * self.n * (self.pk - 1)
+
+    def coordinates(self, rank: int) -> tuple[int, int, int]:
+        """Position of a rank along pr, pc and pk; consecutive ranks are neighbours along pc."""
+        rest, column = divmod(rank, self.pc)
+        layer, row = divmod(rest, self.pr)
+        return row, column, layer
+
+    def rank_at(self, row: int, column: int, layer: int) -> int:
+        """The rank at a position: inverse of :meth:`coordinates`."""
+        return (layer * self.pr + row) * self.pc + column
+
+    def product_of(self, rank: int) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """Ranges of M, N and K that a rank multiplies."""
+        row, column, layer = self.coordinates(rank)
+        return split((0, self.m), self.pr, row), split((0, self.n), self.pc, column), split((0, self.k), self.pk, layer)
+
+    def region(self, operand: str, rank: int) -> Region:
+        """What a rank owns of ``"a"``, ``"b"`` or ``"c"``.
+
+        Raises:
+            ArgumentError: there is no such operand.
+        """
+        row, column, layer = self.coordinates(rank)
+        rows, columns, depth = self.product_of(rank)
+        if operand == "a":
+            return Region(split(rows, self.pc, column), depth) if self.rows_of_a else \
+                Region(rows, split(depth, self.pc, column))
+        if operand == "b":
+            return Region(split(depth, self.pr, row), columns)
+        if operand == "c":
+            return Region(split(rows, self.pk, layer), columns)
+        with AtTheCall():
+            raise ArgumentError("XT7204", f"a product has no operand {operand!r}", 'name "a", "b" or "c"')
+
+    def workspace(self, panel: int | None = None) -> int:
+        """Bytes of panels and partial sums beside the blocks of the rank that has most, for panels of this depth."""
+        m, n, k = -(-self.m // self.pr), -(-self.n // self.pc), -(-self.k // self.pk)
+        size, depth = self.dtype.bytes, k if panel is None else min(panel, k)
+        if self.rows_of_a:
+            return 2 * size * -(-self.m // self.pc) * k if self.pc > 1 else 0
+        total = 2 * size * m * min(depth, -(-k // self.pc)) if self.pc > 1 else 0
+        total += 2 * size * n * min(depth, -(-k // self.pr)) if self.pr > 1 else 0
+        total += SUM_BYTES * m * n
+        return total + (2 * SUM_BYTES * -(-m // self.pk) * n if self.pk > 1 else 0)
+
+    def blocks(self) -> int:
+        """Bytes of the blocks of A, B and C of the rank that has most; C in the type of the sums."""
+        regions = [self.region(operand, 0) for operand in OPERANDS]  # rank 0 has the longer part of each split
+        sizes = (self.dtype.bytes, self.dtype.bytes, SUM_BYTES)
+        return sum(region.size * size for region, size in zip(regions, sizes, strict=True))
+
+
+def shapes_of(ranks: int) -> Iterator[tuple[int, int, int]]:
+    """All grids of so many ranks."""
+    for pr in _divisors(ranks):
+        for pc in _divisors(ranks // pr):
+            yield pr, pc, ranks // pr // pc
+
+
+def _divisors(number: int) -> list[int]:
+    small = [i for i in range(1, math.isqrt(number) + 1) if number % i == 0]
+    return sorted({*small, *(number // i for i in small)})
+
+
+def best_grids(m: int, n: int, k: int, dtype: Any, ranks: int) -> list[Grid]:
+    """All grids of so many ranks, those with the least volume first, and of those the one with the least memory."""
+    found = [Grid(*shape, m=m, n=n, k=k, dtype=dtype) for shape in shapes_of(ranks)]
+    return sorted(found, key=lambda grid: (grid.volume, grid.workspace(), grid.pk, grid.pr))
+
+
+def check_size(grid: Grid, size: int) -> None:
+    """Check that a grid has as many ranks as there are.
+
+    Raises:
+        ArgumentError: it has not; the error names the best grids.
+    """
+    if grid.ranks == size:
+        return
+    shapes = [each.shape for each in best_grids(grid.m, grid.n, grid.k, grid.dtype, size)[:3]]
+    raise ArgumentError("XT7221", f"a grid of {' x '.join(map(str, grid.shape))} has {grid.ranks} ranks, and the "
+                        f"communicator {size}", f"start {grid.ranks} ranks (mpiexec -n {grid.ranks}), or use "
+                        f"{' or '.join(f'Grid{shape}' for shape in shapes)}")

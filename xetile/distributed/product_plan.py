@@ -1,0 +1,274 @@
+"""Plans: a distributed product that is checked, agreed and allocated once, and called again and again."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError
+from xegpu.target.targets import Target
+from xetile.compiler.arguments import Argument, AtTheCall, TypedView
+from xetile.distributed.agreement import agree, describe
+from xetile.distributed.executor import Epilogue, Executor
+from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
+from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
+from xetile.distributed.schedule import ORDERS, OVERLAPS, Schedule, schedule
+from xetile.distributed.transport import Alone, transport_of
+from xetile.library.activations import Activation
+from xetile.library.array_operands import Operand, check_same_device
+from xetile.library.matmul import array_of_number, bias_operand, epilogue_of, matmul, result_dtype
+
+if TYPE_CHECKING:
+    from xetile.distributed.model import Machine, Prediction
+
+_PANEL_FLOPS = 50e9
+"""Operations of a panel's product: 200 microseconds of a stack of a Data Center GPU Max."""
+_LEAST_PANEL = 64
+
+
+class Plan:
+    """A distributed product, from :func:`xetile.distributed.products.plan`; a context manager that frees its buffers.
+
+    Attributes:
+        grid: the process grid.
+        rank: this rank.
+        schedule: the steps of this rank.
+        out_dtype: element type of the result.
+    """
+
+    def __init__(self, grid: Grid, *, out_dtype: Any = None, activation: str | Activation | None = None,
+                 alpha: float = 1, beta: float = 0, target: str | Target | None = None, panel: int | None = None,
+                 overlap: str = "chunked", order: str = "ring", transport: str = "auto", memory: int | None = None,
+                 timeout: float | None = None, progress: bool = False) -> None:
+        self.grid, self._timeout, self._target, self._progress = grid, timeout, target, progress
+        self._way, self._limit = transport, memory
+        self._executor: Executor | None = None
+        self._transport = transport_of(grid.comm, grid.ranks, timeout)
+        self.rank = self._transport.rank
+        trouble: Exception | None = None
+        fields: dict[str, object] = {}
+        try:
+            check_size(grid, self._transport.size)
+            _check_choice("overlap", overlap, OVERLAPS)
+            _check_choice("order", order, ORDERS)
+            _check_choice("transport", transport, TRANSPORTS)
+            self._epilogue = epilogue_of(activation, alpha, beta)
+            self.out_dtype = result_dtype(grid.dtype, grid.dtype, self._epilogue, None, out_dtype)
+            self.panel = default_panel(grid) if panel is None else panel
+            if self.panel is not None and self.panel < 1:
+                raise ArgumentError("XT7231", f"a panel of {panel} has no columns of A", "give panel=256, or leave it "
+                                    "out")
+            self.schedule = schedule(grid, self.rank, panel=self.panel, overlap=overlap, order=order)
+            self._check_room()
+            fields = {"the grid": f"{grid.shape} of {grid.m}x{grid.k} by {grid.k}x{grid.n}", "dtype": grid.dtype,
+                      "out_dtype": self.out_dtype, "activation": describe(activation), "alpha": float(alpha),
+                      "beta": float(beta), "panel": self.panel, "overlap": overlap, "order": order,
+                      "A's split": "rows" if grid.rows_of_a else "columns"}
+        except Exception as error:
+            trouble = error
+        agree(self._transport, fields, trouble, timeout)
+        self._transport.join(grid.shape, _groups(self.schedule))
+
+    def __call__(self, a: Any, b: Any, *, out: Any = None, bias: Any = None) -> Any:
+        """Multiply this rank's blocks; all ranks call.
+
+        The first call allocates the buffers, compiles the kernels and has all ranks agree on it. Later ones go to work
+        at once, and are for arrays of the same kind.
+
+        Args:
+            a, b: the blocks of A and B that :meth:`Grid.region` names, both of NumPy or both of dpnp.
+            out: where this rank's block of C goes; None for a new array.
+            bias: a number or an array that broadcasts to this rank's block of C.
+
+        Returns:
+            ``out``, or a new array. In device memory it is complete when the queue has done what it was given.
+
+        Raises:
+            ShapeError: a block has another shape than the grid says, or the ranks differ.
+            ElementTypeError: a block has other elements than the grid says.
+            DeviceError: a message took longer than the timeout, or a rank has failed.
+        """
+        with AtTheCall():
+            if self._executor is None:
+                out = self._begin(a, b, out, bias)
+            else:
+                out = self._checked(a, b, out, bias)
+            assert self._executor is not None
+            with self._bar() as advance:
+                self._executor.advance = advance
+                self._executor.run(_array(a), _array(b), out, bias, self._keywords)
+            return _array(out) if out is not None else None
+
+    def close(self) -> None:
+        """Free the buffers; the plan can still be called, and allocates them anew on all ranks."""
+        self._executor = None
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def report(self, machine: str | Machine = "aurora") -> Prediction:
+        """What the product moves and needs, and how long it should take on a machine; every time is a prediction.
+
+        Raises:
+            ArgumentError: no such machine.
+        """
+        from xetile.distributed.model import predict
+
+        with AtTheCall():
+            return predict(self.grid, machine, panel=self.panel)
+
+    @property
+    def _keywords(self) -> Epilogue:
+        return Epilogue(self._epilogue.activation, self._epilogue.alpha, self._epilogue.beta, self._target)
+
+    def _begin(self, a: Any, b: Any, out: Any, bias: Any) -> Any:
+        """First call: check, allocate, compile, agree."""
+        trouble: Exception | None = None
+        fields: dict[str, object] = {}
+        executor: Executor | None = None
+        try:
+            out = self._checked(a, b, out, bias)
+            memory = memory_of(Argument.of("a", a), self._way)
+            executor = Executor(self.schedule, memory, self._transport, self._timeout)
+            fields = {"the kind of arrays": memory.name, "bias": "none" if bias is None else "one"}
+        except Exception as error:
+            trouble = error
+        trouble = self._compile(trouble, executor, a, b, out, bias)
+        agree(self._transport, fields, trouble, self._timeout)
+        self._executor = executor
+        return out
+
+    def _compile(self, trouble: Exception | None, executor: Executor | None, a: Any, b: Any, out: Any,
+                 bias: Any) -> Exception | None:
+        """Compile all kernels, the first rank of each machine before the others, which find them on disk."""
+        alone = isinstance(self._transport, Alone) or self._transport.size == 1
+        first = alone or int(self._transport.node.Get_rank()) == 0
+        if not first:
+            self._transport.meet(self._transport.node, self._timeout, "the first rank of this machine to compile")
+        if trouble is None and not alone:
+            assert executor is not None
+            try:
+                if isinstance(executor.memory, HostMemory):
+                    _try_in_numpy(self.grid.dtype, self.out_dtype, self._keywords)
+                else:
+                    place = out if self._epilogue.beta == 0 else self._new(executor.memory)
+                    executor.rehearse(_array(a), _array(b), place, bias, self._keywords)
+            except Exception as error:
+                trouble = error
+        if first and not alone:
+            self._transport.meet(self._transport.node, self._timeout, "the other ranks of this machine")
+        return trouble
+
+    def _checked(self, a: Any, b: Any, out: Any, bias: Any) -> Any:
+        """The result's array, after a check of all blocks."""
+        left, right = Operand.of("a", a), Operand.of("b", b)
+        check_same_device(left, right)
+        for operand in (left, right):
+            self._check_block(operand)
+            if operand.dtype is not self.grid.dtype:
+                raise ElementTypeError("XT7205", f"{operand.name} has elements of {operand.dtype}, and the grid is for "
+                                       f"{self.grid.dtype}", f"make the grid with dtype={operand.dtype}, or convert "
+                                       f"{operand.name}")
+        if out is None:
+            if self._epilogue.beta:
+                raise ArgumentError("XT7005", f"beta = {self._epilogue.beta} scales the old values of out, and there "
+                                    "is no out", "pass out=..., or leave beta at 0")
+            out = self._new(memory_of(Argument.of("a", a), self._way))
+        result = Operand.of("out", out)
+        check_same_device(left, result)
+        self._check_block(result)
+        if result.dtype is not self.out_dtype:
+            raise ElementTypeError("XT7206", f"out has elements of {result.dtype}, and the plan makes "
+                                   f"{self.out_dtype}", f"plan with out_dtype={result.dtype}")
+        bias_operand(array_of_number(bias, left), left, result.shape)
+        return out
+
+    def _check_block(self, operand: Operand) -> None:
+        name = {"a": "a", "b": "b"}.get(operand.name, "c")
+        region = self.grid.region(name, self.rank)
+        if operand.shape != region.shape:
+            raise ShapeError("XT7207", f"{operand.name} is {'x'.join(map(str, operand.shape))}, and this rank's block "
+                             f"of {name.upper()} is {'x'.join(map(str, region.shape))}",
+                             f"pass {name.upper()}{region} of the whole matrix: whole[grid.block({name!r})]")
+
+    def _new(self, memory: Memory) -> Any:
+        return memory.typed(memory.empty(self.grid.region("c", self.rank).shape, self.out_dtype), self.out_dtype)
+
+    def _check_room(self) -> None:
+        """Check that buffers fit the memory that the author allows.
+
+        Raises:
+            DeviceError: they do not; the error names a panel that would fit, or else a grid.
+        """
+        wanted = self.grid.blocks() + self.schedule.workspace
+        if self._limit is None or wanted <= self._limit:
+            return
+        panels = [1 << power for power in range(14, 3, -1)]
+        fits = next((panel for panel in panels if self.grid.blocks() + self.grid.workspace(panel) <= self._limit), None)
+        others = [each.shape for each in best_grids(self.grid.m, self.grid.n, self.grid.k, self.grid.dtype,
+                                                    self.grid.ranks)
+                  if each.blocks() + each.workspace(PANEL_STEP) <= self._limit]
+        help_ = f"pass panel={fits}" if fits else f"use Grid{others[0]} with panel={PANEL_STEP}" if others else \
+            "use more ranks"
+        raise DeviceError("XT7240", f"blocks and buffers take {wanted} bytes a rank, and memory={self._limit} is "
+                          "allowed", help_)
+
+    def _bar(self) -> Any:
+        """Progress bar of rank 0, if one is wanted and rich is there."""
+        if not self._progress or self.rank:
+            return nullcontext(_ignore)
+        from xetile.distributed.progress import progress_bar
+
+        return progress_bar("product", self.schedule.flops)
+
+
+def _ignore(flops: int) -> None:
+    """No progress bar."""
+
+
+def _check_choice(name: str, value: str, among: tuple[str, ...]) -> None:
+    if value not in among:
+        raise ArgumentError("XT7230", f"there is no {name} {value!r}", f"use one of {', '.join(among)}")
+
+
+def _array(value: Any) -> Any:
+    """The array behind a view as another element type."""
+    return value.array if isinstance(value, TypedView) else value
+
+
+def _groups(schedule_: Schedule) -> list[tuple[int, ...]]:
+    """Groups of ranks that broadcast to each other, in the order in which all ranks make communicators of them."""
+    grid = schedule_.grid
+    if grid.pr == 1 or grid.pc == 1:
+        return []
+    row, column, layer = grid.coordinates(schedule_.rank)
+    return [tuple(grid.rank_at(row, other, layer) for other in range(grid.pc)),
+            tuple(grid.rank_at(other, column, layer) for other in range(grid.pr))]
+
+
+def _try_in_numpy(dtype: DType, out_dtype: DType, epilogue: Epilogue) -> None:
+    """One element's product and epilogue, for errors of types and activations before anything is sent."""
+    memory = HostMemory()
+    one, out = memory.empty((1, 1), dtype), memory.empty((1, 1), out_dtype)
+    one[...] = 0
+    out[...] = 0
+    matmul(one, one, out=out, **epilogue.keywords(None))
+
+
+def default_panel(grid: Grid) -> int | None:
+    """Depth of SUMMA's panels: the least multiple of 256 whose product takes a GPU 200 us, at most a quarter.
+
+    Where one operand alone travels, its blocks are the panels: None.
+    """
+    if grid.pr == 1 or grid.pc == 1:
+        return None
+    area = math.ceil(grid.m / grid.pr) * math.ceil(grid.n / grid.pc)
+    depth = PANEL_STEP * math.ceil(_PANEL_FLOPS / max(2 * area * PANEL_STEP, 1))
+    return max(min(depth, math.ceil(grid.k / grid.pk / max(grid.pr, grid.pc) / 4)), _LEAST_PANEL)
+
+
