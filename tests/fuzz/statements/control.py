@@ -34,17 +34,12 @@ def _as(generator: Generator, before: Value, body_start: int) -> Value:
     if not fitting:
         return before
     value = generator.choices.pick(fitting)
-    if before.dtype == "tile" or before.low is None:
-        return value
-    if value.shape == ():
+    if before.dtype == "tile" or before.low is None or value.shape == ():
         return value
     if value.low is not None and before.high is not None and value.high is not None and \
             before.low <= value.low and value.high <= before.high:
         return value
-    if is_float(value.dtype) or True:
-        most = before.most or 1
-        value = tame(generator, value, most)
-    return value
+    return tame(generator, value, before.most or 1)
 
 
 def loop(generator: Generator) -> None:
