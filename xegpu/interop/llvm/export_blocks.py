@@ -234,6 +234,9 @@ def _broadcast(rewriter: Export, operation: reduction.BroadcastOp) -> None:
 
 
 def _fence(rewriter: Export, operation: sync.FenceOp) -> None:
+    if operation.scope.data == "system":
+        rewriter.refuse("XT3658", "LLVM's XeGPU dialect has no fence that the host sees",
+                        'use the scope "gpu", and let the host wait for the kernel')
     memory = {"shared": "slm"}.get(operation.memory_kind.data, operation.memory_kind.data)
     rewriter.emit(FenceOp(memory, operation.scope.data))
 
