@@ -556,6 +556,14 @@ def _distributed_otherwise(change: Callable[[ConvertedValues], ConvertedValues])
         _ = rows.lower(matrix, matrix).xegpu
 
 
+@provokes("XT2603")
+def _nested_branches() -> None:
+    blocks = [f"^b{k}:\n  cf.cond_br %m, ^b{k + 1}, ^e{k}" for k in range(64)]
+    ends = [f"^e{k}:\n  gpu.barrier\n  cf.br ^e{k - 1}" for k in range(63, 0, -1)]
+    xt.parse("\n".join(["func.func @kernel(%m: i1) {", "  cf.br ^b0", *blocks, "^b64:\n  cf.br ^e63", *ends,
+                        "^e0:\n  func.return", "}"]), "kernel.mlir")
+
+
 @provokes("XT9301")
 def _another_form() -> None:
     _distributed_otherwise(lambda parts: ConvertedValues(parts.values, Distributed(WgMap((4, 1), (16, 32)), (64, 32))))

@@ -83,6 +83,12 @@ def _twin(item: pytest.Function, gpu: str) -> pytest.Function:
     return twin
 
 
+def _is_cpu_device(where: Any) -> bool:
+    """Whether launches go to the CPU device: its filter string, or a queue of it."""
+    device = getattr(where, "sycl_device", None)
+    return bool(where == "opencl:cpu" if device is None else device.is_cpu)
+
+
 def redirected(gpu: str, ran: list[str]) -> Callable[..., Any]:
     """``BaseKernel._bound`` with launches of GPUs' text on the CPU device as machine code.
 
@@ -94,7 +100,7 @@ def redirected(gpu: str, ran: list[str]) -> Callable[..., Any]:
 
     def instead(self: BaseKernel, where: Any, target: str | Target | None, subgroups: Any) -> Any:
         name = target.name if isinstance(target, Target) else target
-        if where == "opencl:cpu" and name in ("pvc", gpu):
+        if _is_cpu_device(where) and name in ("pvc", gpu):
             ran.append(self.name)
             where = f"machine:{gpu}"
         return bind(self, where, target, subgroups)

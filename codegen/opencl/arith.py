@@ -7,7 +7,8 @@ values have a form of their own (:mod:`codegen.opencl.predicate`).
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from xdsl.dialects import arith, gpu, math, scf
@@ -23,40 +24,53 @@ from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, i8, index, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
-from xegpu.mlir.arith import CONVERSIONS
-from xegpu.mlir.signedness import SIGNEDNESS, Signedness, read_as
+from xegpu.mlir.elementwise import RECORDS, Record, read_as
 from xegpu.support.errors import BUG, XeError
 
-_SYMBOLS: dict[type[Operation], str] = {
-    arith.AddfOp: "+", arith.SubfOp: "-", arith.MulfOp: "*", arith.DivfOp: "/",
-    arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "*", arith.DivUIOp: "/", arith.RemUIOp: "%",
-    arith.AndIOp: "&", arith.OrIOp: "|", arith.XOrIOp: "^",
-    arith.ShLIOp: "<<", arith.ShRSIOp: ">>", arith.ShRUIOp: ">>",
-}
-_FUNCTIONS: dict[type[Operation], str] = {
-    arith.MaxSIOp: "max", arith.MinSIOp: "min", arith.MaxUIOp: "max", arith.MinUIOp: "min",
-    arith.MaxnumfOp: "fmax", arith.MinnumfOp: "fmin",
-}
-_IN_FLOAT: dict[type[Operation], str] = {
-    math.PowFOp: "pow", math.Atan2Op: "atan2", math.CopySignOp: "copysign", math.FmaOp: "fma",
-}
-"""Functions that f16 computes in float, as :func:`unary` does."""
-_UNARY: dict[type[Operation], str] = {
-    math.ExpOp: "exp", math.Exp2Op: "exp2", math.LogOp: "log", math.SqrtOp: "sqrt", math.RsqrtOp: "rsqrt",
-    math.TanhOp: "tanh", math.ErfOp: "erf", math.SinOp: "sin", math.CosOp: "cos", math.FloorOp: "floor",
-    math.CeilOp: "ceil", math.AbsFOp: "fabs", math.AbsIOp: "abs", math.ExpM1Op: "expm1", math.Log2Op: "log2",
-    math.Log10Op: "log10", math.Log1pOp: "log1p", math.CbrtOp: "cbrt", math.SinhOp: "sinh", math.CoshOp: "cosh",
-    math.TanOp: "tan", math.AsinOp: "asin", math.AcosOp: "acos", math.AtanOp: "atan", math.TruncOp: "trunc",
-    math.RoundEvenOp: "rint",
-}
-_EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp: "<"}
+Form = Literal["infix", "call", "float call", "extreme", "division"]
 
 
-_ROUNDING: dict[type[Any], str] = {
-    arith.DivSIOp: "divide", arith.FloorDivSIOp: "floor_divide", arith.CeilDivSIOp: "ceil_divide",
-    arith.RemSIOp: "remainder",
+@dataclass(frozen=True)
+class Text:
+    """OpenCL C of an element-wise operation.
+
+    Attributes:
+        form: an operator between the operands (``"infix"``), a function (``"call"``), a function that f16 computes in
+            float (``"float call"``), a choice by an order that propagates NaN (``"extreme"``), or an integer division
+            that rounds in a way of its own or whose divisor may be -1 (``"division"``).
+        text: the operator, the function, the order, or the stem of the name of the division's function.
+    """
+
+    form: Form
+    text: str
+
+    def combine(self, left: str, right: str, width: int = 1) -> str:
+        """Expression of two operands in the type in which they are computed."""
+        if self.form == "extreme":
+            return extreme(self.text, left, right, width)
+        return f"{left} {self.text} {right}" if self.form == "infix" else f"{self.text}({left}, {right})"
+
+
+def _texts(form: Form, **names: str) -> dict[type[Operation], Text]:
+    """Texts of one form by the names of operations, ``AddfOp`` or ``ExpOp`` without ``Op``."""
+    return {getattr(arith, f"{name}Op", None) or getattr(math, f"{name}Op"): Text(form, text)
+            for name, text in names.items()}
+
+
+TEXT: dict[type[Operation], Text] = {
+    **_texts("infix", Addf="+", Subf="-", Mulf="*", Divf="/", Addi="+", Subi="-", Muli="*", DivUI="/", RemUI="%",
+             AndI="&", OrI="|", XOrI="^", ShLI="<<", ShRSI=">>", ShRUI=">>"),
+    **_texts("call", MaxSI="max", MinSI="min", MaxUI="max", MinUI="min", Maxnumf="fmax", Minnumf="fmin", AbsI="abs"),
+    **_texts("float call", PowF="pow", Atan2="atan2", CopySign="copysign", Fma="fma", Exp="exp", Exp2="exp2", Log="log",
+             Sqrt="sqrt", Rsqrt="rsqrt", Tanh="tanh", Erf="erf", Sin="sin", Cos="cos", Floor="floor", Ceil="ceil",
+             AbsF="fabs", ExpM1="expm1", Log2="log2", Log10="log10", Log1p="log1p", Cbrt="cbrt", Sinh="sinh",
+             Cosh="cosh", Tan="tan", Asin="asin", Acos="acos", Atan="atan", Trunc="trunc", RoundEven="rint"),
+    **_texts("extreme", Maximumf=">", Minimumf="<"),
+    **_texts("division", DivSI="divide", FloorDivSI="floor_divide", CeilDivSI="ceil_divide", CeilDivUI="ceil_divide",
+             RemSI="remainder"),
 }
-"""Signed divisions, with the stem of their functions (:func:`_division`)."""
+"""Text of the operations that have NumPy semantics in :data:`xegpu.mlir.elementwise.RECORDS`, and of ``fma``; the types
+are in :func:`binary` and :func:`float_call`."""
 
 
 def literal(number: float, dtype: DType) -> str:
@@ -116,22 +130,12 @@ def binary(emitter: Emitter, operation: Operation) -> None:
     dtype, width, groups = operand_groups(emitter, operation)
     kind, expressions = type(operation), []
     for group in groups:
-        if kind in SIGNEDNESS:
+        if RECORDS[kind].family == "integer":
             expressions.append(_integers(emitter, operation, group[0], group[1], dtype, width))
             continue
         left, right = (computed(value, dtype, width) for value in group)
-        expressions.append(rounded(_floats(kind, left, right, dtype, width), dtype, width))
+        expressions.append(rounded(TEXT[kind].combine(left, right, width), dtype, width))
     finish(emitter, operation, expressions)
-
-
-def _floats(kind: type[Operation], left: str, right: str, dtype: DType, width: int) -> str:
-    if kind in _EXTREMES:
-        return _extreme(_EXTREMES[kind], left, right, dtype, width)
-    return _applied(kind, left, right)
-
-
-def _applied(kind: type[Operation], left: str, right: str) -> str:
-    return f"{_FUNCTIONS[kind]}({left}, {right})" if kind in _FUNCTIONS else f"{left} {_SYMBOLS[kind]} {right}"
 
 
 def _integers(emitter: Emitter, operation: Operation, left: str, right: str, dtype: DType, width: int) -> str:
@@ -140,14 +144,14 @@ def _integers(emitter: Emitter, operation: Operation, left: str, right: str, dty
     Signed overflow is undefined in C, and wraps here: sums, differences, products and shifts to the left of scalars are
     unsigned, those of OpenCL's vectors wrap by themselves. Indices, most of which are addresses, are not.
     """
-    kind, sign = type(operation), SIGNEDNESS[type(operation)]
+    kind, sign = type(operation), RECORDS[type(operation)]
     if dtype is i1:
         return {"a": left, "0": f"{left} ^ {left}"}.get(sign.truth, f"{left} {sign.truth} {right}")
     own = dtype.opencl
     scalar = dict(zip("iu", _integer_types(own), strict=True)).get(sign.operands, own)
     if kind in _WRAPPING and width == 1 and dtype is not index:
         scalar = UNSIGNED[max(dtype.bits, 32)]  # C computes narrower unsigned scalars as int, too
-    if kind in _ROUNDING:
+    if TEXT[kind].form == "division" and kind is not arith.CeilDivUIOp:
         expression = _division(emitter, operation, left, right, scalar, width)
     else:
         left, right = (cast(side, own, scalar, width) for side in (left, right))
@@ -156,7 +160,7 @@ def _integers(emitter: Emitter, operation: Operation, left: str, right: str, dty
             rest = f"({left} % {right} != ({type_})(0))"
             expression = f"{left} / {right} + {rest}" if width == 1 else f"{left} / {right} - as_{type_}{rest}"
         else:
-            expression = _applied(kind, left, right)
+            expression = TEXT[kind].combine(left, right, width)
     if scalar != own or (width == 1 and dtype.bits < 32):
         return cast(f"({expression})", scalar, own, width, always=True)
     return expression
@@ -185,7 +189,7 @@ def _division(emitter: Emitter, operation: Operation, left: str, right: str, sca
     if divisor not in (None, 0, -1):
         left, right = (cast(side, scalar, scalar, width) for side in (left, right))
         return _quotient(kind, left, right, scalar, width)
-    name = f"{_ROUNDING[kind]}_{vector_type(scalar, width)}"
+    name = f"{TEXT[kind].text}_{vector_type(scalar, width)}"
     emitter.function(_division_function(name, kind, scalar, width))
     return f"{name}({left}, {right})"
 
@@ -222,24 +226,17 @@ static {type_} {name}({type_} a, {type_} b)
 """
 
 
-def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str:
+def extreme(order: str, left: str, right: str, width: int) -> str:
     """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
     if width == 1:
         return f"(({left} {order} {right} || isnan({left})) ? {left} : {right})"
     return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
 
 
-def unary(emitter: Emitter, operation: Operation) -> None:
-    """Emit a unary function; f16 computes in float, whose functions are more accurate than half's."""
+def _absolute_integers(emitter: Emitter, operation: Operation) -> None:
+    """Emit the absolute values of integers."""
     dtype, width, groups = operand_groups(emitter, operation)
-    name = _UNARY[type(operation)]
-    expressions = []
-    for (value,) in groups:
-        if type(operation) is math.AbsIOp:
-            expressions.append(_absolute(value, dtype, width))
-        else:
-            expressions.append(_called(name, [value], dtype, width))
-    finish(emitter, operation, expressions)
+    finish(emitter, operation, [_absolute(value, dtype, width) for (value,) in groups])
 
 
 def _absolute(value: str, dtype: DType, width: int) -> str:
@@ -252,11 +249,10 @@ def _absolute(value: str, dtype: DType, width: int) -> str:
     return f"({dtype.opencl})({value} < 0 ? 0 - ({word}){value} : ({word}){value})"
 
 
-def in_float(emitter: Emitter, operation: Operation) -> None:
-    """Emit an n-ary function, computed in the same type as :func:`unary`."""
+def float_call(emitter: Emitter, operation: Operation) -> None:
+    """Emit a function of floats; f16 computes in float, whose functions are more accurate than half's."""
     dtype, width, groups = operand_groups(emitter, operation)
-    name = _IN_FLOAT[type(operation)]
-    finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
+    finish(emitter, operation, [_called(TEXT[type(operation)].text, group, dtype, width) for group in groups])
 
 
 def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
@@ -271,7 +267,7 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     source, width, groups = operand_groups(emitter, operation)
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
-    sign = SIGNEDNESS.get(type(operation), Signedness("", ""))
+    sign = RECORDS[type(operation)]
     if target is i1:
         finish(emitter, operation, [_to_truth(value, source, sign, width, isinstance(result, VectorType))
                                     for (value,) in groups])
@@ -302,7 +298,7 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     finish(emitter, operation, expressions)
 
 
-def _to_truth(value: str, source: DType, sign: Signedness, width: int, vector: bool) -> str:
+def _to_truth(value: str, source: DType, sign: Record, width: int, vector: bool) -> str:
     """An integer's lowest bit, or a float saturated at 0 and 1, or at -1 and 0 if the truth value is signed."""
     if source.is_float:
         number_type = source.opencl_compute
@@ -464,9 +460,9 @@ def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, *_ROUNDING, arith.CeilDivUIOp), binary),
-    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), convert),
-    **dict.fromkeys(_UNARY, unary), **dict.fromkeys(_IN_FLOAT, in_float),
+    **{kind: float_call if text.form == "float call" else binary for kind, text in TEXT.items()},
+    **{kind: convert for kind, record in RECORDS.items() if record.family == "conversion"},
+    math.AbsIOp: _absolute_integers,
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,
     arith.AddiOp: _add,

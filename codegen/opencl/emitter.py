@@ -32,6 +32,7 @@ class Emitter:
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
+        self.fused_store_operands: dict[SSAValue, tuple[Any, ...]] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}

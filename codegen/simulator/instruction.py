@@ -9,6 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+_PACKED_BITS = {"s4": 4, "u4": 4, "s2": 2, "u2": 2}
+
 
 @dataclass(frozen=True)
 class DataType:
@@ -28,6 +30,11 @@ class DataType:
     def bytes(self) -> int:
         """Size of an element in a register."""
         return self.storage.itemsize
+
+    @property
+    def bits(self) -> int:
+        """Size of an element in an operand of a matrix product, which packs types of less than a byte."""
+        return _PACKED_BITS.get(self.name, 8 * self.bytes)
 
     @property
     def is_float(self) -> bool:

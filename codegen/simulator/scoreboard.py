@@ -8,10 +8,9 @@ transitions are computed once, and each thread has a state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,22 +37,20 @@ _COPIES = ("mov", "sel", "csel")
 """Instructions that pass on what is undefined: copies at joins of paths, selections among values that may not exist."""
 
 
-@dataclass(frozen=True)
-class Footprint:
+class Footprint(NamedTuple):
     """Registers that an instruction reads and writes, as bit masks of their bytes.
 
     Attributes:
-        needs: of what it reads, what must be defined: of a message, the first register of each operand, since few lanes
-            may run.
+        reads: of all its operands.
+        needs: of each operand what must be defined: of a message its first register, since few lanes may run.
     """
 
-    reads: tuple[int, ...] = ()
+    reads: int = 0
     writes: int = 0
     needs: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(NamedTuple):
     """Result of an in-order pipe that is under way.
 
     Attributes:
@@ -67,8 +64,7 @@ class Delivery:
     age: int
 
 
-@dataclass(frozen=True)
-class Flight:
+class Flight(NamedTuple):
     """Message or matrix product whose result is under way.
 
     Attributes:
@@ -84,8 +80,7 @@ class Flight:
     name: str
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """What is under way in a thread, and which bytes of the registers anything has written."""
 
     deliveries: tuple[Delivery, ...]
@@ -93,8 +88,25 @@ class State:
     written: int
 
 
+class Role(NamedTuple):
+    """What the scoreboard does with an instruction; the same each time that it runs.
+
+    Attributes:
+        pipe: its in-order pipe, or empty.
+        unit: its out-of-order unit, or empty.
+        waited: pipes that its distance counts in.
+        discards: whether it moves to the null register: such reads wait for others, and mean nothing.
+    """
+
+    pipe: str
+    unit: str
+    waited: frozenset[str]
+    footprint: Footprint
+    discards: bool
+
+
 class ScoreboardChecker:
-    """Checks the instructions that threads execute against their scoreboard annotations.
+    """State machine of a program: which states its instructions lead to, and which are faults.
 
     Args:
         instructions: the program.
@@ -108,38 +120,27 @@ class ScoreboardChecker:
         self._states: list[State] = []
         self._numbers: dict[State, int] = {}
         self._next: dict[tuple[int, int], int] = {}
-        self._footprint = lru_cache(maxsize=None)(self._find_footprint)
-
-    def start(self, threads: int, registers: int) -> None:
-        """Start threads: nothing is under way, and the first ``registers`` are filled."""
-        self._current = np.full(threads, self._number(self.started(registers)))
+        self._roles: dict[int, Role] = {}
+        self._lock = Lock()
 
     def started(self, registers: int) -> State:
-        """The state of a thread that starts."""
+        """The state of a thread that starts: nothing is under way, and the first ``registers`` are filled."""
         return State((), (), (1 << registers * self._width) - 1)
 
-    def _number(self, state: State) -> int:
-        if state not in self._numbers:
-            self._numbers[state] = len(self._states)
-            self._states.append(state)
-        return self._numbers[state]
+    def number(self, state: State) -> int:
+        """The number that stands for a state."""
+        with self._lock:
+            if state not in self._numbers:
+                self._numbers[state] = len(self._states)
+                self._states.append(state)
+            return self._numbers[state]
 
-    def observe(self, block: Block, rows: NDArray[np.bool_]) -> None:
-        """Check a block that the threads ``rows`` (T,) execute.
+    def after(self, number: int, block: Block, rows: NDArray[np.bool_]) -> int:
+        """The number of the state after a block that the threads ``rows`` (T,) execute.
 
         Raises:
             Finding: an instruction that does not wait for what it needs, or reads what nothing wrote.
         """
-        numbers = self._current[rows]
-        first = int(numbers[0])
-        if (numbers == first).all():
-            self._current[rows] = self._after(first, block, rows)
-            return
-        for number in np.unique(numbers):
-            mine = rows & (self._current == number)
-            self._current[mine] = self._after(int(number), block, mine)
-
-    def _after(self, number: int, block: Block, rows: NDArray[np.bool_]) -> int:
         key = number, block.start
         if key not in self._next:
             state = self._states[number]
@@ -149,7 +150,7 @@ class ScoreboardChecker:
                 except Finding as finding:
                     finding.offset, finding.thread = instruction.offset, int(np.flatnonzero(rows)[0])
                     raise
-            self._next[key] = self._number(state)
+            self._next[key] = self.number(state)
         return self._next[key]
 
     def execute(self, state: State, instruction: Instruction) -> State:
@@ -158,75 +159,60 @@ class ScoreboardChecker:
         Raises:
             Finding: it does not wait for what it needs, or reads what nothing wrote.
         """
-        pipe = in_order_pipe(instruction)
-        state = _waited(state, instruction, pipe, bool(self._unit(instruction)))
+        role = self._roles.get(instruction.index)
+        if role is None:
+            role = self._roles[instruction.index] = self._role(instruction)
+        state = _waited(state, instruction, role)
         if is_branch(instruction):  # results are there before what follows it begins
-            return replace(state, deliveries=())
+            return State((), state.flights, state.written)
         if instruction.op == "join":  # it takes a place in the integer pipe
-            return replace(state, deliveries=_aged(state.deliveries, "I"))
+            return State(_aged(state.deliveries, "I"), state.flights, state.written)
         if instruction.op in ("sync", "nop", "illegal"):
             return state
-        footprint = self._footprint(instruction)
-        if not _discards(instruction):
-            self._check_hazards(state, instruction, footprint, pipe)
-            state = self._check_defined(state, instruction, footprint)
-        return self._issued(state, instruction, footprint, pipe)
+        written = state.written
+        if not role.discards:
+            self._check_hazards(state, instruction, role)
+            written = self._defined(written, instruction, role.footprint)
+        return _issued(state, written, instruction, role)
 
-    def _check_hazards(self, state: State, instruction: Instruction, footprint: Footprint, pipe: str) -> None:
-        read = 0
-        for mask in footprint.reads:
-            read |= mask
+    def _role(self, instruction: Instruction) -> Role:
+        pipe = in_order_pipe(instruction)
+        return Role(pipe, self._unit(instruction), _waited_pipes(instruction, pipe), self._footprint(instruction),
+                    _discards(instruction))
+
+    def _check_hazards(self, state: State, instruction: Instruction, role: Role) -> None:
+        pipe, unit, _, (read, writes, _), _ = role
         for delivery in state.deliveries:
             if delivery.bytes & read:
                 raise self._finding(instruction, f"reads {self._registers(delivery.bytes & read)} before the "
                                     f"{_PIPES[delivery.pipe]} pipe has delivered it")
-            if delivery.bytes & footprint.writes and delivery.pipe != pipe:
-                raise self._finding(instruction, f"writes {self._registers(delivery.bytes & footprint.writes)} before "
+            if delivery.bytes & writes and delivery.pipe != pipe:
+                raise self._finding(instruction, f"writes {self._registers(delivery.bytes & writes)} before "
                                     f"the {_PIPES[delivery.pipe]} pipe has written it")
-        unit = self._unit(instruction)
         for flight in state.flights:
             if unit == "dpas" and flight.unit == "dpas" and flight.token is None:
                 continue  # links of one chain
             if flight.writes & read:
                 raise self._finding(instruction, f"reads {self._registers(flight.writes & read)} before {flight.name} "
                                     "has delivered it")
-            if flight.writes & footprint.writes:
-                raise self._finding(instruction, f"writes {self._registers(flight.writes & footprint.writes)} before "
+            if flight.writes & writes:
+                raise self._finding(instruction, f"writes {self._registers(flight.writes & writes)} before "
                                     f"{flight.name} has written it")
-            if flight.reads & footprint.writes and unit != flight.unit:
-                raise self._finding(instruction, f"writes {self._registers(flight.reads & footprint.writes)} before "
+            if flight.reads & writes and unit != flight.unit:
+                raise self._finding(instruction, f"writes {self._registers(flight.reads & writes)} before "
                                     f"{flight.name} has read it")
 
-    def _check_defined(self, state: State, instruction: Instruction, footprint: Footprint) -> State:
-        """The state with what the instruction defines; nothing where it copies what is undefined."""
+    def _defined(self, written: int, instruction: Instruction, footprint: Footprint) -> int:
+        """Bytes of registers that are defined after an instruction; it adds none where it copies what is undefined."""
         if isinstance(instruction.destination, IndirectOperand):  # may be any register: all count as written
-            return replace(state, written=-1)
-        undefined = [mask for mask in footprint.needs if mask and not mask & state.written]
+            return -1
+        undefined = [mask for mask in footprint.needs if mask and not mask & written]
         if not undefined:
-            return replace(state, written=state.written | footprint.writes)
+            return written | footprint.writes
         if instruction.op in _COPIES:
-            return state
+            return written
         raise Finding("XT6120", f"{instruction.name} reads {self._registers(undefined[0])}, which nothing has written",
                       "write it on every path that leads here; in inline assembly, name it as an input")
-
-    def _issued(self, state: State, instruction: Instruction, footprint: Footprint, pipe: str) -> State:
-        """The state with the instruction's result under way."""
-        deliveries = _aged(state.deliveries, pipe)
-        unit = self._unit(instruction)
-        if unit:
-            token = instruction.scoreboard.token if instruction.scoreboard.token_use == "" else None
-            read = 0
-            for mask in footprint.reads:
-                read |= mask
-            flights = list(state.flights)
-            if token is not None and unit == "dpas":  # the chain that ends here
-                flights = [replace(each, token=token) if each.token is None else each for each in flights]
-            flights.append(Flight(token, unit, read, footprint.writes, instruction.name))
-            return replace(state, deliveries=deliveries, flights=tuple(flights))
-        if footprint.writes:
-            deliveries = (*(each for each in deliveries if each.bytes & ~footprint.writes),
-                          Delivery(pipe, footprint.writes, 1, 1))
-        return replace(state, deliveries=deliveries)
 
     def _unit(self, instruction: Instruction) -> str:
         """Out-of-order unit of an instruction; empty for in-order ones."""
@@ -246,15 +232,15 @@ class ScoreboardChecker:
         last = (mask.bit_length() - 1) // self._width
         return f"r{first}" if first == last else f"r{first} to r{last}"
 
-    def _find_footprint(self, instruction: Instruction) -> Footprint:
+    def _footprint(self, instruction: Instruction) -> Footprint:
         message = self._messages.get(instruction.index)
         if message is not None:
-            return Footprint(tuple(map(self._range, message.reads)), self._range(message.writes),
+            return Footprint(_union(map(self._range, message.reads)), self._range(message.writes),
                              tuple(self._range(each[:1]) for each in message.reads))
         if instruction.op == "dpas":
             return self._matrix_footprint(instruction)
         reads = tuple(self._lanes(each, instruction) for each in instruction.sources)
-        return Footprint(reads, self._lanes(instruction.destination, instruction), reads)
+        return Footprint(_union(reads), self._lanes(instruction.destination, instruction), reads)
 
     def _range(self, registers: range | None) -> int:
         if not registers:
@@ -274,9 +260,9 @@ class ScoreboardChecker:
                 masks.append(0)
                 continue
             size = operand.type.bytes
-            start = operand.register.number * self._width + operand.register.subregister * size
+            start = operand.register.number * self._width + operand.register.subregister * operand.type.bits // 8
             masks.append((1 << count * (size if position < 2 else 4)) - 1 << start)
-        return Footprint(tuple(masks[1:]), masks[0], tuple(masks[1:]))
+        return Footprint(_union(masks[1:]), masks[0], tuple(masks[1:]))
 
     def _lanes(self, operand: Any, instruction: Instruction) -> int:
         """Bytes of a general register operand's lanes."""
@@ -289,6 +275,41 @@ class ScoreboardChecker:
         for at in set((lanes.register * self._width + lanes.byte).tolist()):
             mask |= (1 << size) - 1 << at
         return mask
+
+
+class ThreadStates:
+    """States of the threads of a launch.
+
+    Args:
+        checker: the program's state machine.
+        threads, registers: the threads that start, with the first ``registers`` filled.
+    """
+
+    def __init__(self, checker: ScoreboardChecker, threads: int, registers: int) -> None:
+        self._checker = checker
+        self._current = np.full(threads, checker.number(checker.started(registers)))
+
+    def observe(self, block: Block, rows: NDArray[np.bool_]) -> None:
+        """Check a block that the threads ``rows`` (T,) execute.
+
+        Raises:
+            Finding: an instruction that does not wait for what it needs, or reads what nothing wrote.
+        """
+        numbers = self._current[rows]
+        first = int(numbers[0])
+        if (numbers == first).all():
+            self._current[rows] = self._checker.after(first, block, rows)
+            return
+        for number in np.unique(numbers):
+            mine = rows & (self._current == number)
+            self._current[mine] = self._checker.after(int(number), block, mine)
+
+
+def _union(masks: Iterable[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
 
 
 _PIPES = {"I": "integer", "F": "float", "L": "long", "M": "math"}
@@ -326,31 +347,44 @@ def _type_pipe(kind: DataType) -> str:
     return "L" if kind.name == "df" else "F" if kind.is_float else "I"
 
 
-def _waited(state: State, instruction: Instruction, pipe: str, out_of_order: bool) -> State:
+def _waited(state: State, instruction: Instruction, role: Role) -> State:
     """The state after the waits of an instruction's annotation; a token that is taken again is waited for."""
     annotation: Scoreboard = instruction.scoreboard
-    deliveries, flights = state.deliveries, state.flights
-    if annotation.distance:
-        waited = _waited_pipes(instruction, pipe)
+    deliveries, flights, written = state
+    if annotation.distance and deliveries:
         deliveries = tuple(each for each in deliveries
-                           if each.pipe not in waited or each.back < annotation.distance)
-    if annotation.token is not None and (annotation.token_use or out_of_order):
+                           if each.pipe not in role.waited or each.back < annotation.distance)
+    if not flights:
+        return State(deliveries, flights, written)
+    if annotation.token is not None and (annotation.token_use or role.unit):
         flights = _token_waited(flights, annotation.token, annotation.token_use or "dst")
-    if instruction.name in ("sync.allwr", "sync.allrd"):
+    if instruction.op == "sync" and instruction.subop in ("allwr", "allrd"):
         use = "dst" if instruction.subop == "allwr" else "src"
         source = instruction.sources[0] if instruction.sources else None
         tokens = source.bits if isinstance(source, ImmediateOperand) else ~0
         for token in {each.token for each in flights}:
             if token is not None and tokens >> token & 1:
                 flights = _token_waited(flights, token, use)
-    if deliveries == state.deliveries and flights == state.flights:
-        return state
-    return replace(state, deliveries=deliveries, flights=flights)
+    return State(deliveries, flights, written)
+
+
+def _issued(state: State, written: int, instruction: Instruction, role: Role) -> State:
+    """The state with an instruction's result under way."""
+    deliveries, flights = _aged(state.deliveries, role.pipe), state.flights
+    reads, writes, _ = role.footprint
+    if role.unit:
+        token = instruction.scoreboard.token if instruction.scoreboard.token_use == "" else None
+        if token is not None and role.unit == "dpas":  # the chain that ends here
+            flights = tuple(each._replace(token=token) if each.token is None else each for each in flights)
+        return State(deliveries, (*flights, Flight(token, role.unit, reads, writes, instruction.name)), written)
+    if writes:
+        deliveries = (*(each for each in deliveries if each.bytes & ~writes), Delivery(role.pipe, writes, 1, 1))
+    return State(deliveries, flights, written)
 
 
 def _aged(deliveries: tuple[Delivery, ...], pipe: str) -> tuple[Delivery, ...]:
     """Results under way after one more instruction of a pipe."""
-    return tuple(replace(each, age=each.age + 1, back=each.back + (each.pipe == pipe))
+    return tuple(Delivery(each.pipe, each.bytes, each.back + (each.pipe == pipe), each.age + 1)
                  for each in deliveries if each.age < _LATENCY[each.pipe])
 
 
@@ -360,6 +394,6 @@ def _token_waited(flights: tuple[Flight, ...], token: int, use: str) -> tuple[Fl
     A unit reads the sources of its messages in their order.
     """
     last = {each.unit: position for position, each in enumerate(flights) if each.token == token}
-    read = tuple(replace(each, reads=0) if position <= last.get(each.unit, -1) else each
+    read = tuple(each._replace(reads=0) if position <= last.get(each.unit, -1) else each
                  for position, each in enumerate(flights))
     return tuple(each for each in read if each.token != token) if use == "dst" else read

@@ -30,7 +30,7 @@ from codegen.simulator.memory import Memory
 from codegen.simulator.messages.descriptor import Message
 from codegen.simulator.messages.descriptor import decode as decode_message
 from codegen.simulator.scheduler import BoundBlock, Scheduler, new_execution
-from codegen.simulator.scoreboard import ScoreboardChecker
+from codegen.simulator.scoreboard import ScoreboardChecker, ThreadStates
 from codegen.simulator.threads import LANES, Threads
 from codegen.simulator.zebin import KernelRecord, read_kernels
 from xegpu.support.errors import ToolError
@@ -75,6 +75,11 @@ class Program:
     def blocks(self) -> dict[int, Block]:
         """Basic blocks by the index of their first instruction."""
         return basic_blocks(self.instructions, self.entry)
+
+    @cached_property
+    def scoreboard(self) -> ScoreboardChecker:
+        """Its state machine of registers under way."""
+        return ScoreboardChecker(self.instructions, self.messages, self.register_bytes)
 
     @cached_property
     def changes_rounding(self) -> bool:
@@ -175,7 +180,6 @@ class _Machine:
                                          np.zeros((len(group), 3), np.int64))
         self._execution = new_execution(self._threads, program.kernel.simd_size)
         self._bound: dict[int, BoundBlock] = {}
-        self._scoreboard = ScoreboardChecker(program.instructions, program.messages, program.register_bytes)
 
     def start(self, payload: bytes, numbers: NDArray[np.int64], groups: Sizes, group_size: Sizes) -> None:
         """Set the threads to their start: r0, local ids, inline arguments; all else is undefined."""
@@ -193,7 +197,8 @@ class _Machine:
         self._dispatched = self._local_ids(group_size)
         inline = np.frombuffer(payload[:kernel.inline_bytes], np.uint8)
         threads.grf[self._inline_register, :, :len(inline)] = inline
-        self._scoreboard.start(len(threads), self._inline_register + bool(len(inline)))
+        filled = self._inline_register + bool(len(inline))
+        self._scoreboard = ThreadStates(self.program.scoreboard, len(threads), filled)
         indirect = np.frombuffer(payload[kernel.inline_bytes:], np.uint8)
         self.memory.begin(threads, kernel.slm_size, kernel.scratch_bytes, indirect)
 

@@ -15,7 +15,7 @@ import pytest
 
 from codegen.runtime import launcher, program_cache
 from codegen.toolchain.ocloc import compile_spirv
-from tests.conftest import FINDINGS
+from tests.conftest import FINDINGS, require_dpnp
 from tests.device import DEVICE_FILTER, SOFTWARE_GPU
 from tests.level_zero.gpu import NEW_DRIVER, PRODUCTS, load_library, take_findings
 from xegpu.support.errors import ToolError
@@ -162,6 +162,18 @@ def test_functions_that_nothing_defines_are_named(queue: Any) -> None:
     assert caught.value.code == "XT5111"
     assert "no function nowhere, " in caught.value.message
     assert "mine.py:7" in caught.value.message
+
+
+def test_dpnp_converts_to_half_precision(queue: Any) -> None:
+    """dpnp's own kernel: a SYCL module, whose constants are in a section of their own."""
+    dpnp = require_dpnp()
+    host = np.random.default_rng(4).normal(size=(37, 50)).astype(np.float32)
+    array = dpnp.asarray(host, sycl_queue=queue)
+    for each, expected in ((array, host), (array[:, 1::2], host[:, 1::2])):
+        converted = each.astype(dpnp.float16)
+        np.testing.assert_array_equal(dpnp.asnumpy(converted), expected.astype(np.float16))
+        np.testing.assert_array_equal(dpnp.asnumpy(converted.astype(dpnp.float32)),
+                                      expected.astype(np.float16).astype(np.float32))
 
 
 def test_profiling_times_a_kernel() -> None:

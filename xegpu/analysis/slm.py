@@ -14,10 +14,10 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, desc_of
-from xegpu.dialect.gather_scatter import CreateTdescOp
+from xegpu.dialect.gather_scatter import BlockElementsOp, CreateTdescOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared, static_form
-from xegpu.ir.use_def import array_of, root_definitions
+from xegpu.ir.use_def import array_of, arrays_of, root_definitions
 from xegpu.layout.slm_panels import Panels
 from xegpu.support.errors import Invalid, ShapeError, TargetError
 from xegpu.support.notes import defined_at, notes_at
@@ -105,7 +105,8 @@ def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAt
     """
     found: dict[AllocOp, ArrayAttr[Any]] = {}
     makers = [operation for operation in function.walk() if isinstance(operation, CreateNdTdescOp)]
-    scattered = {array_of(operation.source) for operation in function.walk() if isinstance(operation, CreateTdescOp)}
+    scattered = {array for operation in function.walk() if isinstance(operation, (CreateTdescOp, BlockElementsOp))
+                 for array in arrays_of(operation.operands[0])}
     for allocation in allocations(function):
         if allocation.memref in scattered:  # scattered offsets assume row-major order
             continue

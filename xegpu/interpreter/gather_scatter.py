@@ -18,9 +18,9 @@ from xdsl.ir import Operation
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.interpreter.memory import Surfaces, strided
-from xegpu.ir.atomic_kind import KINDS, Kind
-from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import DType, of_mlir, to_compute, to_storage
 from xegpu.ir.memref import is_shared
+from xegpu.mlir.atomic_kind import KINDS, Kind
 from xegpu.support.errors import ShapeError
 
 Array = np.ndarray[Any, Any]
@@ -121,7 +121,7 @@ class Elements:
         shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
         memory, at, active = self._addressed(np.broadcast_to(mask, shape))
         value = np.broadcast_to(value, at.shape)
-        memory[at[active]] = value[active].astype(self.array.dtype)
+        memory[at[active]] = to_storage(value[active], self.array.dtype)
 
     def update(self, kind: Kind, value: Array, mask: Any, dtype: DType) -> Array:
         """Update the elements in sequence and return their old values, 0 where masked off."""
@@ -236,7 +236,7 @@ def _chunked(operation: Any, elements: Elements, mask: Any) -> tuple[Elements, A
 def _load_gather(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
     elements, mask = _chunked(operation, *operands)
     mask = active_elements(machine, np.asarray(mask, bool), _rank(operation.result))
-    return elements.gather(mask, operation.number).astype(desc_of(operation.desc).dtype.compute)
+    return to_compute(elements.gather(mask, operation.number), desc_of(operation.desc).dtype)
 
 
 def _store_scatter(machine: Any, operation: Any, operands: Sequence[Any]) -> None:

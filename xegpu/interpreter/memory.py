@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.ir.dtypes import DType, i1
+from xegpu.ir.dtypes import DType, i1, to_compute, to_storage
 from xegpu.support.errors import ShapeError
 from xegpu.target.block2d import block_io_fault
 
@@ -109,7 +109,7 @@ class Surfaces:
         shape = np.broadcast_shapes(flat_indices.shape, inside.shape, value.shape)
         chosen = np.broadcast_to(inside, shape)
         self.flat[np.broadcast_to(flat_indices, shape)[chosen]] = \
-            np.broadcast_to(value, shape)[chosen].astype(self.flat.dtype)
+            to_storage(np.broadcast_to(value, shape)[chosen], self.flat.dtype)
 
 
 def _behind(number: Any, axes: int) -> Block:
@@ -146,7 +146,7 @@ def read(array: Block | Surfaces, row: Offset, column: Offset, shape: tuple[int,
 
 def as_numbers(block: Block, dtype: DType) -> Block:
     """Convert a block from the storage to the compute type of its element type; every nonzero byte of i1 is true."""
-    return block.view(np.uint8) != 0 if dtype is i1 else block.astype(dtype.compute, copy=False)
+    return block.view(np.uint8) != 0 if dtype is i1 else to_compute(block, dtype)
 
 
 def lattice_of(offsets: Sequence[Offset]) -> list[Progression] | None:
@@ -243,7 +243,7 @@ def write(array: Block | Surfaces, row: Offset, column: Offset, value: Block, ac
         ends = [along.end(size) for along, size in zip(lattice, sizes, strict=True)]
         if all(along.start >= 0 for along in lattice) and all(map(int.__le__, ends, array.shape)):
             slab = array[tuple(slice(along.start, end) for along, end in zip(lattice, ends, strict=True))]
-            _windows(slab, lattice, shape, batch)[...] = value
+            _windows(slab, lattice, shape, batch)[...] = to_storage(value, array.dtype)
             return
     mask = active[..., None, None] if active is not None and active.ndim == batch else active
     *indices, rows, columns = _indices((*lead, row, column), shape, batch)
@@ -269,7 +269,7 @@ def scatter(array: Block, rows: Block, columns: Block, value: Block, active: Blo
     shape = np.broadcast_shapes(inside.shape, value.shape)
     chosen = np.broadcast_to(inside, shape)
     chosen_indices = tuple(np.broadcast_to(index, shape)[chosen] for index in indices)
-    array[chosen_indices] = np.broadcast_to(value, shape)[chosen].astype(array.dtype)
+    array[chosen_indices] = to_storage(np.broadcast_to(value, shape)[chosen], array.dtype)
 
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, IotaOp, PackOp, PadOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, Semantics
-from xegpu.ir.dtypes import DType, of_mlir, round_to
+from xegpu.ir.dtypes import DType, of_mlir, round_to, to_compute, to_storage
 from xegpu.layout import iota, lane_map
 from xegpu.mlir.vector import shape_of
 
@@ -52,11 +52,11 @@ def _pack(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Arra
 
 def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
     """Bitcast to narrower elements along the rows of ``[..., rows, columns]``, the lowest bits first."""
-    parts = np.ascontiguousarray(values.astype(wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
+    parts = np.ascontiguousarray(to_storage(values, wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
     split = parts[..., None].view(narrow.numpy)
-    rows = np.moveaxis(split, -1, -2)
+    rows = to_compute(np.moveaxis(split, -1, -2), narrow)
     *outer, count, factor, columns = rows.shape
-    return rows.reshape(*outer, count * factor, columns).astype(narrow.compute)
+    return rows.reshape(*outer, count * factor, columns)
 
 
 def _bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:

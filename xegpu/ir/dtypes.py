@@ -156,6 +156,32 @@ def round_to(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]
     return np.asarray(values).astype(dtype.numpy).astype(dtype.compute)
 
 
+def arithmetic_result(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    """Round the result of arithmetic to ``dtype``; that on tf32 is float32's, which only a conversion rounds."""
+    return np.asarray(values, np.float32) if dtype is tf32 else round_to(values, dtype)
+
+
+def to_compute(stored: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Cast elements from memory to the compute type, exactly; ml_dtypes' cast of e5m2 drops the bits of NaN."""
+    values = stored.astype(dtype.compute, copy=False)
+    if dtype is e5m2 and (nan := np.isnan(values)).any():
+        bits = stored.view(np.uint8)[nan].astype(np.uint32)
+        values[nan] = (bits >> 7 << 31 | 0x7F800000 | (bits & 3) << 21).view(np.float32)
+    return values
+
+
+def to_storage(values: np.ndarray[Any, Any], storage: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Cast elements to the type that holds them in memory; NaN keeps the bits that fit, which ml_dtypes' casts drop."""
+    stored = values.astype(storage, copy=False)
+    if storage in (bf16.numpy, e5m2.numpy) and values.dtype == np.float32 and (nan := np.isnan(values)).any():
+        bits = values[nan].view(np.uint32)
+        if storage == bf16.numpy:
+            stored.view(np.uint16)[nan] = bits >> 16 | np.where(bits & 0x7F0000, 0, 0x40)
+        else:
+            stored.view(np.uint8)[nan] = bits >> 31 << 7 | 0x7C | np.where(bits & 0x600000, bits >> 21 & 3, 2)
+    return stored
+
+
 def truncate_tf32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """float32 as the tf32 matrix engine reads it: the lowest 13 bits of the mantissa are ignored."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)

@@ -9,6 +9,9 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.support.errors import error_parts, misread
 
 Kind = TypeVar("Kind", bound=IRDLOperation)
 
@@ -38,11 +41,17 @@ def format_of(kind: type[IRDLOperation]) -> FormatProgram:
     """
     definition = kind.get_irdl_definition()
     assert definition.assembly_format is not None
-    return FormatProgram.from_str(definition.assembly_format, definition)
+    from xegpu.ir.assembly_format import PropDictParser  # on first use, as xDSL imports its own
+
+    return PropDictParser(definition.assembly_format, definition).parse_format()
 
 
 def _parse(kind: type[Kind], parser: Parser) -> Kind:
-    return format_of(kind).parse(parser, kind)
+    try:
+        return format_of(kind).parse(parser, kind)
+    except VerifyException as error:  # a type that is not of the operation's declaration
+        code, message, hint = error_parts(error)
+        misread(parser, code, f"{kind.name}: {message}\n{hint}")
 
 
 def _print(operation: IRDLOperation, printer: Printer) -> None:

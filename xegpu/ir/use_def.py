@@ -92,7 +92,12 @@ def array_of(value: SSAValue) -> SSAValue:
 
 def written_arguments(function: func.FuncOp) -> tuple[int, ...]:
     """Indices of the array arguments that a kernel writes to."""
-    found: set[SSAValue] = set().union(*(arrays_of(written) for _, written in _writes(function)))
+    return tuple(sorted({position for _, written in _writes(function) for position in arguments_of(function, written)}))
+
+
+def arguments_of(function: func.FuncOp, value: SSAValue) -> tuple[int, ...]:
+    """Indices of the array arguments that a tile or descriptor may refer to."""
+    found = arrays_of(value)
     return tuple(position for position, argument in enumerate(function.body.block.args)
                  if argument in found and isinstance(argument.type, MemRefType))
 

@@ -92,7 +92,7 @@ class GpuFuncOp(IRDLOperation):
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
     def __init__(self, name: str, body: Region, kernel: bool, attributes: dict[str, Attribute]) -> None:
-        type_ = FunctionType.from_lists([argument.type for argument in body.block.args], [])
+        type_ = FunctionType.from_lists([argument.type for argument in body.blocks[0].args], [])
         super().__init__(properties={"sym_name": StringAttr(name), "function_type": type_,
                                      "kernel": UnitAttr() if kernel else None},
                          regions=[body], attributes=attributes)
@@ -107,6 +107,9 @@ class GpuFuncOp(IRDLOperation):
             return parsed
 
         arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+        if parser.parse_optional_punctuation("->"):
+            misread(parser, "XT3282", f"@{name} has results, and a kernel returns nothing\n"
+                    "write what it computes to an array argument")
         if (word := parser.parse_optional_keyword("workgroup") or parser.parse_optional_keyword("private")) is not None:
             misread(parser, "XT3280", f"gpu.func takes no {word}(...) arrays here\n"
                     "write memref.alloc() : memref<64x32xf16, 3> in its body")

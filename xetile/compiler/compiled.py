@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
-from xegpu.ir.use_def import written_arguments
+from xegpu.dialect.gather_scatter import CreateTdescOp
+from xegpu.ir.use_def import arguments_of, written_arguments
 from xegpu.support.errors import TargetError, XeError
 from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
@@ -77,6 +79,14 @@ class CompiledKernel:
     def written(self) -> tuple[int, ...]:
         """Positions of the arguments that the kernel writes."""
         return written_arguments(self.function)
+
+    @cached_property
+    def scattered(self) -> dict[int, Operation]:
+        """Positions of the arguments whose single elements the kernel addresses, each with its first such operation."""
+        final = only_function(self.final)
+        scattered = [operation for operation in final.walk() if isinstance(operation, CreateTdescOp)]
+        return {position: operation for operation in reversed(scattered)
+                for position in arguments_of(final, operation.operands[0])}
 
     @cached_property
     def modules(self) -> dict[str, ModuleOp]:
@@ -369,13 +379,13 @@ def upstream_text(compiled: CompiledKernel, level: str) -> str:
 
 
 def _to_subgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    from xegpu.interop.llvm.export_blocks import export
+    from xegpu.interop.llvm.block_level import export
 
     return export(function, target, access)
 
 
 def _to_workgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    from xetile.text.llvm.exporter import export
+    from xetile.text.llvm.tile_level import export
 
     return export(function, target, access)
 

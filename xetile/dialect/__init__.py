@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.context import Context
+from xdsl.dialects import cf
 from xdsl.ir import Dialect
 
 import xegpu.dialect
@@ -28,4 +29,4 @@ XeTile = Dialect(
 
 def context() -> Context:
     """xDSL context with every dialect of the lowering from XeTile to XeGPU."""
-    return xegpu.dialect.context(XeTile, supervector.SuperVector)
+    return xegpu.dialect.context(XeTile, supervector.SuperVector, cf.Cf)

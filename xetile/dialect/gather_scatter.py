@@ -20,10 +20,8 @@ from xdsl.traits import Pure
 from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_kind
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
-from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import ElementTypeError, Invalid
 from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, loaded_type, shape_of, text, tile_of
 from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_same_map
@@ -81,9 +79,6 @@ class InitScatteredTileOp(IRDLOperation):
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
             raise Invalid("XT2112", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
                           f"make the tile of {source.element_type}")
-        if is_shared(source):
-            raise Invalid("XT2156", "a scattered tile cannot stand on an array in shared local memory, whose elements "
-                          "lie in an order of their own\nuse a window on it: init_tile(array, offsets, shape)")
         if isinstance(source, IntegerType) and source.width.data != 64:
             raise Invalid("XT1111", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
         if tile.encoding.wg_map is not None:
@@ -186,9 +181,6 @@ class AtomicRMWTileOp(IRDLOperation):
     def verify_(self) -> None:
         tile = tile_of(self.tile)
         check_kind(self.kind.data, tile.dtype)
-        if any(is_shared(array.type) for array in arrays_of(self.tile)):
-            raise Invalid("XT2157", "atomic updates of shared local memory are not implemented yet\n"
-                          "update an array argument")
         if self.mask is not None:
             _check_scattered(tile, "a mask", "the tile's array, whose edges mask by themselves")
             _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")

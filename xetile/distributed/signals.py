@@ -38,7 +38,7 @@ _NAP = 50e-6
 def signalled_product(A: Any, B: Any, C: Any, counters: Any, bands: Any, first: Any, tiles: Any, *, BM: int, BN: int,
                       BK: int, sg: tuple[int, int], as_type: DType, ahead: int = 0, added: bool = False,
                       aligned: bool = False) -> None:
-    """Kernel: C = A @ B, or C + A @ B, by ``bands`` bands of rows, of which the ``first`` comes first, then those before.
+    """Kernel: C = A @ B, or C + A @ B, by ``bands`` bands of rows, from the ``first`` one backwards.
 
     ``tiles`` counts the tiles along the rows of a band. Counters are (bands * rows of subgroups, columns of subgroups).
     """
@@ -76,7 +76,7 @@ class Signals:
                target: str | Target | None) -> None:
         """Start the product of ``a`` and ``b`` into ``sums``, the region of C that the bands split."""
         bound = signalled_product.on(self.queue, target=target)
-        rows, columns = region.shape
+        columns = region.shape[1]
         depth = int(Argument.of("a", a).shape[-1] or 0)
         longest = max(band.shape[0] for band in bands)
         engine = dtype if dtype.is_float else dtypes.i32

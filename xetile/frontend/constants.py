@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,8 @@ _PLAIN = frozenset({int, float, str, bool, DType, type(None)})
 
 
 def hashable(value: Any, name: str) -> Any:
-    """Hashable key of a compile-time constant, with its type: 1, 1.0 and True are equal, but distinct to a kernel.
+    """Hashable key of a compile-time constant, with its type and sign: 1, 1.0 and True are equal in Python, as are 0.0
+    and -0.0, but distinct to a kernel.
 
     Args:
         value: the constant.
@@ -115,14 +117,22 @@ def hashable(value: Any, name: str) -> Any:
         ElementTypeError: it is not hashable, or an element of it is not.
     """
     kind = type(value)
+    if kind is float and (value == 0 or value != value):
+        return kind, repr(value)  # -0.0 equals 0.0, and a NaN not even itself
     if kind in _PLAIN:
         return kind, value
+    if isinstance(value, np.generic) and not value.dtype.hasobject:
+        return kind, value.tobytes()
+    if isinstance(value, frozenset):
+        return kind, frozenset(hashable(item, name) for item in value)
     if isinstance(value, (tuple, list)):
         return kind, tuple(hashable(item, name) for item in value)
     if isinstance(value, dict):
         return kind, tuple((hashable(key, name), hashable(item, name)) for key, item in value.items())
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return kind, value.dtype, value.shape, value.tobytes()
+    if dataclasses.is_dataclass(value) and "__eq__" in vars(kind) and "__hash__" in vars(kind):  # compared by value
+        return kind, tuple(hashable(getattr(value, field.name), name) for field in dataclasses.fields(value))
     try:
         hash(value)
     except TypeError:

@@ -152,9 +152,22 @@ def _items(value: Any) -> list[tuple[Key, Any]]:
         return [(Key("attribute", "__self__"), value.__self__)]
     if isinstance(value, functools.partial):
         return [(Key("attribute", name), getattr(value, name)) for name in ("func", "args", "keywords")]
-    if isinstance(value, (type, ModuleType)) or (type(value).__module__.partition(".")[0] in _OPAQUE):
+    if isinstance(value, (type, ModuleType)) or _package(type(value).__module__) in _OPAQUE:
         return []
     return [(Key("attribute", name), getattr(value, name)) for name in _attributes(value) if hasattr(value, name)]
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether a value is code or an object of this package, of one that it is built on, or code of Python itself."""
+    if isinstance(value, (ModuleType, type, FunctionType, MethodType)):
+        package = _package(value.__name__ if isinstance(value, ModuleType) else value.__module__)
+        return package in _OPAQUE or package in sys.stdlib_module_names
+    return _package(type(value).__module__) in _OPAQUE
+
+
+def _package(module: str | None) -> str:
+    """Top-level package of a module."""
+    return (module or "").partition(".")[0]
 
 
 def _attributes(value: Any) -> list[str]:

@@ -290,6 +290,8 @@ class otherwise(_Branch):
             TraceError: it is read after the bodies, and their values have different types.
         """
         values = isinstance(one, Value) and isinstance(other, Value)
+        if values and one.ssa is other.ssa:
+            return False  # neither body changed it, or both to a value from before them
         if values and _same_type(one, other):
             return path in self.body.before or self.body.reads(path)
         if not self.body.reads(path) or (len(path.keys) == 1 and (one is _MISSING or other is _MISSING)):

@@ -13,6 +13,7 @@ import numpy as np
 from xegpu.dialect.vector import number_of
 from xegpu.interpreter.gather_scatter import Array, Elements, active_elements, atomic, block_elements, create_elements
 from xegpu.interpreter.interpreter import Interpreter, Semantics
+from xegpu.ir.dtypes import to_compute
 from xetile.dialect import gather_scatter as ops
 from xetile.dialect.tile_ops import tile_of
 from xetile.dialect.types import TileParameters
@@ -23,7 +24,7 @@ def _load_gather(machine: Interpreter, operation: Any, operands: Sequence[Any]) 
     (elements, mask), tile = operands, tile_of(operation.tile)
     padding = 0 if operation.padding is None else number_of(operation.padding)
     active = active_elements(machine, np.asarray(mask, bool), len(tile.blocked_shape()))
-    return elements.gather(active, padding).astype(tile.dtype.compute)  # type: ignore[no-any-return]
+    return to_compute(elements.gather(active, padding), tile.dtype)  # type: ignore[no-any-return]
 
 
 def _store_scatter(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:

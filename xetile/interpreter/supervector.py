@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu.interpreter import dpas, memory
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantics, force
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import of_mlir, to_storage
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ShapeError
@@ -169,7 +169,7 @@ def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operan
     full = np.broadcast_shapes(np.shape(chosen), np.shape(value), *(coordinate.shape for coordinate in coordinates))
     mask = np.broadcast_to(chosen, full)
     at = tuple(np.broadcast_to(coordinate, full)[mask] for coordinate in coordinates)
-    array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
+    array[at] = to_storage(np.broadcast_to(value, full)[mask], array.dtype)
 
 
 def _type_cast(machine: Interpreter, operation: ops.TypeCastOp, operands: Sequence[Any]) -> Array:
@@ -207,7 +207,7 @@ def _store_vector(machine: Interpreter, operation: memref.StoreOp, operands: Seq
     full = np.broadcast_shapes(np.shape(value), *(coordinate.shape for coordinate in coordinates))
     mask = np.broadcast_to(_active(machine, len(shape)), full)
     at = tuple(np.broadcast_to(coordinate, full)[mask] for coordinate in coordinates)
-    array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
+    array[at] = to_storage(np.broadcast_to(value, full)[mask], array.dtype)
 
 
 def _contract(machine: Interpreter, operation: ops.ContractOp, operands: Sequence[Any]) -> Any:

@@ -55,6 +55,9 @@ class BaseKernel:
         if self._override is not None:
             self._override.forget()
 
+    def refresh(self) -> None:
+        """Clear the launch cache if a Python value that the recording depends on is another one now."""
+
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
         """The XeTile module for arguments of these types and for these constants."""
@@ -272,6 +275,7 @@ class BaseKernel:
     def compile(self, arguments: Sequence[Argument], target: Target, constants: dict[str, Any],
                 subgroups: tuple[int, int] | None) -> CompiledKernel:
         """The compiled kernel for these types, constants and access kinds, cached."""
+        self.refresh()
         if self._override is not None:
             return self._override.compile(arguments, target, {}, None)
         access = tuple(block2d.access(target, a.pointer, a.shape, a.strides, a.dtype.bytes)

@@ -26,7 +26,9 @@ from xetile.compiler.pipeline import STAGES, precedes
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
-from xetile.text.canonicalize import normalise, rewrite
+from xetile.text.canonicalize import name_maps, normalise, rewrite
+from xetile.text.canonicalize.control_flow import lift_control_flow
+from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
     SUBGROUPS,
     THREADS,
@@ -54,6 +56,9 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
     module, reader = read_module(text, name)
+    lift_control_flow(module)
+    resolve_views(module)
+    name_maps(module)
     _check_names(module)
     for operation in module.walk():
         _verify(operation)

@@ -24,6 +24,7 @@ from xetile.frontend.tiles import Array
 from xetile.frontend.tracer import Tracer, trace
 from xetile.frontend.values import Scalar
 from xetile.jit.base import BaseKernel, check_subgroups
+from xetile.jit.captures import Captures
 
 if TYPE_CHECKING:
     from xetile.runtime.eager import EagerKernel
@@ -56,6 +57,7 @@ class Kernel(BaseKernel):
         self.fastmath = fastmath
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.parameters = self._parameters()
+        self._captures: Captures | None = None
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
@@ -105,6 +107,14 @@ class Kernel(BaseKernel):
                                 f"pass {name}=... in the call, or give the parameter a default", notes=self.defined())
         return super().constants_key({**self._constants, **constants})
 
+    def refresh(self) -> None:
+        if self._captures is not None and self._captures.changed() is not None:
+            self.forget()
+
+    def forget(self) -> None:
+        super().forget()
+        self._captures = None
+
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
         shape = self.subgroups if subgroups is None else subgroups
@@ -119,6 +129,7 @@ class Kernel(BaseKernel):
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
                                                 attributes,
                                                 shape)
+            self._captures = Captures(self.function)  # behind the recording, which may itself fill an author's list
         return self.cache.modules[key]
 
     def override(self, stage: str | None, path: str | Path | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.ir.combining_kind import kind_of
+from xegpu.mlir.combining_kind import kind_of
 from xegpu.support.errors import RankError, ShapeError, XeError
 from xetile.dialect.reduction import TileReduceOp, check_reduced
 from xetile.dialect.tile_ops import text
@@ -22,8 +22,8 @@ from xetile.lang.checks import check_has_map, check_map_type, check_operand
 def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:
     """Reduction along ``axis``, which is kept with size 1 (``tile_reduce``).
 
-    Sums and products of f16, bf16 and tf32 accumulate in float32 and are rounded once; those of integers wrap in the
-    element type.
+    Sums and products of f16 and bf16 accumulate in float32 and are rounded once; those of tf32 are float32's, as all
+    arithmetic on it is; those of integers wrap in the element type.
 
     Args:
         kind: ``"add"``, ``"mul"``; for floats ``"minnumf"`` and ``"maxnumf"``, which drop NaN, ``"minimumf"`` and

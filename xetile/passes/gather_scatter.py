@@ -24,6 +24,7 @@ from xegpu.dialect import gather_scatter as xegpu
 from xegpu.dialect.block_io import UpdateNdOffsetOp
 from xegpu.dialect.hints import hinted, hints_of, with_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.ir.memref import is_shared
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
@@ -187,7 +188,8 @@ def _from_registers(rewriter: Rewriter, registers: list[SSAValue], form: Any,
 def _lower_init_scattered_tile(rewriter: Rewriter, operation: InitScatteredTileOp, lanes: int) -> None:
     indices, source = rewriter.lookup(operation.indices), rewriter.single(operation.source)
     lines = _registers(rewriter, indices, lanes)
-    desc = TensorDesc(shape_of(lines[0]), tile_of(operation.result).element_type, scatter=ScatterTdesc())
+    scope = ScatterTdesc("slm" if is_shared(source.type) else "global")
+    desc = TensorDesc(shape_of(lines[0]), tile_of(operation.result).element_type, scatter=scope)
     descs = tuple(rewriter.emit(xegpu.CreateTdescOp(source, line, TensorDescType(desc))) for line in lines)
     rewriter.set(operation.result, descs, indices.encoding)
 

@@ -26,7 +26,7 @@ from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
 
 _INT_LIMIT = 2**31
-"""Sizes and strides are arguments of the C type ``int``."""
+"""Sizes and strides are arguments of the C type ``int``, and so is the offset of a gathered element."""
 
 
 class DeviceExecutor:
@@ -71,6 +71,7 @@ class DeviceExecutor:
 
     def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
         """The launch plan of the built kernel; None with host arrays, an empty grid, or assertions."""
+        _check_extents(compiled, arguments)
         kernel = self._kernel(compiled)
         if 0 in grid or compiled.emitted.is_watched or any(argument.kind == "numpy" for argument in arguments):
             return None
@@ -83,6 +84,7 @@ class DeviceExecutor:
 
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
         """Launch the kernel on arguments of :meth:`copy_in`, asynchronously in the queue's order."""
+        _check_extents(compiled, arguments)
         kernel = self._kernel(compiled)
         values = [value for argument in arguments for value in packed(argument)]
         emitted = compiled.emitted
@@ -152,6 +154,19 @@ def check_compatible(target: Target, native: Target, device: str) -> None:
                           f"code for {target.name} does not run on {device}, which takes code for {native.name}",
                           f"drop target=, or choose one of {', '.join(compatible)}; \"opencl:cpu\" runs the text of "
                           "every GPU")
+
+
+def _check_extents(compiled: CompiledKernel, arguments: Sequence[Argument]) -> None:
+    """Raise if an array is longer than the 32-bit offsets of its gathered or scattered elements reach."""
+    for position, operation in compiled.scattered.items():
+        name, array = arguments[position].name, arguments[position].source
+        extent = 1 + sum((size - 1) * abs(stride) for size, stride in zip(array.shape, array.strides, strict=True))
+        if extent > _INT_LIMIT:
+            raise ShapeError("XT1048", f"{name} extends over {extent} elements, and {compiled.name} addresses single "
+                             "elements of it, with offsets of 32 bits",
+                             f"pass a part of it, such as {name}[first:last], with offsets from there; tiles at a row "
+                             "and a column reach into arrays of any size",
+                             notes=notes_at(None, [("elements are addressed here", author_location(operation))]))
 
 
 def packed(argument: Argument) -> list[Any]:

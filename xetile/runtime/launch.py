@@ -30,6 +30,9 @@ class Launchable(Protocol):
     grid_function: Callable[..., Any] | None
     cache: LaunchCache
 
+    def refresh(self) -> None:
+        """Clear the launch cache if a Python value that the recording depends on is another one now."""
+
     def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
         """The arguments of a call, checked against the parameters."""
 
@@ -90,6 +93,7 @@ class BoundKernel:
 
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
         kernel = self._kernel
+        kernel.refresh()
         try:
             if grid is None and kernel.grid_function is not None and len(args) == len(kernel.parameters) and \
                     self.launches.may_relaunch(args):

@@ -14,10 +14,11 @@ Each kernel has one :class:`LaunchCache`. Its levels, in the order in which a fi
 A launch looks up the last level first, and the levels above it only on a miss.
 
 Lifetime: everything stays until ``kernel.forget()``, which empties all levels at once, the launch tables of bound
-kernels that an author still references included; ``kernel.override()`` does the same. Nothing else is invalidated: keys
-contain all that a value depends on, environment variables included, and a launch table checks the attributes of an
-array that an author can change in place. A launch table keeps no array alive, and is cleared when it has
-:data:`CAPACITY` launches.
+kernels that an author still references included; ``kernel.override()`` does the same, and so does a launch that finds a
+captured variable changed (a global, a closure's, a helper function: :mod:`xetile.jit.captures`). Nothing else is
+invalidated: keys contain all that a value depends on, environment variables included, and a launch table checks the
+attributes of an array that an author can change in place. A launch table keeps no array alive, and is cleared when it
+has :data:`CAPACITY` launches.
 
 A prepared launch (``kernel.prepare``) is the author's, not the cache's, and stays what it was.
 

@@ -123,7 +123,11 @@ def functions(module: ModuleOp, host: Mapping[tuple[str, str], Launch]) -> list[
 def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> Iterator[func.FuncOp]:
     """Kernels of one gpu.module."""
     home = DictionaryAttr({"name": module.sym_name, "attributes": DictionaryAttr(dict(module.attributes))})
-    for operation in module.body.block.ops:
+    for operation in list(module.body.block.ops):
+        if isinstance(operation, func.FuncOp) and operation.body.blocks:
+            operation.detach()  # type: ignore[no-untyped-call]
+            operation.attributes[_HOME] = home
+            yield operation
         if not isinstance(operation, GpuFuncOp):
             continue
         launch = host.get((module.sym_name.data, operation.sym_name.data))

@@ -28,7 +28,7 @@ from xegpu.support.lookahead import next_token
 from xetile.dialect import context
 from xetile.dialect.stage import STAGE, TARGET
 from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType, WgMapAttr
-from xetile.text import other_dialects, supervector_ops, xegpu_ops, xetile_ops
+from xetile.text import index_ops, memref_ops, other_dialects, supervector_ops, xegpu_ops, xetile_ops
 from xetile.text.gpu_module import Launch, has_kernels, joined, launches, printed
 from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.other_dialects import with_bits
@@ -61,6 +61,8 @@ _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
     **dict.fromkeys(xetile_ops.RULES, xetile_ops.read_operation), **dict.fromkeys(other_dialects.RULES,
                                                                                   other_dialects.read_operation),
+    **dict.fromkeys(index_ops.RULES, index_ops.read_operation),
+    **dict.fromkeys(memref_ops.RULES, memref_ops.read_operation),
     **dict.fromkeys(supervector_ops.NAMES, supervector_ops.read_operation),
     **dict.fromkeys(other_dialects.EARLY_RULES, other_dialects.read_early_operation),
 }
@@ -213,6 +215,10 @@ class Reader(Parser):
         self._pending.append(arith.ConstantOp(IntegerAttr(number, IndexType())))
         return self._pending[-1].results[0]
 
+    def insert_before(self, operation: Operation) -> None:
+        """Insert an operation before the one that is being parsed."""
+        self._pending.append(operation)
+
     def _get_op_by_name(self, name: str) -> type[Operation]:
         """Class of an operation, or its :class:`Custom` parser; an unknown name is an error at the name."""
         self._foreign = name in _HEADERS
@@ -296,6 +302,12 @@ class Reader(Parser):
             self._consume_token()
             return self._parse_extended_type_or_attribute(token.text, False)
         return super().parse_optional_attribute()
+
+    def parse_comma_separated_list(self, delimiter: Any, parse: Any, context_msg: str = "") -> Any:
+        """Parse a list; that of a single type, as behind the arrow of ``scf.for``, needs no parentheses."""
+        if delimiter is self.Delimiter.PAREN and parse == self.parse_attribute and next_token(self).text != "(":
+            return [self.parse_type()]
+        return super().parse_comma_separated_list(delimiter, parse, context_msg)
 
     def is_descriptor(self, type_: Attribute) -> bool:
         """Whether a type is a tensor descriptor."""

@@ -20,9 +20,9 @@ from xegpu.dialect.sync import SCHEDULE_BARRIER
 from xegpu.dialect.types import SgMapAttr
 from xegpu.interop.v1.dialect import OlderXeGPU
 from xegpu.interop.v1.types import WordAttr
-from xegpu.ir.atomic_kind import KINDS, full_name, kinds_of
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.memref import ALIGNED
+from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
 from xegpu.target.cache_policy import POLICIES
 from xetile.text.grammar import Entry, Sketch, read
 from xetile.text.operand_parser import Rule, create, only, result_of, values
@@ -263,13 +263,14 @@ def _fence(kind: Any) -> Rule:
 
 
 def _hinted(kind: Any) -> Rule:
-    """Rule of ``{hint = schedule_barrier}``, in the table's spelling ``{scheduling_barrier}``."""
+    """Rule of ``{hint = schedule_barrier}``, in the table's spelling ``{scheduling_barrier}``, or with no hint."""
     def rule(sketch: Sketch) -> Operation:
         hint = sketch.take("hint")
-        if hint is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
+        if hint is None:
+            sketch.take("scheduling_barrier", "schedule_barrier")
             hint = StringAttr(SCHEDULE_BARRIER)
         if not isinstance(hint, StringAttr):
-            sketch.fail("XT2053", "it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
+            sketch.fail("XT2053", f"hint is {hint}, which is no word", f"write {{hint = {SCHEDULE_BARRIER}}}")
         sketch.finish("hint")
         return create(kind, [], [], {"hint": hint})
 

@@ -26,6 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.cpu_gemm import define, function_call
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
+from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import FETCH, WHOLE
 from codegen.opencl.values import Descriptor, Fragment, narrowed, widened
@@ -114,6 +115,12 @@ class _Product:
         return self.dtype is f32 and self.a.step == self.b.step == "1" and self.shape.fits \
             and self.emitter.subgroup == LANES
 
+    def zero_padding(self, inside: str) -> ZeroPadding:
+        """Products of zeros beyond A and B; ``inside`` is the condition that the tile has elements of both."""
+        names = self.names
+        return ZeroPadding(self.a, self.b, (self.m, self.n), names.lane, (names.first, names.end), inside,
+                           self.dtype)
+
     def accumulator_index(self, row: int, vector: int) -> int:
         """Index of the accumulator of a row and a vector of columns among all words."""
         return (row // self.block * self.across + vector) * self.block + row % self.block
@@ -150,8 +157,9 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
     yield f"  const int {names.lane} = get_sub_group_local_id();"
     yield f"  const int {names.first} = clamp(-({a.column}), 0, {product.k}), " \
           f"{names.end} = clamp({a.width} - ({a.column}), 0, {product.k});"
-    yield f"  if ({names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height} && " \
-          f"{b.column} + {product.n} > 0 && {b.column} < {b.width}) {{"
+    inside = f"{names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height} && " \
+             f"{b.column} + {product.n} > 0 && {b.column} < {b.width}"
+    yield f"  if ({inside}) {{"
     register_tiles = [_RegisterTile(rows, vectors)
                       for vectors, all_rows in parts_of(product.m, product.across) for rows in all_rows]
     if product.has_microkernel:
@@ -164,6 +172,10 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
     if product.has_microkernel:
         yield "#endif"
     yield "  }"
+    if product.dtype.is_float:
+        yield from product.zero_padding(inside).lines(
+            [[sums[product.accumulator_index(row, v)] for v in range(product.across)] for row in range(product.m)],
+            product.emitter.subgroup)
     yield "}"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from codegen.simulator.alu import rounding
 from codegen.simulator.alu.accumulator import BUILDERS as ACCUMULATOR
 from codegen.simulator.alu.bits import INTEGER_FUNCTIONS, bfn
-from codegen.simulator.alu.dpas import build_dpas
+from codegen.simulator.alu.dpas import build_dpas, build_dpasw
 from codegen.simulator.alu.operands import CONDITIONS, Binding, Step
 from codegen.simulator.alu.regions import Array
 from codegen.simulator.alu.transcendental import build_math
@@ -271,6 +271,6 @@ def _multiply(binding: Binding) -> Step:
 BUILDERS: dict[str, Builder] = {
     **dict.fromkeys({*_FLOATS, *_INTEGERS}, _lane_by_lane),
     "mul": _multiply, "mov": _mov, "sel": _select, "csel": _conditional_select, "cmp": _compare, "bfn": _bfn,
-    "math": build_math, "dpas": build_dpas, **ACCUMULATOR,
+    "math": build_math, "dpas": build_dpas, "dpasw": build_dpasw, **ACCUMULATOR,
 }
 """Builders of the functions that execute an instruction, by mnemonic."""

@@ -14,7 +14,8 @@ from codegen.simulator.alu.operands import Binding, Step, convert
 from codegen.simulator.alu.regions import Array
 from codegen.simulator.instruction import DATA_TYPES, DataType, Instruction, RegisterOperand
 
-_LEAST_BITS = 8
+_TYPES = ("bf", "hf", "tf32", "b", "ub", "s4", "u4", "bf8")
+"""Types of matrix operands."""
 _TF32_MASK = np.uint32(0xFFFFE000)  # the mantissa's 10 bits; the others are not read
 _WIDE = {"d": np.float64, "ud": np.float64}  # products of bytes and their sums are exact in it
 
@@ -35,6 +36,15 @@ def build_dpas(binding: Binding) -> Step:
     return _product(binding, *registers)
 
 
+def build_dpasw(binding: Binding) -> Step:
+    """Refusal of ``dpasw``, of which no compiler at hand makes any.
+
+    Raises:
+        UnknownInstruction: always.
+    """
+    raise binding.unknown("the threads of a pair that runs in lock step share its operands, and pairs are not modelled")
+
+
 def is_workaround(instruction: Instruction) -> bool:
     """Whether a product computes nothing: it is of a register with itself, without an addend, at a chain's head."""
     c, b, a = (getattr(each, "register", None) for each in instruction.sources)
@@ -47,11 +57,10 @@ def _product(binding: Binding, destination: RegisterOperand, c: RegisterOperand,
     steps, repeats = (int(each) for each in instruction.subop.split("x"))
     if instruction.predicate or instruction.saturate or instruction.condition or c.modifiers or a.modifiers:
         raise binding.unknown("with a predicate, a condition or modifiers")
-    for operand in (a, b):
-        if operand.type.name not in ("bf", "hf", "tf32", "b", "ub", "bf8", "hf8"):
-            raise binding.unknown(f"of {operand.type.name}")
+    if {a.type.name, b.type.name} - {*_TYPES} or a.type.bits != b.type.bits:
+        raise binding.unknown(f"of {a.type.name} and {b.type.name}")
     compute = _WIDE.get(destination.type.name, np.float32)
-    depth = 4 // b.type.bytes  # neighbours in K in 32 bits
+    depth = 32 // b.type.bits  # neighbours in K in 32 bits
     rows = packed_words(binding, a, repeats * steps)
     columns = packed_words(binding, b, steps * lanes)
     start = None if c.register.is_null else packed(binding, c, repeats * lanes)
@@ -91,7 +100,7 @@ class Packed:
     def __init__(self, binding: Binding, operand: RegisterOperand, count: int) -> None:
         file = binding.file(operand.register)
         width, size = file.shape[2], operand.type.bytes
-        start = operand.register.number * width + operand.register.subregister * size
+        start = operand.register.number * width + operand.register.subregister * operand.type.bits // 8
         self.kind, self.lanes = operand.type, binding.instruction.execution_size
         self._start, self._bytes = start % width, count * size
         last = -(-(start % width + self._bytes) // width)
@@ -141,4 +150,7 @@ def elements(raw: Array, kind: DataType, compute: type[np.floating]) -> Array:
         return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(compute, copy=False)
     if kind.name == "tf32":
         return (raw.view(np.uint32) & _TF32_MASK).view(np.float32).astype(compute, copy=False)
+    if kind.bits == 4:
+        pairs = np.stack([raw & 15, raw >> 4], axis=2).reshape(raw.shape[0], -1)  # the low half comes first
+        return (pairs.view(np.int8) - 2 * (pairs & 8 if kind.kind == "i" else 0)).astype(compute)
     return raw.view(DATA_TYPES[kind.name].storage).astype(compute)

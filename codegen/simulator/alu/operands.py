@@ -139,11 +139,14 @@ class Binding:
         if not modifiers:
             return read if wanted == kind.storage else lambda: read().astype(wanted)
 
+        # Integers are negated before they are converted: 0 is 0.0 in float, and not -0.0.
+        exact = wanted if kind.is_float or wanted.kind != "f" else np.dtype(np.int64)
+
         def modified() -> Array:
-            value = read().astype(wanted)
+            value = read().astype(exact)
             if absolute:
                 value = np.abs(value)
-            return np.negative(value) if negated else value
+            return (np.negative(value) if negated else value).astype(wanted, copy=False)
 
         return modified
 

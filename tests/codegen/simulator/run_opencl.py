@@ -8,24 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.simulator.decoder import find_iga64
 from codegen.simulator.launch import launch
 from codegen.toolchain.ocloc import compile_device
-from tests.conftest import require_ocloc, unavailable
-from xegpu.support.errors import ToolError
+from tests.conftest import require_simulator
 
 TARGETS = ("pvc", "bmg", "dg2")
 SIMD = {"pvc": 16, "bmg": 16, "lnl": 16, "dg2": 8, "arl": 8}
 """Work-items of a subgroup that the targets' kernels have here."""
-
-
-def require_simulator() -> None:
-    """Skip the test where ocloc or iga64 is missing."""
-    require_ocloc()
-    try:
-        find_iga64()
-    except ToolError as error:
-        unavailable(f"needs iga64: {error}")
 
 
 def run_opencl(source: str, name: str, target: str, *arguments: NDArray[Any] | np.generic, items: int, group: int = 64,

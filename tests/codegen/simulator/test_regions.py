@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.simulator.machine import THREADS, Machine
-from tests.codegen.simulator.run_opencl import require_simulator
+from tests.conftest import require_simulator
 
 
 @pytest.fixture(params=["pvc", "bmg", "dg2"])

@@ -12,7 +12,8 @@ from codegen.simulator.instruction import DATA_TYPES, Instruction, Region, Regis
 from codegen.simulator.scoreboard import ScoreboardChecker
 from codegen.simulator.simulator import Program, load
 from codegen.toolchain.ocloc import compile_device
-from tests.codegen.simulator.run_opencl import SIMD, TARGETS, require_simulator
+from tests.codegen.simulator.run_opencl import SIMD, TARGETS
+from tests.conftest import require_simulator
 
 _SOURCE = """
 kernel __attribute__((intel_reqd_sub_group_size(SIZE))) void f(global const float *a, global const int *b,

@@ -246,10 +246,22 @@ def untouched(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
     return a + b
 
 
+def after_a_closure_over_an_index(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
+    for k in x.range(3):
+        scale = lambda v: v * number(x, k)  # noqa: B023, E731 - the variable of this iteration
+        a = a + scale(b)
+    with x.when(r < n):
+        a = a - b
+    with x.otherwise():
+        b = a + b
+    return a + b
+
+
 BODIES: tuple[Body, ...] = (
     plain, every_order, of_floats, both_conditions, chosen, first_value_in_both, none_before, different_ones,
     only_otherwise, swapped, swapped_in_both, one_for_two, in_containers, in_objects, closed_over, in_called_functions,
     in_a_loop, around_a_loop, nested, a_chain, under_python, under_conditions, other_names, untouched,
+    after_a_closure_over_an_index,
 )
 """Bodies take the language, two vectors, the position of the work-group and an argument of the kernel."""
 

@@ -14,8 +14,8 @@ from tests.conftest import require_ocloc
 from tests.kernels import DEVICE, EXECUTIONS, LANES, Execution
 from tests.xetile.dialect.test_vector import exact, wanted
 from xegpu.ir import dtypes
-from xegpu.ir.combining_kind import kinds_of
 from xegpu.ir.dtypes import DType
+from xegpu.mlir.combining_kind import kinds_of
 from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
@@ -176,6 +176,21 @@ def test_sums_are_rounded_once(dtype: DType, execution: Execution) -> None:
     execution.bind(all_kinds)[1,](a, *found, kinds=("add",), columns=64)
     for axis, result in zip((1, 0, (0, 1)), found, strict=True):
         np.testing.assert_array_equal(result, a.astype(np.float64).sum(axis, keepdims=True).astype(dtype.numpy))
+
+
+@xt.kernel
+def row_sums(A, B):
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 16)))
+    xt.store_tile(xt.tile_reduce("add", v, 1), xt.init_tile(B, (0, 0), (16, 1)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_sums_of_tf32_are_those_of_f32(execution: Execution) -> None:
+    """Only a conversion rounds to tf32, as in all arithmetic on it."""
+    a = (RNG.integers(-(1 << 14), 1 << 14, (16, 16)) / 4096).astype(np.float32)
+    sums = np.zeros((16, 1), np.float32)
+    execution.bind(row_sums)[1](xt.view(a, xt.tf32), xt.view(sums, xt.tf32))
+    np.testing.assert_array_equal(sums, a.sum(1, keepdims=True))
 
 
 @pytest.mark.parametrize("target", ["pvc", "dg2"])

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects import builtin, func, math, memref, scf, ub
-from xdsl.ir import Dialect
+from xdsl.ir import Dialect, Operation
 
 from xegpu.dialect import Vector
 from xegpu.dialect.hints import CacheHintAttr
 from xegpu.dialect.sync import NAMED, NbarrierType
-from xegpu.interop.llvm import gather_scatter, ops, types, vector
+from xegpu.interop.llvm import gather_scatter, matrix, ops, scaled, shuffles, types, vector
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
 
 UpstreamXeGPU = Dialect(
     "xegpu",
-    [*ops.OPERATIONS, *gather_scatter.OPERATIONS, vector.FenceOp, *NAMED],
-    [types.LayoutAttr, types.SliceAttr, CacheHintAttr, types.BlockAttr, types.DescType,
-     NbarrierType],
+    [*ops.OPERATIONS, *gather_scatter.OPERATIONS, *matrix.OPERATIONS, *scaled.OPERATIONS, vector.FenceOp, *NAMED],
+    [types.LayoutAttr, types.SliceAttr, types.RangeAttr, CacheHintAttr, types.BlockAttr, types.DescType,
+     matrix.MemLayoutAttr, matrix.MemDescType, NbarrierType],
 )
 
 
-_IN_OTHER_FORM = (vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp)
+_IN_OTHER_FORM: tuple[type[Operation], ...] = (
+    vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp, *shuffles.OPERATIONS)
 _NAMES = {operation.name for operation in _IN_OTHER_FORM}
 UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operations if operation.name not in _NAMES),
                                     *_IN_OTHER_FORM], list(Vector.attributes))

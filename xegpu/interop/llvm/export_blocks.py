@@ -28,52 +28,50 @@ LLVM leaves masked-off elements undefined, hence the select. A loop-carried desc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from typing import Any
 
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
-    ModuleOp,
     NoneAttr,
     VectorType,
     i8,
     i64,
 )
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from xegpu.analysis.webs import Webs, view_webs
+from xegpu.analysis.memory_access import access_kind
+from xegpu.analysis.webs import Webs
 from xegpu.dialect import gather_scatter, reduction, sync
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
-from xegpu.dialect.hints import hints_of, of_locality, with_hints
-from xegpu.dialect.vector import IotaOp
+from xegpu.dialect.hints import of_locality, with_hints
+from xegpu.dialect.vector import BitcastOp, IotaOp
 from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.correspondence import exported_hints
 from xegpu.interop.llvm.export_vector import reduced
-from xegpu.interop.llvm.exporter import Export, as_gpu_module, check_chip, desc_type
+from xegpu.interop.llvm.exporter import Export, desc_type
 from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.types import Layout, LayoutAttr
-from xegpu.interop.llvm.vector import FenceOp
-from xegpu.interop.llvm.vector import InsertStridedSliceOp as UpstreamInsertOp
-from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, operand_b, plain
 from xegpu.mlir.arith import IndexCastOp, SelectOp
-from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, values_of, vector_type
+from xegpu.mlir.vector import ShapeCastOp, TransposeOp, shape_of, vector_type
 from xegpu.passes.distribute_lanes.operand_roles import sides
-from xegpu.rewrite.rewriter import Rule
-from xegpu.support.errors import ShapeError
+from xegpu.support.errors import Invalid, ShapeError
 from xegpu.target.targets import Target
 
 _ELEMENTS = "single elements of an array"
 
 
-def _create_tdesc(rewriter: Export, operation: gather_scatter.CreateTdescOp) -> None:
+def create_tdesc(rewriter: Export, operation: gather_scatter.CreateTdescOp) -> None:
+    """Replace a scattered descriptor by its base and its offsets."""
     source = rewriter.single(operation.source)
     if isinstance(source.type, MemRefType) and not _is_line(source.type):
         if is_shared(source.type):
@@ -93,17 +91,19 @@ def _address(rewriter: Export, source: SSAValue) -> SSAValue:
     return rewriter.emit(arith.IndexCastOp(address, i64))
 
 
-def _update_offset(rewriter: Export, operation: gather_scatter.UpdateOffsetOp) -> None:
+def update_offset(rewriter: Export, operation: gather_scatter.UpdateOffsetOp) -> None:
+    """Add to the offsets."""
     source, offsets = rewriter.lookup(operation.desc).values
     moved = rewriter.emit(arith.AddiOp(offsets, rewriter.single(operation.offsets)))
     rewriter.set(operation.result, (source, moved), _ELEMENTS)
 
 
-def _load_gather(rewriter: Export, operation: gather_scatter.LoadGatherOp) -> None:
+def load_gather(rewriter: Export, operation: gather_scatter.LoadGatherOp) -> None:
+    """Convert to ``load``; LLVM leaves masked-off elements undefined, hence the select."""
     desc, (source, offsets) = desc_of(operation.desc), rewriter.lookup(operation.desc).values
     chunk, mask = gather_scatter.scatter_of(desc).chunk_size, rewriter.single(operation.mask)
     new = LoadOp(source, offsets, mask, vector_type(desc.shape, desc.element_type), chunk)
-    loaded = rewriter.emit(with_hints(new, hints_of(operation)))
+    loaded = rewriter.emit(with_hints(new, exported_hints(operation)))
     if chunk > 1:
         column = rewriter.emit(ShapeCastOp(mask, (desc.shape[0], 1)))
         mask = rewriter.emit(BroadcastOp(column, vector_type(desc.shape, column.type.element_type)))  # type: ignore[attr-defined]
@@ -124,21 +124,23 @@ def _padding(rewriter: Export, operation: gather_scatter.LoadGatherOp, type_: Ve
     return rewriter.emit(BroadcastOp(rewriter.emit(arith.ConstantOp(number)), type_))
 
 
-def _store_scatter(rewriter: Export, operation: gather_scatter.StoreScatterOp) -> None:
+def store_scatter(rewriter: Export, operation: gather_scatter.StoreScatterOp) -> None:
+    """Convert to ``store``, with chunks behind."""
     source, offsets = rewriter.lookup(operation.desc).values
     chunk, value = gather_scatter.scatter_of(desc_of(operation.desc)).chunk_size, rewriter.single(operation.value)
     value = rewriter.emit(TransposeOp(value)) if chunk > 1 else value
     rewriter.emit(with_hints(StoreOp(value, source, offsets, rewriter.single(operation.mask), chunk),
-                             hints_of(operation)))
+                             exported_hints(operation)))
 
 
-def _prefetch_scattered(rewriter: Export, operation: gather_scatter.PrefetchOp) -> None:
+def prefetch_scattered(rewriter: Export, operation: gather_scatter.PrefetchOp) -> None:
+    """Convert to ``prefetch``."""
     source, offsets = rewriter.lookup(operation.desc).values
     new = PrefetchOp(source, offsets, desc_of(operation.desc).dtype.bytes)
-    rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.emit(with_hints(new, exported_hints(operation)))
 
 
-def _iota(rewriter: Export, operation: IotaOp) -> None:
+def iota(rewriter: Export, operation: IotaOp) -> None:
     """Lower iota to a broadcast ``vector.step`` plus the start."""
     shape, axis = shape_of(operation.result), operation.axis.value.data
     steps = rewriter.emit(StepOp(shape[axis]))
@@ -150,45 +152,30 @@ def _iota(rewriter: Export, operation: IotaOp) -> None:
     rewriter.set(operation.result, offset_vector)
 
 
-ELEMENT_RULES: dict[type[Operation], Rule] = {
-    gather_scatter.CreateTdescOp: _create_tdesc,
-    gather_scatter.UpdateOffsetOp: _update_offset,
-    gather_scatter.LoadGatherOp: _load_gather,
-    gather_scatter.StoreScatterOp: _store_scatter,
-    gather_scatter.PrefetchOp: _prefetch_scattered,
-    IotaOp: _iota,
-}
-
-
 _SIDE_BY_SIDE = "blocks side by side"
 
 
-def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    """A kernel at stage ``to-xegpu`` in LLVM's form, at subgroup level.
-
-    Args:
-        function: the kernel.
-        target: the target, which LLVM must know.
-        access: access kind of each argument.
-
-    Raises:
-        TargetError: LLVM's dialect lacks the target or an operation of the kernel.
-    """
-    check_chip(target)
-    webs = view_webs(function)
-    rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create_nd_tdesc(webs, target)}
-    rewriter = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
-    return as_gpu_module(rewriter.function(function), subgroup_count(function), target.subgroup_size)
+def create_nd_tdesc(rewriter: Export, operation: CreateNdTdescOp) -> None:
+    """Describe the complete array as it lies in memory; the offsets become operands of the accesses."""
+    webs, target = rewriter.webs, rewriter.target
+    desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
+    by_columns = access_kind(operation, rewriter.ways) == "block-columns"
+    transposed = _is_transposed(webs, operation.result) != by_columns
+    layout = None if transposed or by_columns else _lane_layout(lanes, desc.shape)
+    shape = desc.shape[::-1] if by_columns else desc.shape
+    rewriter.put(operation, desc_type(shape, desc.element_type, layout), transposed, by_columns)
 
 
-def _create_nd_tdesc(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:
-    def create(rewriter: Export, operation: CreateNdTdescOp) -> None:
-        desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
-        transposed = _is_transposed(webs, operation.result)
-        layout = LayoutAttr(Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)) if lanes else None
-        rewriter.put(operation, desc_type(desc.shape, desc.element_type, None if transposed else layout), transposed)
-
-    return create
+def _lane_layout(lanes: LaneMap | None, shape: tuple[int, ...]) -> LayoutAttr | None:
+    """Layout of a lane map; None where the block is smaller than its lanes, which LLVM's layouts cannot say."""
+    if lanes is None:
+        return None
+    layout = Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)
+    try:
+        layout.check(shape)
+    except Invalid:
+        return None
+    return LayoutAttr(layout)
 
 
 def _is_transposed(webs: Webs, desc: SSAValue) -> bool:
@@ -207,41 +194,35 @@ def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
         return None
 
 
-def _load_nd(rewriter: Export, operation: LoadNdOp) -> None:
-    desc = desc_of(operation.desc)
-    if operation.transposes:
-        _load_transposed(rewriter, operation)
-        return
+def load_nd(rewriter: Export, operation: LoadNdOp) -> None:
+    """Convert to one load a block, and ``vector.transpose`` if transposed, which LLVM folds for addresses."""
+    desc, by_columns = desc_of(operation.desc), rewriter.lookup(operation.desc).encoding.transposed
+    shape = desc.shape[::-1] if by_columns else desc.shape
     parts = []
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         base, starts = rewriter.block_at(operation.desc, 0, column)
-        load = upstream.LoadNdOp(base, starts, vector_type(desc.shape, desc.element_type))
-        parts.append(rewriter.emit(with_hints(load, hints_of(operation))))
+        load = upstream.LoadNdOp(base, starts, vector_type(shape, desc.element_type))
+        value = rewriter.emit(with_hints(load, exported_hints(operation)))
+        parts.append(rewriter.emit(TransposeOp(value)) if operation.transposes != by_columns else value)
     rewriter.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
 
 
-def _reduce(rewriter: Export, operation: reduction.ReduceOp) -> None:
+def reduce(rewriter: Export, operation: reduction.ReduceOp) -> None:
+    """Lower to ``vector.multi_reduction``, which drops the dimension."""
     values = [rewriter.single(source) for source in operation.sources]
     result = operation.result.type
     assert isinstance(result, VectorType)
     rewriter.set(operation.result, reduced(rewriter, operation.kind.data, values, operation.dimensions, result))
 
 
-def _broadcast(rewriter: Export, operation: reduction.BroadcastOp) -> None:
+def broadcast(rewriter: Export, operation: reduction.BroadcastOp) -> None:
+    """Convert to ``vector.broadcast``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
     rewriter.set(operation.result, rewriter.emit(BroadcastOp(rewriter.single(operation.source), result)))
 
 
-def _fence(rewriter: Export, operation: sync.FenceOp) -> None:
-    if operation.scope.data == "system":
-        rewriter.refuse("XT3658", "LLVM's XeGPU dialect has no fence that the host sees",
-                        'use the scope "gpu", and let the host wait for the kernel')
-    memory = {"shared": "slm"}.get(operation.memory_kind.data, operation.memory_kind.data)
-    rewriter.emit(FenceOp(memory, operation.scope.data))
-
-
-def _init_nbarrier(rewriter: Export, operation: sync.InitNbarrierOp) -> None:
+def init_nbarrier(rewriter: Export, operation: sync.InitNbarrierOp) -> None:
     """Convert id and participant count to ``i8``, as LLVM's operation takes them."""
     id_, count = (_byte(rewriter, value) for value in operation.operands)
     rewriter.set(operation.result, rewriter.emit(sync.InitNbarrierOp(id_, count, operation.declared_producers)))
@@ -255,13 +236,8 @@ def _byte(rewriter: Export, value: SSAValue) -> SSAValue:
                                                                                                               i8)))
 
 
-def _insert_strided_slice(rewriter: Export, operation: InsertStridedSliceOp) -> None:
-    new = UpstreamInsertOp(rewriter.single(operation.source), rewriter.single(operation.dest),
-                           values_of(operation.offsets))
-    rewriter.set(operation.result, rewriter.emit(new))
-
-
-def _extract(rewriter: Export, operation: ExtractOp) -> None:
+def extract(rewriter: Export, operation: ExtractOp) -> None:
+    """Select one of the blocks side by side."""
     source = rewriter.lookup(operation.vector)
     if source.encoding != _SIDE_BY_SIDE:
         rewriter.copy(operation)
@@ -270,28 +246,34 @@ def _extract(rewriter: Export, operation: ExtractOp) -> None:
     rewriter.set(operation.result, source.values[position])
 
 
-def _load_transposed(rewriter: Export, operation: LoadNdOp) -> None:
-    """Lower a transposed load to load and ``vector.transpose``, which LLVM's lowering folds for address descriptors."""
-    desc = desc_of(operation.desc)
-    new = upstream.LoadNdOp(*rewriter.block_at(operation.desc), vector_type(desc.shape, desc.element_type))
-    load = rewriter.emit(with_hints(new, hints_of(operation)))
-    rewriter.set(operation.result, rewriter.emit(TransposeOp(load)))
+def bitcast(rewriter: Export, operation: BitcastOp) -> None:
+    """Convert a bit cast along the rows to one along the columns of the transpose."""
+    rows = rewriter.emit(TransposeOp(rewriter.single(operation.source)))
+    narrow: Any = operation.result.type
+    cast = vector.BitcastOp.build(operands=[rows],
+                                  result_types=[vector_type(narrow.get_shape()[::-1], narrow.element_type)])
+    rewriter.set(operation.result, rewriter.emit(TransposeOp(rewriter.emit(cast))))
 
 
-def _store_nd(rewriter: Export, operation: StoreNdOp) -> None:
+def store_nd(rewriter: Export, operation: StoreNdOp) -> None:
+    """Convert to a store, which does not transpose."""
+    if rewriter.lookup(operation.desc).encoding.transposed:
+        rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
     new = upstream.StoreNdOp(rewriter.single(operation.value), *rewriter.block_at(operation.desc))
-    rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.emit(with_hints(new, exported_hints(operation)))
 
 
-def _prefetch_nd(rewriter: Export, operation: PrefetchNdOp) -> None:
+def prefetch_nd(rewriter: Export, operation: PrefetchNdOp) -> None:
+    """Convert to one prefetch a block."""
     desc = desc_of(operation.desc)
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
-        hints = hints_of(operation)
+        hints = exported_hints(operation)
         new = upstream.PrefetchNdOp(*rewriter.block_at(operation.desc, 0, column))
         rewriter.emit(with_hints(new, {} if hints == of_locality(3) else hints))  # LLVM's own say the same
 
 
-def _dpas(rewriter: Export, operation: DpasOp) -> None:
+def dpas(rewriter: Export, operation: DpasOp) -> None:
+    """Convert to LLVM's ``dpas``, whose operands have one type."""
     a, b = rewriter.single(operation.a), rewriter.single(operation.b)
     if a.type.element_type != b.type.element_type:  # type: ignore[attr-defined]
         rewriter.refuse("XT3606",
@@ -299,20 +281,3 @@ def _dpas(rewriter: Export, operation: DpasOp) -> None:
                      "convert one of them, or print the kernel in our own form")
     acc = None if operation.acc is None else rewriter.single(operation.acc)
     rewriter.set(operation.result, rewriter.emit(upstream.DpasOp(a, b, acc, operation.result.type)))
-
-
-RULES: dict[type[Operation], Rule] = {
-    UpdateNdOffsetOp: Export.move,
-    LoadNdOp: _load_nd,
-    StoreNdOp: _store_nd,
-    PrefetchNdOp: _prefetch_nd,
-    DpasOp: _dpas,
-    ExtractOp: _extract,
-    InsertStridedSliceOp: _insert_strided_slice,
-    reduction.ReduceOp: _reduce,
-    reduction.BroadcastOp: _broadcast,
-    sync.FenceOp: _fence,
-    **dict.fromkeys(sync.NAMED, Export.copy),
-    sync.InitNbarrierOp: _init_nbarrier,
-    **ELEMENT_RULES,
-}

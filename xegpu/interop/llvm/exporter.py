@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, Unrealiz
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp
 from xegpu.interop.llvm.types import Desc, DescType
@@ -50,12 +51,16 @@ class Export(Rewriter):
     Args:
         rules: operation to rule.
         target: the target, which LLVM must know.
-        ways: access kind of each array argument of the old kernel.
+        function: the kernel.
+        access: access kind of each argument of it.
     """
 
-    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, ways: Mapping[Any, str]) -> None:
+    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, function: func.FuncOp,
+                 access: Sequence[str]) -> None:
         super().__init__({memref.CastOp: _cast, UnrealizedConversionCastOp: _cast, LoadScalarOp: _load_scalar, **rules})
-        self.target, self.ways = target, ways
+        self.target = target
+        self.ways: Mapping[Any, str] = dict(zip(function.body.block.args, access, strict=True))
+        self.webs = view_webs(function)
 
     def visit(self, operation: Operation) -> None:
         """Rewrite one operation; an XeGPU or XeTile operation without a rule has no equivalent in LLVM's dialect."""
@@ -143,6 +148,7 @@ class Export(Rewriter):
     def block_at(self, value: SSAValue, row: int = 0, column: int = 0) -> tuple[SSAValue, list[SSAValue | int]]:
         """LLVM's descriptor of a tile, and the offsets of its block at (row, column)."""
         tile = self.lookup(value)
+        row, column = (column, row) if tile.encoding.transposed else (row, column)
         starts = [self.add(start, by) for start, by in zip(tile.values, (row, column), strict=True)]
         return tile.encoding.desc, [literal(start) for start in starts]
 

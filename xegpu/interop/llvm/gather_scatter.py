@@ -6,23 +6,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i64
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i1, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, base, operand_def, opt_prop_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl import EqAttrConstraint, IRDLOperation, base, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from xegpu.dialect.hints import HintedOp
-from xegpu.interop.llvm.types import parse_properties, print_properties
+from xegpu.dialect.hints import HintedOp, check_hints
+from xegpu.interop.llvm.types import HINTS, LayoutAttr, SliceAttr
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.vector import vector_type
+from xegpu.support.errors import Invalid
 
 VECTOR = base(VectorType)
 BASE = base(MemRefType) | base(IntegerType)
+OFFSETS = VECTOR | base(IndexType)
+MASK = VECTOR | EqAttrConstraint(i1)
+LAYOUT = base(LayoutAttr) | base(SliceAttr)
+_ELEMENTS, _TYPES = "$source `` `[` $offsets `]`", "type($source) `,` type($offsets)"
+"""Assembly format of a base with the offsets of the lanes' elements, ``%A[%o]``, and of their types."""
+
+
+def _shape(type_: Attribute) -> tuple[int, ...]:
+    return type_.get_shape() if isinstance(type_, VectorType) else ()
 
 
 class ElementsOp(HintedOp):
@@ -32,48 +39,37 @@ class ElementsOp(HintedOp):
     """
 
     source = operand_def(BASE)
-    offsets = operand_def(VECTOR)
+    offsets = operand_def(OFFSETS)
+    chunk_size = opt_prop_def(IntegerAttr[I64])
+    contiguity = opt_prop_def(IntegerAttr[I64])
+    layout = opt_prop_def(LAYOUT)
 
-    def _print(self, printer: Printer, before: Sequence[SSAValue], behind: Sequence[SSAValue]) -> None:
-        """Print ``%v, %A[%o], %m <{...}> : types``: a store's value before the base, the mask after it."""
-        printer.print_string(" ")
-        for value in before:
-            printer.print_operand(value)
-            printer.print_string(", ")
-        printer.print_operand(self.source)
-        printer.print_string("[")
-        printer.print_operand(self.offsets)
-        printer.print_string("]")
-        for value in behind:
-            printer.print_string(", ")
-            printer.print_operand(value)
-        print_properties(printer, dict(self.properties))
-        printer.print_string(" : ")
-        operands = (*before, self.source, self.offsets, *behind)
-        printer.print_list([operand.type for operand in operands], printer.print_attribute)
+    @property
+    def chunk(self) -> int:
+        """Adjacent elements of each offset."""
+        return 1 if self.chunk_size is None else self.chunk_size.value.data
 
+    def verify_(self) -> None:
+        check_hints(self, self.MESSAGE, HINTS[self.MESSAGE])
+        source = self.source.type
+        if isinstance(source, MemRefType) and len(source.get_shape()) != 1:
+            raise Invalid("XT3627", f"single elements are those of an array of one dimension, not of {source}\n"
+                          "take its address: memref.extract_aligned_pointer_as_index, arith.index_cast to i64")
+        moved = self._moved()
+        if moved is None:
+            return
+        counts = _shape(self.offsets.type)
+        wanted = {(*counts, self.chunk)} if self.chunk > 1 else {counts, () if counts == (1,) else counts}
+        if counts in ((), (1,)):
+            wanted.add((self.chunk,))
+        if _shape(self.mask.type) != counts or _shape(moved) not in wanted:  # type: ignore[attr-defined]
+            raise Invalid("XT3628", f"{self.offsets.type} with {self.mask.type} "  # type: ignore[attr-defined]
+                          f"and chunks of {self.chunk} are not {moved}\n"
+                          "give offsets and mask one shape, and the vector that shape and the chunk")
 
-def _parse(parser: Parser, before: int, behind: int) -> tuple[list[SSAValue], dict[str, Attribute]]:
-    """Parse ``%v, %A[%o], %m <{...}> : types``: all operands in text order, and the properties."""
-    names = []
-    for _ in range(before):
-        names.append(parser.parse_unresolved_operand())
-        parser.parse_punctuation(",")
-    names.append(parser.parse_unresolved_operand())
-    parser.parse_punctuation("[")
-    names.append(parser.parse_unresolved_operand())
-    parser.parse_punctuation("]")
-    for _ in range(behind):
-        parser.parse_punctuation(",")
-        names.append(parser.parse_unresolved_operand())
-    properties = parse_properties(parser)
-    parser.parse_punctuation(":")
-    operands: list[SSAValue] = []
-    for number, name in enumerate(names):
-        if number:
-            parser.parse_punctuation(",")
-        operands.append(parser.resolve_operand(name, parser.parse_type()))
-    return operands, properties
+    def _moved(self) -> Attribute | None:
+        """Type that is loaded or stored."""
+        return None
 
 
 def _chunked(chunk: int) -> IntegerAttr[IntegerType] | None:
@@ -85,24 +81,17 @@ class LoadOp(ElementsOp):
     """Gather load: elements, ``vector<16xf32>``, or a chunk per lane, ``vector<16x2xf32>``."""
 
     name = "xegpu.load"
-    mask = operand_def(VECTOR)
-    chunk_size = opt_prop_def(IntegerAttr[I64])
-    result = result_def(VECTOR)
+    mask = operand_def(MASK)
+    result = result_def(Attribute)
+    assembly_format = (f"{_ELEMENTS} `,` $mask prop-dict attr-dict `:` {_TYPES} `,` type($mask) "
+                       "`->` type($result)")
 
     def __init__(self, source: SSAValue, offsets: SSAValue, mask: SSAValue, result: VectorType, chunk: int) -> None:  # type: ignore[type-arg]
         super().__init__(operands=[mask, source, offsets], result_types=[result],
                          properties={"chunk_size": _chunked(chunk)})
 
-    @classmethod
-    def parse(cls, parser: Parser) -> LoadOp:
-        (source, offsets, mask), properties = _parse(parser, 0, 1)
-        parser.parse_punctuation("->")
-        return cls.build(operands=[mask, source, offsets], result_types=[parser.parse_type()], properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        self._print(printer, (), (self.mask,))
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
+    def _moved(self) -> Attribute:
+        return self.result.type
 
 
 @operation_definition
@@ -111,20 +100,16 @@ class StoreOp(ElementsOp):
 
     name = "xegpu.store"
     MESSAGE: ClassVar[str] = "store"
-    mask = operand_def(VECTOR)
-    value = operand_def(VECTOR)
-    chunk_size = opt_prop_def(IntegerAttr[I64])
+    mask = operand_def(MASK)
+    value = operand_def(Attribute)
+    assembly_format = (f"$value `,` {_ELEMENTS} `,` $mask prop-dict attr-dict "
+                       f"`:` type($value) `,` {_TYPES} `,` type($mask)")
 
     def __init__(self, value: SSAValue, source: SSAValue, offsets: SSAValue, mask: SSAValue, chunk: int) -> None:
         super().__init__(operands=[mask, value, source, offsets], properties={"chunk_size": _chunked(chunk)})
 
-    @classmethod
-    def parse(cls, parser: Parser) -> StoreOp:
-        (value, source, offsets, mask), properties = _parse(parser, 1, 1)
-        return cls.build(operands=[mask, value, source, offsets], properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        self._print(printer, (self.value,), (self.mask,))
+    def _moved(self) -> Attribute:
+        return self.value.type
 
 
 @operation_definition
@@ -134,19 +119,19 @@ class PrefetchOp(ElementsOp):
     name = "xegpu.prefetch"
     MESSAGE: ClassVar[str] = "prefetch"
     offset_align_byte = opt_prop_def(IntegerAttr[I64])
+    assembly_format = f"{_ELEMENTS} prop-dict attr-dict `:` {_TYPES}"
 
     def __init__(self, source: SSAValue, offsets: SSAValue, bytes_: int) -> None:
         """``bytes_``: size of an element, which LLVM requires where the base is an address."""
         align = IntegerAttr(bytes_, i64) if isinstance(source.type, IntegerType) else None
         super().__init__(operands=[source, offsets], properties={"offset_align_byte": align})
 
-    @classmethod
-    def parse(cls, parser: Parser) -> PrefetchOp:
-        operands, properties = _parse(parser, 0, 0)
-        return cls.build(operands=operands, properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        self._print(printer, (), ())
+    def verify_(self) -> None:
+        super().verify_()
+        if (self.offset_align_byte is None) != isinstance(self.source.type, MemRefType):
+            raise Invalid("XT3627", f"a prefetch from {self.source.type} "
+                          f"{'has' if self.offset_align_byte else 'lacks'} offset_align_byte\n"
+                          "give it where the base is an address, and there alone")
 
 
 @operation_definition

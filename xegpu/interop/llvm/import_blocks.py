@@ -26,24 +26,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, MemRefType, VectorType
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects import vector as xdsl_vector
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect import gather_scatter, reduction
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp
-from xegpu.dialect.dpas import DpasOp
-from xegpu.dialect.hints import hints_of, with_hints
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp
+from xegpu.dialect.hints import with_hints
 from xegpu.dialect.types import BlockTdesc, ScatterTdesc, TensorDesc, TensorDescType
 from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.correspondence import imported_hints
 from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
-from xegpu.interop.llvm.importer import RULES as COMMON
-from xegpu.interop.llvm.importer import Described, Import, matrix_at
+from xegpu.interop.llvm.importer import Described, Import, matrix_at, splat_constant
+from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
+from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
+from xegpu.interop.llvm.shuffles import ConstantMaskOp, CreateMaskOp, InterleaveOp
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.vector import InsertStridedSliceOp, MultiReductionOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector_type
-from xegpu.rewrite.rewriter import Rule
 
 
 def _scattered_desc(rewriter: Any, operation: ElementsOp, element: Any) -> SSAValue:
@@ -54,11 +56,11 @@ def _scattered_desc(rewriter: Any, operation: ElementsOp, element: Any) -> SSAVa
                      "load the elements one by one, with offsets of their own; or write the kernel in our own form, "
                      "whose chunks lie in front: vector<4x16xf32>")
     type_ = TensorDescType(TensorDesc(tuple(shape), element, scatter=ScatterTdesc()))
-    source, offsets = _source(rewriter, operation), rewriter.single(operation.offsets)
+    source, offsets = source_of(rewriter, operation), rewriter.single(operation.offsets)
     return rewriter.emit(gather_scatter.CreateTdescOp(source, offsets, type_))  # type: ignore
 
 
-def _source(rewriter: Any, operation: ElementsOp) -> SSAValue:
+def source_of(rewriter: Any, operation: ElementsOp) -> SSAValue:
     """Base array, also where the base is its aligned pointer: offsets count from the same first element."""
     source = operation.source
     if isinstance(source.type, IntegerType) and isinstance(source.owner, Operation) and source.owner.operands:
@@ -71,40 +73,37 @@ def _source(rewriter: Any, operation: ElementsOp) -> SSAValue:
     return rewriter.single(source)  # type: ignore[no-any-return]
 
 
-def _load_gathered(rewriter: Any, operation: LoadOp) -> None:
+def load_gathered(rewriter: Any, operation: LoadOp) -> None:
+    """Convert to ``load_gather`` of a scattered descriptor."""
     result = operation.result.type
     assert isinstance(result, VectorType)
     desc = _scattered_desc(rewriter, operation, result.element_type)
     load = gather_scatter.LoadGatherOp(desc, rewriter.single(operation.mask))
-    rewriter.set(operation.result, rewriter.emit(with_hints(load, hints_of(operation))))
+    rewriter.set(operation.result, rewriter.emit(with_hints(load, imported_hints(operation))))
 
 
-def _store_gathered(rewriter: Any, operation: StoreOp) -> None:
+def store_gathered(rewriter: Any, operation: StoreOp) -> None:
+    """Convert to ``store_scatter``."""
     value = rewriter.single(operation.value)
     desc = _scattered_desc(rewriter, operation, operation.value.type.element_type)  # type: ignore[attr-defined]
     rewriter.emit(with_hints(gather_scatter.StoreScatterOp(value, desc, rewriter.single(operation.mask)),
-                             hints_of(operation)))
+                             imported_hints(operation)))
 
 
-def _prefetch_gathered(rewriter: Any, operation: PrefetchOp) -> None:
-    source = _source(rewriter, operation)
-    if not isinstance(source.type, MemRefType):
-        rewriter.refuse("XT3644", "nothing says what elements are prefetched from this address",
-                     "prefetch from a memref, whose type says it")
-    element = source.type.element_type  # type: ignore[attr-defined]
+def prefetch_gathered(rewriter: Any, operation: PrefetchOp) -> None:
+    """Convert to a scattered prefetch."""
+    source, size = source_of(rewriter, operation), operation.offset_align_byte
+    element = IntegerType(8 * size.value.data) if size is not None else source.type.element_type  # type: ignore
     new = gather_scatter.PrefetchOp(_scattered_desc(rewriter, operation, element))
-    rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.emit(with_hints(new, imported_hints(operation)))
 
 
-def _step(rewriter: Any, operation: StepOp) -> None:
+def step(rewriter: Any, operation: StepOp) -> None:
+    """Lower to a constant."""
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
     numbers = DenseIntOrFPElementsAttr.from_list(type_, list(range(type_.get_shape()[0])))  # type: ignore[arg-type]
     rewriter.set(operation.result, rewriter.emit(arith.ConstantOp(numbers)))
-
-
-GATHER_RULES: dict[type[Operation], Rule] = {LoadOp: _load_gathered, StoreOp: _store_gathered,
-                                             PrefetchOp: _prefetch_gathered, StepOp: _step}
 
 
 _REDUCED = "what a reduction left"
@@ -114,14 +113,24 @@ _SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp, ElementsOp)
 
 def needs_blocks(function: func.FuncOp) -> bool:
     """Whether a kernel extracts slices of blocks or has scattered accesses, so that it cannot become tiles."""
-    return any(isinstance(operation, _SLICES) for operation in function.walk())
+    found = [operation for operation in function.walk() if isinstance(operation, _SLICES)]
+    return any(not isinstance(operation, ElementsOp) or _is_line(operation) for operation in found) and \
+        not any(isinstance(operation, _OF_TILES) for operation in function.walk())
+
+
+def _is_line(operation: ElementsOp) -> bool:
+    """Whether a subgroup accesses one element a lane."""
+    distributed = isinstance(operation.layout, LayoutAttr) and operation.layout.data.sg_layout is not None
+    return operation.chunk == 1 and len(getattr(operation.offsets.type, "shape", ())) == 1 and not distributed
+
+
+_OF_TILES = (LoadMatrixOp, StoreMatrixOp, ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, memref.LoadOp,
+             xdsl_vector.BitcastOp, xdsl_vector.ReductionOp)
+"""Operations that become those of tiles alone."""
 
 
 class Blocks(Import):
     """Conversion of one kernel to block-level XeGPU."""
-
-    def __init__(self, threads: int | None) -> None:
-        super().__init__(RULES, threads)
 
     def copy(self, operation: Operation) -> None:
         """Clone an operation without LLVM's layout attributes."""
@@ -136,6 +145,9 @@ class Blocks(Import):
         """Descriptor with the offsets of a load, store or prefetch."""
         form = self.lookup(operation.desc).encoding
         assert isinstance(form, Described)
+        if len(form.desc.shape) != 2:
+            self.refuse("XT3633", f"a tensor_desc of {len(form.desc.shape)} dimensions is not read beside slices",
+                        "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
         layout = operation.layout or form.desc.layout
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
             self.refuse("XT3645", "a kernel for the whole work-group is cut into slices",
@@ -148,10 +160,12 @@ class Blocks(Import):
         return self.emit(CreateNdTdescOp(source, self.starts(operation), sizes, strides, type_))
 
 
-def _load_nd(rewriter: Blocks, operation: upstream.LoadNdOp) -> None:
+def load_nd(rewriter: Blocks, operation: upstream.LoadNdOp) -> None:
+    """Convert to ``load_nd``; a transpose of all that is loaded is folded into it."""
     width = operation.transpose_bit_width
     if _is_only_transposed(operation):
-        rewriter.set(operation.result, rewriter.emit(LoadNdOp(rewriter.desc(operation), transpose=True)), _TRANSPOSED)
+        load = LoadNdOp(rewriter.desc(operation), transpose=True)
+        rewriter.set(operation.result, rewriter.emit(with_hints(load, imported_hints(operation))), _TRANSPOSED)
         return
     load = LoadNdOp(rewriter.desc(operation), packed=operation.packed is not None,
                         transpose=operation.transpose is not None,
@@ -159,7 +173,7 @@ def _load_nd(rewriter: Blocks, operation: upstream.LoadNdOp) -> None:
     if load.result.type != operation.result.type:
         rewriter.refuse("XT3646", f"this load gives {load.result.type}, not {operation.result.type}",
                      "vectors of one lane are read in kernels that do not cut them into slices")
-    rewriter.set(operation.result, rewriter.emit(load))
+    rewriter.set(operation.result, rewriter.emit(with_hints(load, imported_hints(operation))))
 
 
 def _is_only_transposed(operation: upstream.LoadNdOp) -> bool:
@@ -168,7 +182,8 @@ def _is_only_transposed(operation: upstream.LoadNdOp) -> bool:
     return plain and all(isinstance(use.operation, TransposeOp) for use in operation.result.uses)
 
 
-def _transpose(rewriter: Blocks, operation: TransposeOp) -> None:
+def transpose(rewriter: Blocks, operation: TransposeOp) -> None:
+    """Drop a transpose that was folded into its load."""
     source = rewriter.lookup(operation.source)
     if source.encoding == _TRANSPOSED:
         rewriter.set(operation.result, source.values[0])
@@ -176,25 +191,12 @@ def _transpose(rewriter: Blocks, operation: TransposeOp) -> None:
         rewriter.copy(operation)
 
 
-def _store_nd(rewriter: Blocks, operation: upstream.StoreNdOp) -> None:
-    rewriter.emit(StoreNdOp(rewriter.single(operation.value), rewriter.desc(operation)))
-
-
-def _prefetch_nd(rewriter: Blocks, operation: upstream.PrefetchNdOp) -> None:
-    rewriter.emit(PrefetchNdOp(rewriter.desc(operation)))
-
-
-def _dpas(rewriter: Blocks, operation: upstream.DpasOp) -> None:
-    acc = None if operation.acc is None else rewriter.single(operation.acc)
-    new = DpasOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, operation.result.type)
-    rewriter.set(operation.result, rewriter.emit(new))
-
-
-def _convert_layout(rewriter: Blocks, operation: upstream.ConvertLayoutOp) -> None:
+def convert_layout(rewriter: Blocks, operation: upstream.ConvertLayoutOp) -> None:
+    """Drop it: layouts within a subgroup are inferred."""
     rewriter.set(operation.result, rewriter.single(operation.source))
 
 
-def _multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
+def multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
     """Lower a reduction; the result keeps both dimensions here."""
     rewriter.check_reduction(operation)
     source = rewriter.single(operation.source)
@@ -204,7 +206,8 @@ def _multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
     rewriter.set(operation.result, rewriter.onto(operation, new), _REDUCED)
 
 
-def _shape_cast(rewriter: Blocks, operation: ShapeCastOp) -> None:
+def shape_cast(rewriter: Blocks, operation: ShapeCastOp) -> None:
+    """Drop the cast of what a reduction left, which keeps both dimensions here."""
     source = rewriter.lookup(operation.source)
     if source.encoding == _REDUCED:
         if source.values[0].type != operation.result.type:
@@ -216,7 +219,8 @@ def _shape_cast(rewriter: Blocks, operation: ShapeCastOp) -> None:
         rewriter.copy(operation)
 
 
-def _broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
+def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
+    """Convert to ``broadcast``, or to a splat of a scalar."""
     source = rewriter.single(operation.source)
     if not isinstance(source.type, VectorType):
         rewriter.fill(source, operation.vector)
@@ -227,25 +231,10 @@ def _broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
     rewriter.set(operation.vector, new)
 
 
-def _constant(rewriter: Blocks, operation: arith.ConstantOp) -> None:
+def constant(rewriter: Blocks, operation: arith.ConstantOp) -> None:
     """Keep constants with differing elements, which :mod:`xegpu.passes.normalize` materializes."""
     dense = operation.value
     if isinstance(dense, DenseIntOrFPElementsAttr) and len(set(dense.get_attrs())) > 1:
         rewriter.copy(operation)
     else:
-        COMMON[arith.ConstantOp](rewriter, operation)
-
-
-RULES: dict[type[Operation], Rule] = {
-    arith.ConstantOp: _constant,
-    upstream.LoadNdOp: _load_nd,
-    upstream.StoreNdOp: _store_nd,
-    upstream.PrefetchNdOp: _prefetch_nd,
-    upstream.DpasOp: _dpas,
-    upstream.ConvertLayoutOp: _convert_layout,
-    MultiReductionOp: _multi_reduction,
-    ShapeCastOp: _shape_cast,
-    TransposeOp: _transpose,
-    BroadcastOp: _broadcast,
-    **GATHER_RULES,
-}
+        splat_constant(rewriter, operation)

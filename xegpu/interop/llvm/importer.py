@@ -31,19 +31,15 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from xegpu.dialect.sync import NAMED
-from xegpu.dialect.sync import FenceOp as OurFenceOp
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.export_vector import is_neutral
 from xegpu.interop.llvm.types import Desc, desc_of
-from xegpu.interop.llvm.vector import FenceOp, InsertStridedSliceOp, MultiReductionOp
-from xegpu.ir.combining_kind import combined
+from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
-from xegpu.mlir.vector import InsertStridedSliceOp as OurInsertOp
-from xegpu.mlir.vector import values_of
+from xegpu.mlir.combining_kind import combined
 from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.support.errors import TextError
 
@@ -60,7 +56,7 @@ class BatchedMatrix:
     """
 
     array: SSAValue
-    lead: tuple[SSAValue | None, ...]
+    lead: tuple[SSAValue | int | None, ...]
 
 
 def matrix_at(address: SSAValue) -> BatchedMatrix | None:
@@ -73,8 +69,15 @@ def matrix_at(address: SSAValue) -> BatchedMatrix | None:
         return None
     array, type_ = owner.source, owner.source.type
     assert isinstance(type_, MemRefType)
-    lead: list[SSAValue | None] = [None] * (len(type_.get_shape()) - 2)
+    lead: list[SSAValue | int | None] = [None] * (len(type_.get_shape()) - 2)
     for step in steps:
+        if (known := number(step)) is not None and (static := static_form(type_)) is not None:
+            for axis, stride in enumerate(static[1][:-2]):
+                at, known = divmod(known, stride * of_mlir(type_.element_type).bytes)
+                lead[axis] = lead[axis] or at or None
+            if known:
+                return None
+            continue
         found = _index(step, array, of_mlir(type_.element_type).bytes)
         if found is None or found[0] >= len(lead):
             return None
@@ -92,6 +95,9 @@ def _index(step: SSAValue, array: SSAValue, element_bytes: int) -> tuple[int, SS
     if not isinstance(elements.owner, arith.MuliOp):
         return None
     stride = elements.owner.rhs
+    if (known := number(stride)) is not None and (static := static_form(array.type)) is not None and \
+            known in static[1]:
+        return static[1].index(known), elements.owner.lhs
     metadata = stride.owner
     if not isinstance(metadata, memref.ExtractStridedMetaDataOp) or metadata.source is not array:
         return None
@@ -181,11 +187,9 @@ class Import(Rewriter):
         return [self.add(start, by) for start, by in zip(base, offsets, strict=True)]
 
 
-def _create_nd_tdesc(rewriter: Import, operation: CreateNdTdescOp) -> None:
+def create_nd_tdesc(rewriter: Import, operation: CreateNdTdescOp) -> None:
+    """Replace a descriptor by an encoding of its array, with the offsets that it has up to LLVM 22."""
     desc = desc_of(operation.result)
-    if len(desc.shape) != 2:
-        rewriter.refuse("XT3633", f"a tensor_desc of {len(desc.shape)} dimensions is not read",
-                     "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
     if desc.block.memory_space != "global":
         rewriter.refuse("XT3634", "block descriptors of shared local memory are not read", "use memory_space = global")
     source, lead = _source(rewriter, operation.source)
@@ -221,7 +225,7 @@ def _source(rewriter: Import, source: SSAValue) -> tuple[SSAValue, list[SSAValue
     if matrix is None:
         rewriter.refuse("XT3635", "this address is not that of an array or of one of its matrices",
                      "describe the memref, or its address plus an index times its stride and the bytes of an element")
-    lead = [rewriter.constant(0) if at is None else rewriter.single(at) for at in matrix.lead]
+    lead = rewriter.mixed([0 if at is None else at for at in matrix.lead])
     return rewriter.single(matrix.array), lead
 
 
@@ -234,23 +238,13 @@ def _array_metadata(rewriter: Import, source: SSAValue) -> tuple[list[SSAValue],
     return list(metadata.sizes), list(metadata.strides)
 
 
-def _update_nd_offset(rewriter: Import, operation: UpdateNdOffsetOp) -> None:
+def update_nd_offset(rewriter: Import, operation: UpdateNdOffsetOp) -> None:
+    """Add to the offsets."""
     old = rewriter.lookup(operation.desc)
     steps = rewriter.mixed(operation.starts)
     steps = [rewriter.constant(0)] * (len(old.values) - len(steps)) + steps
     rewriter.set(operation.result, tuple(rewriter.add(start, by) for start, by in zip(old.values, steps, strict=True)),
               old.encoding)
-
-
-def _fence(rewriter: Import, operation: FenceOp) -> None:
-    memory = {"slm": "shared"}.get(operation.memory_kind.data, operation.memory_kind.data)
-    rewriter.emit(OurFenceOp(operation.fence_scope.data, memory))
-
-
-def _insert_strided_slice(rewriter: Import, operation: InsertStridedSliceOp) -> None:
-    offsets = values_of(operation.offsets)
-    new = OurInsertOp(rewriter.single(operation.source), rewriter.single(operation.dest), offsets)
-    rewriter.set(operation.result, rewriter.emit(new))
 
 
 def _divide(rewriter: Import, operation: arith.DivUIOp) -> None:
@@ -287,7 +281,7 @@ def _thread_id(rewriter: Import, operation: gpu.ThreadIdOp) -> None:
     """Drop a thread id; only its division by the subgroup size is supported."""
     for use in operation.result.uses:
         if not isinstance(use.operation, (arith.DivUIOp, arith.DivSIOp)) or number(use.operation.rhs) != LANES:
-            rewriter.refuse("XT3637", "gpu.thread_id counts lanes, and here each line stands for a whole subgroup",
+            rewriter.refuse("XT3637", "gpu.thread_id counts lanes, and this kernel is a program of one subgroup",
                          f"divide it by {LANES}, or ask for gpu.subgroup_id")
     rewriter.set(operation.result, rewriter.constant(0))
 
@@ -306,7 +300,7 @@ def _num_subgroups(rewriter: Import, operation: gpu.NumSubgroupsOp) -> None:
     rewriter.set(operation.result, rewriter.constant(rewriter.threads // LANES))
 
 
-def _constant(rewriter: Import, operation: arith.ConstantOp) -> None:
+def splat_constant(rewriter: Import, operation: arith.ConstantOp) -> None:
     """Lower a splat constant to a broadcast."""
     dense = operation.value
     if not isinstance(operation.result.type, VectorType):
@@ -325,17 +319,12 @@ def _pointer(rewriter: Import, operation: Operation) -> None:
 
 
 def _lane(rewriter: Import, operation: Operation) -> None:
-    rewriter.refuse("XT3637", f"{operation.name} tells lanes apart, and here each line stands for a whole subgroup",
+    rewriter.refuse("XT3637", f"{operation.name} differs between lanes, and this kernel is a program of one subgroup",
                  "write the kernel at subgroup level")
 
 
 RULES: dict[type[Operation], Rule] = {
-    CreateNdTdescOp: _create_nd_tdesc,
-    UpdateNdOffsetOp: _update_nd_offset,
-    FenceOp: _fence,
-    **dict.fromkeys(NAMED, lambda rewriter, operation: rewriter.copy(operation)),
-    InsertStridedSliceOp: _insert_strided_slice,
-    arith.ConstantOp: _constant,
+    arith.ConstantOp: splat_constant,
     memref.ExtractAlignedPointerAsIndexOp: _pointer,
     arith.DivUIOp: _of_indices(_divide),
     arith.DivSIOp: _of_indices(_divide),
@@ -348,3 +337,4 @@ RULES: dict[type[Operation], Rule] = {
     gpu.GlobalIdOp: _lane,
     gpu.SubgroupSizeOp: lambda rewriter, operation: rewriter.set(operation.result, rewriter.constant(LANES)),
 }
+"""Rules of other dialects' operations."""

@@ -8,8 +8,10 @@ from typing import ClassVar
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     IRDLOperation,
     ParsePropInAttrDict,
+    VarConstraint,
     base,
     operand_def,
     opt_prop_def,
@@ -18,8 +20,6 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import check_load_form, check_loaded, check_stored, check_words
@@ -27,27 +27,23 @@ from xegpu.dialect.dpas import MultiplyAddOp, check_accumulator, check_product
 from xegpu.dialect.hints import CacheHintAttr, HintedOp, check_hints
 from xegpu.interop.llvm.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.types import (
+    HINTS,
     LayoutAttr,
     Mixed,
     SliceAttr,
     desc_of,
     joined,
-    parse_mixed,
-    parse_properties,
-    print_mixed,
-    print_properties,
-    resolved,
     shape_of,
     split,
 )
+from xegpu.ir.assembly_format import OptionalDynamicIndexList
 from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid
-from xegpu.support.lookahead import next_token
-from xegpu.target.cache_policy import POLICIES
 
 VECTOR = base(VectorType)
 LAYOUT = base(LayoutAttr) | base(SliceAttr)
-Operands = list[SSAValue | Sequence[SSAValue]]
+BLOCK = "$desc `` custom<OptionalDynamicIndexList>($offsets, $const_offsets)"
+"""Assembly format of a descriptor with the offsets of a block: ``%d[%i, 8]``."""
 
 
 class MovementOp(HintedOp):
@@ -57,43 +53,20 @@ class MovementOp(HintedOp):
     offsets = var_operand_def(IndexType)
     const_offsets = opt_prop_def(DenseArrayBase)
     layout = opt_prop_def(LAYOUT)
-    LACKS: ClassVar[tuple[str, ...]] = ("write_back", "write_through")
-    """Illegal cache policies."""
+    custom_directives = (OptionalDynamicIndexList,)
 
     @property
     def starts(self) -> list[SSAValue | int]:
         """Offsets of the block; empty up to LLVM 22, where the descriptor has them."""
         return joined(self.offsets, self.const_offsets)
 
-    def _words(self) -> dict[str, Attribute]:
-        return {name: value for name, value in self.properties.items() if name != "const_offsets"}
-
-    def _print_block_access(self, printer: Printer) -> None:
-        printer.print_operand(self.desc)
-        if self.starts:
-            print_mixed(printer, self.offsets, self.const_offsets)
-        print_properties(printer, self._words())
-        printer.print_string(" : ")
-
     def verify_(self) -> None:
         desc = desc_of(self.desc)
-        if self.starts and len(self.starts) < len(desc.shape):
+        if self.starts and len(self.starts) != len(desc.shape):
             raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
-        check_hints(self, self.MESSAGE, [policy for policy in POLICIES if policy not in self.LACKS])
-
-
-def _parse_block_access(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
-    """Parse ``%d[%i, 8] <{...}> :``: the descriptor, its offsets, the properties."""
-    desc = parser.parse_unresolved_operand()
-    values: Sequence[UnresolvedOperand] = ()
-    properties: dict[str, Attribute] = {}
-    if next_token(parser).text == "[":
-        values, properties["const_offsets"] = parse_mixed(parser)
-    properties |= parse_properties(parser)
-    parser.parse_punctuation(":")
-    return desc, values, properties
+        check_hints(self, self.MESSAGE, HINTS[self.MESSAGE])
 
 
 @operation_definition
@@ -105,6 +78,7 @@ class LoadNdOp(MovementOp):
     transpose = opt_prop_def(DenseArrayBase)
     transpose_bit_width = opt_prop_def(IntegerAttr)
     result = result_def(VECTOR)
+    assembly_format = f"{BLOCK} prop-dict attr-dict `:` type($desc) `->` type($result)"
 
     def __init__(self, desc: SSAValue, offsets: Mixed, result: Attribute, transpose: bool = False,
                  layout: Attribute | None = None) -> None:
@@ -112,22 +86,6 @@ class LoadNdOp(MovementOp):
         permutation = DenseArrayBase.from_list(i64, [1, 0]) if transpose else None
         super().__init__(operands=[desc, values], result_types=[result],
                          properties={"const_offsets": literals, "transpose": permutation, "layout": layout})
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LoadNdOp:
-        desc, values, properties = _parse_block_access(parser)
-        type_ = parser.parse_type()
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        return cls.build(operands=[parser.resolve_operand(desc, type_), resolved(parser, values)],
-                         result_types=[result], properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self._print_block_access(printer)
-        printer.print_attribute(self.desc.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
 
     def verify_(self) -> None:
         super().verify_()
@@ -143,7 +101,13 @@ class LoadNdOp(MovementOp):
         if self.transpose is not None:
             shape = (*shape[:-2], *reversed(shape[-2:]))
         given = shape_of(self.result)
-        check_loaded(self.result.type, given if len(given) == 1 else shape, desc.element_type)
+        rows, *columns = desc.shape
+        is_stacked = given == (rows * desc.block.array_length, *columns) and self.packed is None and \
+            self.transpose is None and desc.block.array_length > 1  # blocks below each other
+        if desc.layout is not None and len(given) < len(desc.shape):
+            raise Invalid("XT3107", f"{self.result.type} is a lane's part, and {self.desc.type} has a layout\n"
+                          "drop the layout where a lane's vector is loaded")
+        check_loaded(self.result.type, given if len(given) == 1 or is_stacked else shape, desc.element_type)
 
 
 @operation_definition
@@ -152,38 +116,20 @@ class StoreNdOp(MovementOp):
 
     name = "xegpu.store_nd"
     MESSAGE: ClassVar[str] = "store"
-    LACKS: ClassVar[tuple[str, ...]] = ("read_invalidate",)
     value = operand_def(VECTOR)
+    assembly_format = f"$value `,` {BLOCK} prop-dict attr-dict `:` type($value) `,` type($desc)"
 
     def __init__(self, value: SSAValue, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
         values, literals = split(offsets)
         super().__init__(operands=[value, desc, values], properties={"const_offsets": literals, "layout": layout})
 
-    @classmethod
-    def parse(cls, parser: Parser) -> StoreNdOp:
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        desc, values, properties = _parse_block_access(parser)
-        value_type = parser.parse_type()
-        parser.parse_punctuation(",")
-        type_ = parser.parse_type()
-        operands: Operands = [parser.resolve_operand(value, value_type), parser.resolve_operand(desc, type_),
-                    resolved(parser, values)]
-        return cls.build(operands=operands, properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.value)
-        printer.print_string(", ")
-        self._print_block_access(printer)
-        printer.print_attribute(self.value.type)
-        printer.print_string(", ")
-        printer.print_attribute(self.desc.type)
-
     def verify_(self) -> None:
         super().verify_()
         desc = desc_of(self.desc)
         given = shape_of(self.value)
+        if desc.block.array_length > 1:
+            raise Invalid("XT3108", f"a store has one block, and {self.desc.type} has {desc.block.array_length}\n"
+                          "store each block through a descriptor without array_length")
         check_stored(self.value.type, given if len(given) == 1 else desc.loaded(), desc.element_type)
 
 
@@ -193,23 +139,13 @@ class PrefetchNdOp(MovementOp):
 
     name = "xegpu.prefetch_nd"
     MESSAGE: ClassVar[str] = "prefetch"
+    assembly_format = f"{BLOCK} prop-dict attr-dict `:` type($desc)"
 
     def __init__(self, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
         values, literals = split(offsets)
         cached = CacheHintAttr("cached")
         super().__init__(operands=[desc, values], properties={"const_offsets": literals, "l1_hint": cached,
                                                               "l2_hint": cached, "layout": layout})
-
-    @classmethod
-    def parse(cls, parser: Parser) -> PrefetchNdOp:
-        desc, values, properties = _parse_block_access(parser)
-        operands: Operands = [parser.resolve_operand(desc, parser.parse_type()), resolved(parser, values)]
-        return cls.build(operands=operands, properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self._print_block_access(printer)
-        printer.print_attribute(self.desc.type)
 
 
 @operation_definition
@@ -235,6 +171,9 @@ class DpasOp(MultiplyAddOp):
         a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
         if len(c) == 1:  # fragments of a lane, which do not determine the block's shape
             return
+        if len(c) == 3 and len(a) == 3 and len(b) == 3 and a[0] == b[0] == c[0]:  # a batch of products
+            check_product(a[1:], b[1:], c[1:])
+            return
         if len(a) != 2 or len(b) not in (2, 3) or len(c) != 2:
             raise Invalid("XT3203", "A and the result have two dimensions, B two, or three in VNNI form\n"
                           "cast the operands")
@@ -247,28 +186,14 @@ class ConvertLayoutOp(IRDLOperation):
     """Layout conversion: ``convert_layout %v <{input_layout = ..., target_layout = ...}> : vector<256x256xf32>``."""
 
     name = "xegpu.convert_layout"
-    source = operand_def(VECTOR)
+    SHAPE: ClassVar = VarConstraint("SHAPE", AnyAttr())
+    source = operand_def(SHAPE)
     input_layout = opt_prop_def(LAYOUT)
     target_layout = prop_def(LAYOUT)
-    result = result_def(VECTOR)
+    result = result_def(SHAPE)
     irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source prop-dict attr-dict `:` type($source)"
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ConvertLayoutOp:
-        source = parser.parse_unresolved_operand()
-        properties = parse_properties(parser)
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        return cls.build(operands=[parser.resolve_operand(source, type_)], result_types=[type_],
-                         properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.source)
-        print_properties(printer, dict(self.properties))
-        printer.print_string(" : ")
-        printer.print_attribute(self.source.type)
 
     def __init__(self, source: SSAValue, source_layout: LayoutAttr | None, target_layout: LayoutAttr) -> None:
         super().__init__(operands=[source], result_types=[source.type],
@@ -279,7 +204,7 @@ class ConvertLayoutOp(IRDLOperation):
         if len({bool(layout.sg_layout) for layout in given}) > 1:
             raise Invalid("XT3607", "one layout distributes a tile to subgroups, and the other to lanes\n"
                           "give both sg_layout, or neither")
-        for layout in given:
+        for layout in given if isinstance(self.source.type, VectorType) else ():
             layout.check(shape_of(self.source))
 
 

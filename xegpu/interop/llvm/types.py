@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, UnitAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, i64
 from xdsl.dialects.utils.dynamic_index_list import (
     get_dynamic_index_list,
     parse_dynamic_index_list_without_types,
@@ -21,8 +21,11 @@ from xdsl.printer import Printer
 from xegpu.dialect.types import parse_field_name, parse_fields, print_fields
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.errors import Invalid, misread
+from xegpu.target.cache_policy import READS
 
 Sizes = tuple[int, ...]
+HINTS = {"load": READS, "prefetch": READS, "store": ("cached", "uncached", "write_back", "write_through")}
+"""Cache policies by kind of message; ``cached`` on a store is LLVM's spelling of write-back."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,8 @@ class LayoutAttr(Data[Layout]):
                 misread(parser, "XT3614", f"{name} of a layout is a list of positive numbers, not {shown}\n"
                         f"write {name} = [8, 4]")
         layout = Layout(**specified)  # type: ignore[arg-type]
-        if layout.sg_data and not layout.sg_layout:
-            misread(parser, "XT3615", "sg_data says nothing without sg_layout\nadd sg_layout = [...]")
+        if bool(layout.sg_data) != bool(layout.sg_layout):
+            misread(parser, "XT3615", "sg_layout and sg_data go together\ngive both")
         if bool(layout.lane_data) != bool(layout.lane_layout):
             misread(parser, "XT3616", "lane_layout and lane_data go together\ngive both")
         if layout.order and sorted(layout.order) != list(range(len(layout.order))):
@@ -123,8 +126,15 @@ class Slice:
         dims: the dropped dimensions.
     """
 
-    parent: LayoutAttr
+    parent: LayoutAttr | SliceAttr
     dims: Sizes
+
+    @property
+    def rank(self) -> int:
+        """Dimensions that the slice drops from: those of the layout, or what a slice left of them."""
+        if isinstance(self.parent, SliceAttr):
+            return self.parent.data.rank - len(self.parent.data.dims)
+        return len(next(iter(self.parent.data.specified.values()), ()))
 
 
 @irdl_attr_definition
@@ -137,17 +147,17 @@ class SliceAttr(Data[Slice]):
     def parse_parameter(cls, parser: AttrParser) -> Slice:
         with parser.in_angle_brackets():
             parent = parser.parse_attribute()
-            if not isinstance(parent, LayoutAttr):
+            if not isinstance(parent, (LayoutAttr, SliceAttr)):
                 misread(parser, "XT3618", f"a slice is one of a #xegpu.layout, not of {parent}\n"
                         "write #xegpu.slice<#xegpu.layout<sg_layout = [8, 4]>, dims = [0]>")
             parser.parse_punctuation(",")
             parser.parse_keyword("dims")
             parser.parse_punctuation("=")
             dims = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        rank = len(next(iter(parent.data.specified.values()), ()))
-        if rank and not set(dims) <= set(range(rank)):
+        rank = Slice(parent, tuple(dims)).rank
+        if (rank and not set(dims) <= set(range(rank))) or len(set(dims)) < len(dims):
             misread(parser, "XT3608", f"dims = {dims} of a layout of {rank} dimensions\n"
-                    f"name those that a reduction dropped, of {', '.join(map(str, range(rank)))}")
+                    f"name those that a reduction dropped once, of {', '.join(map(str, range(rank)))}")
         return Slice(parent, tuple(dims))
 
     def print_parameter(self, printer: Printer) -> None:
@@ -157,19 +167,22 @@ class SliceAttr(Data[Slice]):
 
 
 @irdl_attr_definition
-class WordAttr(Data[str]):
-    """Keyword attribute, printed bare: ``global``, ``workgroup``, ``add``."""
+class RangeAttr(Data[Sizes]):
+    """Range attribute ``#xegpu.range<[3, 8]>``: the subgroups that run a region, from the first to below the last."""
 
-    name = "xegpu.word"
+    name = "xegpu.range"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
+    def parse_parameter(cls, parser: AttrParser) -> Sizes:
         with parser.in_angle_brackets():
-            return parser.parse_identifier()
+            ends = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        if len(ends) != 2:
+            misread(parser, "XT3626", f"a range has two ends, not {ends}\nwrite #xegpu.range<[0, 4]>")
+        return tuple(ends)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_string(self.data)
+            printer.print_string(str(list(self.data)))
 
 
 @dataclass(frozen=True)
@@ -344,27 +357,3 @@ def print_mixed(printer: Printer, values: Sequence[SSAValue], literals: Any) -> 
 def resolved(parser: Parser, values: Sequence[UnresolvedOperand]) -> list[SSAValue]:
     """Resolve operands as values of type index."""
     return [parser.resolve_operand(value, IndexType()) for value in values]
-
-
-def parse_properties(parser: Parser) -> dict[str, Attribute]:
-    """Parse properties, ``<{packed}>``, or without angle brackets as older versions print them."""
-    if parser.parse_optional_punctuation("<"):
-        specified = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(">")
-        return dict(specified)
-    return dict(parser.parse_optional_attr_dict())
-
-
-def print_properties(printer: Printer, specified: dict[str, Attribute]) -> None:
-    """Print properties as :func:`parse_properties` reads them; nothing if there are none."""
-    if specified:
-        printer.print_string(" <{")
-        printer.print_list(specified.items(), lambda pair: _print_property(printer, *pair))
-        printer.print_string("}>")
-
-
-def _print_property(printer: Printer, name: str, value: Attribute) -> None:
-    printer.print_string(name)
-    if not isinstance(value, UnitAttr):
-        printer.print_string(" = ")
-        printer.print_attribute(value)

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from xdsl.dialects.builtin import DictionaryAttr, VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     IRDLOperation,
     ParsePropInAttrDict,
+    VarConstraint,
     base,
     operand_def,
     prop_def,
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.interop.llvm.types import WordAttr
-from xegpu.ir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, kind_of
+from xegpu.ir.assembly_format import Integers, Keyword, WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, kind_of
 from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid
 
@@ -37,12 +38,16 @@ class MultiReductionOp(IRDLOperation):
     """Reduction that drops dimensions: ``vector.multi_reduction <add>, %v, %acc [1] : vector<8x16xf32> to ...``."""
 
     name = "vector.multi_reduction"
+    LEFT: ClassVar = VarConstraint("LEFT", AnyAttr())
     source = operand_def(VECTOR)
-    acc = operand_def(Attribute)
+    acc = operand_def(LEFT)
     kind = prop_def(WordAttr)
     reduction_dims = prop_def(IntegersAttr)
-    result = result_def(Attribute)
+    result = result_def(LEFT)
     traits = traits_def(Pure())
+    custom_directives = (Keyword, Integers)
+    assembly_format = ("`<` custom<Keyword>($kind) `>` `,` $source `,` $acc attr-dict "
+                       "custom<Integers>($reduction_dims) `:` type($source) `to` type($result)")
 
     def __init__(self, kind: str, source: SSAValue, acc: SSAValue, axes: Sequence[int]) -> None:
         super().__init__(operands=[source, acc], result_types=[acc.type],
@@ -52,36 +57,6 @@ class MultiReductionOp(IRDLOperation):
     def axes(self) -> tuple[int, ...]:
         """Reduced dimensions."""
         return values_of(self.reduction_dims)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" <{self.kind.data}>, ")
-        printer.print_operand(self.source)
-        printer.print_string(", ")
-        printer.print_operand(self.acc)
-        printer.print_string(" ")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(f"{' ' if self.attributes else ''}{list(self.axes)} : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> MultiReductionOp:
-        with parser.in_angle_brackets():
-            kind = WordAttr(parser.parse_identifier())
-        parser.parse_punctuation(",")
-        source = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        acc = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        parser.parse_keyword("to")
-        result = parser.parse_type()
-        return cls.create(operands=[parser.resolve_operand(source, type_), parser.resolve_operand(acc, result)],
-                          result_types=[result], attributes=attributes,
-                          properties={"kind": kind, "reduction_dims": integers(axes)})
 
     def verify_(self) -> None:
         shape: tuple[int, ...] = self.source.type.get_shape()  # type: ignore[attr-defined]
@@ -105,42 +80,19 @@ class InsertStridedSliceOp(IRDLOperation):
     """``vector.insert_strided_slice`` in MLIR's syntax, which has the result type only once."""
 
     name = "vector.insert_strided_slice"
+    WHOLE: ClassVar = VarConstraint("WHOLE", VECTOR)
     source = operand_def(VECTOR)
-    dest = operand_def(VECTOR)
+    dest = operand_def(WHOLE)
     offsets = prop_def(IntegersAttr)
     strides = prop_def(IntegersAttr)
-    result = result_def(VECTOR)
+    result = result_def(WHOLE)
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    assembly_format = "$source `,` $dest attr-dict `:` type($source) `into` type($dest)"
 
     def __init__(self, source: SSAValue, dest: SSAValue, offsets: Sequence[int]) -> None:
         super().__init__(operands=[source, dest], result_types=[dest.type],
                          properties={"offsets": integers(offsets), "strides": integers([1] * len(offsets))})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(" ")
-        printer.print_attribute(DictionaryAttr({**self.properties, **self.attributes}))
-        printer.print_string(" : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" into ")
-        printer.print_attribute(self.dest.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> InsertStridedSliceOp:
-        source = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        dest = parser.parse_unresolved_operand()
-        attributes = dict(parser.parse_optional_attr_dict())
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        parser.parse_keyword("into")
-        result = parser.parse_type()
-        names: list[str] = [name for name in ("offsets", "strides") if name in attributes]
-        properties = {name: attributes.pop(name) for name in names}
-        return cls.create(operands=[parser.resolve_operand(source, type_), parser.resolve_operand(dest, result)],
-                          result_types=[result], properties=properties, attributes=attributes)
 
     def verify_(self) -> None:
         source, dest = self.source.type.get_shape(), self.dest.type.get_shape()  # type: ignore[attr-defined]
@@ -161,22 +113,12 @@ class FenceOp(IRDLOperation):
     name = "xegpu.fence"
     memory_kind = prop_def(WordAttr)
     fence_scope = prop_def(WordAttr)
+    custom_directives = (Keyword,)
+    assembly_format = ("`memory_kind` `=` custom<Keyword>($memory_kind) `,` "
+                       "`fence_scope` `=` custom<Keyword>($fence_scope) attr-dict")
 
     def __init__(self, memory_kind: str, fence_scope: str) -> None:
         super().__init__(properties={"memory_kind": WordAttr(memory_kind), "fence_scope": WordAttr(fence_scope)})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" memory_kind = {self.memory_kind.data}, fence_scope = {self.fence_scope.data}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> FenceOp:
-        words = []
-        for name in _SCOPES:
-            parser.parse_keyword(name)
-            parser.parse_punctuation("=")
-            words.append(parser.parse_identifier())
-            parser.parse_optional_punctuation(",")
-        return cls(*words)
 
     def verify_(self) -> None:
         for name, words in _SCOPES.items():

@@ -7,26 +7,30 @@ without offsets; ours has none of these.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from math import prod
+from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Operation
 
-from xegpu.interop.llvm import context
-from xegpu.interop.llvm.import_blocks import Blocks, needs_blocks
+from xegpu.interop.llvm import block_level, context
+from xegpu.interop.llvm.import_blocks import needs_blocks
 from xegpu.interop.llvm.importer import LANES
 from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.verifier import verify
 from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
 from xetile.text.gpu_module import SUBGROUPS
-from xetile.text.llvm.importer import Tiles
+from xetile.text.llvm import tile_level
 from xetile.text.reader import FOREIGN_READERS, Reader
 
 _COMMENT = re.compile(r"//[^\n]*")
-_SIGNS = re.compile(r"#xegpu\.(layout|slice)\b|xegpu\.(load_nd|prefetch_nd)\s+%[\w$.#-]+\s*\["
+_SIGNS = re.compile(r"#xegpu\.(layout|slice|range|mem_layout)\b|xegpu\.(create_mem_desc|truncf|dpas_mx)\b"
+                    r"|xegpu\.(load_nd|prefetch_nd)\s+%[\w$.#-]+\s*\["
                     r"|xegpu\.store_nd\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.(load|prefetch)\s+%[\w$.#-]+\s*\[|xegpu\.store\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
-                    r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|,\s*shape\b)")
+                    r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|\{|,\s*shape\b)")
 _THREADS = ("known_block_size", "gpu.known_block_size")
 LANES_OF_TEXT = "xegpu.written_for"
 """A function's attribute: the lanes of a subgroup for which it cuts its blocks up."""
@@ -35,13 +39,18 @@ _CONSUMED = (*_THREADS, SUBGROUPS)
 
 def is_llvm(text: str) -> bool:
     """Whether a text is in LLVM's form."""
-    return isinstance(text, str) and _SIGNS.search(_COMMENT.sub("", text)) is not None
+    if not isinstance(text, str):
+        return False
+    text = _COMMENT.sub("", text)
+    return _SIGNS.search(text) is not None or ("xegpu.dpas " in text and "tensor_desc" not in text)
 
 
 class LLVMReader(Reader):
     """Reader of LLVM's form; launches by host functions count threads."""
 
-    readers = FOREIGN_READERS
+    readers: Mapping[str, Callable[[Any, str, Any], Operation]] = {
+        name: read for name, read in FOREIGN_READERS.items()
+        if name not in ("memref.load", "memref.store")}
     descriptor = None
 
     def __init__(self, text: str, name: str) -> None:
@@ -57,7 +66,7 @@ def converted(function: func.FuncOp) -> ModuleOp:
     """
     threads = _threads(function)
     blocks = needs_blocks(function)
-    new = (Blocks(threads) if blocks else Tiles(function, threads)).function(function)
+    new = (block_level if blocks else tile_level).imported(function, threads)
     for name in _CONSUMED:
         new.attributes.pop(name, None)
     count = 1 if threads is None else max(threads // LANES, 1)

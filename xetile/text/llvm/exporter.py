@@ -16,26 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis.memory_access import access_kind
-from xegpu.analysis.webs import view_webs
-from xegpu.dialect.hints import hints_of, with_hints
-from xegpu.dialect.sync import NAMED, FenceOp
+from xegpu.dialect.hints import with_hints
 from xegpu.interop.llvm import ops as upstream
-from xegpu.interop.llvm.export_blocks import RULES as SUBGROUP_RULES
+from xegpu.interop.llvm.correspondence import exported_hints
 from xegpu.interop.llvm.export_vector import RESULT, reduced
-from xegpu.interop.llvm.exporter import DescWithOffsets, Export, as_gpu_module, check_chip, desc_type
+from xegpu.interop.llvm.exporter import DescWithOffsets, Export, desc_type
 from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import TransposeOp
-from xegpu.rewrite.rewriter import Rule
-from xegpu.support.errors import Invalid, TargetError, error_parts
-from xegpu.target.targets import Target
+from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
@@ -44,37 +39,12 @@ from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import map_of
 
 
-def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    """Export a recorded kernel to LLVM's form, at work-group level.
-
-    Args:
-        function: the kernel as recorded.
-        target: the device, one that LLVM knows.
-        access: for each argument, how it may be reached.
-
-    Raises:
-        TargetError: the kernel has no ``wg_map``, or LLVM's dialect lacks something that it needs.
-    """
-    check_chip(target)
-    maps = [map_of(result) for operation in function.walk() for result in operation.results]
-    found = next((map_ for map_ in maps if map_ is not None), None)
-    if found is None:
-        raise TargetError("XT2400", f"{function.sym_name.data} has no wg_map: each line of it stands for one subgroup",
-                          "print it at subgroup level: .xegpu_upstream")
-    rewriter = _Export(function, target, access)
-    return as_gpu_module(rewriter.function(function), found.subgroups, target.subgroup_size)
-
-
-class _Export(Export):
+class TileExport(Export):
     """Rewriter of one kernel to LLVM's form."""
-
-    def __init__(self, function: func.FuncOp, target: Target, access: Sequence[str]) -> None:
-        super().__init__(RULES, target, dict(zip(function.body.block.args, access, strict=True)))
-        self._webs = view_webs(function)
 
     def is_transposed(self, tile: SSAValue) -> bool:
         """Whether a load through a tile's web is transposed."""
-        loads = [use.operation for use in self._webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
+        loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
         return any(isinstance(use.operation, TileTransposeOp) for load in loads for use in load.result.uses)
 
     def copy(self, operation: Operation) -> None:
@@ -132,7 +102,7 @@ def layout_of(map_: WgMap | None, shape: Pair, transposed: bool = False) -> Layo
     return LayoutAttr(Layout(sg_layout=(rows, columns), sg_data=data, order=order))
 
 
-def _init_tile(rewriter: _Export, operation: tile_ops.InitTileOp) -> None:
+def init_tile(rewriter: TileExport, operation: tile_ops.InitTileOp) -> None:
     """Convert ``init_tile`` to ``create_nd_tdesc``."""
     tile = tile_ops.tile_of(operation.result)
     transposed = tile.encoding.order == (0, 1) or access_kind(operation, rewriter.ways) == "block-columns"
@@ -143,7 +113,7 @@ def _init_tile(rewriter: _Export, operation: tile_ops.InitTileOp) -> None:
     rewriter.put(operation, desc_type(shape, tile.element_type, layout), by_address, transposed)
 
 
-def _load_tile(rewriter: _Export, operation: tile_ops.LoadTileOp) -> None:
+def load_tile(rewriter: TileExport, operation: tile_ops.LoadTileOp) -> None:
     """Convert ``load_tile`` to ``load_nd``."""
     if operation.padding is not None:
         rewriter.refuse("XT2402",
@@ -153,18 +123,18 @@ def _load_tile(rewriter: _Export, operation: tile_ops.LoadTileOp) -> None:
     type_ = VectorType(tile.element_type, tile.shape[::-1] if form.transposed else tile.shape)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape, form.transposed)
     new = upstream.LoadNdOp(*rewriter.block_at(operation.tile), type_, layout=layout)
-    value = rewriter.emit(with_hints(new, hints_of(operation)))
+    value = rewriter.emit(with_hints(new, exported_hints(operation)))
     rewriter.set(operation.result, _transpose_loaded(rewriter, value, operation.result) if form.transposed else value)
 
 
-def _transpose_loaded(rewriter: _Export, value: SSAValue, old: SSAValue) -> SSAValue:
+def _transpose_loaded(rewriter: TileExport, value: SSAValue, old: SSAValue) -> SSAValue:
     """Transpose a loaded vector."""
     operation = TransposeOp(value)
     rewriter.annotate(operation, old)
     return rewriter.emit(operation)
 
 
-def _store_tile(rewriter: _Export, operation: tile_ops.StoreTileOp) -> None:
+def store_tile(rewriter: TileExport, operation: tile_ops.StoreTileOp) -> None:
     """Convert ``store_tile`` to ``store_nd``."""
     value, form = rewriter.single(operation.value), rewriter.lookup(operation.tile).encoding
     if form.transposed:
@@ -172,18 +142,18 @@ def _store_tile(rewriter: _Export, operation: tile_ops.StoreTileOp) -> None:
     tile = tile_ops.tile_of(operation.tile)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape)
     new = upstream.StoreNdOp(value, *rewriter.block_at(operation.tile), layout=layout)
-    rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.emit(with_hints(new, exported_hints(operation)))
 
 
-def _prefetch_tile(rewriter: _Export, operation: tile_ops.PrefetchTileOp) -> None:
+def prefetch_tile(rewriter: TileExport, operation: tile_ops.PrefetchTileOp) -> None:
     """Convert ``prefetch_tile`` to ``prefetch_nd``."""
     tile = tile_ops.tile_of(operation.tile)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape, rewriter.lookup(operation.tile).encoding.transposed)
     new = upstream.PrefetchNdOp(*rewriter.block_at(operation.tile), layout=layout)
-    rewriter.emit(with_hints(new, hints_of(operation)))
+    rewriter.emit(with_hints(new, exported_hints(operation)))
 
 
-def _tile_mma(rewriter: _Export, operation: TileMmaOp) -> None:
+def tile_mma(rewriter: TileExport, operation: TileMmaOp) -> None:
     """Convert ``tile_mma`` to ``dpas``."""
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     if rewriter.target.mma_shape(*types).engine != "dpas":
@@ -197,12 +167,12 @@ def _tile_mma(rewriter: _Export, operation: TileMmaOp) -> None:
     rewriter.set(operation.result, rewriter.emit(new))
 
 
-def _tile_transpose(rewriter: _Export, operation: TileTransposeOp) -> None:
+def tile_transpose(rewriter: TileExport, operation: TileTransposeOp) -> None:
     """Convert ``tile_transpose`` to ``vector.transpose``."""
     rewriter.set(operation.result, _transpose_loaded(rewriter, rewriter.single(operation.source), operation.result))
 
 
-def _tile_reduce(rewriter: _Export, operation: TileReduceOp) -> None:
+def tile_reduce(rewriter: TileExport, operation: TileReduceOp) -> None:
     """Convert ``tile_reduce`` to ``vector.multi_reduction``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
@@ -211,7 +181,7 @@ def _tile_reduce(rewriter: _Export, operation: TileReduceOp) -> None:
                                         axes_of(operation), result, layout))
 
 
-def _tile_broadcast(rewriter: _Export, operation: TileBroadcastOp) -> None:
+def tile_broadcast(rewriter: TileExport, operation: TileBroadcastOp) -> None:
     """Convert ``tile_broadcast`` to ``vector.broadcast``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
@@ -220,25 +190,10 @@ def _tile_broadcast(rewriter: _Export, operation: TileBroadcastOp) -> None:
     rewriter.set(operation.result, rewriter.emit(new))
 
 
-def _tile_conv_layout(rewriter: _Export, operation: TileConvLayoutOp) -> None:
+def tile_conv_layout(rewriter: TileExport, operation: TileConvLayoutOp) -> None:
     """Convert ``tile_conv_layout`` to ``convert_layout``."""
     shape = tile_ops.shape_of(operation.source)
     before, after = rewriter.layout(map_of(operation.source), shape), rewriter.layout(operation.wg_map.data, shape)
     assert after is not None
     rewriter.set(operation.result, rewriter.emit(upstream.ConvertLayoutOp(rewriter.single(operation.source), before,
                                                                           after)))
-
-
-RULES: dict[type[Operation], Rule] = {
-    tile_ops.InitTileOp: _init_tile,
-    tile_ops.UpdateTileOffsetOp: Export.move,
-    tile_ops.LoadTileOp: _load_tile,
-    tile_ops.StoreTileOp: _store_tile,
-    tile_ops.PrefetchTileOp: _prefetch_tile,
-    TileMmaOp: _tile_mma,
-    TileTransposeOp: _tile_transpose,
-    TileReduceOp: _tile_reduce,
-    TileBroadcastOp: _tile_broadcast,
-    TileConvLayoutOp: _tile_conv_layout,
-    **{kind: SUBGROUP_RULES[kind] for kind in (FenceOp, *NAMED)},
-}

@@ -14,45 +14,58 @@ that it is a part of. Our passes choose VNNI form, array_length and layouts with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.correspondence import imported_policies
 from xegpu.interop.llvm.importer import LANES, Described, Import
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
-from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Invalid, error_parts
-from xetile.dialect import tile_ops
+from xetile.dialect import gather_scatter, tile_ops
 from xetile.dialect.mma import TileMmaOp
-from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
+from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.types import CacheHintAttr as OurHint
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.text.llvm.layout_facts import Facts, is_column_numbered, map_from, transposed_layout
+from xetile.text.llvm import elements, vector
+from xetile.text.llvm.elements import flat_shape
+from xetile.text.llvm.layout_facts import (
+    Facts,
+    flat_layout,
+    is_column_numbered,
+    map_from,
+    moved_value,
+    transposed_layout,
+)
 
-_BLOCK, _SIDE_BY_SIDE = "a block", "blocks side by side"
+_BLOCK, _SIDE_BY_SIDE = elements.BLOCK, "blocks side by side"
 _CONVERTED = (LayoutAttr, SliceAttr, CacheHintAttr)
 
 
 class Tiles(Import):
     """Rewriter of one kernel to XeTile."""
 
-    def __init__(self, function: func.FuncOp, threads: int | None) -> None:
-        super().__init__(RULES, threads)
+    def __init__(self, rules: Mapping[type[Operation], Rule], function: func.FuncOp, threads: int | None) -> None:
+        super().__init__(rules, threads)
         self.facts = Facts(function)
 
     def copy(self, operation: Operation) -> None:
         """Clone an operation with converted operands, without LLVM's layouts."""
+        if self._on_scalar_block(operation):
+            self._copy_as_block(operation)
+            return
         super().copy(operation)
         for result in operation.results:
             new = self.single(result).owner
@@ -60,6 +73,52 @@ class Tiles(Import):
                 self._clean(new)
             if isinstance(result.type, VectorType):
                 self.set(result, self.single(result), _BLOCK)
+
+    def _on_scalar_block(self, operation: Operation) -> bool:
+        """Whether an operation computes with a number that is a block of one element."""
+        return any(self.lookup(operand).encoding == vector.SCALAR for operand in operation.operands)
+
+    def _copy_as_block(self, operation: Operation) -> None:
+        """Clone an operation on numbers as one on blocks of one element."""
+        if len(operation.results) != 1 or not operation.name.startswith(("arith.", "math.")):
+            self.refuse("XT2415", f"{operation.name} takes a number that a reduction left, and here it is a vector",
+                        "store it as a vector, or compute with vectors")
+        type_ = VectorType(operation.results[0].type, (1, 1))
+        operands = [self.as_block(operand) for operand in operation.operands]
+        self.set(operation.results[0], self._like(operation, operands, [type_]).results[0], vector.SCALAR)
+
+    def as_block(self, value: SSAValue) -> SSAValue:
+        """Block of a vector, or of one element of a number."""
+        new = self.single(value)
+        return new if isinstance(new.type, VectorType) else self.emit(BroadcastOp(new, VectorType(new.type, (1, 1))))
+
+    def encoding_of(self, value: SSAValue) -> str:
+        """Encoding of a block: that of a vector, or of a number."""
+        return _BLOCK if isinstance(value.type, VectorType) else vector.SCALAR
+
+    def block_of(self, value: SSAValue) -> Pair:
+        """Rows and columns of the block that a vector is."""
+        shape = self.facts.shape(value)
+        if shape is None:
+            self.refuse("XT2406",
+                        f"nothing says which block {value.type} is a part of", "give it the block's two dimensions")
+        return shape
+
+    def map_at(self, operation: Operation | None, value: SSAValue) -> WgMap | None:
+        """Work-group map of a vector: by the layout of the operation that moves it, or of the vector's web."""
+        layout = getattr(operation, "layout", None)
+        known = layout.data if isinstance(layout, LayoutAttr) else self.facts.layout(value)
+        return self.map_of(known, self.block_of(value))
+
+    @staticmethod
+    def hints(operation: Operation) -> dict[str, Attribute]:
+        """Cache hints of an access, as tiles have them."""
+        return {level: OurHint(policy) for level, policy in imported_policies(operation).items()}
+
+    @staticmethod
+    def zero(element: Attribute) -> Attribute:
+        """Zero of an element type."""
+        return FloatAttr(0.0, element) if of_mlir(element).is_float else IntegerAttr(0, element)  # type: ignore
 
     @staticmethod
     def _clean(new: Operation) -> None:
@@ -70,17 +129,16 @@ class Tiles(Import):
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
         """Kernel in XeTile."""
-        new = super().function(old, arguments)
+        flat = [VectorType(argument.type.element_type, self.block_of(argument))
+                if isinstance(argument.type, VectorType) else argument.type for argument in old.body.block.args]
+        new = super().function(old, arguments or flat)
         for operation in new.walk():
             self._clean(operation)
         return new
 
     def fill(self, scalar: SSAValue, old: SSAValue) -> None:
         """Splat a scalar to the block in which the value is used."""
-        shape = self.facts.shape(old)
-        if shape is None:
-            self.refuse("XT2406",
-                        f"nothing says which block {old.type} is a part of", "give it the block's two dimensions")
+        shape = self.block_of(old)
         new = BroadcastOp(scalar, VectorType(scalar.type, shape))
         map_ = self.map_of(self.facts.layout(old), shape)
         if map_ is not None:
@@ -90,7 +148,7 @@ class Tiles(Import):
     def map_of(self, layout: Layout | None, shape: Pair) -> WgMap | None:
         """Work-group map of a layout."""
         try:
-            found = map_from(layout, shape)
+            found = map_from(layout and flat_layout(layout, shape), shape)
             if found is not None and self.threads not in (None, found.subgroups * LANES):
                 raise Invalid("XT2407", f"{found} has {found.subgroups} subgroups of {LANES} lanes, and a work-group "
                               f"has {self.threads} threads\nlaunch {found.subgroups * LANES} threads a work-group")
@@ -105,9 +163,13 @@ class Tiles(Import):
         """
         form = self.lookup(operation.desc).encoding
         assert isinstance(form, Described)
-        shape = form.desc.shape[0], form.desc.shape[1]
+        shape = flat_shape(form.desc.shape)
         layout_attr = operation.layout or form.desc.layout
         layout = layout_attr.data if isinstance(layout_attr, LayoutAttr) else None
+        if layout is None or layout.sg_layout is None:
+            moved = moved_value(operation)
+            layout = layout if moved is None else self.facts.layout(moved)
+        layout = layout and flat_layout(layout, shape)
         *lead, last = self.starts(operation)
         offsets: Sequence[SSAValue] = [*lead, self.add(last, column)]
         source, sizes, strides = form.source, form.sizes, form.strides
@@ -119,6 +181,23 @@ class Tiles(Import):
         encoding = TileEncoding(order=_order(source, strides), wg_map=self.map_of(layout, shape))
         type_ = TileType(TileParameters(shape, form.desc.element_type, encoding))
         return self.emit(tile_ops.InitTileOp(source, offsets, sizes, strides, type_)), flipped
+
+    def is_tile(self, operation: upstream.MovementOp) -> bool:
+        """Whether the block that an operation accesses is a tile."""
+        form = self.lookup(operation.desc).encoding
+        assert isinstance(form, Described)
+        return elements.is_tile(form)
+
+    def gathered(self, operation: upstream.MovementOp) -> tuple[SSAValue, SSAValue]:
+        """Scattered tile of the block that an operation accesses, and the mask of what is inside the array."""
+        form = self.lookup(operation.desc).encoding
+        assert isinstance(form, Described)
+        if getattr(operation, "transpose", None) is not None:
+            self.refuse("XT3633", f"a block of {operation.desc.type} is not transposed",
+                        "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
+        moved = moved_value(operation)
+        assert moved is not None
+        return elements.scattered_block(self, form, self.starts(operation), self.map_at(operation, moved))
 
     def transposed(self, value: SSAValue, map_: WgMap | None = None) -> SSAValue:
         """Transpose of a vector; that of a transpose is its operand."""
@@ -136,44 +215,59 @@ def _order(source: SSAValue, strides: Sequence[SSAValue]) -> Pair:
     return (0, 1) if static and static[1][-2] == 1 and static[1][-1] != 1 and static[0][-1] != 1 else (1, 0)
 
 
-def _hints(new: Operation, old: upstream.MovementOp) -> Operation:
-    """Copy LLVM's cache hints; ``cached`` on a store is LLVM's spelling of write-back."""
-    kept = {"cached": "write_back"} if isinstance(old, upstream.StoreNdOp) else {}
-    new.attributes.update({level: OurHint(kept.get(policy, policy)) for level, policy in words(old).items()})
+def _hints(rewriter: Tiles, new: Operation, old: upstream.MovementOp) -> Operation:
+    """Copy LLVM's cache hints."""
+    new.attributes.update(rewriter.hints(old))
     return new
 
 
-def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
+def load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
     """Convert ``load_nd`` to ``load_tile``."""
     if operation.transpose_bit_width is not None:
         rewriter.refuse("XT2408", "a load that transposes words of several elements is not read",
                      "transpose elements: transpose = array<i64: 1, 0>, without transpose_bit_width")
     desc = desc_of(operation.desc)
-    width = desc.shape[1]
+    is_stacked = desc.block.array_length > 1 and len(operation.result.type.get_shape()) == len(desc.shape)
+    if is_stacked or not rewriter.is_tile(operation):
+        tile, mask = rewriter.gathered(operation)
+        gather = gather_scatter.LoadGatherOp(tile, mask)
+        gather.attributes.update(rewriter.hints(operation))
+        rewriter.set(operation.result, rewriter.emit(gather), _BLOCK)
+        return
+    width = desc.shape[-1]
     loads: list[SSAValue] = []
     for column in range(0, width * desc.block.array_length, width):
         tile, flipped = rewriter.tile(operation, column)
-        load = rewriter.emit(_hints(tile_ops.LoadTileOp(tile), operation))
+        load = rewriter.emit(_hints(rewriter, tile_ops.LoadTileOp(tile), operation))
         loads.append(rewriter.transposed(load) if flipped != (operation.transpose is not None) else load)
     rewriter.set(operation.result, tuple(loads), _SIDE_BY_SIDE if len(loads) > 1 else _BLOCK)
 
 
-def _store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
+def store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
     """Convert ``store_nd`` to ``store_tile``."""
-    tile, flipped = rewriter.tile(operation)
     value = rewriter.single(operation.value)
-    rewriter.emit(_hints(tile_ops.StoreTileOp(rewriter.transposed(value) if flipped else value, tile), operation))
+    if not rewriter.is_tile(operation):
+        store = gather_scatter.StoreScatterOp(value, *rewriter.gathered(operation))
+        store.attributes.update(rewriter.hints(operation))
+        rewriter.emit(store)
+        return
+    tile, flipped = rewriter.tile(operation)
+    new = tile_ops.StoreTileOp(rewriter.transposed(value) if flipped else value, tile)
+    rewriter.emit(_hints(rewriter, new, operation))
 
 
-def _prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
+def prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
     """Convert ``prefetch_nd`` to ``prefetch_tile``."""
     desc = desc_of(operation.desc)
+    if not rewriter.is_tile(operation):
+        return  # gathers have no prefetch, which changes no result
     skipped = list(words(operation).values()).count("uncached")
-    for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
-        rewriter.emit(_hints(tile_ops.PrefetchTileOp(rewriter.tile(operation, column)[0], 3 - skipped), operation))
+    for column in range(0, desc.shape[-1] * desc.block.array_length, desc.shape[-1]):
+        new = tile_ops.PrefetchTileOp(rewriter.tile(operation, column)[0], 3 - skipped)
+        rewriter.emit(_hints(rewriter, new, operation))
 
 
-def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
+def dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     """Convert ``dpas`` to ``tile_mma``."""
     a, b = rewriter.single(operation.a), rewriter.single(operation.b)
     shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
@@ -183,12 +277,21 @@ def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     rewriter.set(operation.result, rewriter.emit(TileMmaOp(a, b, acc, result, map_)), _BLOCK)
 
 
-def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
+def broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     """Convert ``vector.broadcast`` to ``tile_broadcast`` or a splat."""
+    if rewriter.lookup(operation.source).encoding == vector.SCALAR:
+        shape = rewriter.block_of(operation.vector)
+        map_ = rewriter.map_at(None, operation.vector)
+        spread = elements.spread(rewriter, rewriter.single(operation.source), shape, map_)
+        rewriter.set(operation.vector, spread, _BLOCK)
+        return
     if not isinstance(operation.source.type, VectorType):
         rewriter.fill(rewriter.single(operation.source), operation.vector)
         return
-    source, shape = rewriter.single(operation.source), operation.vector.type.get_shape()
+    source, shape = rewriter.single(operation.source), rewriter.block_of(operation.vector)
+    if any(small not in (1, large) for small, large in zip(tile_ops.shape_of(source), shape, strict=True)):
+        rewriter.refuse("XT2416", f"{operation.source.type} does not repeat in the rows of {operation.vector.type}",
+                        "broadcast vectors of two dimensions")
     axes = [axis for axis, (small, large) in enumerate(zip(tile_ops.shape_of(source), shape,
                                                            strict=True)) if small != large]
     map_ = rewriter.map_of(rewriter.facts.layout(operation.vector), (shape[0], shape[1]))
@@ -196,15 +299,7 @@ def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     rewriter.set(operation.vector, new, _BLOCK)
 
 
-def _multi_reduction(rewriter: Tiles, operation: MultiReductionOp) -> None:
-    """Convert ``vector.multi_reduction`` to ``tile_reduce``."""
-    rewriter.check_reduction(operation)
-    result = rewriter.emit(TileReduceOp(operation.kind.data, rewriter.single(operation.source),
-                                                   operation.axes))
-    rewriter.set(operation.result, rewriter.onto(operation, result), _BLOCK)
-
-
-def _shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
+def shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
     """Convert a shape cast: one side of a reduction; a no-op between fragments of a lane."""
     source = rewriter.lookup(operation.source)
     result = operation.result.type
@@ -217,7 +312,7 @@ def _shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
     rewriter.set(operation.result, source.values, source.encoding)
 
 
-def _transpose(rewriter: Tiles, operation: TransposeOp) -> None:
+def transpose(rewriter: Tiles, operation: TransposeOp) -> None:
     """Convert ``vector.transpose`` to ``tile_transpose``."""
     source = rewriter.single(operation.source)
     rows, columns = tile_ops.shape_of(source)
@@ -225,7 +320,7 @@ def _transpose(rewriter: Tiles, operation: TransposeOp) -> None:
     rewriter.set(operation.result, rewriter.transposed(source, map_), _BLOCK)
 
 
-def _extract(rewriter: Tiles, operation: ExtractOp) -> None:
+def extract(rewriter: Tiles, operation: ExtractOp) -> None:
     """Convert ``vector.extract`` of a reduced vector."""
     source, position = rewriter.lookup(operation.vector), list(operation.static_position.get_values())
     if source.encoding != _SIDE_BY_SIDE or len(position) != 1:
@@ -234,24 +329,13 @@ def _extract(rewriter: Tiles, operation: ExtractOp) -> None:
     rewriter.set(operation.result, source.values[position[0]], _BLOCK)
 
 
-def _convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> None:
+def convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> None:
     """Convert ``convert_layout`` to ``tile_conv_layout``."""
     source, target = rewriter.single(operation.source), operation.target_layout
+    if not isinstance(source.type, VectorType):
+        rewriter.set(operation.result, source)
+        return
     shape = tile_ops.shape_of(source)
     map_ = rewriter.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
     new = source if map_ is None else rewriter.emit(TileConvLayoutOp(source, map_))
-    rewriter.set(operation.result, new, _BLOCK)
-
-
-RULES: dict[type[Operation], Rule] = {
-    upstream.LoadNdOp: _load_nd,
-    upstream.StoreNdOp: _store_nd,
-    upstream.PrefetchNdOp: _prefetch_nd,
-    upstream.DpasOp: _dpas,
-    upstream.ConvertLayoutOp: _convert_layout,
-    MultiReductionOp: _multi_reduction,
-    BroadcastOp: _broadcast,
-    ShapeCastOp: _shape_cast,
-    TransposeOp: _transpose,
-    ExtractOp: _extract,
-}
+    rewriter.set(operation.result, new, rewriter.encoding_of(operation.result))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import VectorType
@@ -17,11 +18,14 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.export_vector import RESULT
-from xegpu.interop.llvm.types import Layout, LayoutAttr, desc_of
+from xegpu.interop.llvm.gather_scatter import LoadOp, StoreOp
+from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
+from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid
 from xetile.dialect.wg_map import Pair, WgMap
+from xetile.text.llvm.elements import flat_shape
 
 _INFERS_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 
@@ -60,7 +64,7 @@ class Facts:
         """Rows and columns of the block that a vector is, or is a part of."""
         known = self._fact(value).shape
         sizes = value.type.get_shape() if isinstance(value.type, VectorType) else ()
-        return (sizes[0], sizes[1]) if known is None and len(sizes) == 2 and not self.of_lanes else known
+        return flat_shape(sizes) if known is None and sizes and not self.of_lanes else known
 
     def layout(self, value: SSAValue) -> Layout | None:
         """Layout of a vector, if it is known."""
@@ -73,6 +77,8 @@ class Facts:
         """Record the block and layout of a value's web."""
         fact = self._fact(value)
         fact.shape = fact.shape or shape
+        if isinstance(layout, SliceAttr):
+            layout = reduced_layout(layout)
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
             fact.layout = fact.layout or layout.data
 
@@ -88,13 +94,37 @@ class Facts:
             self._is(operation.value, _pair(desc.shape), operation.layout or desc.layout)
         elif isinstance(operation, ops.DpasOp):
             self._product(operation)
+        elif isinstance(operation, TransposeOp):
+            self._transposed(operation)
+        elif isinstance(operation, ops.ConvertLayoutOp):
+            self._is(operation.source, None, operation.input_layout)
+            self._is(operation.result, None, operation.target_layout)
+        elif isinstance(operation, (LoadOp, StoreOp, LoadMatrixOp, StoreMatrixOp)):
+            loads = isinstance(operation, (LoadOp, LoadMatrixOp))
+            self._is(operation.result if loads else operation.value, None, operation.layout)  # type: ignore[union-attr]
+            if isinstance(operation, (LoadOp, StoreOp)) and operation.chunk > 1 and not self.of_lanes:
+                self._chunks(operation)
         elif isinstance(operation, (MultiReductionOp, BroadcastOp, ShapeCastOp)) and not self.of_lanes:
             self._infer_reshaped(operation)
+
+    def _transposed(self, operation: TransposeOp) -> None:
+        """Record the layout of a transpose, or of what is transposed, by the other's."""
+        for known, other in ((operation.result, operation.source), (operation.source, operation.result)):
+            layout = self.layout(known)
+            if layout is not None and len(layout.sg_layout or ()) == 2:
+                self._is(other, None, LayoutAttr(exchanged_layout(layout)))
+
+    def _chunks(self, operation: LoadOp | StoreOp) -> None:
+        """Record that offsets and mask of chunks have a row for each chunk."""
+        if isinstance(operation.offsets.type, VectorType):
+            for value in (operation.offsets, operation.mask):
+                self._is(value, (operation.offsets.type.get_shape()[0], 1))
 
     def _load(self, operation: ops.LoadNdOp) -> None:
         """Record the facts of a load or store."""
         desc = desc_of(operation.desc)
-        shape = _pair(desc.shape)
+        shape = _pair(operation.result.type.get_shape()) if desc.block.array_length > 1 and \
+            len(operation.result.type.get_shape()) == len(desc.shape) else _pair(desc.shape)
         transposed = shape and operation.transpose is not None
         self._is(operation.result, shape[::-1] if transposed and shape else shape, operation.layout or desc.layout)
 
@@ -108,7 +138,10 @@ class Facts:
     def _infer_reshaped(self, operation: MultiReductionOp | BroadcastOp | ShapeCastOp) -> None:
         """Record the facts of other operations; a reduced vector keeps both dimensions, one of them 1."""
         source = operation.source
-        if isinstance(operation, MultiReductionOp) and (shape := self.shape(source)) is not None:
+        if isinstance(operation, MultiReductionOp):
+            shape = self.shape(source)
+            if shape is None or len(source.type.get_shape()) != 2 or len(operation.axes) != 1:  # type: ignore
+                return
             rows, columns = (1 if axis in operation.axes else size for axis, size in enumerate(shape))
             self._is(operation.result, (rows, columns))
         elif isinstance(operation, ShapeCastOp) and isinstance(operation.result.type, VectorType):
@@ -116,10 +149,35 @@ class Facts:
         elif isinstance(operation, BroadcastOp) and isinstance(source.type, VectorType):
             sizes = source.type.get_shape()
             self._is(source, (1, sizes[0]) if len(sizes) == 1 else _pair(sizes))
+            known, shape = self.layout(operation.vector), self.shape(source)
+            if known is not None and shape is not None and known.sg_data is not None and len(known.sg_data) == 2:
+                data = tuple(1 if size == 1 else part for size, part in zip(shape, known.sg_data, strict=True))
+                self._is(source, None, LayoutAttr(Layout(known.sg_layout, data, order=known.order)))
 
 
 def _pair(sizes: tuple[int, ...]) -> Pair | None:
-    return (sizes[0], sizes[1]) if len(sizes) == 2 else None
+    return flat_shape(sizes) if len(sizes) > 1 else None
+
+
+def flat_layout(layout: Layout, shape: Pair) -> Layout | None:
+    """Layout of the block of two dimensions that a vector of any rank is; None where no layout says it."""
+    def flat(sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if sizes is None:
+            return None
+        return (sizes[0], 1) if len(sizes) == 1 and shape[1] == 1 else flat_shape(sizes)
+
+    if len(next(iter(layout.specified.values()), ())) == 2:
+        return layout
+    if layout.sg_layout is None or prod(layout.sg_layout[:-2]) > 1 or not layout.is_row_major:
+        return None
+    return Layout(sg_layout=flat(layout.sg_layout), sg_data=flat(layout.sg_data))
+
+
+def moved_value(operation: Operation) -> SSAValue | None:
+    """Vector that a block access loads or stores; None for a prefetch."""
+    if isinstance(operation, ops.LoadNdOp):
+        return operation.result
+    return operation.value if isinstance(operation, ops.StoreNdOp) else None
 
 
 def _is_fragment(operation: Operation) -> bool:
@@ -151,6 +209,23 @@ def is_column_numbered(layout: Layout | None, shape: Pair) -> bool:
     if layout is None or layout.sg_layout is None or layout.is_row_major or 1 in layout.sg_layout:
         return False
     return layout.sg_data is None or layout.sg_data[1] != shape[1]  # where all share the columns, rows go round
+
+
+def exchanged_layout(layout: Layout) -> Layout:
+    """Layout of the transposed tile in which each subgroup owns the same elements."""
+    order = layout.order or (1, 0)
+    return Layout(layout.sg_layout and layout.sg_layout[::-1], layout.sg_data and layout.sg_data[::-1],
+                  order=(1 - order[0], 1 - order[1]))
+
+
+def reduced_layout(slice_: SliceAttr) -> LayoutAttr | None:
+    """Layout of a reduced vector that keeps its dimensions, with size 1; None for a slice of another slice."""
+    parent = slice_.data.parent
+    if not isinstance(parent, LayoutAttr) or parent.data.sg_data is None:
+        return None
+    layout, dims = parent.data, slice_.data.dims
+    data = tuple(1 if axis in dims else size for axis, size in enumerate(parent.data.sg_data))
+    return LayoutAttr(Layout(layout.sg_layout, data, order=layout.order))
 
 
 def transposed_layout(layout: Layout) -> Layout:

@@ -64,7 +64,7 @@ def test_what_is_printed_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
-    ("<{{l1_hint = #xegpu.cache_hint<cached>}}>", "<{{chunk_size = 2 : i64}}>", "XT3643"),
+    ("<{{l1_hint = #xegpu.cache_hint<cached>}}>", "<{{chunk_size = 2 : i64}}>", "XT3628"),
     ("%C[%s], %m : vector<16x{t}>", "%C[%s], %o : vector<16x{t}>", "16xi1|vector"),
 ])
 def test_what_is_not_read(old: str, new: str, message: str) -> None:

@@ -357,7 +357,8 @@ _LOAD = "    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_
      "#xegpu.layout<sg_layuot = [1, 1]>>", "XT3013"),
     ("    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32, "
      "#xegpu.layout<sg_layout = [8, 1], sg_data = [2, 16]>>", "XT3612"),
-    ("    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<16xf32>", "XT3633"),
+    ("    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<16xf32>\n"
+     "    %v = xegpu.load_nd %d[%c0, %c0] : !xegpu.tensor_desc<16xf32> -> vector<16xf32>", "XT3605"),
     (_LOAD + "    %t = gpu.thread_id x\n"
      "    %v = xegpu.load_nd %d[%t, %c0] : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>\n"
      "    xegpu.store_nd %v, %d[%c0, %c0] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>", "XT3637"),
@@ -368,7 +369,7 @@ _LOAD = "    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_
     (_LOAD + "    %v = xegpu.load_nd %d[%c0, %c0] : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>\n"
      "    %r = vector.multi_reduction <add>, %v, %v [1] : vector<8x16xf32> to vector<8x16xf32>", "leaves"),
     ("    %n = xegpu.init_nbarrier %c0, %c0 : index, index -> !xegpu.nbarrier\n" + _LOAD, "XT3358"),
-    ("    %m = xegpu.create_mem_desc %src : memref<64xi8, 3> -> !xegpu.mem_desc<8x8xi8>\n" + _LOAD, "XT2006"),
+    ("    %m = xegpu.create_mem_desc %src : memref<64xi8, 3> -> !xegpu.mem_desc<8x8xi8>\n" + _LOAD, "XT2005"),
 ])
 def test_mistakes(body: str, message: str) -> None:
     with pytest.raises(xt.TextError, match=message) as error:

@@ -1,0 +1,56 @@
+// Single elements: chunks, contiguity, offsets of two dimensions, scalar offsets and masks, layouts; numbers of arrays.
+#sg = #xegpu.layout<sg_layout = [4], sg_data = [16]>
+!row = !xegpu.tensor_desc<16xf32>
+gpu.module @elements {
+  gpu.func @chunks(%A: memref<512xf32>, %B: memref<512xf32>) kernel {
+    %s = vector.step : vector<16xindex>
+    %c9 = arith.constant dense<9> : vector<16xindex>
+    %o = arith.muli %s, %c9 : vector<16xindex>
+    %c11 = arith.constant dense<11> : vector<16xindex>
+    %m = arith.cmpi ult, %s, %c11 : vector<16xindex>
+    %v = xegpu.load %A[%o], %m <{chunk_size = 8 : i64, l1_hint = #xegpu.cache_hint<cached>}> : memref<512xf32>, vector<16xindex>, vector<16xi1> -> vector<16x8xf32>
+    %w = arith.addf %v, %v : vector<16x8xf32>
+    xegpu.store %w, %B[%o], %m <{chunk_size = 8 : i64}> : vector<16x8xf32>, memref<512xf32>, vector<16xindex>, vector<16xi1>
+    gpu.return
+  }
+  gpu.func @two_dimensions(%A: memref<512xf32>, %B: memref<512xf32>) kernel {
+    %i = arith.constant dense<[[0], [100], [30], [7]]> : vector<4x1xindex>
+    %rows = vector.broadcast %i : vector<4x1xindex> to vector<4x16xindex>
+    %s = vector.step : vector<16xindex>
+    %columns = vector.broadcast %s : vector<16xindex> to vector<4x16xindex>
+    %o = arith.addi %rows, %columns : vector<4x16xindex>
+    %m = vector.constant_mask [3, 9] : vector<4x16xi1>
+    %v = xegpu.load %A[%o], %m <{contiguity = 16 : i64}> : memref<512xf32>, vector<4x16xindex>, vector<4x16xi1> -> vector<4x16xf32>
+    xegpu.store %v, %B[%o], %m <{contiguity = 16 : i64}> : vector<4x16xf32>, memref<512xf32>, vector<4x16xindex>, vector<4x16xi1>
+    gpu.return
+  }
+  gpu.func @scalar_offset(%A: memref<512xf32>, %B: memref<512xf32>) kernel {
+    %o = arith.constant 37 : index
+    %p = arith.constant 5 : index
+    %t = arith.constant true
+    %f = arith.constant false
+    %v = xegpu.load %A[%o], %t <{chunk_size = 8 : i64}> : memref<512xf32>, index, i1 -> vector<8xf32>
+    xegpu.store %v, %B[%p], %t <{chunk_size = 8 : i64}> : vector<8xf32>, memref<512xf32>, index, i1
+    xegpu.store %v, %B[%o], %f <{chunk_size = 8 : i64}> : vector<8xf32>, memref<512xf32>, index, i1
+    gpu.return
+  }
+  gpu.func @distributed(%A: memref<512xf32>, %B: memref<512xf32>) kernel
+      attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %s = vector.step {layout_result_0 = #sg} : vector<64xindex>
+    %c3 = arith.constant {layout_result_0 = #sg} dense<3> : vector<64xindex>
+    %o = arith.muli %s, %c3 {layout_result_0 = #sg} : vector<64xindex>
+    %m = arith.constant {layout_result_0 = #sg} dense<true> : vector<64xi1>
+    %v = xegpu.load %A[%o], %m <{layout = #sg}> : memref<512xf32>, vector<64xindex>, vector<64xi1> -> vector<64xf32>
+    xegpu.store %v, %B[%s], %m <{layout = #sg}> : vector<64xf32>, memref<512xf32>, vector<64xindex>, vector<64xi1>
+    gpu.return
+  }
+  gpu.func @number_of_an_array(%A: memref<16xi32>, %B: memref<64x64xf32>) kernel {
+    %c3 = arith.constant 3 : index
+    %n = memref.load %A[%c3] : memref<16xi32>
+    %at = arith.index_cast %n : i32 to index
+    %b = xegpu.create_nd_tdesc %B : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+    %v = arith.constant dense<1.0> : vector<8x16xf32>
+    xegpu.store_nd %v, %b[%at, 0] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+    gpu.return
+  }
+}

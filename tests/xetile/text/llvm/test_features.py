@@ -1,0 +1,152 @@
+"""Functions in LLVM's form, by feature: LLVM accepts them, they run as NumPy says, and print with that meaning."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import MemRefType
+
+import xetile as xt
+from tests.conftest import require_mlir_opt
+from tests.kernels import Execution
+from xegpu.ir.dtypes import of_mlir
+
+pytestmark = pytest.mark.unoptimised
+
+Array = np.ndarray[Any, Any]
+_FOLDER = Path(__file__).parent / "features"
+TEXTS = {path.stem: path.read_text() for path in sorted(_FOLDER.glob("*.mlir"))}
+EXECUTIONS = [Execution("numpy", "pvc"), Execution("numpy:xegpu", "pvc"), Execution("opencl:cpu", "pvc")]
+
+
+@cache
+def module(name: str) -> Any:
+    return xt.parse(TEXTS[name])
+
+
+def _inside(array: Array, *slices: slice) -> Array:
+    """A block of an array, with zeros for what lies outside."""
+    padded = np.pad(array, [(0, 64)] * array.ndim)
+    return padded[slices]
+
+
+def _sums(a: Array) -> Array:
+    block = a[8:16, 16:32]
+    return (block.sum() + 7) * max(block.max(), 3)
+
+
+def _three_dimensions(a: Array, b: Array) -> None:
+    block = _inside(a, np.s_[1:3], np.s_[2:6], np.s_[16:32]) + 2 * _inside(a, np.s_[2:4], np.s_[7:11], np.s_[32:48])
+    b[2:4, 3:7, 40:56] = block
+
+
+def _chunks(a: Array, b: Array) -> None:
+    for lane in range(11):
+        b[9 * lane:9 * lane + 8] = 2 * a[9 * lane:9 * lane + 8]
+
+
+def _two_dimensions(a: Array, b: Array) -> None:
+    for start in (0, 100, 30):
+        b[start:start + 9] = a[start:start + 9]
+
+
+def _interleaved(a: Array, b: Array) -> None:
+    b[:8, 16:48:2], b[:8, 17:48:2] = a[8:16, 16:32], a[16:24, 32:48]
+
+
+def _masks(a: Array, b: Array) -> None:
+    v = a[8:16, 16:32]
+    w = np.where((np.arange(8)[:, None] < 5) & (np.arange(16) < 11), v, 0)
+    b[:8, :16] = w
+    b[32:40, :16] = np.where((np.arange(8)[:, None] < 7) & (np.arange(16) < 3), w, v)
+
+
+def _conversion(a: Array, b: Array) -> None:
+    b[32:64, 16:48] = 2 * a[16:48, 8:40].T
+
+
+EXPECTED: dict[str, Callable[..., Any]] = {
+    "layout_on_accesses": lambda a, b: b.__setitem__(np.s_[:8, 32:48], a[8:16, 16:32]),
+    "attributes": lambda a, b: b.__setitem__(np.s_[:8, :16], a[:8, :16] + a[8:16, :16]),
+    "function_in_a_module": lambda a, b: b.__setitem__(np.s_[1:9, 3:19], a[40:48, 40:56]),
+    "layout_at_the_store_alone": lambda a, b: b.__setitem__(np.s_[32:64, 16:48], a[16:48, 8:40] ** 2),
+    "layout_at_a_conversion_alone": _conversion,
+    "one_dimension": lambda a, b: b.__setitem__(np.s_[0, 8:24], a[40:56] + _inside(a, np.s_[48:64])),
+    "three_dimensions": _three_dimensions,
+    "leading_ones": lambda a, b: b.__setitem__(np.s_[3, :8, 48:], a[2, 5:13, 16:32]),
+    "blocks_below_each_other": lambda a, b: b.__setitem__(np.s_[8:24, 8:24], np.vstack(
+        [_inside(a, np.s_[60:68], np.s_[start:start + 16]) for start in (16, 32)])),
+    "chunks": _chunks,
+    "two_dimensions": _two_dimensions,
+    "scalar_offset": lambda a, b: b.__setitem__(np.s_[5:13], a[37:45]),
+    "distributed": lambda a, b: b.__setitem__(np.s_[:64], a[:192:3]),
+    "number_of_an_array": lambda a, b: b.__setitem__(np.s_[a[3]:a[3] + 8, :16], 1),
+    "bitcast": lambda a, b: b.__setitem__(np.s_[:8, 16:48], np.ascontiguousarray(a[8:16, 16:32]).view(np.int16)),
+    "masks": _masks,
+    "unequal_constants": lambda b: b.__setitem__(np.s_[3:5, 8:12], [[1, 1, 2, 3], [4, -5, 2, 2]]),
+    "reduced_to_a_scalar": lambda a, b: b.__setitem__(np.s_[:8, :16], _sums(a)),
+    "reduced_from_three_dimensions": lambda a, b: b.__setitem__(np.s_[24:40], a.sum((0, 1))),
+    "reduction_of_a_row": lambda a, b: b.__setitem__(np.s_[:16], a[24:40].sum() + 4),
+    "interleaved": _interleaved,
+    "loop_without_parentheses": lambda a, b: b.__setitem__(np.s_[:8, :16], a[:32, 16:32].reshape(4, 8, 16).sum(0)),
+    "subgroup": lambda a, b: b.__setitem__(np.s_[:8, :16], a[24:32, 32:48]),
+    "work_group": lambda a, b: b.__setitem__(np.s_[:32, 8:40], a[16:48, 16:48].T),
+}
+"""What each function does to its arrays."""
+_ONLY_READ = ("one_dimension_of_an_address",)
+FUNCTIONS = [(file, name) for file in TEXTS for name in module(file) if name not in _ONLY_READ]
+
+
+def arrays(kernel: Any) -> list[Array]:
+    """Random arrays of a kernel's memrefs, small enough that every sum is exact; words use all their bits."""
+    rng, made = np.random.default_rng(7), []
+    for type_ in kernel.argument_types:
+        if isinstance(type_, MemRefType):
+            dtype = of_mlir(type_.element_type)
+            low, high = (-2 ** 31, 2 ** 31) if dtype.bits == 32 and len(type_.get_shape()) == 2 and \
+                not dtype.is_float else (1, 9)
+            made.append(rng.integers(low, high, type_.get_shape()).astype(dtype.numpy))
+    return made
+
+
+def run(kernel: Any, name: str, execution: Execution) -> None:
+    values = arrays(kernel)
+    expected = [value.copy() for value in values]
+    EXPECTED[name](*expected)
+    counts = [11] if len(kernel.argument_types) > len(values) and name == "masks" else []
+    execution.bind(kernel)[1](*values, *counts)
+    for value, wanted in zip(values, expected, strict=True):
+        np.testing.assert_array_equal(value, wanted)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize(("file", "name"), FUNCTIONS)
+def test_it_runs(file: str, name: str, execution: Execution) -> None:
+    run(module(file)[name], name, execution)
+
+
+@pytest.mark.parametrize("file", TEXTS)
+def test_llvm_accepts_it(file: str) -> None:
+    _accepted(TEXTS[file])
+
+
+def _accepted(text: str) -> None:
+    done = subprocess.run([require_mlir_opt()], input=text.encode(), capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()[:2000]
+
+
+@pytest.mark.parametrize(("file", "name"), FUNCTIONS)
+def test_what_is_printed_means_the_same(file: str, name: str) -> None:
+    """LLVM accepts what is printed, and it runs here as before."""
+    kernel = module(file)[name]
+    specs = [xt.Spec(type_.get_shape(), of_mlir(type_.element_type).name) if isinstance(type_, MemRefType) else 11
+             for type_ in kernel.argument_types]
+    printed = kernel.lower(*specs, target="pvc").xegpu_upstream
+    _accepted(printed)
+    run(xt.parse(printed)[name], name, Execution("numpy", "pvc"))

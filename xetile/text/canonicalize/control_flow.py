@@ -1,0 +1,372 @@
+"""Lifting of control-flow graphs to structured control flow: ``cf`` to ``scf.for`` and ``scf.if``.
+
+      cf.br ^head(%c0, %zero : index, f32)
+    ^head(%i: index, %sum: f32):
+      %more = arith.cmpi slt, %i, %n : index
+      cf.cond_br %more, ^body, ^end
+    ^body:
+      %next = arith.addf %sum, %x : f32
+      %j = arith.addi %i, %c1 : index
+      cf.br ^head(%j, %next : index, f32)
+    ^end:
+becomes
+      %end = scf.for %i = %c0 to %n step %c1 iter_args(%sum = %zero) { ... scf.yield %next : f32 }
+
+A natural loop is lifted if its header decides whether to go on, by comparing a counter to a bound that does not change;
+each back edge adds the same step to the counter. Branches are lifted up to the block in which both sides meet
+(their immediate post-dominator); a block that several branches share is copied into each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from xdsl.dialects import arith, cf, func, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.traits import is_side_effect_free
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.ir.matchers import number
+from xegpu.mlir.arith import CmpIOp, IndexCastOp
+from xegpu.mlir.gpu import GpuFuncOp, GpuReturnOp
+from xegpu.support.errors import TextError, error_parts
+from xegpu.support.location import Location, SourceLocation
+from xetile.text.canonicalize.flow_graph import FlowGraph, successors
+
+Edge = tuple[Block, list[SSAValue]]
+"""A block to go on in, with the values of its arguments."""
+_INVERSE = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle", "ult": "uge", "uge": "ult", "ule": "ugt",
+            "ugt": "ule"}
+_SWAPPED = {"slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle", "ult": "ugt", "ugt": "ult", "ule": "uge",
+            "uge": "ule"}
+_MOST_NESTED = 60
+"""Most loops and branches inside each other: each takes frames of Python's stack here and in every pass."""
+_MOST_COPIES = 8
+"""How often a function may grow by blocks that several branches share."""
+
+
+def lift_control_flow(module: ModuleOp) -> None:
+    """Lift the functions of a module whose body has several blocks.
+
+    Raises:
+        TextError: a graph has a loop with several entries or exits, or one that counts nothing.
+    """
+    for operation in list(module.walk()):
+        if isinstance(operation, (func.FuncOp, GpuFuncOp)) and operation.body.first_block is not None and \
+                isinstance(operation.body.first_block.last_op, (cf.BranchOp, cf.ConditionalBranchOp)):
+            _Lifter(operation).lift()
+
+
+def _fail(at: Operation | None, code: str, message: str, hint: str) -> NoReturn:
+    location: Location | None = None
+    if at is not None and isinstance(at.location, SourceLocation):
+        location = at.location.data  # type: ignore[unreachable]
+    raise TextError(code, message if at is None else f"{at.name}: {message}", hint, location)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A loop that counts: ``position`` of the counter among the header's arguments, and its bound, step, predicate."""
+
+    position: int
+    bound: SSAValue
+    step: SSAValue
+    inclusive: bool
+    unsigned: bool
+    body: Block
+    comparison: CmpIOp
+
+
+class _Lifter:
+    """Lifting of one function: blocks are cloned into structured regions."""
+
+    def __init__(self, function: func.FuncOp | GpuFuncOp) -> None:
+        self._function = function
+        self._entry = function.body.blocks[0]
+        for operation in function.walk():
+            if isinstance(operation, (cf.BranchOp, cf.ConditionalBranchOp)):
+                _check_branch(operation)
+        for block in function.body.blocks:
+            _check_terminator(block)
+        self._graph = FlowGraph(self._entry)
+        self._values: dict[SSAValue, SSAValue] = {}
+        self._return: Operation | None = None
+        self._depth = 0
+        self._left = _MOST_COPIES * sum(1 for _ in function.walk()) + 1000
+
+    def lift(self) -> None:
+        """Replace the function's blocks by one."""
+        if self._graph.irreducible is not None:
+            first, into = self._graph.irreducible
+            _fail(first.last_op, "XT2601", f"it enters a loop in its middle, at ^{into.name_hint or 'a block'} beside "
+                  "the loop's head", "give the loop one block that all of its entries go to")
+        if endless := [block for block in self._graph.order if not self._graph.ends(block)]:
+            _fail(endless[0].last_op, "XT2602", "no way leads from here to the end of the kernel",
+                  "let the loop end: a kernel that runs for ever is stopped by the driver")
+        new = Block(arg_types=[argument.type for argument in self._entry.args])
+        for before, after in zip(self._entry.args, new.args, strict=True):
+            after.name_hint = before.name_hint
+        self._sequence((self._entry, list(new.args)), None, new)
+        assert self._return is not None, "every path ends with a return"
+        new.add_op(self._return)
+        old = self._function.detach_region(self._function.body)
+        self._function.add_region(Region(new))
+        old.drop_all_references()
+
+    def _sequence(self, edge: Edge, stop: Block | None, out: Block) -> list[SSAValue]:
+        """Clone what runs from an edge on until ``stop``, or the function's end; returns the values for ``stop``."""
+        self._depth += 1
+        if self._depth > _MOST_NESTED:
+            _fail(edge[0].first_op, "XT2603", f"more than {_MOST_NESTED} loops and branches are inside each other",
+                  "make the kernel simpler, or split it")
+        block, values = edge
+        while block is not stop:
+            loop = self._graph.loops.get(block)
+            following = self._loop(block, values, loop, out) if loop else self._block(block, values, out)
+            if following is None:
+                break
+            block, values = following
+        self._depth -= 1
+        return values
+
+    def _copy(self, block: Block, values: Sequence[SSAValue], out: Block) -> None:
+        """Clone the operations of a block but its terminator."""
+        for argument, value in zip(block.args, values, strict=True):
+            self._values[argument] = value
+            value.name_hint = value.name_hint or argument.name_hint
+        for operation in block.ops:
+            if operation is not block.last_op:
+                self._left -= 1
+                if self._left < 0:
+                    _fail(operation, "XT2603", "branches share so many blocks that copying them for each does not end",
+                          "let branches meet again before the next ones")
+                out.add_op(operation.clone(self._values))
+
+    def _mapped(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        return [self._values.get(value, value) for value in values]
+
+    def _block(self, block: Block, values: Sequence[SSAValue], out: Block) -> Edge | None:
+        """Clone a block and the branch at its end; returns the edge to go on from, None at the function's end."""
+        self._copy(block, values, out)
+        last = block.last_op
+        if isinstance(last, cf.BranchOp):
+            return last.successor, self._mapped(last.arguments)
+        if not isinstance(last, cf.ConditionalBranchOp):
+            assert last is not None
+            self._return = self._return or last.clone(self._values)
+            return None
+        merge = self._graph.merge_of(block)
+        sides = ((last.then_block, last.then_arguments), (last.else_block, last.else_arguments))
+        blocks, ends = [], []
+        for target, arguments in sides:
+            blocks.append(Block())
+            ends.append(self._sequence((target, self._mapped(arguments)), merge, blocks[-1]))
+        types = [argument.type for argument in merge.args] if merge is not None else []
+        for side, passed in zip(blocks, ends, strict=True):
+            side.add_op(_at(scf.YieldOp(*(passed if merge is not None else ())), last))
+        empty = not types and blocks[1].first_op is blocks[1].last_op
+        branch = scf.IfOp(self._values.get(last.cond, last.cond), types, Region(blocks[0]),
+                          None if empty else Region(blocks[1]))
+        out.add_op(_at(branch, last))
+        return None if merge is None else (merge, list(branch.results))
+
+    def _loop(self, header: Block, values: Sequence[SSAValue], inside: set[Block], out: Block) -> Edge:
+        """Clone a natural loop as ``scf.for``; returns the edge that leaves it."""
+        counted = self._counted(header, inside)
+        last = header.last_op
+        assert isinstance(last, cf.ConditionalBranchOp)
+        counter = header.args[counted.position]
+        escapes = _is_used_outside(counter, inside) or any(
+            _is_used_outside(result, inside) for operation in header.ops for result in operation.results)
+        carried = [i for i in range(len(header.args)) if i != counted.position]
+        start = self._index(values[counted.position], out, last)
+        bound = self._bound(counted, values[counted.position], out, last)
+        step = self._index(self._outside(counted.step, inside, out), out, last)
+        body = Block(arg_types=[IndexType(), *(header.args[i].type for i in carried),
+                                *([counter.type] if escapes else [])])
+        inner: list[SSAValue] = list(body.args[1:1 + len(carried)])
+        inner.insert(counted.position, self._of_index(body.args[0], counter, body, last))
+        body.args[0].name_hint = counter.name_hint
+        self._copy(header, inner, body)
+        enters = (counted.body, self._mapped(last.then_arguments if counted.body is last.then_block
+                                             else last.else_arguments))
+        passed = self._sequence(enters, header, body)
+        body.add_op(_at(scf.YieldOp(*(passed[i] for i in carried), *([passed[counted.position]] if escapes else ())),
+                        last))
+        initial = [*(values[i] for i in carried), *([values[counted.position]] if escapes else [])]
+        loop = scf.ForOp(start, bound, step, initial, Region(body))
+        out.add_op(_at(loop, last))
+        after: list[SSAValue] = list(loop.results[:len(carried)])
+        after.insert(counted.position, loop.results[-1] if escapes else start)
+        if escapes:
+            self._copy(header, after, out)
+        else:
+            self._values.update(zip(header.args, after, strict=True))
+        leaves = last.else_block if counted.body is last.then_block else last.then_block
+        return leaves, self._mapped(last.else_arguments if leaves is last.else_block else last.then_arguments)
+
+    def _counted(self, header: Block, inside: set[Block]) -> _Counted:
+        """The counter of a loop.
+
+        Raises:
+            TextError: the loop has other exits than its header's, or no counter.
+        """
+        last = header.last_op
+        exits = [block for block in self._graph.order if block in inside
+                 for after in successors(block) if after not in inside]
+        if exits != [header] or not isinstance(last, cf.ConditionalBranchOp):
+            other = next((block for block in exits if block is not header), header)
+            _fail(other.last_op, "XT2604", "a loop is left here, and not at its head",
+                  "decide at the head of the loop whether it goes on, as mlir-opt --convert-scf-to-cf prints scf.for; "
+                  "a loop that is left from its middle has no scf.for")
+        for operation in header.ops:
+            if operation is not last and not is_side_effect_free(operation):
+                _fail(operation, "XT2605", "it stands at the head of a loop, which runs once more than the body, and "
+                      "accesses memory or waits", "move it into the body, behind the branch")
+        found = self._counter(header, last, inside)
+        if found is None:
+            _fail(last, "XT2606", "the loop counts nothing: it goes on by another condition than a counter below a "
+                  "bound", "compare an argument of the head, to which each turn adds the same step, with a bound from "
+                  "before the loop: arith.cmpi slt, %i, %n")
+        return found
+
+    def _counter(self, header: Block, last: cf.ConditionalBranchOp, inside: set[Block]) -> _Counted | None:
+        comparison = last.cond.owner
+        if not isinstance(comparison, CmpIOp):
+            return None
+        body = last.then_block if last.then_block in inside else last.else_block
+        predicate, sides = comparison.name_of_predicate, [comparison.lhs, comparison.rhs]
+        if not (isinstance(sides[0], BlockArgument) and sides[0].owner is header):
+            sides, predicate = sides[::-1], _SWAPPED.get(predicate, "")
+        if body is last.else_block:
+            predicate = _INVERSE.get(predicate, "")
+        counter, bound = sides
+        if predicate not in ("slt", "sle", "ult", "ule") or not isinstance(counter, BlockArgument) or \
+                counter.owner is not header or _block_of(bound) in inside:
+            return None
+        steps = [self._step(block, counter) for block in self._graph.predecessors[header] if block in inside]
+        first = steps[0]
+        if first is None or any(step is None or not _same(step, first) for step in steps) or \
+                (_block_of(first) in inside and number(first) is None):
+            return None
+        if (size := number(first)) is not None and size <= 0:
+            return None
+        return _Counted(counter.index, bound, first, predicate.endswith("le"), predicate.startswith("u"), body,
+                        comparison)
+
+    @staticmethod
+    def _step(block: Block, counter: BlockArgument) -> SSAValue | None:
+        """What a back edge adds to the counter."""
+        last = block.last_op
+        steps = []
+        for target, arguments in _edges(last):
+            if target is counter.owner:
+                sum_ = arguments[counter.index].owner
+                if not isinstance(sum_, arith.AddiOp) or counter not in (sum_.lhs, sum_.rhs):
+                    return None
+                steps.append(sum_.rhs if sum_.lhs is counter else sum_.lhs)
+        return steps[0] if steps and all(_same(step, steps[0]) for step in steps) else None
+
+    def _bound(self, counted: _Counted, start: SSAValue, out: Block, at: Operation) -> SSAValue:
+        """Upper bound of ``scf.for``, which compares as signed and excludes it."""
+        value = self._values.get(counted.bound, counted.bound)
+        if counted.unsigned and any((known := number(each)) is None or known < 0 for each in (start, value)):
+            _fail(counted.comparison, "XT2607", "it counts as unsigned, and scf.for as signed",
+                  "compare with slt or sle, or start and end at constants that are not negative")
+        bound = self._index(value, out, at)
+        if not counted.inclusive:
+            return bound
+        one = _at(arith.ConstantOp(IntegerAttr(1, IndexType())), at)
+        more = _at(arith.AddiOp(bound, one.results[0]), at)
+        out.add_ops([one, more])
+        return more.results[0]
+
+    def _outside(self, step: SSAValue, inside: set[Block], out: Block) -> SSAValue:
+        """The step of a loop in front of it; a constant inside the loop is cloned."""
+        owner = step.owner
+        if isinstance(owner, arith.ConstantOp) and owner.parent in inside:
+            clone = owner.clone()
+            out.add_op(clone)
+            return clone.result
+        return self._values.get(step, step)
+
+    @staticmethod
+    def _index(value: SSAValue, out: Block, at: Operation) -> SSAValue:
+        """A bound as an index."""
+        if isinstance(value.type, IndexType):
+            return value
+        cast = _at(IndexCastOp(value, IndexType()), at)
+        out.add_op(cast)
+        return cast.results[0]
+
+    @staticmethod
+    def _of_index(value: SSAValue, counter: SSAValue, out: Block, at: Operation) -> SSAValue:
+        """The loop's induction variable in the counter's type."""
+        if isinstance(counter.type, IndexType):
+            return value
+        cast = _at(IndexCastOp(value, counter.type), at)
+        out.add_op(cast)
+        return cast.results[0]
+
+
+def _at(operation: Operation, like: Operation) -> Operation:
+    operation.location = like.location
+    return operation
+
+
+def _edges(last: Operation | None) -> list[tuple[Block, Sequence[SSAValue]]]:
+    if isinstance(last, cf.BranchOp):
+        return [(last.successor, last.arguments)]
+    if isinstance(last, cf.ConditionalBranchOp):
+        return [(last.then_block, last.then_arguments), (last.else_block, last.else_arguments)]
+    return []
+
+
+def _check_branch(operation: Operation) -> None:
+    """Check that a branch passes the arguments of its target."""
+    try:
+        operation.verify(verify_nested_ops=False)
+    except VerifyException as error:
+        code, message, hint = error_parts(error)
+        _fail(operation, code, message, hint)
+    for target, arguments in _edges(operation):
+        wanted, passed = ([value.type for value in values] for values in (target.args, arguments))
+        if wanted != passed:
+            _fail(operation, "XT2608", f"it passes ({', '.join(map(str, passed))}) to a block that takes "
+                  f"({', '.join(map(str, wanted))})", "pass a value of its type for each argument of the block")
+
+
+def _check_terminator(block: Block) -> None:
+    """Check that a block ends with a branch or a return."""
+    last = block.last_op
+    if not isinstance(last, (cf.BranchOp, cf.ConditionalBranchOp, func.ReturnOp, GpuReturnOp)):
+        _fail(last, "XT2609", "a block ends here without a branch or a return" if last is not None
+              else "a block has no operation", "end it with cf.br, cf.cond_br, or the function's return")
+
+
+def _same(a: SSAValue, b: SSAValue) -> bool:
+    """Whether two steps are one value or equal constants."""
+    return a is b or (number(a) is not None and number(a) == number(b))
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    """Block of a function that a value is defined in."""
+    return value.owner if isinstance(value.owner, Block) else value.owner.parent
+
+
+def _is_used_outside(value: SSAValue, inside: set[Block]) -> bool:
+    """Whether a value of a loop's header is used by blocks that are not the loop's, or passed to them."""
+    for use in value.uses:
+        block: Block | None = use.operation.parent
+        while block is not None and not isinstance(block.parent_op(), (func.FuncOp, GpuFuncOp)):
+            above = block.parent_op()
+            block = above.parent if above is not None else None
+        if block is not None and block not in inside:
+            return True
+        if any(target not in inside and value in arguments for target, arguments in _edges(use.operation)):
+            return True
+    return False
+

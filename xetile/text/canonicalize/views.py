@@ -1,0 +1,403 @@
+"""Resolution of views of memory: what is made on a view is made on its array, with explicit sizes and strides.
+
+    %v = memref.reinterpret_cast %A to offset: [64], sizes: [16, 32], strides: [32, 1] : memref<1024xf32> to memref<...>
+    %t = xetile.init_tile %v[%i, %j] : memref<16x32xf32, strided<[32, 1], offset: 64>> -> !xetile.tile<8x16xf32>
+becomes
+    %t = xetile.init_tile %A, [%i, %j + 64], [16, 32 + 64], [32, 1] : memref<1024xf32> -> !xetile.tile<8x16xf32>
+
+``memref.view``, ``memref.reinterpret_cast`` and ``memref.transpose`` are resolved. Parts of an array in shared local
+memory that do not overlap, as those of different elements in a buffer of bytes, become arrays of their own:
+
+    %b = memref.alloc() : memref<6144xi8, 3>
+    %v = memref.view %b[%c4096][] : memref<6144xi8, 3> to memref<16x32xf32, 3>
+becomes
+    %v = memref.alloc() : memref<16x32xf32, 3>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NoReturn
+
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    StridedLayoutAttr,
+    VectorType,
+)
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.block_io import CreateNdTdescOp
+from xegpu.dialect.gather_scatter import CreateTdescOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import is_shared, row_major, static_form
+from xegpu.mlir.gpu import GpuFuncOp
+from xegpu.support.errors import TextError, error_parts
+from xegpu.support.location import SourceLocation
+from xetile.dialect.gather_scatter import InitScatteredTileOp
+from xetile.dialect.tile_ops import InitTileOp
+from xetile.text.memref_ops import TransposeOp
+
+Size = int | SSAValue
+VIEWS = (memref.ViewOp, memref.ReinterpretCastOp, TransposeOp)
+
+
+def resolve_views(module: ModuleOp) -> None:
+    """Resolve the views of all functions of a parsed module.
+
+    Raises:
+        TextError: something takes a view that cannot; or views of shared local memory overlap.
+    """
+    for function in [operation for operation in module.walk() if isinstance(operation, (func.FuncOp, GpuFuncOp))]:
+        views = [operation for operation in function.walk() if isinstance(operation, VIEWS)]
+        if views:
+            for view in views:
+                _verify(view)
+            _Resolver(views).resolve()
+
+
+def _verify(view: Operation) -> None:
+    try:
+        view.verify(verify_nested_ops=False)
+    except VerifyException as error:
+        _fail(view, *error_parts(error))
+
+
+def _fail(at: Operation, code: str, message: str, hint: str) -> NoReturn:
+    location = at.location.data if isinstance(at.location, SourceLocation) else None  # type: ignore[unreachable]
+    raise TextError(code, f"{at.name}: {message}", hint, location)
+
+
+@dataclass(frozen=True)
+class _View:
+    """View of an array: where it begins, in elements of its type, and its sizes and strides.
+
+    Attributes:
+        array: a kernel's argument or an allocation.
+        start: from the array to the view's pointer, from which a further cast counts.
+        offset: from there to the first element.
+    """
+
+    array: SSAValue
+    element: Attribute
+    start: Size
+    offset: Size
+    sizes: tuple[Size, ...]
+    strides: tuple[Size, ...]
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """First byte and the one after the last; None if not known."""
+        first = _known(self.start), _known(self.offset)
+        sizes, strides = (list(map(_known, values)) for values in (self.sizes, self.strides))
+        if None in (*first, *sizes, *strides):
+            return None
+        begin, elements = sum(first), 1 + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))  # type: ignore
+        size = of_mlir(self.element).bytes
+        return begin * size, (begin + elements) * size
+
+
+def _known(size: Size) -> int | None:
+    return size if isinstance(size, int) else number(size)
+
+
+class _Resolver:
+    """Resolution of one function's views."""
+
+    def __init__(self, views: Sequence[Operation]) -> None:
+        self._views = views
+        self._found: dict[SSAValue, _View] = {}
+        self._at: Operation = views[0]
+
+    def resolve(self) -> None:
+        """Rewrite every user of a view, and erase the views."""
+        for view in self._views:
+            self._at = view
+            self._found[view.results[0]] = self._of_operation(view)
+        shared = dict.fromkeys(view.array for view in self._found.values() if is_shared(view.array.type))
+        arrays = [array.owner for array in shared if isinstance(array.owner, Operation)]
+        for array in shared:
+            self._share(array)
+        casts: list[Operation] = []
+        for value in list(self._found):
+            casts += self._users(value)
+        for operation in [*reversed([*self._views, *casts]), *arrays]:
+            if not any(result.uses for result in operation.results):
+                operation.detach()  # type: ignore[no-untyped-call]
+                operation.erase()
+
+    def _users(self, value: SSAValue) -> list[Operation]:
+        """Rewrite the users of a view; returns its casts."""
+        casts: list[Operation] = []
+        for use in list(value.uses):
+            user = use.operation
+            self._at = user
+            if isinstance(user, memref.CastOp):
+                self._found[user.results[0]] = self._found[value]
+                casts += [user, *self._users(user.results[0])]
+            elif isinstance(user, (InitTileOp, CreateNdTdescOp)):
+                self._describe(user, self._found[value])
+            elif isinstance(user, (InitScatteredTileOp, CreateTdescOp)):
+                self._scatter(user, self._found[value])
+            elif isinstance(user, memref.DimOp):
+                self._size(user, self._found[value])
+            elif not isinstance(user, VIEWS):
+                _fail(user, "XT2080", "it cannot take a view of a part of an array",
+                      "views are for xetile.init_tile, xegpu.create_nd_tdesc and memref.dim: take the array itself")
+        return casts
+
+    # --- what a view is ---------------------------------------------------------------------------------------------
+
+    def _view(self, value: SSAValue) -> _View:
+        """A memref as a view, if only of all of its array."""
+        if value in self._found:
+            return self._found[value]
+        if isinstance(value.owner, memref.CastOp):
+            return self._view(value.owner.source)
+        type_ = value.type
+        if not isinstance(type_, MemRefType) or not (isinstance(value.owner, (Block, memref.AllocOp))):
+            _fail(self._at, "XT2611", f"{type_} is no argument and no allocation",
+                  "take the view of an argument of the kernel, of an allocation, or of another view")
+        sizes: Sequence[Size]
+        strides: Sequence[Size]
+        if (form := static_form(type_)) is not None:
+            sizes, strides = form
+        else:
+            metadata = memref.ExtractStridedMetaDataOp(value)
+            self._insert(metadata)
+            sizes, strides = metadata.sizes, metadata.strides
+        return _View(value, type_.element_type, 0, 0, tuple(sizes), tuple(strides))
+
+    def _of_operation(self, view: Operation) -> _View:
+        source = self._view(view.operands[0])
+        if isinstance(view, TransposeOp):
+            return replace(source, sizes=tuple(source.sizes[axis] for axis in view.axes),
+                           strides=tuple(source.strides[axis] for axis in view.axes))
+        if isinstance(view, memref.ReinterpretCastOp):
+            (offset,) = _mixed(view.static_offsets, view.offsets)
+            return replace(source, offset=offset, sizes=tuple(_mixed(view.static_sizes, view.sizes)),
+                           strides=tuple(_mixed(view.static_strides, view.strides)))
+        assert isinstance(view, memref.ViewOp)
+        return self._of_bytes(view, source)
+
+    def _of_bytes(self, view: memref.ViewOp, source: _View) -> _View:
+        """``memref.view``: bytes as elements of another type."""
+        result = view.results[0].type
+        assert isinstance(result, MemRefType)
+        if of_mlir(source.element).bits != 8 or len(source.sizes) != 1 or source.strides != (1,) or \
+                not isinstance(result.layout, NoneAttr):
+            _fail(view, "XT2612", f"it views a buffer of bytes in one dimension as a row-major array, which "
+                  f"{view.operands[0].type} to {result} is not", "write memref<4096xi8> to memref<32x32xf32>")
+        if not is_shared(source.array.type) and result.element_type != source.element:
+            _fail(view, "XT2613", f"the argument has elements of {source.element}, and tiles on it are of "
+                  f"{result.element_type}", f"declare the argument as an array of {result.element_type}, and pass "
+                  "xt.view(array, ...)")
+        dynamic = iter(view.sizes)
+        sizes = tuple(next(dynamic) if size == DYNAMIC_INDEX else size for size in result.get_shape())
+        strides: list[Size] = [1]
+        for size in reversed(sizes[1:]):
+            strides.append(self._product(strides[-1], size))
+        width, shift = of_mlir(result.element_type).bytes, number(view.byte_shift)
+        if shift is not None and shift % width:
+            _fail(view, "XT2614", f"it begins at byte {shift}, which is no multiple of the {width} bytes of "
+                  f"{result.element_type}", f"begin at {shift // width * width} or {(shift // width + 1) * width}")
+        start: Size = shift // width if shift is not None else self._emit(
+            arith.DivUIOp(view.byte_shift, self._value(width)))
+        return _View(source.array, result.element_type, start, 0, sizes, tuple(strides[::-1]))
+
+    # --- shared local memory ----------------------------------------------------------------------------------------
+
+    def _share(self, array: SSAValue) -> None:
+        """Give views of an allocation that do not overlap arrays of their own.
+
+        Where they overlap they must have the same elements; the array then stays one.
+        """
+        mine = {value: view for value, view in self._found.items() if view.array is array}
+        used = {value: view for value, view in mine.items()
+                if any(not isinstance(use.operation, VIEWS) for use in value.uses)}
+        direct = [use.operation for use in array.uses if not isinstance(use.operation, (*VIEWS, memref.CastOp))]
+        groups = None if direct else _disjoint(used)
+        type_ = array.type
+        assert isinstance(type_, MemRefType)
+        if groups is None:
+            if direct and len(type_.get_shape()) == 1:
+                _fail(direct[0], "XT2615", f"{type_} is used here itself, and by views", "take a view here, too")
+            elements = {view.element for view in used.values()} | ({type_.element_type} if direct else set())
+            if len(elements) > 1:
+                names = ", ".join(sorted(map(str, elements)))
+                _fail(next(iter(used)).owner, "XT2616",  # type: ignore[arg-type]
+                      f"views of {type_} overlap, and have different elements: {names}",
+                      "use bytes of their own for each, at constant offsets")
+            groups = [] if direct else [list(used)]
+        for group in groups:
+            new = self._allocate(array, [used[value] for value in group], whole=len(groups) == 1)
+            begin = min((span[0] for value in group if (span := used[value].span) is not None), default=0) \
+                if len(groups) > 1 else 0
+            for value in group:
+                view = used[value]
+                moved = begin // of_mlir(view.element).bytes
+                start = view.start - moved if isinstance(view.start, int) else view.start
+                offset = view.offset
+                if isinstance(start, int) and start < 0 and isinstance(offset, int):
+                    start, offset = 0, offset + start
+                self._found[value] = replace(view, array=new, start=start, offset=offset)
+
+    def _allocate(self, array: SSAValue, views: Sequence[_View], whole: bool) -> SSAValue:
+        """Allocation for views of the same elements: in the shape of one that is all of it, else a row."""
+        old, type_, element = array.owner, array.type, views[0].element
+        assert isinstance(old, memref.AllocOp)
+        assert isinstance(type_, MemRefType)
+        spans, width = [view.span for view in views], of_mlir(element).bytes
+        begin, end = 0, prod(type_.get_shape()) * of_mlir(type_.element_type).bytes
+        if not whole:
+            begin, end = (limit(span[side] for span in spans if span) for side, limit in ((0, min), (1, max)))
+        shape: tuple[int, ...] = (1, (end - begin) // width)
+        for view, span in zip(views, spans, strict=True):
+            sizes = tuple(size for size in map(_known, view.sizes) if size is not None)
+            if span == (begin, end) and len(sizes) > 1 and row_major(sizes) == tuple(map(_known, view.strides)):
+                shape = sizes
+                break
+        new = memref.AllocOp([], [], MemRefType(element, shape, memory_space=type_.memory_space))
+        new.location = old.location
+        new.memref.name_hint = array.name_hint
+        assert old.parent is not None
+        old.parent.insert_op_before(new, old)
+        return new.memref
+
+    # --- users of views ---------------------------------------------------------------------------------------------
+
+    def _describe(self, operation: InitTileOp | CreateNdTdescOp, view: _View) -> None:
+        """A tile or descriptor on a view: on its array, with the view's sizes and strides unless it has its own."""
+        rank, type_ = len(view.sizes), view.array.type
+        assert isinstance(type_, MemRefType)
+        if len(operation.offsets) not in (rank, 2):
+            _fail(operation, "XT2082", f"it has {len(operation.offsets)} offsets, and the view {rank} dimensions",
+                  f"write {rank} offsets")
+        if operation.shape and len(operation.shape) != len(operation.offsets):
+            return  # its verifier says so
+        offsets: list[Size] = list(operation.offsets)
+        sizes: list[Size] = list(operation.shape or view.sizes)
+        strides: list[Size] = list(operation.strides or view.strides)
+        at = self._sum(view.start, view.offset)
+        if _known(at) != 0:
+            axis = next((axis for axis in reversed(range(len(strides))) if _known(strides[axis]) == 1), None)
+            if axis is None:
+                _fail(operation, "XT2617", "the view begins inside of its array, and none of its strides is the "
+                      "constant 1", "make the last stride of the view 1, or let it begin where the array does")
+            offsets[axis], sizes[axis] = self._sum(offsets[axis], at), self._sum(sizes[axis], at)
+        own, source = static_form(type_), view.array
+        if own is not None and (tuple(map(_known, sizes)), tuple(map(_known, strides))) == own:
+            sizes, strides = [], []
+        elif len(type_.get_shape()) != 1:
+            lead = len(type_.get_shape()) - len(offsets)
+            if lead < 0:
+                _fail(operation, "XT2618", f"the view has {len(offsets)} dimensions, and its array {type_} fewer",
+                      "declare the array with as many dimensions, or with one")
+            zeros, ones = self._repeated(0, lead), self._repeated(1, lead)
+            offsets, sizes, strides = zeros + offsets, ones + sizes, strides[:1] * lead + strides
+            source = self._dynamic(source, type_)
+        kind = type(operation)
+        new = kind(source, [self._value(value) for value in offsets], [self._value(value) for value in sizes],
+                   [self._value(value) for value in strides], operation.result.type)  # type: ignore[arg-type]
+        new.attributes.update(operation.attributes)
+        self._replace(operation, new)
+
+    def _scatter(self, operation: InitScatteredTileOp | CreateTdescOp, view: _View) -> None:
+        """A scattered tile or descriptor: its offsets count from the view's first element."""
+        indices, at = operation.operands[1], self._sum(view.start, view.offset)
+        if _known(at) != 0 and isinstance(indices.type, VectorType):
+            spread = self._emit(BroadcastOp(self._value(at), indices.type))
+            indices = self._emit(arith.AddiOp(indices, spread))
+        operation.operands = [view.array, indices]
+
+    def _size(self, operation: memref.DimOp, view: _View) -> None:
+        axis = number(operation.index)
+        if axis is None or not 0 <= axis < len(view.sizes):
+            _fail(operation, "XT2073",
+                  "which dimension is meant is not known", "give a constant index below the array's rank")
+        operation.result.replace_all_uses_with(self._value(view.sizes[axis]))
+        operation.detach()  # type: ignore[no-untyped-call]
+        operation.erase()
+
+    # --- emission ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _repeated(number_: int, count: int) -> list[Size]:
+        return [number_] * count
+
+    def _insert(self, new: Operation) -> None:
+        new.location = self._at.location
+        assert self._at.parent is not None
+        self._at.parent.insert_op_before(new, self._at)
+
+    def _emit(self, new: Operation) -> SSAValue:
+        self._insert(new)
+        return new.results[0]
+
+    def _value(self, size: Size) -> SSAValue:
+        return self._emit(arith.ConstantOp(IntegerAttr(size, IndexType()))) if isinstance(size, int) else size
+
+    def _sum(self, a: Size, b: Size) -> Size:
+        first, second = _known(a), _known(b)
+        if first is not None and second is not None:
+            return first + second
+        if first == 0 or second == 0:
+            return b if first == 0 else a
+        return self._emit(arith.AddiOp(self._value(a), self._value(b)))
+
+    def _product(self, a: Size, b: Size) -> Size:
+        first, second = _known(a), _known(b)
+        if first is not None and second is not None:
+            return first * second
+        return b if first == 1 else self._emit(arith.MuliOp(self._value(a), self._value(b)))
+
+    def _dynamic(self, source: SSAValue, type_: MemRefType[Any]) -> SSAValue:
+        """The array as a memref of dynamic sizes and strides, which may be described otherwise."""
+        rank = len(type_.get_shape())
+        any_ = MemRefType(type_.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank),
+                          type_.memory_space)
+        return self._emit(memref.CastOp.get(source, any_))
+
+    @staticmethod
+    def _replace(old: Operation, new: Operation) -> None:
+        new.location = old.location
+        new.results[0].name_hint = old.results[0].name_hint
+        assert old.parent is not None
+        old.parent.insert_op_before(new, old)
+        old.results[0].replace_all_uses_with(new.results[0])
+        old.detach()  # type: ignore[no-untyped-call]
+        old.erase()
+
+
+def _mixed(static: Any, dynamic: Sequence[SSAValue]) -> list[Size]:
+    """Mixed static and dynamic values of an operation."""
+    values = iter(dynamic)
+    return [next(values) if entry == DYNAMIC_INDEX else entry for entry in static.get_values()]
+
+
+def _disjoint(views: dict[SSAValue, _View]) -> list[list[SSAValue]] | None:
+    """Views grouped by overlap, each group of the same elements; None if that is not so, or not known."""
+    spans = {value: view.span for value, view in views.items()}
+    if any(span is None for span in spans.values()):
+        return None
+    groups: list[list[SSAValue]] = []
+    end = -1
+    for value in sorted(views, key=lambda value: spans[value] or (0, 0)):
+        first, after = spans[value] or (0, 0)
+        if first >= end:
+            groups.append([])
+        groups[-1].append(value)
+        end = max(end, after)
+    if any(len({views[value].element for value in group}) > 1 for group in groups):
+        return None
+    return groups
