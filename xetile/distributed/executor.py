@@ -96,9 +96,8 @@ class Executor:
         self._written: list[tuple[tuple[int, int], Any]] = []
         self._signals: Signals | None = None
         self._signalled = False
-        rows, columns, _ = grid.product_of(schedule.rank)
         if "sums" in self.slots:
-            self._fill(self.slots["sums"], Region(rows, columns))
+            self._fill_sums()
 
     def run(self, a: Any, b: Any, out: Any, bias: Any, epilogue: Epilogue) -> None:
         """Multiply blocks into ``out``, this rank's block of C.
@@ -179,6 +178,10 @@ class Executor:
                 self._finish_messages()
                 self.memory.wait(self.memory.now())
 
+    def _fill_sums(self) -> None:
+        rows, columns, _ = self.schedule.grid.product_of(self.schedule.rank)
+        self._fill(self.slots["sums"], Region(rows, columns))
+
     def _fill(self, slot: Slot, region: Region) -> None:
         slot.array, slot.region = slot.memory[:region.size].reshape(region.shape), region
 
@@ -258,7 +261,8 @@ class Executor:
         left = self.memory.typed(a.view(step.a_region), dtype)
         right = self.memory.typed(b.view(step.b_region), dtype)
         if step.fused:
-            matmul(left, right, out=self._part_of_out(step.region), **self._keywords(step.region))
+            keywords = self.epilogue.keywords(self._bias_of(step.region))
+            matmul(left, right, out=self._part_of_out(step.region), **keywords)
         elif step.signals and (signals := self._signals_of()) is not None:
             signals.launch(left, right, self.slots["sums"].view(step.region), dtype, step.region, step.signals,
                            not step.first, self.epilogue.target)
@@ -288,8 +292,11 @@ class Executor:
 
     def _finish(self, step: Finish) -> None:
         if step.region.size:
-            finish_sums(self.slots[step.source].view(step.region), out=self._part_of_out(step.region),
-                        **self._keywords(step.region))
+            self.finish_into(step, self._part_of_out(step.region), self._bias_of(step.region))
+
+    def finish_into(self, step: Finish, out: Any, bias: Any) -> None:
+        """Epilogue of some sums into an array."""
+        finish_sums(self.slots[step.source].view(step.region), out=out, **self.epilogue.keywords(bias))
 
     def _part_of_out(self, region: Region) -> Any:
         """This rank's block of C, or rows of it."""
@@ -299,12 +306,13 @@ class Executor:
         grid, rank = self.schedule.grid, self.schedule.rank
         return grid.region("c", rank)
 
-    def _keywords(self, region: Region) -> dict[str, Any]:
+    def _bias_of(self, region: Region) -> Any:
+        """The part of the bias for some rows of this rank's block of C."""
         bias = self.bias
         shape = () if bias is None else Argument.of("bias", bias).shape
         if len(shape) == 2 and shape[0] != 1:
             bias = part(bias, region, Region(self._out_region().rows, region.columns))
-        return self.epilogue.keywords(bias)
+        return bias
 
     @property
     def bytes(self) -> int:
