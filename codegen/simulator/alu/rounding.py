@@ -66,7 +66,9 @@ def fused(a: Array, b: Array, c: Array, mode: int) -> Array:
 
 def _overflows_alone(a: Array, b: Array, c: Array) -> Array:
     """Whether a product is beyond float64's largest number by a factor that a sum may bring back."""
-    return np.isinf(a * b) & np.isfinite(c) & np.isfinite(np.where(np.abs(a) >= np.abs(b), a / 4 * b, b / 4 * a))
+    quarter = np.where(np.abs(a) >= np.abs(b), a / 4 * b, b / 4 * a)
+    found: Array = np.isinf(a * b) & np.isfinite(c) & np.isfinite(quarter)
+    return found
 
 
 def _fused_single(a: Array, b: Array, c: Array, mode: int) -> Array:

@@ -250,8 +250,9 @@ def test_a_product_that_overflows_alone_in_a_fused_sum() -> None:
     """As exact fractions say: the sum may be finite, or the addend's infinity."""
     random = np.random.default_rng(9)
     a, b = (random.choice([-1, 1], 500) * random.uniform(1e154, 1.8e154, 500) for _ in range(2))
-    c = -np.sign(a) * np.sign(b) * random.uniform(0, np.finfo(np.float64).max, 500)
-    c[::50] = -np.sign(a) * np.sign(b)[::50] * np.inf
+    opposite = -np.sign(a) * np.sign(b)
+    c = opposite * random.uniform(0, np.finfo(np.float64).max, 500)
+    c[::50] = opposite[::50] * np.inf
     with np.errstate(all="ignore"):
         found = rounding.fused(a, b, c, rounding.TO_EVEN)
     for x, y, z, result in zip(a.tolist(), b.tolist(), c.tolist(), found.tolist(), strict=True):
