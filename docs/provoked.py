@@ -15,6 +15,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -39,6 +40,8 @@ from xegpu.rewrite.rewriter import ConvertedValues
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
+from xetile.distributed import agreement, plot, transport
+from xetile.distributed.grid import Grid, check_size
 from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
@@ -553,6 +556,14 @@ def _distributed_otherwise(change: Callable[[ConvertedValues], ConvertedValues])
         _ = rows.lower(matrix, matrix).xegpu
 
 
+@provokes("XT2603")
+def _nested_branches() -> None:
+    blocks = [f"^b{k}:\n  cf.cond_br %m, ^b{k + 1}, ^e{k}" for k in range(64)]
+    ends = [f"^e{k}:\n  gpu.barrier\n  cf.br ^e{k - 1}" for k in range(63, 0, -1)]
+    xt.parse("\n".join(["func.func @kernel(%m: i1) {", "  cf.br ^b0", *blocks, "^b64:\n  cf.br ^e63", *ends,
+                        "^e0:\n  func.return", "}"]), "kernel.mlir")
+
+
 @provokes("XT9301")
 def _another_form() -> None:
     _distributed_otherwise(lambda parts: ConvertedValues(parts.values, Distributed(WgMap((4, 1), (16, 32)), (64, 32))))
@@ -561,3 +572,65 @@ def _another_form() -> None:
 @provokes("XT9302")
 def _another_number() -> None:
     _distributed_otherwise(lambda parts: ConvertedValues((*parts.values, parts.values[0]), parts.encoding))
+
+
+class _TwoRanks(transport.Alone):
+    """Two ranks, of which this is the first; the other one says something else."""
+
+    def __init__(self, other: Any, troubled: bool) -> None:
+        super().__init__()
+        self.size, self.other, self.troubled = 2, other, troubled
+
+    def maximum(self, numbers: Any, timeout: float | None = None) -> list[int]:
+        return [numbers[0] + 1, numbers[1], int(self.troubled)]
+
+    def collect(self, value: Any) -> list[Any]:
+        return [value, self.other]
+
+
+@provokes("XT7210")
+def ranks_that_differ() -> None:
+    agreement.agree(_TwoRanks({"out_dtype": "f16"}, False), {"out_dtype": "f32"})
+
+
+@provokes("XT7211")
+def a_rank_without_memory() -> None:
+    said = "DeviceError", "XT7211", "MemoryError: no room", "no rank has sent anything"
+    agreement.agree(_TwoRanks(said, True), {})
+
+
+@provokes("XT7220")
+def no_mpi() -> None:
+    with without_module("mpi4py"):
+        transport.import_mpi()
+
+
+@provokes("XT7221")
+def too_few_ranks() -> None:
+    check_size(Grid(2, 3, 1, m=64, n=64, k=64), 4)
+
+
+def _wait_for_a_message(answer: Any) -> None:
+    """Wait with an MPI whose requests answer so."""
+    mpi = SimpleNamespace(Request=SimpleNamespace(Testall=answer), Exception=OSError)
+    with mock.patch.object(transport, "import_mpi", return_value=mpi):
+        transport.Alone().wait(transport.Pending([], "a message of 4096 bytes, a1[0:32, 64:96], from rank 1", None), 0)
+
+
+@provokes("XT7222")
+def a_late_message() -> None:
+    _wait_for_a_message(lambda requests: False)
+
+
+@provokes("XT7223")
+def a_failing_mpi() -> None:
+    def answer(requests: Any) -> bool:
+        raise OSError("MPI_ERR_OTHER: known error not in list")
+
+    _wait_for_a_message(answer)
+
+
+@provokes("XT7251")
+def no_matplotlib_for_scaling() -> None:
+    with without_module("matplotlib"):
+        plot.plot("scaling.png", [])

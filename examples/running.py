@@ -75,3 +75,15 @@ def judge(kernel: Any, what: str, seconds: float, result: Array, expected: Array
         raise SystemExit(f"the result is wrong: an error of {error:.2e} is more than {limit}")
     close = "equal to NumPy" if limit == 0 else f"within {error:.1e} of NumPy"
     print(f"{what} on {kernel.device}, code for {kernel.target.name}: {close}, {seconds * 1e3:.1f} ms with copies")
+
+
+def blocks_on(device: str, *blocks: Array) -> tuple[list[Any], Callable[[], object]]:
+    """A rank's blocks where ``--device`` says, NumPy or this rank's best device, and what waits for their products."""
+    if device == "numpy" or xt.best_device() == "numpy":
+        return list(blocks), list
+    import dpnp
+
+    import xetile.distributed as xd
+
+    queue = xd.queue()
+    return [dpnp.asarray(block, sycl_queue=queue) for block in blocks], queue.wait

@@ -19,6 +19,7 @@ PART_OF = {"payload": "block_io", "bounds": "block_io", "fused_store": "dpas"}
 ELSEWHERE = {
     ("OpenCL rule", "xegpu.load_mad"): "cpu_gemm",  # loads and products in one, which only CPUs have
     ("OpenCL rule", "xegpu.load_mad_store"): "cpu_gemm",
+    ("OpenCL rule", "xegpu.fused_store_check"): "cpu_gemm",
     ("lane layout", "xegpu.pad"): "block_io",  # the layout is that of the load whose padding it is
     ("lane layout", "xegpu.pack"): "dpas",  # the operand of a product decides
     ("lane layout", "xegpu.bitcast"): "dpas",

@@ -179,9 +179,7 @@ def _sums_up(use: Use) -> bool:
 
 def _carried_words(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[str, ...]:
     words, fragment = emitter.words(initial), emitter.fragment(initial)
-    stem = emitter.name(argument.name_hint)
-    variables = tuple(f"{stem}_{position}" for position in range(len(words)))
-    emitter.claim(variables)
+    variables = emitter.names(argument.name_hint, lambda stem: tuple(f"{stem}_{i}" for i in range(len(words))))
     emitter.line(f"{fragment.word} {', '.join(f'{v} = {w}' for v, w in zip(variables, words, strict=True))};")
     emitter.set_words(argument, fragment.renamed(variables))
     return variables
@@ -192,13 +190,12 @@ def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> 
 
     A descriptor is made anew in the body, maybe on another array, if it ``moves``; else only its offsets change.
     """
-    stem = emitter.name(argument.name_hint)
     if isinstance(initial, Fragment):
-        fragment = initial.renamed(names(stem, len(initial.names)))
-        emitter.claim(fragment.names)
+        fragment = initial.renamed(emitter.names(argument.name_hint, lambda stem: names(stem, len(initial.names))))
         for name, value in zip(fragment.names, initial.names, strict=True):
             emitter.line(f"{fragment.c_type} {name} = {value};")
         return fragment, list(fragment.names)
+    stem = emitter.name(argument.name_hint)
     if isinstance(initial, Descriptor):
         row, column = emitter.name(f"{stem}_row"), emitter.name(f"{stem}_column")
         emitter.line(f"int {row} = {initial.row}, {column} = {initial.column};")

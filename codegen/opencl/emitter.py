@@ -32,6 +32,7 @@ class Emitter:
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
+        self.fused_store_operands: dict[SSAValue, tuple[Any, ...]] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}
@@ -69,9 +70,19 @@ class Emitter:
     def _is_in_use(self, name: str) -> bool:
         return name in self._names or name in self._claimed or is_reserved(name)
 
-    def claim(self, names: Sequence[str]) -> None:
-        """Reserve names derived from one of :meth:`name`, for the variables of a fragment."""
-        self._claimed.update(names)
+    def names(self, hint: str | None, derived: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
+        """Unique names of the variables of one value.
+
+        Args:
+            hint: as in :meth:`name`.
+            derived: the variables' names from their stem; the stem alone stays as it is.
+        """
+        while True:  # an author may have called another value what a variable of this one would be called
+            stem = self.name(hint)
+            names = derived(stem)
+            if names == (stem,) or not any(map(self._is_in_use, names)):
+                self._claimed.update(names)
+                return names
 
     def define(self, value: SSAValue, c_type: str, expression: str) -> str:
         """Declare a variable for a scalar."""
@@ -86,15 +97,19 @@ class Emitter:
             self.line(f"{fragment.c_type} {name} = {expression};")
         self.values[value] = fragment
 
-    def fresh(self, value: SSAValue) -> Fragment:
-        """Fragment with fresh names for a vector value."""
+    def fresh(self, value: SSAValue, *, scalars: bool = False) -> Fragment:
+        """Fragment with fresh names for a vector value; with ``scalars`` of a variable for each word."""
         type_ = value.type
         assert isinstance(type_, VectorType)
         *array, units, per_lane = shape if len(shape := type_.get_shape()) > 1 else (*shape, 1)
         blocks = array[0] if array else 1
-        fragment = empty(of_mlir(type_.element_type), units * blocks, per_lane, self.name(value.name_hint), blocks)
-        self.claim(fragment.names)
-        return fragment
+
+        def of(stem: str) -> Fragment:
+            fragment = empty(of_mlir(type_.element_type), units * blocks, per_lane, stem, blocks)
+            return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names
+                                          for i in range(fragment.width))) if scalars else fragment
+
+        return of("").renamed(self.names(value.name_hint, lambda stem: of(stem).names))
 
     def fragment(self, value: SSAValue) -> Fragment:
         """Fragment of a vector value."""

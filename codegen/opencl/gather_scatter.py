@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.block_io import cache_controls
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import CALL
@@ -20,8 +21,9 @@ from codegen.opencl.values import Array, Coordinate, Descriptor, Scattered, comp
 from codegen.opencl.vector.lane_exchange import bits_in, bits_out
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
-from xegpu.ir.atomic_kind import KINDS
 from xegpu.ir.dtypes import DType, bf16
+from xegpu.mlir.atomic_kind import KINDS
+from xegpu.mlir.elementwise import RECORDS
 
 # Atomic updates of single elements in OpenCL C, one small function for each kind and element type.
 #
@@ -33,10 +35,6 @@ _FETCH = {"addi": "add", "andi": "and", "ori": "or", "xori": "xor", "maxs": "max
           "minu": "min"}
 _FLOAT_FETCH = {"addf": ("add", "add"), "maxnumf": ("max", "min_max"), "minnumf": ("min", "min_max")}
 _ATOMIC = {"float": "atomic_float", "double": "atomic_double", "half": "atomic_half"}
-_COMBINED = {"addf": "a + b", "addi": "a + b", "mulf": "a * b", "muli": "a * b", "assign": "b", "andi": "a & b",
-             "ori": "a | b", "xori": "a ^ b", "maxs": "max(a, b)", "maxu": "max(a, b)", "mins": "min(a, b)",
-             "minu": "min(a, b)", "maxnumf": "fmax(a, b)", "minnumf": "fmin(a, b)",
-             "maximumf": "(a > b || isnan(a)) ? a : b", "minimumf": "(a < b || isnan(a)) ? a : b"}
 _LONG = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n" \
         "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
 _LOCAL = (("global ", "local "), ("_global_atomic_", "_local_atomic_"),
@@ -94,12 +92,12 @@ def _float_fetch(kind: str, dtype: DType) -> tuple[str, str] | None:
 
 def _combined(kind: str, dtype: DType, old: str) -> str:
     """Declarations of the operands ``a`` and ``b``, and of ``next``, the combined value."""
-    c_type = dtype.opencl_compute
-    if KINDS[kind].unsigned and dtype.kind == "i":
-        c_type = f"u{dtype.opencl}"
+    c_type, update = dtype.opencl_compute, KINDS[kind].operation
+    if update is not None and RECORDS[update].operands != "i" and dtype.kind == "i":
+        c_type = f"u{dtype.opencl}"  # signed overflow is undefined in C
     operands = [computed(text, dtype, 1) if dtype is bf16 else f"as_{c_type}({text})"
                 for text in (f"as_{dtype.opencl}({old})", "value")]
-    result = f"({c_type})({_COMBINED[kind]})"
+    result = f"({c_type})({'b' if update is None else TEXT[update].combine('a', 'b')})"
     stored = rounded(result, dtype, 1) if dtype is bf16 else f"as_{dtype.opencl}({result})"
     return (f"    const {c_type} a = {operands[0]}, b = {operands[1]};\n"
             f"    const {dtype.opencl} next = {stored};\n")

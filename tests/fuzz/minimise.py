@@ -108,7 +108,10 @@ def _walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _substitutes(nodes: Iterable[Node], scope: list[Value]) -> Iterator[tuple[Value, list[Value]]]:
-    """Each value with those in scope that may stand for it: what it is made of first."""
+    """Each vector and tile with those in scope that may stand for it: what it is made of first.
+
+    Numbers and positions stay: instances must not write to each other's elements.
+    """
     for node in nodes:
         if isinstance(node, Loop):
             yield from _substitutes(node.body, [*scope, node.index, *(inside for _, inside, _, _ in node.carried)])
@@ -118,7 +121,7 @@ def _substitutes(nodes: Iterable[Node], scope: list[Value]) -> Iterator[tuple[Va
         first = list(node.operands) if isinstance(node, Let) else [each for each in node.uses() if each in scope]
         for value in node.results():
             others = [each for each in (*first, *scope[::-1]) if _may_stand_for(each, value)]
-            if others:
+            if others and value.shape and value.dtype != "index":
                 yield value, list(dict.fromkeys(others))[:4]
         scope.extend(node.results())
 

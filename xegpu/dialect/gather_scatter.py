@@ -29,13 +29,13 @@ from xegpu.dialect.block_io import DESC, check_block, check_moved, check_source,
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType, check_line
 from xegpu.dialect.vector import number_of
-from xegpu.ir.atomic_kind import KINDS, fault
 from xegpu.ir.dtypes import DType, i4, index, u4
 from xegpu.ir.dtypes import i1 as i1_type
 from xegpu.ir.memref import array_at
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.atomic_kind import KINDS, fault
 from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector_type
 from xegpu.support.errors import Invalid, misread
 

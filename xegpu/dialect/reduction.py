@@ -23,10 +23,10 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.dialect.types import SgMapAttr
-from xegpu.ir.combining_kind import kind_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.combining_kind import kind_of
 from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid, ShapeError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import erf, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, arithmetic_result, of_mlir, round_to, to_compute, to_storage
-from xegpu.mlir.arith import CONVERSIONS, IndexCastOp
-from xegpu.mlir.signedness import SIGNEDNESS, Sign, Signedness, read_as
+from xegpu.mlir.arith import IndexCastOp
+from xegpu.mlir.elementwise import RECORDS, Record, Sign, read_as
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
 
 Array = np.ndarray[Any, Any]
@@ -64,34 +64,40 @@ def element_type(type_: Attribute) -> DType:
     return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
 
 
-def _rounded(value: Any, dtype: DType) -> Any:
-    if dtype.kind == "x" or (isinstance(value, (int, float)) and not dtype.is_float):
-        return narrow(value)
-    return arithmetic_result(value, dtype)
-
-
-def _binary(kind: type[Operation], function: Callable[[Any, Any], Any]) -> Semantic:
-    sign = SIGNEDNESS.get(kind)
+def _elementwise(record: Record) -> Semantic:
+    """NumPy semantics of an operation with a function in its record."""
+    assert record.numpy is not None
+    function = record.numpy
 
     def meaning(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
         dtype = element_type(operation.results[0].type)
-        if sign is not None and dtype is dtypes.i1:
-            return narrow(_TRUTH[sign.truth](*(np.asarray(value, np.bool_) for value in operands)))
-        if sign is not None and (dtype.kind != "x" or sign.operands == "u"):
-            operands = [_read(value, dtype, sign.operands) for value in operands]
-            with np.errstate(over="ignore"):  # the smallest integer divided by -1
-                result = np.asarray(function(*operands))
-            return narrow(result.view(np.int32).astype(np.int64)) if dtype.kind == "x" else result.view(dtype.compute)
-        return _rounded(function(*operands), dtype)
+        if record.family == "integer":
+            return _integers(record, function, operands, dtype)
+        return arithmetic_result(function(*(np.asarray(value, dtype.compute) for value in operands)), dtype)
 
     return meaning
+
+
+def _integers(record: Record, function: Callable[..., Any], operands: Sequence[Any], dtype: DType) -> Any:
+    if dtype is dtypes.i1:
+        truths = [np.asarray(value, np.bool_) for value in operands]
+        return narrow(_TRUTH[record.truth](truths[0], truths[-1]))
+    if dtype.kind == "x" and record.operands != "u":
+        if all(isinstance(value, int) for value in operands):  # uniform over all instances
+            operands = [np.int64(value) for value in operands]
+        result = function(*operands)
+        return narrow(result.item() if isinstance(result, np.generic) else result)
+    operands = [_read(value, dtype, record.operands) for value in operands]
+    with np.errstate(over="ignore"):  # the smallest integer divided by -1
+        result = np.asarray(function(*operands))
+    return narrow(result.view(np.int32).astype(np.int64)) if dtype.kind == "x" else result.view(dtype.compute)
 
 
 _TRUTH: dict[str, Callable[[Any, Any], Any]] = {
     "^": lambda a, b: a ^ b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "a": lambda a, b: a | (b & False),
     "0": lambda a, b: (a | b) & False,
 }
-"""Operations on truth values (``Signedness.truth``), in the shape of both operands."""
+"""Operations on truth values (``Record.truth``), in the shape of both operands."""
 
 
 def _read(value: Any, dtype: DType, sign: Sign) -> Array:
@@ -104,61 +110,9 @@ def _read(value: Any, dtype: DType, sign: Sign) -> Array:
     return array.view(read_as(dtype, sign).compute)
 
 
-def _unary(function: Callable[[Any], Any]) -> Semantic:
-    def meaning(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
-        dtype = element_type(operation.results[0].type)
-        return _rounded(function(np.asarray(operands[0], dtype.compute)), dtype)
-
-    return meaning
-
-
-_erf = np.frompyfunc(erf, 1, 1)
-
-UNARY: dict[type[Operation], Callable[[Any], Any]] = {
-    math.ExpOp: np.exp, math.Exp2Op: np.exp2, math.LogOp: np.log, math.SqrtOp: np.sqrt,
-    math.RsqrtOp: lambda a: 1 / np.sqrt(a), math.TanhOp: np.tanh, math.SinOp: np.sin, math.CosOp: np.cos,
-    math.ErfOp: lambda a: np.asarray(_erf(a), np.float64), math.FloorOp: np.floor, math.CeilOp: np.ceil,
-    math.AbsFOp: np.abs, math.AbsIOp: np.abs, math.ExpM1Op: np.expm1, math.Log2Op: np.log2, math.Log10Op: np.log10,
-    math.Log1pOp: np.log1p, math.CbrtOp: np.cbrt, math.SinhOp: np.sinh, math.CoshOp: np.cosh, math.TanOp: np.tan,
-    math.AsinOp: np.arcsin, math.AcosOp: np.arccos, math.AtanOp: np.arctan, math.TruncOp: np.trunc,
-    math.RoundEvenOp: np.rint,
-}
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int):  # indices, uniform over all instances
-        return abs(a) % abs(b) * (-1 if a < 0 else 1)
-    return np.fmod(a, b)
-
-
-def _divide_toward_zero(a: Any, b: Any) -> Any:
-    return (a - _remainder(a, b)) // b
-
-
-def _divide_upward(a: Any, b: Any) -> Any:
-    return a // b + (a % b != 0)
-
-
-BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
-    arith.AddfOp: lambda a, b: a + b, arith.SubfOp: lambda a, b: a - b, arith.MulfOp: lambda a, b: a * b,
-    arith.DivfOp: lambda a, b: a / b, arith.MaximumfOp: np.maximum, arith.MinimumfOp: np.minimum,
-    arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
-    arith.FloorDivSIOp: lambda a, b: a // b, arith.DivSIOp: _divide_toward_zero, arith.RemSIOp: _remainder,
-    arith.DivUIOp: lambda a, b: a // b, arith.RemUIOp: lambda a, b: a % b,
-    arith.CeilDivSIOp: _divide_upward, arith.CeilDivUIOp: _divide_upward,
-    arith.MaxSIOp: np.maximum, arith.MinSIOp: np.minimum, arith.MaxUIOp: np.maximum, arith.MinUIOp: np.minimum,
-    arith.AndIOp: lambda a, b: a & b, arith.OrIOp: lambda a, b: a | b, arith.XOrIOp: lambda a, b: a ^ b,
-    arith.ShLIOp: lambda a, b: a << b, arith.ShRSIOp: lambda a, b: a >> b,
-    arith.ShRUIOp: lambda a, b: a >> b,
-    arith.MaxnumfOp: np.fmax, arith.MinnumfOp: np.fmin, math.PowFOp: np.power, math.Atan2Op: np.arctan2,
-    math.CopySignOp: np.copysign,
-}
-"""Meaning on arrays; those of integers have the signedness in which the operation reads them."""
-
-
 def _convert(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
     source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
-    sign, value = SIGNEDNESS.get(type(operation), Signedness("", "")), operands[0]
+    sign, value = RECORDS[type(operation)], operands[0]
     if dtypes.i1 in (source, target) or (source.kind in "iux" and type(operation) is not IndexCastOp):
         value = _read(value, source, sign.operands) if not source.is_float else np.asarray(value, np.float64)
     if target is dtypes.i1:
@@ -166,7 +120,9 @@ def _convert(machine: Interpreter, operation: Operation, operands: Sequence[Any]
             return narrow(value >= 1 if sign.result == "u" else value <= -1)
         return narrow(value & 1 != 0)
     if type(operation) is IndexCastOp:
-        return narrow(value)
+        if target.kind == "x":
+            return narrow(value)
+        return narrow(np.asarray(value, np.int64).astype(target.compute))  # the lowest bits
     if source.is_float and not target.is_float:
         limits = dtypes.i32 if target.kind == "x" else target
         whole = _saturated(np.nan_to_num(np.trunc(np.asarray(value, np.float64))), read_as(limits, sign.result))
@@ -184,7 +140,7 @@ def _saturated(whole: Any, target: DType) -> Any:
 
 def _fma(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
     dtype = element_type(operation.results[0].type)
-    return _rounded(fused(*(np.asarray(value, dtype.compute) for value in operands)), dtype)
+    return arithmetic_result(fused(*(np.asarray(value, dtype.compute) for value in operands)), dtype)
 
 
 def _bitcast(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
@@ -271,9 +227,8 @@ def _axis(operation: Any) -> int:
 
 SEMANTICS: Semantics = {
     **COMPARISONS,
-    **{kind: _binary(kind, function) for kind, function in BINARY.items()},
-    **{kind: _unary(function) for kind, function in UNARY.items()},
-    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),
+    **{kind: _elementwise(record) for kind, record in RECORDS.items() if record.numpy is not None},
+    **{kind: _convert for kind, record in RECORDS.items() if record.family == "conversion"},
     math.FmaOp: _fma,
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,

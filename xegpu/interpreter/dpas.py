@@ -19,12 +19,12 @@ from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import DEPTH as SCALED_DEPTH
 from xegpu.dialect.dpas import ROWS as SCALED_ROWS
 from xegpu.dialect.dpas import SCALE_MAPS, DpasOp, DpasScaledOp, LoadMadOp, MadOp
-from xegpu.dialect.fused_store import LoadMadStoreOp
+from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
 from xegpu.dialect.types import TensorDesc
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, LazyValue, Semantics, TileView, force
 from xegpu.interpreter.vector import from_vnni
-from xegpu.ir.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.ir.dtypes import DType, f32, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import shape_of
 
@@ -226,5 +226,76 @@ def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     return results if len(results) > 1 else results[0]
 
 
+def _extent(window: TileView) -> tuple[Any, Any, Any, Any]:
+    """Height, width, pitch in elements and address of the array of a descriptor."""
+    array = window.array
+    if isinstance(array, memory.Surfaces):
+        (height, width), itemsize = array.sizes, array.flat.itemsize
+        return height, width, array.strides[0], array.flat.ctypes.data + array.first * itemsize
+    address = array.ctypes.data
+    for index, stride in zip(window.lead, array.strides, strict=False):
+        address = address + index * stride
+    return *array.shape[-2:], array.strides[-2] // array.itemsize, address
+
+
+def _fused_store_check(machine: Interpreter, operation: FusedStoreCheckOp, operands: Sequence[Any]) -> list[Any]:
+    a, b, c, first, end = operands
+    m, n, step = operation.sizes
+    (c_height, c_width, c_pitch, _), (_, a_width, _, _) = _extent(c), _extent(a)
+    rows, columns = np.minimum(c_height - c.row, m), np.minimum(c_width - c.column, n)
+    depth = np.minimum((end - first + step - 1) // step * step, a_width - a.column - first)
+    legal = (rows > 0) & (columns > 0) & (depth > 0) & (c.row >= 0) & (c.column >= 0) & (c_pitch >= columns)
+    blocks = [(a.moved(0, first), rows, depth), (b.moved(first, 0), depth, columns)]
+    begin, behind = _address_range(c, rows, columns)
+    for block, height, width in blocks:
+        array_height, array_width, pitch, _ = _extent(block)
+        legal &= (block.row >= 0) & (block.column >= 0) & (pitch >= 0)
+        legal &= (block.row + height <= array_height) & (block.column + width <= array_width)
+        other, other_behind = _address_range(block, height, width)
+        legal &= (behind <= other) | (other_behind <= begin)
+    return [np.bool_(legal) if np.ndim(legal) == 0 else legal, rows, columns, depth]
+
+
+def _address_range(window: TileView, rows: Any, columns: Any) -> tuple[Any, Any]:
+    """Addresses of the first byte of a block, and of the one behind its last."""
+    *_, pitch, address = _extent(window)
+    itemsize = window.array.flat.itemsize if isinstance(window.array, memory.Surfaces) else window.array.itemsize
+    begin = address + (window.row * pitch + window.column) * itemsize
+    return begin, begin + ((rows - 1) * pitch + columns) * itemsize
+
+
+def _load_mad_store(machine: Interpreter, operation: LoadMadStoreOp, operands: Sequence[Any]) -> None:
+    """One product of the clipped extents where it is legal; the body for other instances."""
+    a, b, c, first, legal, *extents = operands
+    outer, holds = machine.active, np.asarray(legal, bool)
+    holds = holds.reshape(holds.shape or (1,) * machine.batch)
+    masks = [side if outer is None else outer & side for side in (holds, ~holds)]
+    if masks[0].any():
+        (m, n, _), (rows, columns, depth) = operation.sizes, extents
+        k = int(np.max(depth))
+        types = desc_of(operation.a).dtype, desc_of(operation.b).dtype, f32
+        batch = holds.ndim
+        blocks = [memory.read(window.array, window.row, window.column, shape, batch, lead=window.lead)
+                  for window, shape in ((a.moved(0, first), (m, k)), (b.moved(first, 0), (k, n)))]
+        left, right = (memory.as_numbers(block, dtype) for block, dtype in zip(blocks, types[:2], strict=True))
+        inside = _below(depth, k, batch)
+        sums = product(np.where(inside[..., None, :], left, 0), np.where(inside[..., None], right, 0), None, types)
+        clipped = _below(rows, m, batch)[..., None] & _below(columns, n, batch)[..., None, :]
+        mask = masks[0][..., None, None] & clipped
+        shape = np.broadcast_shapes(sums.shape, mask.shape)
+        memory.write(c.array, c.row, c.column, np.broadcast_to(sums, shape), np.broadcast_to(mask, shape), c.lead)
+    if masks[1].any():
+        machine.active = masks[1] if masks[0].any() else outer
+        machine.run(operation.body.block)
+        machine.active = outer
+
+
+def _below(extent: Any, size: int, batch: int) -> Array:
+    """Mask of the first ``extent`` of ``size`` elements, behind the batch axes."""
+    array = np.asarray(extent)
+    array = array.reshape(array.shape or (1,) * batch)
+    return np.asarray(np.arange(size) < array[..., None])
+
+
 SEMANTICS: Semantics = {DpasOp: _dpas, MadOp: _dpas, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mma,
-    LoadMadStoreOp: lambda machine, operation, operands: machine.run(operation.body.block)}
+    FusedStoreCheckOp: _fused_store_check, LoadMadStoreOp: _load_mad_store}

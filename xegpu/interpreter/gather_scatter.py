@@ -18,9 +18,9 @@ from xdsl.ir import Operation
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.interpreter.memory import Surfaces, strided
-from xegpu.ir.atomic_kind import KINDS, Kind
 from xegpu.ir.dtypes import DType, of_mlir, to_compute, to_storage
 from xegpu.ir.memref import is_shared
+from xegpu.mlir.atomic_kind import KINDS, Kind
 from xegpu.support.errors import ShapeError
 
 Array = np.ndarray[Any, Any]

@@ -9,9 +9,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
-from xegpu.ir.combining_kind import reduce
 from xegpu.ir.dtypes import of_mlir
 from xegpu.layout import lane_map
+from xegpu.mlir.combining_kind import reduce
 
 Array = np.ndarray[Any, Any]
 

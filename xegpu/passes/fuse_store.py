@@ -5,7 +5,8 @@
       %c1 = load_mad %a1, %b1, %c0 ; scf.yield %c1 }
     store_nd %c, %out
 becomes
-    load_mad_store %a, %b, %out, [%0, %n] { %c = scf.for ... ; store_nd %c, %out }
+    %legal, %rows, %columns, %depth = fused_store_check %a, %b, %out, [%0, %n]
+    load_mad_store %a, %b, %out, [%0] if %legal, [%rows, %columns, %depth] { %c = scf.for ... ; store_nd %c, %out }
 
 The sums start from zero in registers, and leave them for C. By the loop they would go through memory three times more:
 to the function and back, and from there into C, one lane's numbers at a time.
@@ -23,7 +24,7 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import LoadMadOp
-from xegpu.dialect.fused_store import LoadMadStoreOp
+from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
 from xegpu.ir.dtypes import f32
 from xegpu.ir.kernel_attributes import subgroup_size
 from xegpu.ir.matchers import number
@@ -159,9 +160,11 @@ def _fuse(inserter: Inserter, product: _Product) -> None:
         operation.detach()  # type: ignore[no-untyped-call]
         loop.parent.insert_op_before(operation, loop)  # type: ignore[union-attr]
     body = Block()
-    fused = LoadMadStoreOp(product.a, product.b, product.stores[0].desc, (loop.lb, loop.ub), Region(body),
-                           ends_kernel=ends)
-    inserter.before(loop, fused)
+    check = FusedStoreCheckOp(product.a, product.b, product.stores[0].desc, (loop.lb, loop.ub))
+    inserter.before(loop, check)
+    for result, hint in zip(check.results, ("legal", "rows", "columns", "depth"), strict=True):
+        result.name_hint = hint
+    inserter.before(loop, LoadMadStoreOp(check, Region(body), ends_kernel=ends))
     for operation in (loop, *product.stores):
         operation.detach()  # type: ignore[no-untyped-call]
         body.add_op(operation)

@@ -27,11 +27,11 @@ from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
-from xegpu.mlir.signedness import SIGNEDNESS
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.rewriter import copied, rewrite
 
 _POSITIONS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.SubgroupIdOp)
-_MAY_FAIL = tuple(kind for kind, sign in SIGNEDNESS.items() if sign.divides)
+_MAY_FAIL = tuple(kind for kind, record in RECORDS.items() if record.defined == "divisor")
 
 
 @dataclass(frozen=True)

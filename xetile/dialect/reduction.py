@@ -23,9 +23,9 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from xegpu.ir.combining_kind import kind_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.combining_kind import kind_of
 from xegpu.support.errors import ElementTypeError, Invalid
 from xetile.dialect.tile_ops import VECTOR, shape_of, text
 from xetile.dialect.types import WgMapAttr

@@ -244,7 +244,8 @@ class Grid:
             return Region(split(depth, self.pr, row), columns)
         if operand == "c":
             return Region(split(rows, self.pk, layer), columns)
-        raise ArgumentError("XT7204", f"a product has no operand {operand!r}", 'name "a", "b" or "c"')
+        with AtTheCall():
+            raise ArgumentError("XT7204", f"a product has no operand {operand!r}", 'name "a", "b" or "c"')
 
     def workspace(self, panel: int | None = None) -> int:
         """Bytes of panels and partial sums beside the blocks of the rank that has most, for panels of this depth."""

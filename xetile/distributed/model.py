@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError
-from xetile.distributed.grid import SUM_BYTES, Grid, best_grids, shapes_of
+from xetile.distributed.grid import Grid, best_grids
 from xetile.distributed.schedule import Broadcast, Multiply, Receive, Schedule, schedule
 
 _TERA, _GIGA = 1e12, 1e9
@@ -56,12 +56,10 @@ class Machine:
 
 
 MACHINES: Mapping[str, Machine] = {machine.name: machine for machine in (
-    # Published by the machine's operators: 256 TF/s of a stack in bf16, Xe Link 15 GB/s a pair, 8 network cards of
-    # 25 GB/s for 12 stacks. The latencies are assumptions.
-    Machine("aurora", "Aurora: six Data Center GPU Max 1550 a node, a rank for each of 12 stacks", 256 * _TERA, 64 << 30,
-            12, 15 * _GIGA, 16.7 * _GIGA, 10e-6, 10e-6),
-    Machine("node", "one node of Aurora that reaches the next by 100 Gbit/s a rank", 256 * _TERA, 64 << 30, 12,
-            15 * _GIGA, 12.5 * _GIGA, 10e-6, 10e-6),
+    # 256 TF/s of a stack in bf16, Xe Link 15 GB/s a pair of cards and 8 network cards of 25 GB/s for 12 stacks are
+    # published by the machine's operators. The latencies are assumptions, and so is the rate of the second machine.
+    Machine("aurora", "Aurora: six Data Center GPU Max 1550 a node, a rank for each of 12 stacks", 256 * _TERA,
+            64 << 30, 12, 15 * _GIGA, 16.7 * _GIGA, 10e-6, 10e-6),
     Machine("b580", "eight PCs with an Arc B580 each and 10 Gbit/s Ethernet", 80 * _TERA, 12 << 30, 1, 1.25 * _GIGA,
             1.25 * _GIGA, 50e-6, 20e-6),
 )}
@@ -77,7 +75,8 @@ def find_machine(name: str | Machine) -> Machine:
     if isinstance(name, Machine):
         return name
     if name not in MACHINES:
-        raise ArgumentError("XT7250", f"there is no machine {name!r} of many ranks", f"use one of {', '.join(MACHINES)}")
+        raise ArgumentError("XT7250", f"there is no machine {name!r} of many ranks",
+                            f"use one of {', '.join(MACHINES)}")
     return MACHINES[name]
 
 
@@ -130,15 +129,12 @@ class Prediction:
         return "\n".join([
             f"product    {grid.m} x {grid.k} by {grid.k} x {grid.n}, {grid.dtype}",
             f"grid       {grid.pr} x {grid.pc} x {grid.pk}: {grid.ranks} ranks, {self.machine.description}",
-            f"volume     {grid.volume:,} bytes received by all ranks, {self.received:,} by this one, in {self.messages} "
-            "messages",
+            f"volume     {grid.volume:,} bytes received by all ranks, {self.received:,} by this one, "
+            f"in {self.messages} messages",
             f"memory     {self.memory / (1 << 30):.2f} GiB a rank of {self.machine.memory / (1 << 30):.0f}",
             f"predicted  {self.seconds * 1e3:,.2f} ms: {self.compute * 1e3:,.2f} ms of products and "
             f"{self.wire * 1e3:,.2f} ms of messages, of which {100 * self.hidden:.0f} % are hidden",
             f"predicted  efficiency {self.efficiency:.2f}; {self.exposed:.2f} if nothing were hidden"])
-
-
-ScaleReport = Prediction
 
 
 def clock(plan: Schedule, machine: Machine) -> tuple[float, float, float]:
@@ -175,15 +171,13 @@ def predict(grid: Grid, machine: str | Machine, *, panel: int | None = None, ove
     multiply; the rank behind it is on the same node, and the last one on another.
     """
     found = find_machine(machine)
-    plans = [schedule(grid, rank, panel=panel, overlap=overlap) for rank in sorted({0, grid.ranks // 2, grid.ranks - 1})]
+    plans = [schedule(grid, rank, panel=panel, overlap=overlap) for rank in
+             sorted({0, grid.ranks // 2, grid.ranks - 1})]
     times = [clock(plan, found) for plan in plans]
     last = max(range(len(plans)), key=lambda position: times[position][2])
     computed, received, seconds = times[last]
     return Prediction(grid, found, computed, received, seconds, plans[last].received, plans[last].messages,
                       grid.blocks() + plans[last].workspace)
-
-
-report = predict
 
 
 def best_grid(m: int, n: int, k: int, dtype: DType, ranks: int, machine: Machine, panel: int = 4096) -> Grid:
@@ -197,6 +191,3 @@ def scaling(m: int, n: int, k: int, dtype: DType, machine: str | Machine, ranks:
     """Predictions for numbers of ranks, each on its best grid."""
     found = find_machine(machine)
     return [predict(best_grid(m, n, k, dtype, count, found), found, panel=4096) for count in ranks]
-
-
-__all__ = ["SUM_BYTES", "shapes_of"]

@@ -8,7 +8,7 @@ from xegpu.support.errors import ShapeError
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.distributed.agreement import agree
 from xetile.distributed.grid import Grid
-from xetile.distributed.plan import Plan
+from xetile.distributed.product_plan import Plan
 from xetile.distributed.transport import transport_of
 from xetile.library.array_operands import Operand, check_shapes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
@@ -14,6 +14,7 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.mlir import arith as conversions
 from xegpu.mlir.arith import CmpFOp, CmpIOp
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.tracer import current
 
@@ -27,24 +28,22 @@ def _compare(kind: type[CmpIOp] | type[CmpFOp], predicates: str) -> dict[str, Ru
 
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-_FLOAT: dict[str, Rule] = {
-    "+": arith.AddfOp, "-": arith.SubfOp, "*": arith.MulfOp, "/": arith.DivfOp, "**": math.PowFOp,
-    "maximum": arith.MaximumfOp, "minimum": arith.MinimumfOp, "maxnum": arith.MaxnumfOp, "minnum": arith.MinnumfOp,
-    **_compare(CmpFOp, "olt ole ogt oge oeq une"),
+_PREDICATES: dict[str, tuple[type[CmpIOp] | type[CmpFOp], str]] = {
+    "f": (CmpFOp, "olt ole ogt oge oeq une"), "i": (CmpIOp, "slt sle sgt sge eq ne"),
+    "u": (CmpIOp, "ult ule ugt uge eq ne"), "x": (CmpIOp, "slt sle sgt sge eq ne"),
 }
-_SIGNED: dict[str, Rule] = {
-    "+": arith.AddiOp, "-": arith.SubiOp, "*": arith.MuliOp, "//": arith.FloorDivSIOp, "%": arith.RemSIOp,
-    "maximum": arith.MaxSIOp, "minimum": arith.MinSIOp, "&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp,
-    "<<": arith.ShLIOp, ">>": arith.ShRSIOp, "maxnum": arith.MaxSIOp, "minnum": arith.MinSIOp,
-    **_compare(CmpIOp, "slt sle sgt sge eq ne"),
-}
-_UNSIGNED: dict[str, Rule] = {
-    **_SIGNED, "//": arith.DivUIOp, "%": arith.RemUIOp, "maximum": arith.MaxUIOp, "minimum": arith.MinUIOp,
-    ">>": arith.ShRUIOp, "maxnum": arith.MaxUIOp, "minnum": arith.MinUIOp,
-    **_compare(CmpIOp, "ult ule ugt uge eq ne"),
-}
-_TRUTH: dict[str, Rule] = {symbol: _UNSIGNED[symbol] for symbol in ("&", "|", "^", *COMPARISONS)}
-_KINDS = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED, "s": {}}
+
+
+def _operators(kind: str) -> dict[str, Rule]:
+    """Operator table of a kind of element types, from the records of the operations."""
+    constructors: dict[str, Any] = {operator: operation for operation, record in RECORDS.items()
+                                    if kind in record.kinds for operator in record.operators}
+    comparison, predicates = _PREDICATES[kind]
+    return {**constructors, **_compare(comparison, predicates)}
+
+
+_KINDS: dict[str, dict[str, Rule]] = {**{kind: _operators(kind) for kind in _PREDICATES}, "s": {}}
+_TRUTH: dict[str, Rule] = {symbol: _KINDS["u"][symbol] for symbol in ("&", "|", "^", *COMPARISONS)}
 
 
 def rules_of(dtype: DType) -> dict[str, Rule]:

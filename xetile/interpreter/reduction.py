@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from xegpu.interpreter.interpreter import Interpreter, Semantics
-from xegpu.ir.combining_kind import reduce
 from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.combining_kind import reduce
 from xetile.dialect import tile_ops
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.interpreter.vector import Array

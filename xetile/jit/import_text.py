@@ -28,7 +28,7 @@ from xetile.compiler.pipeline import STAGES, precedes
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
-from xetile.text.canonicalize import normalise, rewrite
+from xetile.text.canonicalize import name_maps, normalise, rewrite
 from xetile.text.canonicalize.control_flow import lift_control_flow
 from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
@@ -60,6 +60,7 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
     module, reader = read_module(text, name)
     lift_control_flow(module)
     resolve_views(module)
+    name_maps(module)
     _check_names(module)
     _check_dominance(module)
     for operation in module.walk():

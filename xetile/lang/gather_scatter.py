@@ -10,8 +10,8 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import SSAValue
 
 from xegpu.ir import dtypes
-from xegpu.ir.atomic_kind import fault, full_name
 from xegpu.ir.dtypes import DType
+from xegpu.mlir.atomic_kind import fault, full_name
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.gather_scatter import (
     AtomicRMWTileOp,

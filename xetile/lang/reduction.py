@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.ir.combining_kind import kind_of
+from xegpu.mlir.combining_kind import kind_of
 from xegpu.support.errors import RankError, ShapeError, XeError
 from xetile.dialect.reduction import TileReduceOp, check_reduced
 from xetile.dialect.tile_ops import text

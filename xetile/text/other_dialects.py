@@ -24,6 +24,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import Parser
 
+from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import SHARED
@@ -124,6 +125,7 @@ RULES: dict[str, Callable[[Any, str], Operation]] = {
     **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_WITHOUT_OPERANDS, _number),
     "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat, "vector.shape_cast": _shape_cast,
     "memref.extract_aligned_pointer_as_index": _address,
+    "vector.multi_reduction": lambda parser, name: MultiReductionOp.parse(parser),
 }
 
 

@@ -20,9 +20,9 @@ from xegpu.dialect.sync import SCHEDULE_BARRIER
 from xegpu.dialect.types import SgMapAttr
 from xegpu.interop.v1.dialect import OlderXeGPU
 from xegpu.interop.v1.types import WordAttr
-from xegpu.ir.atomic_kind import KINDS, full_name, kinds_of
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.memref import ALIGNED
+from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
 from xegpu.target.cache_policy import POLICIES
 from xetile.text.grammar import Entry, Sketch, read
 from xetile.text.operand_parser import Rule, create, only, result_of, values

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnitAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import LEVELS
-from xegpu.ir.atomic_kind import KINDS, full_name, kinds_of
-from xegpu.ir.combining_kind import kind_of
 from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
+from xegpu.mlir.combining_kind import kind_of
 from xegpu.mlir.vector import integers
 from xegpu.support.errors import XeError
 from xetile.dialect import tile_ops

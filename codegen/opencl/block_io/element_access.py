@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from codegen.opencl import predicate
+from codegen.opencl.arith import predicate
 from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type

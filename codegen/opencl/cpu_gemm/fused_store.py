@@ -1,7 +1,9 @@
 """GEMM loop fused with the store of C, in OpenCL C: one call accumulates a tile over all of K and stores it.
 
     #ifdef XETILE_WHOLE
-      if (all of it lies inside, and C apart from A and B) {
+      const int rows = ..., columns = ..., depth = ...;
+      const bool legal = (all of it lies inside, and C shares no memory with A and B);
+      if (legal) {
         if (lane == 0) product_call(&C[row * pitch + column], pitch, &A[row * pitch], pitch, &B[column], pitch, K, ...);
       } else if (C has elements of the tile)
     #endif
@@ -25,7 +27,7 @@ from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import WHOLE
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.fused_store import LoadMadStoreOp
+from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
 from xegpu.target.gemm_microkernel import MicrokernelShape
 
 _PAST = 1 << 22
@@ -43,11 +45,8 @@ def _load_mad_store(emitter: Emitter, operation: LoadMadStoreOp) -> None:
     m, n, _ = operation.sizes
     shape = MicrokernelShape(m, n, desc_of(operation.a).dtype, desc_of(operation.b).dtype)
     define(emitter, shape)
-    emitter.functions["xetile_apart"] = _DISJOINT
-    lane = emitter.name("lane")
     emitter.lines.append(f"#ifdef {WHOLE}")
-    emitter.line(f"const int {lane} = get_sub_group_local_id();")
-    _Call(emitter, operation, shape).write(lane)
+    _call(emitter, operation, shape)
     emitter.lines.append("#endif")
     emitter.line("{")
     emitter.depth += 1
@@ -63,7 +62,7 @@ class _Operand:
 
     Attributes:
         name: of a pointer to its first element.
-        place: the array.
+        desc: the array.
         row, column: where it begins.
         rows, columns: how large it is, as expressions.
     """
@@ -97,55 +96,49 @@ class _Operand:
                 f"(ulong)({self.name} + ({self.rows} - 1) * (long){self.desc.pitch} + {self.columns})")
 
 
-class _Call:
-    """Micro-kernel call and its precondition."""
-
-    def __init__(self, emitter: Emitter, operation: LoadMadStoreOp, shape: MicrokernelShape) -> None:
-        self.emitter, self.shape = emitter, shape
-        self.rows, self.columns, self.depth = (emitter.name(hint) for hint in ("rows", "columns", "depth"))
-        self.ends = operation.ends_kernel is not None
-        self.step, self.end = operation.sizes[2], emitter.coordinate(operation.end)
-        self.k = k = emitter.coordinate(operation.first)
-        a, b, c = (emitter.values[desc] for desc in (operation.a, operation.b, operation.c))
-        self.c = _Operand(emitter.name("c_first"), c, c.row, c.column, self.rows, self.columns)
-        self.a = _Operand(emitter.name("a_first"), a, a.row, a.column.plus(k), self.rows, self.depth)
-        self.b = _Operand(emitter.name("b_first"), b, b.row.plus(k), b.column, self.depth, self.columns)
-
-    def write(self, lane: str) -> None:
-        """Emit the call."""
-        line, c, step = self.emitter.line, self.c, self.step
-        line(f"const int {self.rows} = min({c.desc.height} - max({wrapping(c.row)}, 0), {self.shape.rows}), "
-             f"{self.columns} = min({c.desc.width} - max({wrapping(c.column)}, 0), {self.shape.columns});")
-        line(f"const int {self.depth} = min(({self.end} - ({self.k}) + {step - 1}) / {step} * {step}, "
-             f"{self.a.desc.width} - max({wrapping(self.a.column)}, 0));")
-        for part in (c, self.a, self.b):
-            line(part.declaration())
-        called = self.emitter.name("called")
-        line(f"const bool {called} = {self._conditions()};")
-        if self.ends:  # the last subgroup waits for what the others stored, though nothing of its own is inside
-            line(f"if (!{called} && {lane} == 0 && {self._is_large()} && {_IS_LAST}) {FENCE}();")
-        line(f"if ({called}) {{")
-        line(f"  if ({lane} == 0) {function_name(self.shape)}_call({self._arguments()});")
-        line(f"}} else if ({self.rows} > 0 && {self.columns} > 0)")  # else there is nothing to store
-
-    def _conditions(self) -> str:
-        """C condition of the direct-to-C path: in bounds, rows of C do not overlap, C aliases neither A nor B."""
-        found = [f"{self.rows} > 0 && {self.columns} > 0 && {self.depth} > 0",
-                 *(part.is_inside() for part in (self.a, self.b)),
-                 *self.c.starts(),
-                 f"{self.c.desc.pitch} >= {self.columns}",
-                 *(f"xetile_apart({self.c.bounds()}, {part.bounds()})" for part in (self.a, self.b))]
-        return ("\n" + "  " * (self.emitter.depth + 2) + "&& ").join(found)
-
-    def _is_large(self) -> str:
-        """Whether C is stored with non-temporal stores."""
-        return f"(long){self.c.desc.height} * {self.c.desc.width} > {_PAST}"
-
-    def _arguments(self) -> str:
-        b = self.b
-        operands = [part for of in (self.c, self.a, b) for part in (of.name, of.desc.pitch)]
-        past = f"{self._is_large()} ? 1 + {_IS_LAST} : 0" if self.ends else "0"
-        return ", ".join([*operands, self.depth, self.rows, self.columns, f"{b.desc.height} - ({b.row})", "0", past])
+def _fused_store_check(emitter: Emitter, operation: FusedStoreCheckOp) -> None:
+    """Emit the extents, pointers to the blocks, and the legality of the call."""
+    emitter.functions["xetile_apart"] = _DISJOINT
+    m, n, step = operation.sizes
+    a, b, c = (emitter.values[desc] for desc in (operation.a, operation.b, operation.c))
+    k, end = emitter.coordinate(operation.first), emitter.coordinate(operation.end)
+    emitter.lines.append(f"#ifdef {WHOLE}")
+    rows = emitter.define(operation.rows, "int", f"min({c.height} - max({wrapping(c.row)}, 0), {m})")
+    columns = emitter.define(operation.columns, "int", f"min({c.width} - max({wrapping(c.column)}, 0), {n})")
+    depth = emitter.define(operation.depth, "int", f"min(({end} - ({k}) + {step - 1}) / {step} * {step}, "
+                                                   f"{a.width} - max({wrapping(a.column.plus(k))}, 0))")
+    blocks = [_Operand(emitter.name("c_first"), c, c.row, c.column, rows, columns),
+              _Operand(emitter.name("a_first"), a, a.row, a.column.plus(k), rows, depth),
+              _Operand(emitter.name("b_first"), b, b.row.plus(k), b.column, depth, columns)]
+    for block in blocks:
+        emitter.line(block.declaration())
+    emitter.define(operation.legal, "bool", ("\n" + "  " * (emitter.depth + 2) + "&& ").join(_conditions(*blocks)))
+    emitter.lines.append("#endif")
+    emitter.fused_store_operands[operation.legal] = tuple(blocks)
 
 
-RULES: dict[type[Operation], Rule] = {LoadMadStoreOp: _load_mad_store}
+def _conditions(c: _Operand, a: _Operand, b: _Operand) -> list[str]:
+    """Terms of the legality: in bounds, rows of C do not overlap, C aliases neither A nor B."""
+    return [f"{c.rows} > 0 && {c.columns} > 0 && {a.columns} > 0", a.is_inside(), b.is_inside(),
+            *c.starts(), f"{c.desc.pitch} >= {c.columns}",
+            *(f"xetile_apart({c.bounds()}, {block.bounds()})" for block in (a, b))]
+
+
+def _call(emitter: Emitter, operation: LoadMadStoreOp, shape: MicrokernelShape) -> None:
+    """Emit the micro-kernel call where it is legal."""
+    c, a, b = blocks = emitter.fused_store_operands[operation.legal]
+    legal, lane, line = emitter.values[operation.legal], emitter.name("lane"), emitter.line
+    line(f"const int {lane} = get_sub_group_local_id();")
+    is_large = f"(long){c.desc.height} * {c.desc.width} > {_PAST}"
+    ends = operation.ends_kernel is not None
+    if ends:  # the last subgroup waits for what the others stored, though nothing of its own is inside
+        line(f"if (!{legal} && {lane} == 0 && {is_large} && {_IS_LAST}) {FENCE}();")
+    operands = [part for block in blocks for part in (block.name, block.desc.pitch)]
+    past = f"{is_large} ? 1 + {_IS_LAST} : 0" if ends else "0"
+    arguments = [*operands, a.columns, c.rows, c.columns, f"{b.desc.height} - ({b.row})", "0", past]
+    line(f"if ({legal}) {{")
+    line(f"  if ({lane} == 0) {function_name(shape)}_call({', '.join(arguments)});")
+    line(f"}} else if ({c.rows} > 0 && {c.columns} > 0)")  # else there is nothing to store
+
+
+RULES: dict[type[Operation], Rule] = {FusedStoreCheckOp: _fused_store_check, LoadMadStoreOp: _load_mad_store}

@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from codegen.opencl.cpu_gemm import define, function_call
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
 from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import FETCH, WHOLE
-from codegen.opencl.values import Descriptor, Fragment, narrowed, widened
+from codegen.opencl.values import Descriptor, narrowed, widened
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import DType, f32
@@ -132,7 +132,7 @@ def _largest(types: tuple[DType, DType]) -> int:
 
 
 def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
-    results = [_scalars(emitter, value) for value in operation.results]
+    results = [emitter.fresh(value, scalars=True) for value in operation.results]
     for fragment, acc in zip(results, operation.acc, strict=True):
         pairs = zip(fragment.names, emitter.words(acc), strict=True)
         emitter.line(f"{fragment.word} {', '.join(f'{name} = {word}' for name, word in pairs)};")
@@ -143,12 +143,6 @@ def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
     if product.has_microkernel:
         define(emitter, product.shape)
     emitter.lines += ["  " * emitter.depth + line for line in _text(product, sums)]
-
-
-def _scalars(emitter: Emitter, value: SSAValue) -> Fragment:
-    """Scalarized fragment: variables of one word each."""
-    fragment = emitter.fresh(value)
-    return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names for i in range(fragment.width)))
 
 
 def _text(product: _Product, sums: list[str]) -> Iterator[str]:

@@ -49,7 +49,7 @@ class ZeroPadding:
         top, column = atom(wrapping(a.row)), atom(wrapping(b.column))
         row_of_b = f"max({wrapping(b.row)}, -{end})"
         yield f"  if ({top} < 0 || {top} > {a.height} - {m} || {column} < 0 || {column} > {b.width} - {n}) {{"
-        yield f"    if (!({self.inside}) || sub_group_any({check} != 0.0f)) {{"
+        yield f"    if (!({self.inside}) || sub_group_reduce_add({check}) != 0.0f) {{"
         for v in vectors:
             yield f"      float column_{v} = 0;"
             yield f"      const bool has_{v} = (uint){column} + {v * subgroup} + {self.lane} < (uint){b.width};"

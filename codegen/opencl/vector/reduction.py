@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, computed, narrowed, vector_type
 from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table
@@ -18,18 +19,20 @@ from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.ir.dtypes import DType
 from xegpu.layout import lane_map
 from xegpu.layout.linear_layout import LaneBits, bits_of
+from xegpu.mlir.combining_kind import operation_of
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import TargetError
-
-_SYMBOLS = {"add": "+", "mul": "*", "and": "&", "or": "|", "xor": "^"}
-_FUNCTIONS = {"minnumf": "fmin", "maxnumf": "fmax", "minsi": "min", "minui": "min", "maxsi": "max", "maxui": "max"}
 
 
 def _compute_type(kind: str, dtype: DType) -> str:
-    """C type of the accumulation: float for narrower floats, a 32-bit word for narrower integers."""
+    """C type of the accumulation: float for narrower floats, a 32-bit word for narrower integers.
+
+    Signed overflow is undefined in C, so integers are unsigned where their signedness makes no difference.
+    """
     if dtype.is_float:
         return "double" if dtype.bits == 64 else "float"
-    unsigned = kind.endswith("ui") or dtype.kind == "u"
-    return f"{'u' if unsigned else ''}{'long' if dtype.bits == 64 else 'int'}"
+    signed = RECORDS[operation_of(kind, dtype)].operands == "i"
+    return f"{'' if signed else 'u'}{'long' if dtype.bits == 64 else 'int'}"
 
 
 def _widened(variable: str, fragment: Fragment, c_type: str) -> str:
@@ -54,30 +57,29 @@ def _rounded(word: str, dtype: DType, c_type: str) -> str:
     return word if dtype.opencl == c_type else f"({dtype.opencl})({word})"
 
 
-def _combine(kind: str, c_type: str, width: int = 1) -> Combine:
+def _combine(kind: str, dtype: DType, c_type: str, width: int = 1) -> Combine:
     """Combining function of a reduction kind, as C."""
-    if kind in _SYMBOLS:
-        return lambda a, b: f"{a} {_SYMBOLS[kind]} {b}"
-    if kind in _FUNCTIONS:
-        return lambda a, b: f"{_FUNCTIONS[kind]}({a}, {b})"
-    return lambda a, b: f"{_extreme_name(kind, c_type, width)}({a}, {b})"
+    text = TEXT[operation_of(kind, dtype)]
+    if text.form == "extreme":
+        return lambda a, b: f"{_extreme_name(kind, c_type, width)}({a}, {b})"
+    return text.combine
 
 
 def _extreme_name(kind: str, c_type: str, width: int) -> str:
     return f"reduce_{kind}_{vector_type(c_type, width)}"
 
 
-def _extreme(kind: str, c_type: str, width: int) -> str:
+def _extreme(kind: str, dtype: DType, c_type: str, width: int) -> str:
     """Maximum or minimum function that propagates NaN, which OpenCL's fmax and fmin drop."""
-    type_, order = vector_type(c_type, width), ">" if kind == "maximumf" else "<"
+    type_, chosen = vector_type(c_type, width), TEXT[operation_of(kind, dtype)].combine("a", "b", width)
     name = _extreme_name(kind, c_type, width)
-    chosen = f"a {order} b || isnan(a) ? a : b" if width == 1 else f"select(b, a, (a {order} b) | isnan(a))"
     return f"static {type_} {name}({type_} a, {type_} b)\n{{\n  return {chosen};\n}}\n"
 
 
 def _together(lines: list[str], fragment: Fragment, blocks: int, variable: int, kind: str, c_type: str) -> str:
     """Combine the same variable of all blocks as a balanced tree, for instruction-level parallelism."""
-    count, type_, combine = 0, vector_type(c_type, fragment.width), _combine(kind, c_type, fragment.width)
+    count, type_ = 0, vector_type(c_type, fragment.width)
+    combine = _combine(kind, fragment.dtype, c_type, fragment.width)
     each = len(fragment.names)
     values = [_widened(f"v{block * each + variable}", fragment, c_type) for block in range(blocks)]
     while len(values) > 1 or not count:
@@ -114,13 +116,13 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
     name = f"reduce_{kind}_{first.dtype}_{len(fragments)}x{rows}x{columns}_along_{label}_{_label(operation)}"
     if kind.endswith("imumf"):
         for width in {1, first.width}:
-            emitter.function(_extreme(kind, c_type, width))
+            emitter.function(_extreme(kind, first.dtype, c_type, width))
     lines: list[str] = []
     together = [_together(lines, first, len(fragments), v, kind, c_type) for v in range(len(first.names))]
     words = Words(c_type, first.renamed(tuple(together)).words(), source)
     words.lines += lines
     words.named()
-    reduce_words(words, axes, target, _combine(kind, c_type))
+    reduce_words(words, axes, target, _combine(kind, first.dtype, c_type))
     called(emitter, name, [(first.c_type, variable) for fragment in fragments for variable in fragment.names], words,
            result, [_rounded(word, first.dtype, c_type) for word in words.names])
 

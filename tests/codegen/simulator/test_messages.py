@@ -215,3 +215,35 @@ def test_scratch_writes_mask_words() -> None:
     execute(message("dc0", scratch | 1 << 17 | 1 << 16, data=20), at, active, memory)
     execute(message("dc0", scratch, result=30), at, np.ones((THREADS, 16), bool), memory)
     np.testing.assert_array_equal(at.read(30, 1, np.uint32), np.where(active, values, 0))
+
+
+@pytest.mark.parametrize(("block", "fits"), [(6, True), (7, False)])
+def test_scratch_blocks_end_in_the_threads_own(block: int, fits: bool) -> None:
+    """Of 256 bytes a thread; a block of 64 bytes begins at a multiple of 32."""
+    at = threads()
+    memory = memory_with(np.zeros(8, np.uint32), at)
+    load = message("dc0", 1 << 19 | 1 << 18 | 1 << 12 | block, result=30)
+    everything = np.ones((THREADS, 16), bool)
+    if fits:
+        execute(load, at, everything, memory)
+        return
+    with pytest.raises(Finding, match="reaches byte 288 of scratch memory, which has 256") as caught:
+        execute(load, at, everything, memory)
+    assert caught.value.code == "XT6102"
+
+
+@pytest.mark.parametrize(("last", "fits"), [(124, True), (125, False), (4096, False)])
+def test_shared_memory_ends_in_the_groups_own(last: int, fits: bool) -> None:
+    """The second work-group's memory does not follow the first's 128 bytes."""
+    at = threads()
+    memory = memory_with(np.zeros(8, np.uint32), at, slm_bytes=128)
+    addresses = np.zeros((THREADS, LANES), np.int32)
+    addresses[1, 3] = last
+    put(at, 10, addresses)
+    load, everything = message("slm", 2 << 9 | 2 << 7, result=30), np.ones((THREADS, LANES), bool)
+    if fits:
+        execute(load, at, everything, memory)
+        return
+    with pytest.raises(Finding, match=f"reads 4 bytes at byte {last} of shared local memory, which has 128") as caught:
+        execute(load, at, everything, memory)
+    assert (caught.value.code, caught.value.thread) == ("XT6102", 1)

@@ -12,8 +12,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xegpu.dialect import context
 from xegpu.interpreter.gather_scatter import Elements, flat
 from xegpu.ir import dtypes
-from xegpu.ir.atomic_kind import KINDS, fault, full_name
 from xegpu.ir.use_def import written_arguments
+from xegpu.mlir.atomic_kind import KINDS, fault, full_name
 from xegpu.support.errors import ShapeError, error_parts
 
 S = "!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<>>"

@@ -13,7 +13,9 @@ import xetile as xt
 from tests.kernels import integers, wide
 from xegpu.dialect.block_io import CreateNdTdescOp
 from xegpu.dialect.bounds import InBoundsOp
+from xegpu.dialect.fused_store import FusedStoreCheckOp
 from xegpu.dialect.payload import PayloadSetOp
+from xegpu.interpreter import dpas
 from xegpu.interpreter.block_io import SEMANTICS, Payload
 from xegpu.interpreter.interpreter import TileView
 
@@ -175,3 +177,31 @@ def test_a_fused_store_says_whether_it_is_the_last() -> None:
     a, b = rng.integers(-4, 5, (16, 70)).astype(ml_dtypes.bfloat16), integers(rng, xt.bf16, 70, 64)
     c = run(text, "two_products", a, b, (32, 64), (1, 1))
     np.testing.assert_array_equal(c, np.tile(wide(a) @ wide(b), (2, 1)))
+
+
+def test_a_fused_store_is_legal_inside_and_without_aliases() -> None:
+    """Against sets of addresses, for blocks all around their arrays, and for C in the memory of A."""
+    module = two_products.lower(*SPECS, target="cpu").final
+    check = next(op for op in module.walk() if isinstance(op, FusedStoreCheckOp))
+    m, n, step = check.sizes
+    rng = np.random.default_rng(5)
+    memory = np.zeros(40000, np.uint16)
+    found = set()
+    for _ in range(400):
+        (height, depth, width), first = rng.integers(1, 90, 3), int(rng.integers(0, 3)) * step
+        start = int(rng.integers(0, 20000))
+        a, b = memory[start:start + height * depth].reshape(height, depth), np.zeros((depth, width), np.uint16)
+        c = memory[20000 - 2 * int(rng.integers(0, 9)) * height:].view(np.float32)[:height * width]
+        c = c.reshape(height, width)
+        row, column = int(rng.integers(-2, height + 2)), int(rng.integers(-2, width + 2))
+        views = TileView(a, row, 0), TileView(b, 0, column), TileView(c, row, column)
+        legal, rows, columns, k = dpas.SEMANTICS[FusedStoreCheckOp](None, check, [*views, first, int(depth)])
+        assert (rows, columns) == (min(height - row, m), min(width - column, n))
+        assert k == min(-(-(depth - first) // step) * step, depth - first)
+        expected = min(row, column) >= 0 and min(rows, columns, k) > 0
+        if expected:
+            blocks = a[row:row + rows, first:first + k], c[row:row + rows, column:column + columns]
+            expected = not np.may_share_memory(*blocks)  # ranges of addresses, as in the generated code
+        assert bool(legal) == expected, (views, first)
+        found.add((expected, bool(np.may_share_memory(a, c))))
+    assert found >= {(True, False), (False, False), (False, True)}

@@ -10,8 +10,8 @@ import pytest
 
 import xetile as xt
 from xegpu.ir import dtypes
-from xegpu.ir.combining_kind import kinds_of
 from xegpu.ir.dtypes import DType
+from xegpu.mlir.combining_kind import kinds_of
 
 RNG = np.random.default_rng(29)
 FUNCTIONS: dict[str, Any] = {

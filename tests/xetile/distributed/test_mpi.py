@@ -123,3 +123,22 @@ def test_one_rank_works_without_mpi() -> None:
               "except Exception as error: assert error.code == 'XT7220'\n" \
               "else: raise AssertionError('no MPI, and no error')\n"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(("name", "words", "ranks"), [
+    ("gemm_distributed", ("--m", "70", "--n", "51", "--k", "45"), 1),
+    ("gemm_distributed", ("--m", "70", "--n", "51", "--k", "45", "--grid", "2,1,1"), 2),
+    ("tensor_parallel_mlp", ("--tokens", "21", "--width", "18", "--hidden", "26"), 1),
+    ("tensor_parallel_mlp", ("--tokens", "21", "--width", "18", "--hidden", "26"), 2)])
+def test_the_examples(name: str, words: tuple[str, ...], ranks: int) -> None:
+    """With plain Python and over MPI: they check themselves, and rank 0 alone says what was moved."""
+    program = str(ROOT / "examples" / f"{name}.py")
+    if ranks == 1:
+        done = subprocess.run([sys.executable, program, *words, "--device", "numpy"], text=True, capture_output=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT, check=False)
+    else:
+        done = launch(ranks, "-m", "mpi4py", program, *words, "--device", "numpy")
+    assert done.returncode == 0, done.stdout + done.stderr
+    volume = {"gemm_distributed": 4 * 45 * 51, "tensor_parallel_mlp": 2 * 4 * 21 * 18}[name] * (ranks - 1)
+    assert f"volume   {volume} bytes received by all ranks\n" in done.stdout
+    assert done.stdout.count("result ") == 1

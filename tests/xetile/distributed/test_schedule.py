@@ -121,8 +121,7 @@ def test_a_replay_notices_a_swapped_rank() -> None:
     swapped = [schedules[0], schedules[2], schedules[1], *schedules[3:]]
     a, b = _integers(13, 17, 1), _integers(17, 9, 2)
     with pytest.raises((AssertionError, ValueError)):
-        c, _ = replay(swapped, a, b)
-        assert np.array_equal(c, a @ b)
+        replay(swapped, a, b)
     fewer = Schedule(grid, 1, tuple(step for step in schedules[1].steps if not isinstance(step, Broadcast)), {})
     with pytest.raises((AssertionError, KeyError)):
         replay([schedules[0], fewer, *schedules[2:]], a, b)

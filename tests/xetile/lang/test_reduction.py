@@ -14,8 +14,8 @@ from tests.conftest import require_ocloc
 from tests.kernels import DEVICE, EXECUTIONS, LANES, Execution
 from tests.xetile.dialect.test_vector import exact, wanted
 from xegpu.ir import dtypes
-from xegpu.ir.combining_kind import kinds_of
 from xegpu.ir.dtypes import DType
+from xegpu.mlir.combining_kind import kinds_of
 from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised

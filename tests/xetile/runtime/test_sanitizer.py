@@ -277,6 +277,26 @@ def test_infinities_and_nans() -> None:
     run[1](a, b, c, 16)
 
 
+@xt.kernel
+def entropies(A, C, *, instead, least=0):
+    x = xt.load_tile(xt.init_tile(A, (0, 0), (8, 16)))
+    y = xt.tile_transpose(xt.where(x > least, x * xt.log2(x), instead))
+    xt.store_tile(y, xt.init_tile(C, (0, 0), (16, 8)))
+
+
+@pytest.mark.parametrize("instead", [-np.inf, np.nan, 0.0])
+def test_what_a_selection_leaves_out(instead: float) -> None:
+    """log2(0) is minus infinity; what is stored there is the author's constant."""
+    a, c = whole(8, 16).astype(np.float32), np.zeros((16, 8), np.float32)
+    a[...] = np.abs(a) + 1
+    a[3, 5] = a[7, 15] = 0
+    entropies.on("numpy", check=True)[1](a, c, instead=instead)
+    np.testing.assert_array_equal(c[5, 3], np.float32(instead))
+    said = finding(entropies, 1, a, c, instead=instead, least=-1)
+    assert "xt.log2(x)" in said
+    assert "to C[5, 3]" in said
+
+
 def test_infinite_products() -> None:
     a, b, c = whole(16, 64), whole(64, 16), np.zeros((16, 16), np.float32)
     products.on("numpy", check=True)[2](a, b, c)

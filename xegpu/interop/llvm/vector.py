@@ -22,9 +22,9 @@ from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.ir.assembly_format import Integers, Keyword, WordAttr
-from xegpu.ir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, kind_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, kind_of
 from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid
 

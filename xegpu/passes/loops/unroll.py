@@ -115,7 +115,7 @@ def _own_factor(loop: scf.ForOp, target: Target) -> int:
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
     messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
                    for operation in loop.body.block.ops)
-    if not products or not is_plain(loop, hands_over=True):
+    if not products or not is_plain(loop, cooperative=True):
         return 1
     return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= _MESSAGES
                  and (factor - 1) * step < DISTANCE

@@ -22,9 +22,9 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, bf16, f16
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.analysis.webs import Webs
-from xegpu.ir.combining_kind import combined
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
+from xegpu.mlir.combining_kind import combined
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target

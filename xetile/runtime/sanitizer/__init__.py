@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, func, math
+from xdsl.dialects import arith, func
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
@@ -16,10 +16,9 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.analysis.barriers import in_step
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.interpreter import subgroup_scheduler
-from xegpu.interpreter.arith import BINARY, UNARY
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantic, Semantics
 from xegpu.ir.use_def import arrays_of, written_at
-from xegpu.mlir.arith import CONVERSIONS
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import CheckError, DeviceError, Note
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
@@ -39,8 +38,9 @@ from xetile.runtime.sanitizer.memory import Accesses
 from xetile.runtime.sanitizer.races import KINDS
 from xetile.runtime.sanitizer.shadow_memory import Codes
 
-_CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
-                                           TileReduceOp)
+_CALCULATE: tuple[type[Operation], ...] = (
+    *(kind for kind, record in RECORDS.items() if record.family != "comparison" and kind is not arith.BitcastOp),
+    TileReduceOp)
 _MAX_SUBGROUPS = 1024
 """Subgroups that a map may distribute to; no device has so many."""
 Before = Callable[[Interpreter, Any, Sequence[Any]], None]
@@ -78,7 +78,7 @@ class CheckedExecutor(NumPyExecutor):
         accesses.shadows.arguments(_used(function, values))
         semantics = {**SEMANTICS, **watching(accesses)}
         if "numbers" in self._names:
-            semantics |= watching_numbers(Numbers(), semantics)
+            semantics |= watching_numbers(Numbers(), semantics, {type(operation) for operation in function.walk()})
         if "integers" in self._names:
             semantics |= watching_integers(Integers(), semantics, {type(operation) for operation in function.walk()})
         subgroup_scheduler.run(function, values, grid, subgroups, semantics, None)
@@ -149,11 +149,11 @@ def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:
     return {**found, BarrierOp: barrier, NbarrierArriveOp: arrive, NbarrierWaitOp: wait, AllocOp: allocate}
 
 
-def watching_numbers(numbers: Numbers, base: Semantics) -> dict[type[Operation], Semantic]:
-    """Instrumented semantics of float operations: checks of results."""
+def watching_numbers(numbers: Numbers, base: Semantics, used: set[type[Operation]]) -> dict[type[Operation], Semantic]:
+    """Instrumented semantics of float operations: infinities and NaNs that they create are tracked."""
     stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter,
                                              AtomicRMWTileOp: numbers.update}
-    return {**{kind: _check_after(numbers, base[kind]) for kind in _CALCULATE},
+    return {**{kind: numbers.watching(base[kind], kind in _CALCULATE) for kind in used & base.keys()},
             **{kind: _check_before(look, base[kind]) for kind, look in stores.items()},
             TileMmaOp: AcceptsLazy(partial(_check_mma, numbers, base[TileMmaOp]))}
 
@@ -165,16 +165,6 @@ def watching_integers(integers: Integers, base: Semantics,
         StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
     return {kind: _check_before(before[kind], base[kind]) if kind in before else integers.watching(base[kind])
             for kind in used & base.keys()}
-
-
-def _check_after(numbers: Numbers, semantic: Semantic) -> Semantic:
-    """Semantics followed by a check."""
-    def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
-        result = semantic(machine, operation, operands)
-        numbers.look(machine, operation, operands, result)
-        return result
-
-    return watched
 
 
 def _check_mma(numbers: Numbers, semantic: Semantic, machine: Interpreter, operation: Any,

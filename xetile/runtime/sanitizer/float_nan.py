@@ -1,7 +1,7 @@
 """Float checks: operations that create infinities or NaNs from finite numbers, whose results reach memory.
 
-Masked-off and dropped elements are no finding: the origin is recorded with its instances, and reported when one of
-these stores such a number.
+Elements that ``xt.where`` or a mask excludes and dropped elements are no finding: what an operation creates is followed
+from value to value (taint) up to stores. Infinities of memory, and constants, are the author's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xegpu.interpreter.gather_scatter import active_elements
-from xegpu.interpreter.interpreter import BATCH, Interpreter, LazyValue, TileView, force
+from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, LazyValue, Semantic, TileView, force
 from xegpu.support.errors import CheckError
 from xegpu.support.location import author_location
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
@@ -28,31 +28,26 @@ from xetile.runtime.sanitizer.findings import (
     failed,
     instance,
     loops,
-    ran,
     reached,
 )
+from xetile.runtime.sanitizer.taint import Marks, Taint, of_active
 
 Array = np.ndarray[Any, Any]
-_MOST = 4096
-"""Births that are remembered; the first ones are those to tell of."""
 
 
 @dataclass
 class _Origin:
-    """Origin: operation and instances that created an infinity or a NaN.
+    """Origin: operation that created infinities or NaNs.
 
     Attributes:
         operation: the operation.
         loops: the variables of the loops around it, and what they were.
-        ran: the work-groups, and the subgroups, that ran then.
-        nan, infinite: for each instance, whether it produced one.
+        nan: whether it created NaNs, of operands without one.
     """
 
     operation: Operation
     loops: list[tuple[str, Any]]
-    ran: Any
-    nan: Array
-    infinite: Array
+    nan: bool
 
 
 class Product(LazyValue):
@@ -74,27 +69,60 @@ class Product(LazyValue):
         if not self._seen:
             self._seen = True
             if self.clean and not is_finite(found):
-                self._numbers.born(self._machine, self._operation, np.isnan(found), np.isinf(found))
+                self._numbers.created(self._machine, self._operation, found)
                 self.clean = False
         return found
 
 
 @dataclass
 class Numbers:
-    """Origins of one launch."""
+    """Checks of one launch: infinities and NaNs that operations created are tainted."""
 
-    births: list[_Origin] = field(default_factory=list)
+    taint: Taint[_Origin] = field(default_factory=Taint)
 
-    def look(self, machine: Interpreter, operation: Operation, operands: Sequence[Any], result: Any) -> None:
-        """Check the result of an operation against its operands."""
+    def watching(self, semantic: Semantic, creates: bool) -> Semantic:
+        """Instrumented semantics.
+
+        Args:
+            semantic: of the operation.
+            creates: whether its result is checked; the operands' taint is passed on in any case.
+        """
+        def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
+            result = semantic(machine, operation, operands)
+            if operation.results and (creates or self.taint):
+                self._look(machine, operation, operands, result, creates)
+            return result
+
+        return AcceptsLazy(watched) if isinstance(semantic, AcceptsLazy) else watched
+
+    def _look(self, machine: Interpreter, operation: Operation, operands: Sequence[Any], result: Any,
+              creates: bool) -> None:
+        """Mark a result: what it has of its operands, and what the operation creates."""
         if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or is_finite(result):
+            self.taint.mark(machine, operation.results[0], [])
             return
-        sides = [side for side in operands if isinstance(side, np.ndarray) and side.dtype.kind == "f"]
+        bad = ~np.isfinite(result)
+        marks = [(_common(machine, mask, bad), origin)
+                 for mask, origin in self.taint.passed_on(machine, operation, operands)]
+        if creates:
+            marks += self._created(machine, operation, operands, result)
+        self.taint.mark(machine, operation.results[0], [(mask, origin) for mask, origin in marks if mask.any()])
+
+    def _created(self, machine: Interpreter, operation: Operation, operands: Sequence[Any],
+                 result: Array) -> Marks[_Origin]:
         nans, others = np.isnan(result), np.isinf(result)
-        for side in sides:
-            nans = nans & ~_known(np.isnan(side), result)
-            others = others & ~_known(~np.isfinite(side), result)
-        self.born(machine, operation, nans, others)
+        for side in operands:
+            if isinstance(side, np.ndarray) and side.dtype.kind == "f":
+                nans = nans & ~_known(np.isnan(side), result)
+                others = others & ~_known(~np.isfinite(side), result)
+        around = loops(machine, operation)
+        return [(of_active(machine, mask), _Origin(operation, around, nan))
+                for mask, nan in ((nans, True), (others, False))]
+
+    def created(self, machine: Interpreter, operation: Operation, result: Array) -> None:
+        """Mark the result of a product of finite matrices."""
+        marks = self._created(machine, operation, (), result)
+        self.taint.mark(machine, operation.results[0], [(mask, origin) for mask, origin in marks if mask.any()])
 
     def product(self, machine: Interpreter, operation: Operation, operands: Sequence[Any], result: Any,
                 acc: Any) -> Any:
@@ -104,21 +132,21 @@ class Numbers:
             clean = clean and acc.clean
         elif acc is not None:
             clean = clean and is_finite(force(acc))
-        waits = Product(self, machine, operation, result, clean) if isinstance(result, LazyValue) else None
-        if waits is None and clean and not is_finite(result):
-            self.born(machine, operation, np.isnan(result), np.isinf(result))
-        return result if waits is None else waits
-
-    def born(self, machine: Interpreter, operation: Operation, nans: Array, others: Array) -> None:
-        """Record an origin."""
-        nan, infinite = (by_instance(machine, each) for each in (nans, others))
-        if len(self.births) < _MOST and (nan.any() or infinite.any()):
-            self.births.append(_Origin(operation, loops(machine, operation), ran(machine), nan, infinite))
+        if isinstance(result, LazyValue):
+            if self.taint:
+                passed = self.taint.passed_on(machine, operation, operands)
+                self.taint.mark(machine, operation.results[0], passed)
+            return Product(self, machine, operation, result, clean)
+        if clean and not is_finite(result):
+            self.created(machine, operation, result)
+        else:
+            self._look(machine, operation, operands, result, creates=False)
+        return result
 
     def store(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a stored tile."""
         value, window = operands
-        if not self.births or value.dtype.kind != "f" or is_finite(value):
+        if not self.taint or value.dtype.kind != "f" or is_finite(value):
             return
         value = unpack(value) if tile_of(operation.tile).encoding.inner_blocks is not None else value
         self._stored(machine, operation, value, reached(machine, operation, window), window)
@@ -126,45 +154,55 @@ class Numbers:
     def scatter(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check scattered elements."""
         value, _, mask = operands
-        if self.births and value.dtype.kind == "f" and not is_finite(value):
+        if self.taint and value.dtype.kind == "f" and not is_finite(value):
             rank = len(tile_of(operation.tile).blocked_shape())
             self._stored(machine, operation, value, active_elements(machine, np.asarray(mask, bool), rank), None)
 
     def update(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check the operands of an atomic update."""
         value, index = operands[:2]
-        if self.births and value.dtype.kind == "f" and not is_finite(value):
+        if self.taint and value.dtype.kind == "f" and not is_finite(value):
             _, mask = updated_elements(machine, operation, operands)
             mask = active_elements(machine, mask, len(tile_of(operation.tile).blocked_shape()))
             self._stored(machine, operation, value, mask, index if isinstance(index, TileView) else None)
 
     def _stored(self, machine: Interpreter, operation: Any, value: Array, written: Array,
                 window: TileView | None) -> None:
-        for nan in (True, False):
-            bad = (np.isnan(value) if nan else np.isinf(value)) & written
-            instances = by_instance(machine, bad)
-            for birth in self.births:
-                produced = birth.nan | birth.infinite if nan else birth.infinite
-                if birth.ran == ran(machine) and (both := produced & instances).any():
-                    raise self._finding(machine, operation, birth, both, bad, window)
+        """Raise if what an operation created is among the elements written."""
+        bad = ~np.isfinite(value) & written
+        for mask, origin in self.taint.of(machine, operation.value):
+            found = _common(machine, mask, bad)
+            if found.any():
+                raise self._finding(machine, operation, origin, found, window)
 
-    def _finding(self, machine: Interpreter, operation: Any, birth: _Origin, both: Array, bad: Array,
+    def _finding(self, machine: Interpreter, operation: Any, origin: _Origin, bad: Array,
                  window: TileView | None) -> CheckError:
-        at = tuple(int(i) for i in np.unravel_index(int(np.argmax(both)), both.shape))
-        is_nan = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
-        result = "a NaN of operands without NaNs" if is_nan else "an infinity of finite numbers"
-        mine = np.broadcast_to(bad, np.broadcast_shapes(bad.shape, (*both.shape, *[1] * (bad.ndim - BATCH))))[at]
+        instances = by_instance(machine, bad)
+        at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
+        result = "a NaN of operands without NaNs" if origin.nan else "an infinity of finite numbers"
+        mine = np.broadcast_to(bad, np.broadcast_shapes(bad.shape, (*instances.shape, *[1] * (bad.ndim - BATCH))))[at]
         index = np.unravel_index(int(np.argmax(mine)), mine.shape)
         element = "" if window is None or len(index) != 2 else element_of(window, (*at, int(index[0]), int(index[1])))
         name = f"{array_name(operation.tile)}{element}"
         goal, where = f"stores what follows from it to {name}", "it is stored here"
         if isinstance(operation, AtomicRMWTileOp):
             goal, where = f"updates {name} with what follows from it", "it is updated here"
-        return failed(machine, birth.operation, "XT6005",
+        return failed(machine, origin.operation, "XT6005",
                       f"{instance(machine, at)} produces {result} here, and {goal}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
-                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops,
+                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, origin.loops,
                       [(where, author_location(operation))])
+
+
+def _common(machine: Interpreter, mask: Array, bad: Array) -> Array:
+    """Marked elements among ``bad`` ones; by instance where shapes differ, as in a tile of blocks."""
+    try:
+        if np.broadcast_shapes(mask.shape, bad.shape) == bad.shape:
+            return np.asarray(mask & bad)
+    except ValueError:
+        pass
+    per_instance = by_instance(machine, mask)
+    return np.asarray(per_instance.reshape(*per_instance.shape, *[1] * (bad.ndim - BATCH)) & bad)
 
 
 def is_finite(value: Any) -> bool:

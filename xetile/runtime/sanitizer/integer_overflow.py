@@ -19,12 +19,11 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.interpreter.arith import BINARY, UNARY, element_type
+from xegpu.interpreter.arith import element_type
 from xegpu.interpreter.gather_scatter import active_elements
-from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, Semantic, TileView, force
+from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, Semantic, TileView
 from xegpu.ir.dtypes import DType
-from xegpu.ir.use_def import root_definitions
-from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, FPToSIOp, FPToUIOp, SelectOp, TruncIOp
+from xegpu.mlir.arith import FPToSIOp, FPToUIOp, TruncIOp
 from xegpu.support.errors import CheckError
 from xegpu.support.location import Location, author_location
 from xetile.dialect.gather_scatter import InitScatteredTileOp, UpdateScatteredTileOp
@@ -38,20 +37,15 @@ from xetile.runtime.sanitizer.findings import (
     failed,
     instance,
     loops,
-    ran,
     reached,
 )
+from xetile.runtime.sanitizer.taint import Taint, of_active
 
 Array = np.ndarray[Any, Any]
 _WRAPPING: dict[type[Operation], tuple[str, Callable[[Any, Any], Any]]] = {
     arith.AddiOp: ("+", operator.add), arith.SubiOp: ("-", operator.sub), arith.MuliOp: ("*", operator.mul),
     arith.ShLIOp: ("<<", operator.lshift)}
 _CONVERTING = (FPToSIOp, FPToUIOp, TruncIOp)
-_BY_ELEMENT: tuple[type[Operation], ...] = (
-    *BINARY, *UNARY, *CONVERSIONS, arith.BitcastOp, arith.ExtFOp, arith.TruncFOp, math.FmaOp, CmpIOp, CmpFOp,
-    InitScatteredTileOp, UpdateScatteredTileOp)
-_MOST = 8
-"""Losses that are followed for one value."""
 
 
 @dataclass(frozen=True)
@@ -71,21 +65,17 @@ class _Origin:
     lost: Array
 
 
-Losses = list[tuple[Array, _Origin]]
-
-
 @dataclass
 class Integers:
-    """Taint of one launch: the overflowed elements of each value, for the active instances."""
+    """Checks of one launch: the overflowed elements of each value are tainted."""
 
-    losses: dict[Any, dict[SSAValue, Losses]] = field(default_factory=dict)
-    sources: dict[SSAValue, set[SSAValue]] = field(default_factory=dict)
+    taint: Taint[_Origin] = field(default_factory=Taint)
 
     def watching(self, semantic: Semantic) -> Semantic:
         """Instrumented semantics: check the result, and propagate the operands' taint."""
         def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
             result = semantic(machine, operation, operands)
-            if type(operation) in _LOOKS or self.losses:
+            if type(operation) in _LOOKS or self.taint:
                 self._look(machine, operation, operands, result)
             return result
 
@@ -93,12 +83,12 @@ class Integers:
 
     def store(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a stored tile."""
-        if self.losses:
+        if self.taint:
             self._sink(machine, operation, operation.value, reached(machine, operation, operands[1]), operands[1])
 
     def single(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check scattered accesses."""
-        if not self.losses:
+        if not self.taint:
             return
         rank = len(tile_of(operation.tile).blocked_shape())
         window = next((operand for operand in operands if isinstance(operand, TileView)), None)
@@ -107,46 +97,23 @@ class Integers:
         for value in operation.operands:
             self._sink(machine, operation, value, mask, window)
 
-    # --- taint -------------------------------------------------------------------------------------------------------
-
     def _look(self, machine: Interpreter, operation: Operation, operands: Sequence[Any], result: Any) -> None:
         if not operation.results:
             return
         look, value = _LOOKS.get(type(operation)), operation.results[0]
         lost = None if look is None else look(operation, operands, result)
-        found = self._passed_on(machine, operation, operands)
-        if lost is not None and (lost := _of_active(machine, lost)).any():
+        found = self.taint.passed_on(machine, operation, operands)
+        if lost is not None and (lost := of_active(machine, lost)).any():
             found = [*found, (lost, _Origin(operation, loops(machine, operation), operands, lost))]
         if found and not isinstance(value.type, VectorType) and not _is_tile(operation):
             instances, birth = by_instance(machine, found[0][0]), found[0][1]
             if instances.any():  # a scalar, which is an index, a size or a bound of a loop
                 raise _finding(machine, birth, birth.lost, "and goes on with it")
-        if found:
-            self.losses.setdefault(ran(machine), {})[value] = found[:_MOST]
-        elif self.losses:
-            self.losses.get(ran(machine), {}).pop(value, None)
-
-    def _passed_on(self, machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Losses:
-        incoming = [self._of(machine, operand) for operand in operation.operands] if self.losses else []
-        if isinstance(operation, SelectOp) and incoming:
-            condition = _raised(machine, np.asarray(force(operands[0]), bool))
-            sides = [(mask & side, birth) for losses, side in zip(incoming[1:], (condition, ~condition), strict=True)
-                     for mask, birth in losses]
-            return [(mask, birth) for mask, birth in (*incoming[0], *sides) if mask.any()]
-        all_losses = [loss for losses in incoming for loss in losses]
-        if isinstance(operation, _BY_ELEMENT) or not all_losses:
-            return all_losses
-        return [(by_instance(machine, mask)[..., None, None], birth) for mask, birth in all_losses]
-
-    def _of(self, machine: Interpreter, value: SSAValue) -> Losses:
-        known = self.losses.get(ran(machine), {})
-        if value not in self.sources:
-            self.sources[value] = {value, *root_definitions(value)}
-        return [loss for source in self.sources[value] for loss in known.get(source, ())]
+        self.taint.mark(machine, value, found)
 
     def _sink(self, machine: Interpreter, operation: Any, value: SSAValue, among: Array,
               window: TileView | None) -> None:
-        for lost, birth in self._of(machine, value):
+        for lost, birth in self.taint.of(machine, value):
             try:
                 bad = lost & among
             except ValueError:  # in blocks, or of another shape
@@ -227,18 +194,6 @@ def _sums(operation: Any, operands: Sequence[Any], result: Any) -> Array | None:
 _LOOKS: dict[type[Operation], Callable[[Any, Sequence[Any], Any], Array | None]] = {
     **dict.fromkeys(_WRAPPING, _wraps), **dict.fromkeys(_CONVERTING, _does_not_fit), math.AbsIOp: _magnitude,
     TileReduceOp: _sums}
-
-
-def _raised(machine: Interpreter, mask: Array) -> Array:
-    """Mask with all batch axes."""
-    return mask if mask.ndim >= BATCH else mask.reshape((1,) * BATCH)
-
-
-def _of_active(machine: Interpreter, lost: Array) -> Array:
-    lost = _raised(machine, lost)
-    if machine.active is None:
-        return lost
-    return lost & machine.active.reshape(*machine.active.shape, *[1] * (lost.ndim - BATCH))
 
 
 # --- messages --------------------------------------------------------------------------------------------------------

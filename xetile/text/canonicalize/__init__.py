@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     MemRefType,
+    ModuleOp,
     VectorType,
 )
 from xdsl.dialects.vector import BroadcastOp
@@ -31,6 +32,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.analysis.webs import Webs
+from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.matchers import number
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid, TextError, error_parts
@@ -43,6 +45,9 @@ from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import forget, map_of
+from xetile.text.canonicalize.constants import expand_constant
+from xetile.text.canonicalize.lines import has_lines, lines_to_tiles
+from xetile.text.canonicalize.reshape import is_reshape, lower_reshape
 from xetile.text.canonicalize.subviews import resolve_subviews
 from xetile.text.operand_parser import RESULT_MAP
 from xetile.text.types import guess
@@ -59,11 +64,28 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
         TextError: maps contradict each other, or a vector constant has different elements.
     """
     resolve_subviews(function)
-    rewrite(function)
+    if not any_rank and has_lines(function):
+        lines_to_tiles(function)
+    _rewrite(function)
     for operation in function.walk():
         _check(operation, any_rank)
     _check_subgroups(function)
     _Maps(function).settle()
+    for operation in list(function.walk()):
+        if isinstance(operation, arith.ConstantOp) and _varies(operation):
+            expand_constant(operation)
+        elif isinstance(operation, ShapeCastOp) and is_reshape(operation):
+            lower_reshape(function, operation)
+    forget()
+
+
+def name_maps(module: ModuleOp) -> None:
+    """Name the maps of vectors ``wg_map`` where a shape changes, before verifiers ask how vectors are distributed."""
+    for operation in module.walk():
+        if isinstance(operation, _RESHAPES):
+            for name in RESULT_MAP[1:]:
+                if name in operation.attributes and RESULT_MAP[0] not in operation.attributes:
+                    operation.attributes[RESULT_MAP[0]] = operation.attributes.pop(name)
 
 
 def rewrite(function: func.FuncOp) -> None:
@@ -72,6 +94,15 @@ def rewrite(function: func.FuncOp) -> None:
     Raises:
         TextError: there is nothing for it: a vector constant has different elements.
     """
+    _rewrite(function)
+    for operation in function.walk():
+        if isinstance(operation, arith.ConstantOp) and _varies(operation):
+            _fail(operation, "XT2072", "a vector constant whose elements differ cannot be lowered at this stage",
+                  "pass the numbers as an array and load them, or compute them")
+
+
+def _rewrite(function: func.FuncOp) -> None:
+    """Apply :data:`_REWRITES`; constants whose elements differ remain."""
     for operation in list(function.walk()):
         if operation.parent is not None and (rule := _REWRITES.get(type(operation))) is not None:
             rule(operation)
@@ -96,7 +127,7 @@ def _check_subgroups(function: func.FuncOp) -> None:
 def _check(operation: Operation, any_rank: bool) -> None:
     """Check that an operation's vectors are tiles' and its attributes known."""
     dialect = operation.name.partition(".")[0]
-    if dialect == "vector" and not isinstance(operation, BroadcastOp):
+    if dialect == "vector" and not isinstance(operation, BroadcastOp) and not is_reshape(operation):
         _fail(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
               "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
     for value in operation.results:
@@ -143,8 +174,10 @@ def _splat_constant(constant: arith.ConstantOp) -> None:
         _fail(constant, "XT2071", f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
     elements = list(dense.get_attrs())
     if any(element != elements[0] for element in elements):
-        _fail(constant, "XT2072", "a vector constant whose elements differ cannot be lowered",
-              "pass the numbers as an array and load them, or compute them")
+        if len(type_.get_shape()) != 2:
+            _fail(constant, "XT2070", f"{type_} has {len(type_.get_shape())} dimensions, and its elements differ",
+                  "use two: vector<1x32xf32>")
+        return  # expanded when its map is known
     new = arith.ConstantOp(elements[0])  # type: ignore[arg-type]
     spread = BroadcastOp(new.result, type_)
     spread.attributes.update(constant.attributes)
@@ -198,6 +231,9 @@ def _broadcast(operation: BroadcastOp) -> None:
     map_ = _explicit_map(operation)
     if axes:
         _replace(operation, TileBroadcastOp(source, result.get_shape(), axes, map_))
+    else:
+        operation.vector.replace_all_uses_with(source)
+        _erase(operation)
 
 
 def _shape_cast(operation: ShapeCastOp) -> None:
@@ -226,6 +262,10 @@ _REWRITES: dict[type[Operation], Callable[[Any], None]] = {
 }
 _HAS_MAP = ("xetile.", "supervector.")
 """Operations that carry a map of their own or take it from their tile."""
+_RESHAPES = (BroadcastOp, ShapeCastOp, TransposeOp, MultiReductionOp)
+"""Operations whose result has another map than their operand."""
+_LINKS_NOTHING = (scf.ForOp, scf.IfOp, scf.YieldOp, ShapeCastOp)
+"""Operations whose vectors have different maps, or are joined by the webs themselves."""
 _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
 
 
@@ -233,7 +273,7 @@ def _same_map(operation: Operation) -> Iterator[SSAValue]:
     """Vectors of an operation that have one map: those of element-wise ones, accumulator and result."""
     if isinstance(operation, (TileMmaOp, ContractOp)):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not operation.name.startswith(_HAS_MAP) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
+    elif not operation.name.startswith(_HAS_MAP) and not isinstance(operation, _LINKS_NOTHING):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 
@@ -273,8 +313,8 @@ class _Maps:
             return
         for name in RESULT_MAP:
             operation.attributes.pop(name, None)
-        if isinstance(operation, BroadcastOp):
-            known = self._known.get(self._webs.root(operation.vector))
+        if isinstance(operation, (BroadcastOp, arith.ConstantOp, ShapeCastOp)):
+            known = self._known.get(self._webs.root(operation.results[0]))
             if known is not None:
                 operation.attributes["wg_map"] = WgMapAttr(known[0])
                 forget()
@@ -284,6 +324,11 @@ class _Maps:
         if map_ is not None:
             operation.properties["wg_map"] = WgMapAttr(map_)
             forget()
+
+
+def _varies(constant: arith.ConstantOp) -> bool:
+    """Whether a constant is a vector of two dimensions, whose elements differ."""
+    return isinstance(constant.result.type, VectorType) and len(constant.result.type.get_shape()) == 2
 
 
 def _explicit_map(operation: Operation) -> WgMap | None:

@@ -153,7 +153,7 @@ class _Resolver:
                 self._size(user, self._found[value])
             elif not isinstance(user, VIEWS):
                 _fail(user, "XT2080", "it cannot take a view of a part of an array",
-                      "views are for xetile.init_tile, xegpu.create_nd_tdesc and memref.dim: take the array itself here")
+                      "views are for xetile.init_tile, xegpu.create_nd_tdesc and memref.dim: take the array itself")
         return casts
 
     # --- what a view is ---------------------------------------------------------------------------------------------
@@ -295,8 +295,7 @@ class _Resolver:
                 _fail(operation, "XT2617", "the view begins inside of its array, and none of its strides is the "
                       "constant 1", "make the last stride of the view 1, or let it begin where the array does")
             offsets[axis], sizes[axis] = self._sum(offsets[axis], at), self._sum(sizes[axis], at)
-        own = static_form(type_)
-        source = view.array
+        own, source = static_form(type_), view.array
         if own is not None and (tuple(map(_known, sizes)), tuple(map(_known, strides))) == own:
             sizes, strides = [], []
         elif len(type_.get_shape()) != 1:
@@ -304,7 +303,8 @@ class _Resolver:
             if lead < 0:
                 _fail(operation, "XT2618", f"the view has {len(offsets)} dimensions, and its array {type_} fewer",
                       "declare the array with as many dimensions, or with one")
-            offsets, sizes, strides = [0] * lead + offsets, [1] * lead + sizes, [strides[0]] * lead + strides
+            zeros, ones = self._repeated(0, lead), self._repeated(1, lead)
+            offsets, sizes, strides = zeros + offsets, ones + sizes, strides[:1] * lead + strides
             source = self._dynamic(source, type_)
         kind = type(operation)
         new = kind(source, [self._value(value) for value in offsets], [self._value(value) for value in sizes],
@@ -330,6 +330,10 @@ class _Resolver:
         operation.erase()
 
     # --- emission ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _repeated(number_: int, count: int) -> list[Size]:
+        return [number_] * count
 
     def _insert(self, new: Operation) -> None:
         new.location = self._at.location

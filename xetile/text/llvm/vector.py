@@ -29,9 +29,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.interop.llvm.export_vector import is_neutral
 from xegpu.interop.llvm.shuffles import ConstantMaskOp, CreateMaskOp, InterleaveOp
 from xegpu.interop.llvm.vector import MultiReductionOp
-from xegpu.ir.combining_kind import combined
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import ExtUIOp, SelectOp
+from xegpu.mlir.combining_kind import combined
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.tile_ops import shape_of

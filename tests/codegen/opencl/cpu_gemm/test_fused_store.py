@@ -74,7 +74,7 @@ def test_one_call_makes_and_stores_them() -> None:
     assert [name.startswith("c_first") for name in calls[1]] == [False]
     assert kernel[0].index(WHOLE) < kernel[0].index("for (") < kernel[0].replace(FENCE, "").index("store_")
     # The last subgroup waits for the others' stores even where its own part lies outside, and it calls nothing.
-    assert re.search(rf"if \(!called && .*get_num_sub_groups\(\)\)\) {FENCE}\(\);", kernel[0])
+    assert re.search(rf"if \(!legal && .*get_num_sub_groups\(\)\)\) {FENCE}\(\);", kernel[0])
     assert FENCE not in kernel[1]
 
 

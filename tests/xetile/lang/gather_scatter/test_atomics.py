@@ -9,8 +9,8 @@ import xetile as xt
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, NUMPY, Array, Bordered, Execution, integers
 from xegpu.ir import dtypes
-from xegpu.ir.atomic_kind import ATOMIC_TYPES, KINDS, kinds_of
 from xegpu.ir.dtypes import DType
+from xegpu.mlir.atomic_kind import ATOMIC_TYPES, KINDS, kinds_of
 
 pytestmark = pytest.mark.unoptimised
 

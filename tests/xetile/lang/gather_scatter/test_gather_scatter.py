@@ -539,14 +539,6 @@ def other_type(A, AT, M, C):
     xt.init_tile(A, loaded(AT, (0, 0), (8, 32)).to(xt.index), dtype=xt.f16)
 
 
-def shared_memory(A, AT, M, C):
-    xt.init_tile(xt.alloc_slm((8, 32), xt.f32), loaded(AT, (0, 0), (8, 32)).to(xt.index))
-
-
-def shared_updates(A, AT, M, C):
-    xt.atomic_rmw_tile("add", xt.zeros((8, 32), xt.f32), xt.init_tile(xt.alloc_slm((8, 32), xt.f32), (0, 0), (8, 32)))
-
-
 @pytest.mark.parametrize(("body", "code"), [
     (load_it, "XT2114"),
     (store_it, "XT2114"),
@@ -571,8 +563,6 @@ def shared_updates(A, AT, M, C):
     (untyped_address, "XT1112"),
     (a_described_base, "XT1108"),
     (other_type, "XT1110"),
-    (shared_memory, "XT2156"),
-    (shared_updates, "XT2157"),
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_mistakes(body, code):
     assert raised(body).code == code

@@ -8,7 +8,6 @@ specified.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,20 +16,23 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.ir.dtypes import DType, arithmetic_result, i1, of_mlir
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import ElementTypeError
 
 Array = np.ndarray[Any, Any]
 
-FLOAT_KINDS = ("add", "mul", "minnumf", "maxnumf", "minimumf", "maximumf")
-INTEGER_KINDS = ("add", "mul", "minsi", "minui", "maxsi", "maxui", "and", "or", "xor")
+_FLOAT: dict[str, type[Operation]] = {
+    "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp, "maxnumf": arith.MaxnumfOp,
+    "minimumf": arith.MinimumfOp, "maximumf": arith.MaximumfOp,
+}
+_INTEGER: dict[str, type[Operation]] = {
+    "add": arith.AddiOp, "mul": arith.MuliOp, "minsi": arith.MinSIOp, "minui": arith.MinUIOp, "maxsi": arith.MaxSIOp,
+    "maxui": arith.MaxUIOp, "and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp,
+}
+FLOAT_KINDS, INTEGER_KINDS = tuple(_FLOAT), tuple(_INTEGER)
 _UNSIGNED_KINDS = tuple(kind for kind in INTEGER_KINDS if not kind.endswith("si"))
 _SHORT = {"f": {"min": "minimumf", "max": "maximumf"}, "i": {"min": "minsi", "max": "maxsi"},
           "u": {"min": "minui", "max": "maxui"}}
-_FUNCTIONS: dict[str, np.ufunc] = {
-    "add": np.add, "mul": np.multiply, "minnumf": np.fmin, "maxnumf": np.fmax, "minimumf": np.minimum,
-    "maximumf": np.maximum, "minsi": np.minimum, "maxsi": np.maximum, "minui": np.minimum, "maxui": np.maximum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}
 
 
 def kinds_of(dtype: DType) -> tuple[str, ...]:
@@ -66,23 +68,20 @@ def reduce(kind: str, values: Array, axes: tuple[int, ...], dtype: DType) -> Arr
         dtype: the element type, to which the result is rounded once.
     """
     array = np.asarray(values)
-    if kind in ("minui", "maxui") and array.dtype.kind == "i":
+    operation = operation_of(kind, dtype)
+    if RECORDS[operation].operands == "u" and array.dtype.kind == "i":
         array = array.view(f"u{array.dtype.itemsize}")
-    result = np.asarray(_FUNCTIONS[kind].reduce(array, axis=axes, keepdims=True, dtype=array.dtype))
+    function: Any = RECORDS[operation].numpy  # a ufunc, as test_elementwise checks
+    result = np.asarray(function.reduce(array, axis=axes, keepdims=True, dtype=array.dtype))
     return arithmetic_result(result.view(dtype.compute), dtype)
 
 
-_FLOAT: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp, "maxnumf": arith.MaxnumfOp,
-    "minimumf": arith.MinimumfOp, "maximumf": arith.MaximumfOp,
-}
-_INTEGER: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "add": arith.AddiOp, "mul": arith.MuliOp, "minsi": arith.MinSIOp, "minui": arith.MinUIOp, "maxsi": arith.MaxSIOp,
-    "maxui": arith.MaxUIOp, "and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp,
-}
+def operation_of(kind: str, dtype: DType) -> type[Operation]:
+    """Element-wise operation of one step of a reduction of ``kind``."""
+    return (_FLOAT if dtype.is_float else _INTEGER)[kind]
 
 
 def combined(kind: str, a: SSAValue, b: SSAValue) -> Operation:
     """Element-wise operation that combines ``a`` and ``b`` in one step of a reduction of ``kind``."""
-    table = _FLOAT if of_mlir(get_element_type_or_self(a.type)).is_float else _INTEGER
-    return table[kind](a, b)
+    operation: Any = operation_of(kind, of_mlir(get_element_type_or_self(a.type)))
+    return operation(a, b)  # type: ignore[no-any-return]

@@ -2,7 +2,7 @@
 
 Integers, f16, f32 and f64 compute in their own type. bf16 is stored as 16-bit words and computes in float, rounded to
 nearest even after every operation, as the NumPy reference does. tf32 computes as float32. An index is an int. Truth
-values have a form of their own (:mod:`codegen.opencl.predicate`).
+values have a form of their own (:mod:`codegen.opencl.arith.predicate`).
 """
 
 from __future__ import annotations
@@ -12,51 +12,19 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import arith, gpu, math, scf
 from xdsl.dialects.builtin import VectorType
-from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation
 from xdsl.utils.type import get_element_type_or_self
 
-from codegen.opencl import predicate
+from codegen.opencl.arith import integer, predicate
+from codegen.opencl.arith.predicate import register_bits
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.predicate import register_bits
 from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, i8, index, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
-from xegpu.mlir.arith import CONVERSIONS
-from xegpu.mlir.signedness import SIGNEDNESS, Signedness, read_as
+from xegpu.mlir.elementwise import RECORDS, Record, read_as
 from xegpu.support.errors import BUG, XeError
-
-_SYMBOLS: dict[type[Operation], str] = {
-    arith.AddfOp: "+", arith.SubfOp: "-", arith.MulfOp: "*", arith.DivfOp: "/",
-    arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "*", arith.DivUIOp: "/", arith.RemUIOp: "%",
-    arith.AndIOp: "&", arith.OrIOp: "|", arith.XOrIOp: "^",
-    arith.ShLIOp: "<<", arith.ShRSIOp: ">>", arith.ShRUIOp: ">>",
-}
-_FUNCTIONS: dict[type[Operation], str] = {
-    arith.MaxSIOp: "max", arith.MinSIOp: "min", arith.MaxUIOp: "max", arith.MinUIOp: "min",
-    arith.MaxnumfOp: "fmax", arith.MinnumfOp: "fmin",
-}
-_IN_FLOAT: dict[type[Operation], str] = {
-    math.PowFOp: "pow", math.Atan2Op: "atan2", math.CopySignOp: "copysign", math.FmaOp: "fma",
-}
-"""Functions that f16 computes in float, as :func:`unary` does."""
-_UNARY: dict[type[Operation], str] = {
-    math.ExpOp: "exp", math.Exp2Op: "exp2", math.LogOp: "log", math.SqrtOp: "sqrt", math.RsqrtOp: "rsqrt",
-    math.TanhOp: "tanh", math.ErfOp: "erf", math.SinOp: "sin", math.CosOp: "cos", math.FloorOp: "floor",
-    math.CeilOp: "ceil", math.AbsFOp: "fabs", math.AbsIOp: "abs", math.ExpM1Op: "expm1", math.Log2Op: "log2",
-    math.Log10Op: "log10", math.Log1pOp: "log1p", math.CbrtOp: "cbrt", math.SinhOp: "sinh", math.CoshOp: "cosh",
-    math.TanOp: "tan", math.AsinOp: "asin", math.AcosOp: "acos", math.AtanOp: "atan", math.TruncOp: "trunc",
-    math.RoundEvenOp: "rint",
-}
-_EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp: "<"}
-
-
-_ROUNDING: dict[type[Any], str] = {
-    arith.DivSIOp: "divide", arith.FloorDivSIOp: "floor_divide", arith.CeilDivSIOp: "ceil_divide",
-    arith.RemSIOp: "remainder",
-}
-"""Signed divisions, with the stem of their functions (:func:`_division`)."""
 
 
 def literal(number: float, dtype: DType) -> str:
@@ -116,130 +84,18 @@ def binary(emitter: Emitter, operation: Operation) -> None:
     dtype, width, groups = operand_groups(emitter, operation)
     kind, expressions = type(operation), []
     for group in groups:
-        if kind in SIGNEDNESS:
-            expressions.append(_integers(emitter, operation, group[0], group[1], dtype, width))
+        if RECORDS[kind].family == "integer":
+            expressions.append(integer.binary(emitter, operation, group[0], group[1], dtype, width))
             continue
         left, right = (computed(value, dtype, width) for value in group)
-        expressions.append(rounded(_floats(kind, left, right, dtype, width), dtype, width))
+        expressions.append(rounded(TEXT[kind].combine(left, right, width), dtype, width))
     finish(emitter, operation, expressions)
 
 
-def _floats(kind: type[Operation], left: str, right: str, dtype: DType, width: int) -> str:
-    if kind in _EXTREMES:
-        return _extreme(_EXTREMES[kind], left, right, dtype, width)
-    return _applied(kind, left, right)
-
-
-def _applied(kind: type[Operation], left: str, right: str) -> str:
-    return f"{_FUNCTIONS[kind]}({left}, {right})" if kind in _FUNCTIONS else f"{left} {_SYMBOLS[kind]} {right}"
-
-
-def _integers(emitter: Emitter, operation: Operation, left: str, right: str, dtype: DType, width: int) -> str:
-    """A binary operation on integers, in the C type that the operation reads, and not the one that holds them.
-
-    Signed overflow is undefined in C, and wraps here: sums, differences, products and shifts to the left of scalars are
-    unsigned, those of OpenCL's vectors wrap by themselves. Indices, most of which are addresses, are not.
-    """
-    kind, sign = type(operation), SIGNEDNESS[type(operation)]
-    if dtype is i1:
-        return {"a": left, "0": f"{left} ^ {left}"}.get(sign.truth, f"{left} {sign.truth} {right}")
-    own = dtype.opencl
-    scalar = dict(zip("iu", _integer_types(own), strict=True)).get(sign.operands, own)
-    if kind in _WRAPPING and width == 1 and dtype is not index:
-        scalar = UNSIGNED[max(dtype.bits, 32)]  # C computes narrower unsigned scalars as int, too
-    if kind in _ROUNDING:
-        expression = _division(emitter, operation, left, right, scalar, width)
-    else:
-        left, right = (cast(side, own, scalar, width) for side in (left, right))
-        if kind is arith.CeilDivUIOp:
-            type_ = vector_type(scalar, width)
-            rest = f"({left} % {right} != ({type_})(0))"
-            expression = f"{left} / {right} + {rest}" if width == 1 else f"{left} / {right} - as_{type_}{rest}"
-        else:
-            expression = _applied(kind, left, right)
-    if scalar != own or (width == 1 and dtype.bits < 32):
-        return cast(f"({expression})", scalar, own, width, always=True)
-    return expression
-
-
-_WRAPPING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
-
-
-def _integer_types(c_type: str) -> tuple[str, str]:
-    """The signed and the unsigned C type of as many bits."""
-    signed = c_type.removeprefix("u")
-    return signed, f"u{signed}"
-
-
-def cast(expression: str, source: str, target: str, width: int, *, always: bool = False) -> str:
-    """The same bits as another C type; a scalar may be a literal, whose type C chooses (int, if it fits)."""
-    literal_ = width == 1 and target != "int" and expression.strip("()-").isdigit()
-    if source == target and not (always or literal_):
-        return expression
-    return f"({target}){expression}" if width == 1 else f"as_{vector_type(target, width)}({expression})"
-
-
-def _division(emitter: Emitter, operation: Operation, left: str, right: str, scalar: str, width: int) -> str:
-    """A signed division; by what may be -1 in a function that does not divide the smallest number by it."""
-    kind, divisor = type(operation), _uniform(operation.operands[1])
-    if divisor not in (None, 0, -1):
-        left, right = (cast(side, scalar, scalar, width) for side in (left, right))
-        return _quotient(kind, left, right, scalar, width)
-    name = f"{_ROUNDING[kind]}_{vector_type(scalar, width)}"
-    emitter.function(_division_function(name, kind, scalar, width))
-    return f"{name}({left}, {right})"
-
-
-def _quotient(kind: type[Operation], left: str, right: str, scalar: str, width: int) -> str:
-    quotient, rest = f"{left} / {right}", f"{left} % {right}"
-    if kind in (arith.DivSIOp, arith.RemSIOp):
-        return quotient if kind is arith.DivSIOp else rest
-    zero = f"({scalar})0"  # C++'s rules for vectors refuse an int beside narrower elements
-    down = kind is arith.FloorDivSIOp
-    inexact = f"(({rest}) != {zero}) & (({left} < {zero}) {'!=' if down else '=='} ({right} < {zero}))"
-    return f"{quotient} {'-' if down == (width == 1) else '+'} ({inexact})"  # a true vector lane is -1
-
-
-def _uniform(value: SSAValue) -> int | None:
-    """The constant that a scalar is, or all elements of a vector."""
-    return number(value.owner.operands[0] if isinstance(value.owner, BroadcastOp) else value)
-
-
-def _division_function(name: str, kind: type[Operation], scalar: str, width: int) -> str:
-    """Division by -1 as division of the negated dividend by 1: processors trap at the smallest number by -1."""
-    type_ = vector_type(scalar, width)
-    if width > 1:
-        x, y = f"select(a, ({type_})(0) - a, b == ({type_})(-1))", f"select(b, ({type_})(1), b == ({type_})(-1))"
-    else:
-        word = "ulong" if scalar == "long" else "uint"
-        x, y = f"b == -1 ? ({scalar})(0 - ({word})a) : a", "b == -1 ? 1 : b"
-    return f"""\
-static {type_} {name}({type_} a, {type_} b)
-{{
-  const {type_} x = {x}, y = {y};
-  return {_quotient(kind, 'x', 'y', scalar, width)};
-}}
-"""
-
-
-def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str:
-    """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
-    if width == 1:
-        return f"(({left} {order} {right} || isnan({left})) ? {left} : {right})"
-    return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
-
-
-def unary(emitter: Emitter, operation: Operation) -> None:
-    """Emit a unary function; f16 computes in float, whose functions are more accurate than half's."""
+def _absolute_integers(emitter: Emitter, operation: Operation) -> None:
+    """Emit the absolute values of integers."""
     dtype, width, groups = operand_groups(emitter, operation)
-    name = _UNARY[type(operation)]
-    expressions = []
-    for (value,) in groups:
-        if type(operation) is math.AbsIOp:
-            expressions.append(_absolute(value, dtype, width))
-        else:
-            expressions.append(_called(name, [value], dtype, width))
-    finish(emitter, operation, expressions)
+    finish(emitter, operation, [_absolute(value, dtype, width) for (value,) in groups])
 
 
 def _absolute(value: str, dtype: DType, width: int) -> str:
@@ -252,11 +108,10 @@ def _absolute(value: str, dtype: DType, width: int) -> str:
     return f"({dtype.opencl})({value} < 0 ? 0 - ({word}){value} : ({word}){value})"
 
 
-def in_float(emitter: Emitter, operation: Operation) -> None:
-    """Emit an n-ary function, computed in the same type as :func:`unary`."""
+def float_call(emitter: Emitter, operation: Operation) -> None:
+    """Emit a function of floats; f16 computes in float, whose functions are more accurate than half's."""
     dtype, width, groups = operand_groups(emitter, operation)
-    name = _IN_FLOAT[type(operation)]
-    finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
+    finish(emitter, operation, [_called(TEXT[type(operation)].text, group, dtype, width) for group in groups])
 
 
 def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
@@ -271,7 +126,7 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     source, width, groups = operand_groups(emitter, operation)
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
-    sign = SIGNEDNESS.get(type(operation), Signedness("", ""))
+    sign = RECORDS[type(operation)]
     if target is i1:
         finish(emitter, operation, [_to_truth(value, source, sign, width, isinstance(result, VectorType))
                                     for (value,) in groups])
@@ -295,14 +150,14 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     if source is index and sign.operands == "u":
         read = u32
     if read is not source:
-        values = [cast(value, source.opencl, read.opencl, width) for value in values]
+        values = [integer.cast(value, source.opencl, read.opencl, width) for value in values]
     expressions = [converted(value, read, given, width) for value in values]
     if given is not target:
-        expressions = [cast(f"({text})", given.opencl, target.opencl, width) for text in expressions]
+        expressions = [integer.cast(f"({text})", given.opencl, target.opencl, width) for text in expressions]
     finish(emitter, operation, expressions)
 
 
-def _to_truth(value: str, source: DType, sign: Signedness, width: int, vector: bool) -> str:
+def _to_truth(value: str, source: DType, sign: Record, width: int, vector: bool) -> str:
     """An integer's lowest bit, or a float saturated at 0 and 1, or at -1 and 0 if the truth value is signed."""
     if source.is_float:
         number_type = source.opencl_compute
@@ -464,9 +319,9 @@ def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, *_ROUNDING, arith.CeilDivUIOp), binary),
-    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), convert),
-    **dict.fromkeys(_UNARY, unary), **dict.fromkeys(_IN_FLOAT, in_float),
+    **{kind: float_call if text.form == "float call" else binary for kind, text in TEXT.items()},
+    **{kind: convert for kind, record in RECORDS.items() if record.family == "conversion"},
+    math.AbsIOp: _absolute_integers,
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,
     arith.AddiOp: _add,

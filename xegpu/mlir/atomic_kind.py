@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import arith
+from xdsl.ir import Operation
 
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, arithmetic_result
+from xegpu.mlir.elementwise import RECORDS
 
 Array = np.ndarray[Any, Any]
 
@@ -21,40 +23,46 @@ class Kind:
     Attributes:
         name: as ``arith.AtomicRMWKind`` spells it.
         families: element type kinds that have it: ``f`` floats, ``i`` signless or signed integers, ``u`` unsigned ones.
-        combine: the new value from the old one and the operand, in NumPy.
-        unsigned: whether integers count as unsigned whatever their type.
+        operation: the element-wise operation whose result is the new value; None if that is the operand.
     """
 
     name: str
     families: str
-    combine: Callable[[Any, Any], Any]
-    unsigned: bool = False
+    operation: type[Operation] | None
+
+    @property
+    def unsigned(self) -> bool:
+        """Whether integers count as unsigned whatever their type."""
+        return self.operation is not None and RECORDS[self.operation].operands == "u"
 
     def updated(self, old: Array, value: Array, dtype: DType) -> Array:
         """The new values, rounded to ``dtype`` and held in its compute type; arithmetic on tf32 is float32's."""
+        combine = None if self.operation is None else RECORDS[self.operation].numpy
+        if combine is None:
+            return value
         if self.unsigned and dtype.kind == "i":
             plain = np.dtype(f"u{old.dtype.itemsize}")
-            return np.asarray(self.combine(old.view(plain), value.view(plain))).view(old.dtype)
-        return arithmetic_result(self.combine(old, value), dtype)
+            return np.asarray(combine(old.view(plain), value.view(plain))).view(old.dtype)
+        return arithmetic_result(combine(old, value), dtype)
 
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (
-    Kind("addf", "f", lambda old, value: old + value),
-    Kind("addi", "iu", lambda old, value: old + value),
-    Kind("assign", "fiu", lambda old, value: value),
-    Kind("maximumf", "f", np.maximum),
-    Kind("maxnumf", "f", np.fmax),
-    Kind("maxs", "i", np.maximum),
-    Kind("maxu", "iu", np.maximum, unsigned=True),
-    Kind("minimumf", "f", np.minimum),
-    Kind("minnumf", "f", np.fmin),
-    Kind("mins", "i", np.minimum),
-    Kind("minu", "iu", np.minimum, unsigned=True),
-    Kind("mulf", "f", lambda old, value: old * value),
-    Kind("muli", "iu", lambda old, value: old * value),
-    Kind("andi", "iu", lambda old, value: old & value),
-    Kind("ori", "iu", lambda old, value: old | value),
-    Kind("xori", "iu", lambda old, value: old ^ value),
+    Kind("addf", "f", arith.AddfOp),
+    Kind("addi", "iu", arith.AddiOp),
+    Kind("assign", "fiu", None),
+    Kind("maximumf", "f", arith.MaximumfOp),
+    Kind("maxnumf", "f", arith.MaxnumfOp),
+    Kind("maxs", "i", arith.MaxSIOp),
+    Kind("maxu", "iu", arith.MaxUIOp),
+    Kind("minimumf", "f", arith.MinimumfOp),
+    Kind("minnumf", "f", arith.MinnumfOp),
+    Kind("mins", "i", arith.MinSIOp),
+    Kind("minu", "iu", arith.MinUIOp),
+    Kind("mulf", "f", arith.MulfOp),
+    Kind("muli", "iu", arith.MuliOp),
+    Kind("andi", "iu", arith.AndIOp),
+    Kind("ori", "iu", arith.OrIOp),
+    Kind("xori", "iu", arith.XOrIOp),
 )}
 """Kinds by name."""
 
