@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ModuleOp, StringAttr, VectorType
+from xdsl.dialects import func, scf, vector
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, StringAttr, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -66,6 +66,7 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
     for operation in module.walk():
         _check_sizes(operation)
         _check_yield(operation)
+        _check_position(operation)
         _verify(operation)
     _check_stage(module)
     imported = functions(module, reader.host)
@@ -172,6 +173,17 @@ def _check_sizes(operation: Operation) -> None:
                             "write sizes of 1 and more", text_location(operation))
 
 
+def _check_position(operation: Operation) -> None:
+    """Raise if an element or a part is extracted from behind the end of a vector."""
+    if not isinstance(operation, vector.ExtractOp):
+        return
+    sizes = operation.vector.type.get_shape()  # type: ignore[attr-defined]
+    for position, size in zip(operation.static_position.get_values(), sizes, strict=False):
+        if position not in (DYNAMIC_INDEX, *range(size)):
+            raise TextError("XT2001", f"{operation.name}: position {position} is outside of a vector whose size is "
+                            f"{size}", f"write a position from 0 to {size - 1}", text_location(operation))
+
+
 def _check_yield(operation: Operation) -> None:
     """Raise if a branch or a loop body does not end in a yield of the operation's results."""
     if not isinstance(operation, (scf.IfOp, scf.ForOp)) or not operation.results:
@@ -201,6 +213,10 @@ def _same_name(name: str, function: Operation, first: Location) -> TextError:
 
 def _check_known(operation: Operation) -> None:
     """Raise unless an operation has semantics here; xDSL's dialects have many more."""
+    counts = len(operation.operands), len(operation.results)
+    if isinstance(operation, UnrealizedConversionCastOp) and counts != (1, 1):
+        raise TextError("XT2011", f"{operation.name}: it converts {counts[0]} values to {counts[1]}",
+                        "convert one value to one", text_location(operation))
     if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in SEMANTICS:
         raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
                         "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",

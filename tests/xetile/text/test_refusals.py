@@ -17,6 +17,11 @@ CASES = {
                                     "%b = arith.addi %a, %c1 : index", "XT2005"),
     "a branch that yields nothing": ("%r = scf.if %p -> (f32) {\n scf.yield %x : f32\n} else {\n}", "XT2001"),
     "a vector without elements": ("%v = arith.constant dense<0.0> : vector<0x16xf32>", "XT2001"),
+    "a position behind a vector": ("%v = arith.constant dense<0.0> : vector<4x8xf32>\n"
+                                   "%w = vector.extract %v[4] : vector<8xf32> from vector<4x8xf32>", "XT2001"),
+    "a cast of several values": ("%a = builtin.unrealized_conversion_cast %n, %n : index, index to index", "XT2011"),
+    "a block without columns": ("%v = arith.constant dense<0.0> : vector<8x16xf32>\n%w = xetile.tile_pack %v "
+                                "{inner_blocks = [8, 0]} : vector<8x16xf32> -> vector<1x2x8x8xf32>", "XT2121"),
     "a string that does not end": ('"' + "a" * 60, "XT2002"),
     "nested brackets": ("%v = arith.constant " + "[" * 3000 + "]" * 3000, "XT2002"),
     "nested types": ("%v = arith.constant dense<0> : " + "vector<" * 3000, "XT2002"),
