@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.emitter import Emitter
-from codegen.opencl.predicate import register_bits
 from codegen.opencl.values import UNSIGNED, Fragment
 from xegpu.ir.dtypes import DType
 from xegpu.layout.linear_layout import Bit, LaneBits
