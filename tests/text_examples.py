@@ -30,8 +30,10 @@ class Example:
         for old, new, _ in self.slips[:corrected]:
             assert old in lines
             lines = lines.replace(old, new)
-        pairs = [f"  %{name}:2 = builtin.unrealized_conversion_cast %i, %j : index, index to index, index\n"
-                 for name in NAMES if f"%{name}:2" in lines]
+        pairs = [f"  %{name}:2 = scf.if %either -> (index, index) {{\n    scf.yield %i, %j : index, index\n"
+                 "  } else {\n    scf.yield %j, %i : index, index\n  }\n" for name in NAMES if f"%{name}:2" in lines]
+        if pairs:
+            pairs.insert(0, "  %either = arith.cmpi slt, %i, %j : index\n")
         arguments = ", ".join(["%i: index, %j: index", *([self.arguments] if self.arguments else [])])
         return f"func.func @example({arguments}) {{\n{''.join(pairs)}{lines}\n  func.return\n}}\n"
 
