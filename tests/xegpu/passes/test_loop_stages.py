@@ -18,6 +18,7 @@ from xegpu.dialect.payload import PayloadSetOp
 from xegpu.interpreter import dpas
 from xegpu.interpreter.block_io import SEMANTICS, Payload
 from xegpu.interpreter.interpreter import TileView
+from xegpu.passes.loops import hoist_payloads
 
 NEW = ("fuse-store", "grf-mode", "unroll", "peel-bounds", "hoist-payloads")
 
@@ -205,3 +206,21 @@ def test_a_fused_store_is_legal_inside_and_without_aliases() -> None:
         assert bool(legal) == expected, (views, first)
         found.add((expected, bool(np.may_share_memory(a, c))))
     assert found >= {(True, False), (False, False), (False, True)}
+
+
+@xt.kernel
+def moved_alone(A, C):
+    """A loop whose blocks lie where only its counter says."""
+    total = xt.zeros((16, 16), xt.f32)
+    for k in xt.range(0, A.shape[1], 16):
+        total = total + xt.load_tile(xt.init_tile(A, (0, k), (16, 16)))
+    xt.store_tile(total, xt.init_tile(C, (0, 0), (16, 16)))
+
+
+def test_a_module_without_invariant_parts_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered = moved_alone.lower(xt.Spec((None, None), "f32"), xt.Spec((None, None), "f32"), target="pvc")
+    monkeypatch.setattr(hoist_payloads, "copy_module", lambda module: pytest.fail("a copy"))
+    assert "load_nd" in lowered.xegpu
+    assert "hoist-payloads" not in lowered.modules
+    with pytest.raises(pytest.fail.Exception):
+        assert prefetched.lower(*SPECS, target="pvc").modules
