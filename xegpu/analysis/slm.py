@@ -38,6 +38,10 @@ def verify_memory(operation: Operation) -> None:
         _verify_allocation(operation)
 
 
+_MOST_BYTES = 1 << 24
+"""Bytes of shared local memory that no target has, which are refused before anything allocates them."""
+
+
 def _verify_allocation(operation: AllocOp) -> None:
     type_, above = operation.memref.type, operation.parent_op()
     assert isinstance(type_, MemRefType)
@@ -47,6 +51,9 @@ def _verify_allocation(operation: AllocOp) -> None:
     if static_form(type_) is None or not isinstance(type_.layout, NoneAttr):
         raise Invalid("XT3041", f"the shape of {type_} is not static and row-major\n"
                       "shared local memory is allocated when the kernel is compiled")
+    if bytes_of(operation) > _MOST_BYTES:
+        raise Invalid("XT4107", f"this makes {bytes_of(operation)} bytes of shared local memory, which no device has\n"
+                      "make the array smaller: fewer stages, or smaller tiles", alone=True, kind=TargetError)
     if above is not None and above.name not in ("func.func", "gpu.func"):
         raise Invalid("XT3042", "shared local memory is allocated at the head of a kernel, not in a loop or a branch\n"
                       "move it out: it is one array however often the loop runs")

@@ -22,6 +22,7 @@ CASES = {
     "a cast of several values": ("%a = builtin.unrealized_conversion_cast %n, %n : index, index to index", "XT2011"),
     "a block without columns": ("%v = arith.constant dense<0.0> : vector<8x16xf32>\n%w = xetile.tile_pack %v "
                                 "{inner_blocks = [8, 0]} : vector<8x16xf32> -> vector<1x2x8x8xf32>", "XT2121"),
+    "shared memory of 4 TB": ("%s = memref.alloc() : memref<1000000x1000000xf32, 3>", "XT4107"),
     "a string that does not end": ('"' + "a" * 60, "XT2002"),
     "nested brackets": ("%v = arith.constant " + "[" * 3000 + "]" * 3000, "XT2002"),
     "nested types": ("%v = arith.constant dense<0> : " + "vector<" * 3000, "XT2002"),
