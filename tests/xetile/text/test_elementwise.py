@@ -299,6 +299,9 @@ def test_conversions_of_integers(element: str, shape: str, execution: Execution)
             word = dtypes.BY_NAME[target].numpy
             program.add(f"bitcast {target}", [f"%r = arith.bitcast %a : @{element}@ to @{target}@"], target,
                         np.asarray(a, f"i{width // 8}").view(word).astype(np.float64).tolist())
+    if element == "i32" and not program.rows:
+        program.add("index_cast", ["%w = arith.index_cast %a : i32 to index",
+                                   "%r = arith.index_cast %w : index to i32"], "i32", a)
     program.add("trunci i1", [f"%w = arith.trunci %a : @{element}@ to @i1@", "%r = arith.extui %w : @i1@ to @i8@"],
                 "i8", [x & 1 for x in a])
     program.add("i1 to i16", [f"%w = arith.trunci %a : @{element}@ to @i1@", "%r = arith.extsi %w : @i1@ to @i16@"],
@@ -373,8 +376,21 @@ def test_functions_of_analysis(element: str, shape: str, execution: Execution) -
     program.check(execution, columns)
 
 
+@xt.kernel
+def successor(TABLE, C):
+    index = xt.load_scalar(TABLE, 0).to(xt.index)
+    xt.store_tile(xt.full((1, 16), (index + 1).to(xt.i32), xt.i32), xt.init_tile(C, (0, 0), (1, 16)))
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])
+def test_casts_of_indices_keep_the_lowest_bits(where: str) -> None:
+    c = np.zeros((1, 16), np.int32)
+    successor.on(where)[1](np.array([2**31 - 1], np.int32), c)
+    assert (c == -2**31).all()
+
+
 def test_every_operation_has_a_record_and_data() -> None:
-    """An operation of the dialects without a record, or without a line in the sweep, fails here."""
+    """An operation of the dialects without a record, or without a reference for the sweep, fails here."""
     recorded = {kind.name for kind in RECORDS}
     dialects = {operation.name for operation in (*Arith.operations, *math_dialect.Math.operations)}
     assert dialects - recorded == REFUSED
