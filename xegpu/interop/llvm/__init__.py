@@ -9,7 +9,7 @@ from xdsl.ir import Dialect, Operation
 from xegpu.dialect import Vector
 from xegpu.dialect.hints import CacheHintAttr
 from xegpu.dialect.sync import NAMED, NbarrierType
-from xegpu.interop.llvm import gather_scatter, matrix, ops, scaled, shuffles, types, vector
+from xegpu.interop.llvm import gather_scatter, matrix, ops, scaled, types, vector
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
 
@@ -22,7 +22,7 @@ UpstreamXeGPU = Dialect(
 
 
 _IN_OTHER_FORM: tuple[type[Operation], ...] = (
-    vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp, *shuffles.OPERATIONS)
+    vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp, *vector.WHOLE_VECTORS)
 _NAMES = {operation.name for operation in _IN_OTHER_FORM}
 UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operations if operation.name not in _NAMES),
                                     *_IN_OTHER_FORM], list(Vector.attributes))

@@ -42,9 +42,8 @@ from xegpu.interop.llvm.correspondence import imported_hints
 from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.importer import Described, Import, matrix_at, splat_constant
 from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
-from xegpu.interop.llvm.shuffles import ConstantMaskOp, CreateMaskOp, InterleaveOp
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
-from xegpu.interop.llvm.vector import InsertStridedSliceOp, MultiReductionOp
+from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InsertStridedSliceOp, InterleaveOp, MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector_type
 

@@ -27,8 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.interop.llvm.export_vector import is_neutral
-from xegpu.interop.llvm.shuffles import ConstantMaskOp, CreateMaskOp, InterleaveOp
-from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InterleaveOp, MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import ExtUIOp, SelectOp
 from xegpu.mlir.combining_kind import combined
