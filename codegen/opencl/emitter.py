@@ -165,3 +165,11 @@ def line_mark(location: Location | None) -> str:
 def atom(expression: str) -> str:
     """Primary expression: a name unchanged, anything else in parentheses."""
     return expression if re.fullmatch(r"[\w.]+", expression) else f"({expression})"
+
+
+def wrapping(at: Coordinate) -> str:
+    """Coordinate as C that wraps around in 32 bits, for bounds checks: signed overflow is undefined in C."""
+    if len(at.terms) + (at.offset != 0) <= 1:
+        return str(at)
+    first, *others = (f"(uint){atom(term)}" for term in at.terms)
+    return f"(int)({Coordinate((first, *others), at.offset)})"

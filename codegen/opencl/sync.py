@@ -32,7 +32,8 @@ from xegpu.ir.traits import read_operands, written_operand
 from xegpu.ir.use_def import arrays_of
 
 _FLAGS = {"shared": "CLK_LOCAL_MEM_FENCE", "global": "CLK_GLOBAL_MEM_FENCE"}
-_SCOPES = {"workgroup": "memory_scope_work_group", "gpu": "memory_scope_device"}
+_SCOPES = {"workgroup": "memory_scope_work_group", "gpu": "memory_scope_device",
+           "system": "memory_scope_all_svm_devices"}
 
 
 def _barrier(emitter: Emitter, operation: BarrierOp) -> None:

@@ -26,7 +26,7 @@ from xegpu.ir.matchers import number
 from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import ElementTypeError, Invalid, misread
 
-SCOPES = ("workgroup", "gpu")
+SCOPES = ("workgroup", "gpu", "system")
 MEMORIES = ("global", "shared")
 IDS = 31
 """Number of named barriers of a work-group; the hardware has 32, of which ``gpu.barrier`` uses one."""
@@ -47,14 +47,14 @@ class FenceOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.scope.data not in SCOPES:
-            raise Invalid("XT1463", f'a fence has no scope "{self.scope.data}"\nuse the scope "workgroup" or "gpu"',
-                          kind=ElementTypeError)
+            raise Invalid("XT1463", f'a fence has no scope "{self.scope.data}"\nuse the scope "workgroup", '
+                          '"gpu" or "system"', kind=ElementTypeError)
         if self.memory_kind.data not in MEMORIES:
             raise Invalid("XT1464", f'a fence has no memory kind "{self.memory_kind.data}"\nuse "global" or "shared"',
                           kind=ElementTypeError)
-        if (self.scope.data, self.memory_kind.data) == ("gpu", "shared"):
-            raise Invalid("XT3352",
-                          "shared local memory belongs to one work-group, and this fence is for the whole gpu\n"
+        if self.scope.data != "workgroup" and self.memory_kind.data == "shared":
+            raise Invalid("XT3352", "shared local memory belongs to one work-group, and this fence is for the whole "
+                          f"{self.scope.data}\n"
                           'use the scope "workgroup", or the memory "global"')
 
 

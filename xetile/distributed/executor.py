@@ -8,7 +8,7 @@ from typing import Any
 
 from xetile.compiler.arguments import Argument, TypedView
 from xetile.distributed.grid import Region
-from xetile.distributed.memory import Memory
+from xetile.distributed.memory import DeviceMemory, Memory
 from xetile.distributed.schedule import (
     Add,
     Broadcast,
@@ -22,6 +22,7 @@ from xetile.distributed.schedule import (
     Wait,
     buffer_bytes,
 )
+from xetile.distributed.signals import Signals, can_signal
 from xetile.distributed.transport import Pending, Transport
 from xetile.library.matmul import finish_sums, matmul
 
@@ -93,10 +94,10 @@ class Executor:
         self.slots = {name: Slot(self.memory.empty((count,), grid.dtype if name[0] in "ab" else grid.sums))
                       for name, count in schedule.buffers.items()}
         self._written: list[tuple[tuple[int, int], Any]] = []
-        self._signals: Callable[[Region], bool] | None = None
-        rows, columns, _ = grid.product_of(schedule.rank)
+        self._signals: Signals | None = None
+        self._signalled = False
         if "sums" in self.slots:
-            self._fill(self.slots["sums"], Region(rows, columns))
+            self._fill_sums()
 
     def run(self, a: Any, b: Any, out: Any, bias: Any, epilogue: Epilogue) -> None:
         """Multiply blocks into ``out``, this rank's block of C.
@@ -109,7 +110,7 @@ class Executor:
         for name, array in (("a", a), ("b", b)):
             self.slots[name] = Slot(None, array, self.schedule.grid.region(name, self.schedule.rank), event=start)
         self._written = []
-        self._signals = None
+        self._signalled = False
         try:
             for step in self.schedule.steps:
                 self._execute(step)
@@ -177,6 +178,10 @@ class Executor:
                 self._finish_messages()
                 self.memory.wait(self.memory.now())
 
+    def _fill_sums(self) -> None:
+        rows, columns, _ = self.schedule.grid.product_of(self.schedule.rank)
+        self._fill(self.slots["sums"], Region(rows, columns))
+
     def _fill(self, slot: Slot, region: Region) -> None:
         slot.array, slot.region = slot.memory[:region.size].reshape(region.shape), region
 
@@ -241,11 +246,11 @@ class Executor:
 
     def _await_sums(self, region: Region) -> None:
         """Wait for the products and sums that write some rows of the sums, or for their signal."""
-        if self._signals is not None and self._signals(region):
-            return
         for rows, event in reversed(self._written):
             if rows[0] < region.rows[1] and region.rows[0] < rows[1]:
-                self.memory.wait(event)  # the last one: products and sums run in order
+                # The last one: products and sums run in order. A signal comes before its end.
+                if not (self._signalled and self._signals is not None and self._signals.wait(region, event)):
+                    self.memory.wait(event)
                 return
 
     def _multiply(self, step: Multiply) -> None:
@@ -256,12 +261,23 @@ class Executor:
         left = self.memory.typed(a.view(step.a_region), dtype)
         right = self.memory.typed(b.view(step.b_region), dtype)
         if step.fused:
-            matmul(left, right, out=self._part_of_out(step.region), **self._keywords(step.region))
+            keywords = self.epilogue.keywords(self._bias_of(step.region))
+            matmul(left, right, out=self._part_of_out(step.region), **keywords)
+        elif step.signals and (signals := self._signals_of()) is not None:
+            signals.launch(left, right, self.slots["sums"].view(step.region), dtype, step.region, step.signals,
+                           not step.first, self.epilogue.target)
+            self._signalled = True
         else:
             sums = self.slots["sums"].view(step.region)
             matmul(left, right, out=sums, beta=0 if step.first else 1, target=self.epilogue.target)
         a.event = b.event = event = self.memory.now()
         self._written.append((step.region.rows, event))
+
+    def _signals_of(self) -> Signals | None:
+        """Counters of finished tiles, on a device that can count in host memory."""
+        if self._signals is None and isinstance(self.memory, DeviceMemory) and can_signal(self.memory.queue):
+            self._signals = Signals(self.memory.queue)
+        return self._signals
 
     def _add(self, step: Add) -> None:
         source, target = self.slots[step.source], self.slots[step.target]
@@ -276,8 +292,11 @@ class Executor:
 
     def _finish(self, step: Finish) -> None:
         if step.region.size:
-            finish_sums(self.slots[step.source].view(step.region), out=self._part_of_out(step.region),
-                        **self._keywords(step.region))
+            self.finish_into(step, self._part_of_out(step.region), self._bias_of(step.region))
+
+    def finish_into(self, step: Finish, out: Any, bias: Any) -> None:
+        """Epilogue of some sums into an array."""
+        finish_sums(self.slots[step.source].view(step.region), out=out, **self.epilogue.keywords(bias))
 
     def _part_of_out(self, region: Region) -> Any:
         """This rank's block of C, or rows of it."""
@@ -287,12 +306,13 @@ class Executor:
         grid, rank = self.schedule.grid, self.schedule.rank
         return grid.region("c", rank)
 
-    def _keywords(self, region: Region) -> dict[str, Any]:
+    def _bias_of(self, region: Region) -> Any:
+        """The part of the bias for some rows of this rank's block of C."""
         bias = self.bias
         shape = () if bias is None else Argument.of("bias", bias).shape
         if len(shape) == 2 and shape[0] != 1:
             bias = part(bias, region, Region(self._out_region().rows, region.columns))
-        return self.epilogue.keywords(bias)
+        return bias
 
     @property
     def bytes(self) -> int:

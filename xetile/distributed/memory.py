@@ -137,7 +137,7 @@ class DeviceMemory:
         if self.direct:
             return self._bytes(array)
         staged = self._staging(array)
-        copy(self._copy_queue(), staged, _memory(array), array.nbytes)
+        copy(self.copy_queue(), staged, usm_bytes(array), array.nbytes)
         return np.frombuffer(staged, np.uint8, array.nbytes)
 
     def incoming(self, array: Any) -> tuple[Any, Callable[[], None]]:
@@ -146,7 +146,7 @@ class DeviceMemory:
         staged = self._staging(array)
 
         def arrived() -> None:
-            copy(self._copy_queue(), _memory(array), staged, array.nbytes)
+            copy(self.copy_queue(), usm_bytes(array), staged, array.nbytes)
 
         return np.frombuffer(staged, np.uint8, array.nbytes), arrived
 
@@ -159,7 +159,7 @@ class DeviceMemory:
         """Host memory that the device's copies reach without a detour; it lives as long as the message."""
         return import_dpctl("dpctl.memory").MemoryUSMHost(array.nbytes, queue=self.queue)
 
-    def _copy_queue(self) -> Any:
+    def copy_queue(self) -> Any:
         """A queue beside that of the products, so that copies do not wait for them."""
         if self._copies is None:
             dpctl = import_dpctl()
@@ -172,8 +172,8 @@ def _storage(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.uint16) if dtype is dtypes.bf16 else dtype.numpy
 
 
-def _memory(array: Any) -> Any:
-    """dpctl memory at the address of a contiguous array."""
+def usm_bytes(array: Any) -> Any:
+    """dpctl memory of a contiguous array, from its address on."""
     from codegen.runtime.usm import memory_at
 
     argument = Argument.of("a panel", array)

@@ -36,13 +36,14 @@ class Plan:
         rank: this rank.
         schedule: the steps of this rank.
         out_dtype: element type of the result.
+        timeout: seconds that a message may take; it may be changed.
     """
 
     def __init__(self, grid: Grid, *, out_dtype: Any = None, activation: str | Activation | None = None,
                  alpha: float = 1, beta: float = 0, target: str | Target | None = None, panel: int | None = None,
                  overlap: str = "chunked", order: str = "ring", transport: str = "auto", memory: int | None = None,
                  timeout: float | None = None, progress: bool = False) -> None:
-        self.grid, self._timeout, self._target, self._progress = grid, timeout, target, progress
+        self.grid, self.timeout, self._target, self._progress = grid, timeout, target, progress
         self._way, self._limit = transport, memory
         self._executor: Executor | None = None
         self._transport = transport_of(grid.comm, grid.ranks, timeout)
@@ -97,7 +98,7 @@ class Plan:
                 out = self._checked(a, b, out, bias)
             assert self._executor is not None
             with self._bar() as advance:
-                self._executor.advance = advance
+                self._executor.advance, self._executor.timeout = advance, self.timeout
                 self._executor.run(_array(a), _array(b), out, bias, self._keywords)
             return _array(out) if out is not None else None
 
@@ -134,12 +135,12 @@ class Plan:
         try:
             out = self._checked(a, b, out, bias)
             memory = memory_of(Argument.of("a", a), self._way)
-            executor = Executor(self.schedule, memory, self._transport, self._timeout)
+            executor = Executor(self.schedule, memory, self._transport, self.timeout)
             fields = {"the kind of arrays": memory.name, "bias": "none" if bias is None else "one"}
         except Exception as error:
             trouble = error
         trouble = self._compile(trouble, executor, a, b, out, bias)
-        agree(self._transport, fields, trouble, self._timeout)
+        agree(self._transport, fields, trouble, self.timeout)
         self._executor = executor
         return out
 
@@ -149,7 +150,7 @@ class Plan:
         alone = isinstance(self._transport, Alone) or self._transport.size == 1
         first = alone or int(self._transport.node.Get_rank()) == 0
         if not first:
-            self._transport.meet(self._transport.node, self._timeout, "the first rank of this machine to compile")
+            self._transport.meet(self._transport.node, self.timeout, "the first rank of this machine to compile")
         if trouble is None and not alone:
             assert executor is not None
             try:
@@ -161,7 +162,7 @@ class Plan:
             except Exception as error:
                 trouble = error
         if first and not alone:
-            self._transport.meet(self._transport.node, self._timeout, "the other ranks of this machine")
+            self._transport.meet(self._transport.node, self.timeout, "the other ranks of this machine")
         return trouble
 
     def _checked(self, a: Any, b: Any, out: Any, bias: Any) -> Any:

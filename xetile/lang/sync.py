@@ -37,12 +37,13 @@ def fence(scope: str = "workgroup", memory: str = "slm") -> None:
     """Memory fence: this subgroup's stores before it are visible before those after it (``fence``).
 
     Args:
-        scope: visible to: ``"workgroup"`` or ``"gpu"``.
+        scope: visible to: ``"workgroup"``, ``"gpu"``, or ``"system"``: the host and other devices as well, while the
+            kernel runs. They must be able to read the memory at that time, as USM of kind host.
         memory: which memory: ``"slm"`` or ``"global"``. Shared local memory has no scope beyond its work-group.
 
     Raises:
         ElementTypeError: another scope or memory.
-        ShapeError: ``"gpu"`` with ``"slm"``.
+        ShapeError: ``"gpu"`` or ``"system"`` with ``"slm"``.
     """
     tracer = current("xt.fence")
     if memory not in _KINDS:

@@ -116,8 +116,9 @@ def absent() -> None:
 def stuck() -> None:
     """One rank stays away in the middle of a product."""
     def act() -> None:
-        with xd.plan(GRID, timeout=1.5) as plan:
+        with xd.plan(GRID) as plan:
             plan(*blocks())
+            plan.timeout = 1.5
             Counting.delay = 20 if BAD else 0
             plan(*blocks())
 

@@ -168,6 +168,7 @@ func.func @k(%A: memref<?x?xf32, strided<[?, ?]>>, %n: index) {
      "XT1341"),
     ("%r = scf.if %c -> (index) {\n scf.yield %one : index\n }", "XT1340"),
     ('xegpu.fence {scope = "gpu", memory_kind = "shared"}', "XT3352"),
+    ('xegpu.fence {scope = "system", memory_kind = "shared"}', "XT3352"),
     ('xegpu.fence {scope = "local", memory_kind = "shared"}', "XT1463"),
     ('xegpu.fence {scope = "gpu", memory_kind = "ugm"}', "XT1464"),
 ])

@@ -7,7 +7,7 @@ offsets on the other; they are converted by name in both directions. The others 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
@@ -120,9 +120,20 @@ def import_rules(pairs: Iterable[Correspondence]) -> Rules:
     return {pair.llvm: pair.imported or pair.import_by_name for pair in pairs if pair.llvm}
 
 
+_FENCE = Correspondence(sync.FenceOp, FenceOp, properties={"scope": "fence_scope", "memory_kind": "memory_kind"},
+                        keywords={"shared": "slm"})
+
+
+def _export_fence(rewriter: Any, operation: sync.FenceOp) -> None:
+    """Rule of a fence, of which LLVM's dialect has those within a GPU."""
+    if operation.scope.data == "system":
+        rewriter.refuse("XT3658", "LLVM's XeGPU dialect has no fence that the host sees",
+                        'use the scope "gpu", and let the host wait for the kernel')
+    _FENCE.export_by_name(rewriter, operation)
+
+
 SYNC = (
-    Correspondence(sync.FenceOp, FenceOp, properties={"scope": "fence_scope", "memory_kind": "memory_kind"},
-                   keywords={"shared": "slm"}),
+    replace(_FENCE, exported=_export_fence),
     *(Correspondence(named, named, exported=_copy, imported=_copy) for named in sync.NAMED),
 )
 """Fences and named barriers, at every level."""

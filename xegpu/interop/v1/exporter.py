@@ -172,6 +172,9 @@ def _create_tdesc(rewriter: _Export, operation: gather_scatter.CreateTdescOp) ->
 
 
 def _fence(rewriter: _Export, operation: FenceOp) -> None:
+    if operation.scope.data == "system":
+        raise TargetError("XT3414", "the earlier generation has no fence that the host sees",
+                          'use the scope "gpu", and let the host wait for the kernel', rewriter.where())
     scopes, kinds = ({new: old for old, new in names.items()} for names in (SCOPES, KINDS))
     rewriter.emit(dialect.MfenceOp.create(properties={
         "memory_kind": StringAttr(kinds[operation.memory_kind.data]), "fence_op": StringAttr("none"),

@@ -143,6 +143,7 @@ def test_shared_local_memory_is_waited_for() -> None:
 @xt.kernel
 def fenced(A, C):
     xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))), xt.init_tile(C, (0, 0), (8, 16)))
+    xt.fence("system", "global")
     xt.fence("gpu", "global")
     xt.fence("workgroup", "global")
     xt.fence()
@@ -162,7 +163,8 @@ def test_fences_in_machine_code(target: str, whole: str) -> None:
     require_ocloc()
     low = fenced.lower(xt.Spec((8, 16), "f32"), xt.Spec((8, 16), "f32"), target=target)
     asm = str(low.isa())
-    assert re.findall(r"fence\.\w+\.\w+\.\w+", asm) == [whole, "fence.ugm.none.group", "fence.slm.none.group"]
+    assert re.findall(r"fence\.\w+\.\w+\.\w+", asm) == [
+        whole, whole, "fence.ugm.none.group", "fence.slm.none.group"]  # the compiler has one for the system and the GPU
     assert low.opencl.count("barrier(0);") == 1
 
 
@@ -175,6 +177,7 @@ def test_every_stage_reads_back(kernel, target: str) -> None:
         assert str(xt.parse(text)) == text, name
     if kernel is fenced:
         assert 'xegpu.fence {scope = "gpu", memory_kind = "global"}' in low.xegpu
+        assert 'xegpu.fence {scope = "system", memory_kind = "global"}' in low.xegpu
         assert 'xegpu.fence {scope = "workgroup", memory_kind = "shared"}' in low.xetile
 
 

@@ -1,0 +1,61 @@
+"""Products whose operands stay in host memory: the schedule in NumPy, and the CPU device with little memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xetile as xt
+import xetile.distributed as xd
+from tests.conftest import require_device, require_dpnp
+from xetile.distributed.grid import Grid
+from xetile.distributed.out_of_core import streamed_schedule, tile_that_fits
+from xetile.distributed.replay import replay
+
+
+def _integers(seed: int, *shape: int, dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(seed).integers(-8, 9, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("sizes", [(100, 70, 90), (64, 64, 64), (1, 1, 1), (5, 6, 0)])
+def test_the_schedule_gives_the_product(sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    a, b = _integers(1, m, k), _integers(2, k, n)
+    steps = streamed_schedule(Grid(1, 1, 1, m=m, n=n, k=k), (40, 30), 16)
+    c, received = replay([steps], a, b)
+    assert np.array_equal(c, a @ b)
+    assert received == 0
+    assert steps.flops == 2 * m * n * k
+
+
+def test_tiles_use_the_memory_that_there_is() -> None:
+    grid = Grid(1, 1, 1, m=1 << 16, n=1 << 16, k=1 << 16, dtype=xt.bf16)
+    for memory in (1 << 22, 1 << 28, 1 << 34):
+        side, _ = tile_that_fits(grid, memory, 2)
+        needs = [(6 * each * each + 4 * 2 * 512 * each) for each in (side, side + 64)]
+        assert needs[0] <= memory < needs[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+def test_the_cpu_device(dtype: Any) -> None:
+    """Six tiles and three panels each, with an epilogue; the whole product would take four times the memory."""
+    require_dpnp()
+    require_device("opencl:cpu")
+    m, n, k = 300, 200, 1200
+    a, b, bias = _integers(3, m, k, dtype=dtype), _integers(4, k, n, dtype=dtype), _integers(5, n, dtype=np.int32)
+    exact = np.maximum(a.astype(np.int64) @ b.astype(np.int64) + bias, 0)
+    kind = xt.f32 if dtype is np.float32 else xt.i32
+    c = xd.matmul_out_of_core(a, b, memory=1_600_000 if dtype is np.float32 else 400_000, queue="opencl:cpu",
+                              bias=bias.astype(kind.numpy), activation="relu", out_dtype=kind)
+    assert np.array_equal(c.astype(np.int64), exact)
+    old = c.copy()
+    xd.matmul_out_of_core(a, b, memory=4_000_000, queue="opencl:cpu", out=c, beta=1)
+    assert np.array_equal(c.astype(np.int64), a.astype(np.int64) @ b.astype(np.int64) + old)
+
+
+def test_no_tile_fits() -> None:
+    with pytest.raises(xt.DeviceError) as caught:
+        xd.matmul_out_of_core(_integers(1, 9, 9), _integers(2, 9, 9), memory=1000, queue="opencl:cpu")
+    assert caught.value.code == "XT7241"
