@@ -29,7 +29,8 @@ def _like(value: Value) -> dict[str, Any]:
 
 def transpose(generator: Generator) -> Value | None:
     """``tile_transpose``."""
-    value = generator.vector(lambda each: movable(each) and each.dtype not in ("e4m3", "e5m2"))
+    value = generator.vector(lambda each: movable(each) and each.dtype not in ("e4m3", "e5m2") and not (
+        each in generator.from_shared and "transposed shared memory" in KNOWN))
     if value is None:
         return None
     shape: Shape = value.shape[::-1]  # type: ignore[assignment]
