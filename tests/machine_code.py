@@ -26,7 +26,8 @@ def twins(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and \
                 item.get_closest_marker("on_devices_only") is None:
-            found += [_twin(item, gpu) for gpu in _gpus({*_words(item.callspec.params.values())})]
+            marked = (mark.args for mark in item.iter_markers("execution"))
+            found += [_twin(item, gpu) for gpu in _gpus({*_words(item.callspec.params.values()), *_words(marked)})]
     return found
 
 

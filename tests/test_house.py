@@ -23,7 +23,7 @@ LAYERS = (
     "xetile.tools",
 )
 """Folders from the ground up: each imports only those before it."""
-MOST_ENTRIES = 16
+MOST_ENTRIES = 15
 """Files and folders beside each other; what is more wants another folder."""
 CATALOGUE = "xetile.errors"
 

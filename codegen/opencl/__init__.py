@@ -11,7 +11,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
-from codegen.opencl import arith, block_io, compare, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
+from codegen.opencl import arith, block_io, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
+from codegen.opencl.arith import compare
 from codegen.opencl.block_io import bounds, payload, scalar, slm
 from codegen.opencl.cpu_gemm import fused_store, simt
 from codegen.opencl.emitter import Emitter, Rule

@@ -6,19 +6,23 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
+from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
+from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED, number
 from xegpu.ir.use_def import root_definitions
 
 _DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
 """Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
+
+_LIMIT = 1 << 31
+"""One past the largest counter."""
 
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
@@ -40,9 +44,17 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
     if DISABLE_UNROLL in loop.attributes:
         emitter.line(_DISABLE_UNROLL)
-    if DISABLE_ROTATE in loop.attributes:  # LLVM does not rotate a loop whose condition has a convergent call
-        stop = f"sub_group_broadcast({stop}, 0)"
-    emitter.line(f"for ({first}; {counter} < {stop}; {counter} += {step}) {{")
+    # LLVM does not rotate a loop whose condition has a convergent call.
+    bound = "sub_group_broadcast({}, 0)" if DISABLE_ROTATE in loop.attributes else "{}"
+    header = f"{counter} < {bound.format(stop)}; {counter} += {step}"
+    if not _never_overflows(loop) and number(_first(loop)) == 0 and number(loop.step) and _moves_blocks(index):
+        end = bound.format(f"max({stop}, 0)")
+        header = f"(uint){counter} < (uint){end}; {counter} += {step}u"
+    elif not _never_overflows(loop):
+        trips = emitter.name("trips")
+        emitter.line(f"uint {trips} = {_trips(counter if is_remainder else start, stop, step, loop)};")
+        header = f"{bound.format(trips)} > 0; --{trips}, {counter} += {step}"
+    emitter.line(f"for ({first}; {header}) {{")
     emitter.depth += 1
     yielded = _body(emitter, loop, carried_values)
     _parallel_copy(emitter, variables, [part for value in yielded for part in value.parts])
@@ -51,6 +63,44 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.lines += ["#endif"] * may_be_left_out
     for result, value in zip(loop.results, carried_values, strict=False):
         value.become(emitter, result)
+
+
+# A counter whose bound is within a step of 2^31 overflows behind the last iteration, which C does not define: such
+# loops would be endless. In a main loop (``xegpu.main_loop``), or with a bound known to be lower, it cannot; elsewhere
+# it wraps around, and is compared unsigned, or iterations are counted. The first takes no instruction more, the second
+# one; but compilers know less about a counter that may wrap around, which costs many where addresses depend on it.
+
+
+def _never_overflows(loop: scf.ForOp) -> bool:
+    """Whether the counter stays within 32 bits behind the last iteration."""
+    step, stop = number(loop.step), number(loop.ub)
+    return step is not None and (MAIN_LOOP in loop.attributes or step == 1 or
+                                 (stop is not None and stop <= _LIMIT - step))
+
+
+def _trips(start: str, stop: str, step: str, loop: scf.ForOp) -> str:
+    """Number of iterations, in C; none if the step, known at run time alone, is not positive."""
+    runs = f"{start} < {stop}" if number(loop.step) is not None else f"{start} < {stop} && {step} > 0"
+    return f"{runs} ? ((uint){stop} - (uint){start} - 1u) / (uint){step} + 1u : 0"
+
+
+def _moves_blocks(counter: SSAValue) -> bool:
+    """Whether a counter is nothing but an offset of 2D block messages, which wraps around in 32 bits."""
+    for use in counter.uses:
+        operation = use.operation
+        if isinstance(operation, (CreateNdTdescOp, UpdateNdOffsetOp, SetNdOffsetsOp)):
+            block = desc_of(operation.results[0]).block
+            if block.access != "block" or block.memory_scope != "global":
+                return False
+        elif not isinstance(operation, arith.AddiOp) or not _moves_blocks(operation.result):
+            return False
+    return True
+
+
+def _first(loop: scf.ForOp) -> SSAValue:
+    """Start of a loop; that of its main loop for a remainder loop."""
+    main = loop.lb.owner
+    return main.lb if isinstance(main, scf.ForOp) and MAIN_LOOP in main.attributes else loop.lb
 
 
 def _is_remainder(loop: scf.ForOp) -> bool:
@@ -129,9 +179,7 @@ def _sums_up(use: Use) -> bool:
 
 def _carried_words(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[str, ...]:
     words, fragment = emitter.words(initial), emitter.fragment(initial)
-    stem = emitter.name(argument.name_hint)
-    variables = tuple(f"{stem}_{position}" for position in range(len(words)))
-    emitter.claim(variables)
+    variables = emitter.names(argument.name_hint, lambda stem: tuple(f"{stem}_{i}" for i in range(len(words))))
     emitter.line(f"{fragment.word} {', '.join(f'{v} = {w}' for v, w in zip(variables, words, strict=True))};")
     emitter.set_words(argument, fragment.renamed(variables))
     return variables
@@ -142,13 +190,12 @@ def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> 
 
     A descriptor is made anew in the body, maybe on another array, if it ``moves``; else only its offsets change.
     """
-    stem = emitter.name(argument.name_hint)
     if isinstance(initial, Fragment):
-        fragment = initial.renamed(names(stem, len(initial.names)))
-        emitter.claim(fragment.names)
+        fragment = initial.renamed(emitter.names(argument.name_hint, lambda stem: names(stem, len(initial.names))))
         for name, value in zip(fragment.names, initial.names, strict=True):
             emitter.line(f"{fragment.c_type} {name} = {value};")
         return fragment, list(fragment.names)
+    stem = emitter.name(argument.name_hint)
     if isinstance(initial, Descriptor):
         row, column = emitter.name(f"{stem}_row"), emitter.name(f"{stem}_column")
         emitter.line(f"int {row} = {initial.row}, {column} = {initial.column};")

@@ -70,9 +70,19 @@ class Emitter:
     def _is_in_use(self, name: str) -> bool:
         return name in self._names or name in self._claimed or is_reserved(name)
 
-    def claim(self, names: Sequence[str]) -> None:
-        """Reserve names derived from one of :meth:`name`, for the variables of a fragment."""
-        self._claimed.update(names)
+    def names(self, hint: str | None, derived: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
+        """Unique names of the variables of one value.
+
+        Args:
+            hint: as in :meth:`name`.
+            derived: the variables' names from their stem; the stem alone stays as it is.
+        """
+        while True:  # an author may have called another value what a variable of this one would be called
+            stem = self.name(hint)
+            names = derived(stem)
+            if names == (stem,) or not any(map(self._is_in_use, names)):
+                self._claimed.update(names)
+                return names
 
     def define(self, value: SSAValue, c_type: str, expression: str) -> str:
         """Declare a variable for a scalar."""
@@ -87,15 +97,19 @@ class Emitter:
             self.line(f"{fragment.c_type} {name} = {expression};")
         self.values[value] = fragment
 
-    def fresh(self, value: SSAValue) -> Fragment:
-        """Fragment with fresh names for a vector value."""
+    def fresh(self, value: SSAValue, *, scalars: bool = False) -> Fragment:
+        """Fragment with fresh names for a vector value; with ``scalars`` of a variable for each word."""
         type_ = value.type
         assert isinstance(type_, VectorType)
         *array, units, per_lane = shape if len(shape := type_.get_shape()) > 1 else (*shape, 1)
         blocks = array[0] if array else 1
-        fragment = empty(of_mlir(type_.element_type), units * blocks, per_lane, self.name(value.name_hint), blocks)
-        self.claim(fragment.names)
-        return fragment
+
+        def of(stem: str) -> Fragment:
+            fragment = empty(of_mlir(type_.element_type), units * blocks, per_lane, stem, blocks)
+            return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names
+                                          for i in range(fragment.width))) if scalars else fragment
+
+        return of("").renamed(self.names(value.name_hint, lambda stem: of(stem).names))
 
     def fragment(self, value: SSAValue) -> Fragment:
         """Fragment of a vector value."""
@@ -151,3 +165,11 @@ def line_mark(location: Location | None) -> str:
 def atom(expression: str) -> str:
     """Primary expression: a name unchanged, anything else in parentheses."""
     return expression if re.fullmatch(r"[\w.]+", expression) else f"({expression})"
+
+
+def wrapping(at: Coordinate) -> str:
+    """Coordinate as C that wraps around in 32 bits, for bounds checks: signed overflow is undefined in C."""
+    if len(at.terms) + (at.offset != 0) <= 1:
+        return str(at)
+    first, *others = (f"(uint){atom(term)}" for term in at.terms)
+    return f"(int)({Coordinate((first, *others), at.offset)})"

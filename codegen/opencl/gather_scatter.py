@@ -13,11 +13,11 @@ from typing import Any
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
-from codegen.opencl.arith import TEXT
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.block_io import cache_controls
-from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import CALL
-from codegen.opencl.values import Array, Descriptor, Scattered, computed, rounded
+from codegen.opencl.values import Array, Coordinate, Descriptor, Scattered, computed, rounded
 from codegen.opencl.vector.lane_exchange import bits_in, bits_out
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
@@ -243,7 +243,8 @@ def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
     down = "" if rows == 1 else f" + {lane} / {columns}"
     across = "" if columns == 1 else f" + {lane}" if rows == 1 else f" + {lane} % {columns}"
     y, x = emitter.name("y"), emitter.name("x")
-    emitter.line(f"const int {y} = {desc.row} + {row}{down}, {x} = {desc.column} + {column}{across};")
+    first, left = desc.row.plus(Coordinate((), row)), desc.column.plus(Coordinate((), column))
+    emitter.line(f"const int {y} = (uint){atom(wrapping(first))}{down}, {x} = (uint){atom(wrapping(left))}{across};")
     offset = emitter.name("offset")
     emitter.line(f"const long {offset} = {y} * (long){desc.pitch} + {x} * (long){desc.step};")
     emitter.values[operation.result] = Scattered(desc.array.name, offset, desc.array.dtype.opencl, "long",

@@ -14,7 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.simulator.alu.operands import Binding, UnknownInstruction
+from codegen.simulator.alu.execution import UnknownInstruction
+from codegen.simulator.alu.operands import Binding
 from codegen.simulator.instruction import Instruction, LabelOperand
 
 _BRANCHES = {"goto": 1, "jmpi": 0, "if": 0, "else": 0, "while": 0, "break": 1, "cont": 1, "halt": 1}

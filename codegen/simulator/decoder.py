@@ -27,6 +27,7 @@ from codegen.simulator.instruction import (
     Scoreboard,
 )
 from codegen.toolchain import disk_cache
+from codegen.toolchain.program_path import ExternalProgram
 from xegpu.support.errors import TargetError, ToolError
 
 PLATFORMS = {"pvc": "12p72", "bmg": "2", "lnl": "2", "dg2": "12p71", "arl": "12p71"}
@@ -39,19 +40,16 @@ _MODIFIERS = {"": (), "n": ("-",), "a": ("abs",), "na": ("-", "abs")}
 _HINT = "install Debian's or Ubuntu's package libigc-tools, or set XETILE_IGA64 to the program"
 
 
+_IGA64 = ExternalProgram("iga64", "XETILE_IGA64", "Intel's disassembler", "XT5140", "XT5141", _HINT)
+
+
 def find_iga64() -> str:
     """Find the path of iga64, Intel's disassembler: XETILE_IGA64, else from PATH.
 
     Raises:
         ToolError: it is not installed.
     """
-    named = os.environ.get("XETILE_IGA64")
-    if named and not shutil.which(named):
-        raise ToolError("XT5140", f"XETILE_IGA64 is {named!r}, which is no program", _HINT)
-    found = named or shutil.which("iga64")
-    if not found:
-        raise ToolError("XT5141", "iga64, Intel's disassembler, is not installed", _HINT)
-    return found
+    return _IGA64.path()
 
 
 def decode(code: bytes, target: str) -> tuple[Instruction, ...]:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.simulator.alu.operands import Execution, rounding_mode
+from codegen.simulator.alu.execution import Execution, rounding_mode
 from codegen.simulator.control_flow import Block
 from codegen.simulator.threads import LANES, Threads
 

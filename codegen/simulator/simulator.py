@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from codegen.simulator import messages
 from codegen.simulator.alu.arith import BUILDERS
-from codegen.simulator.alu.operands import Binding, UnknownInstruction, flag_bits
+from codegen.simulator.alu.execution import UnknownInstruction, flag_bits
+from codegen.simulator.alu.operands import Binding
 from codegen.simulator.control_flow import (
     NO_OPERATION,
     Block,

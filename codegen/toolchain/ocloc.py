@@ -15,6 +15,7 @@ from pathlib import Path
 
 from codegen.toolchain import disk_cache
 from codegen.toolchain.compile_error import refusal
+from codegen.toolchain.program_path import ExternalProgram
 from xegpu.support.errors import TargetError, ToolError
 from xegpu.target.targets import TARGETS
 
@@ -65,19 +66,16 @@ class Disassembly:
         return "\n".join(f"// {name}\n{kernel.asm}" for name, kernel in self.kernels.items())
 
 
+_OCLOC = ExternalProgram("ocloc", "XETILE_OCLOC", "Intel's offline compiler", "XT5101", "XT5102", _HINT)
+
+
 def find_ocloc() -> str:
     """Find the path of ocloc: XETILE_OCLOC, else from PATH.
 
     Raises:
         ToolError: it is not installed.
     """
-    named = os.environ.get("XETILE_OCLOC")
-    if named and not shutil.which(named):
-        raise ToolError("XT5101", f"XETILE_OCLOC is {named!r}, which is no program", _HINT)
-    found = named or shutil.which("ocloc")
-    if not found:
-        raise ToolError("XT5102", "ocloc, Intel's offline compiler, is not installed", _HINT)
-    return found
+    return _OCLOC.path()
 
 
 def has_ocloc() -> bool:

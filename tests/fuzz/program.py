@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,11 @@ class Map:
         """Whether blocks go evenly to the subgroups."""
         return all(size % data == 0 and (size % (data * count) == 0 or (data * count) % size == 0)
                    for size, data, count in zip(shape, self.data, self.layout, strict=True))
+
+    def rounds(self, shape: Shape) -> int:
+        """Blocks of one subgroup."""
+        return prod(max(size // (data * count), 1) for size, data, count in
+                    zip(shape, self.data, self.layout, strict=True))
 
 
 @dataclass(eq=False)

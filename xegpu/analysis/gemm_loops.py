@@ -19,17 +19,17 @@ _PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, x
 _PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 
 
-def is_plain(loop: scf.ForOp, *, hands_over: bool = False) -> bool:
+def is_plain(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
     """Whether a loop is a pure GEMM loop: block loads, prefetches and products only.
 
     Args:
         loop: the loop.
-        hands_over: whether stores of operands to shared local memory for other subgroups are allowed too.
+        cooperative: whether exchanges of operands through shared local memory (cooperative loads) are allowed too.
     """
     loads = (operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp))
-    return all(isinstance(operation, _PLAIN) or (hands_over and _hands_over(operation))
+    return all(isinstance(operation, _PLAIN) or (cooperative and _is_exchange(operation))
                for operation in loop.body.block.ops) \
-        and all(desc_of(load.desc).block.access == "block" or (hands_over and is_shared(load)) for load in loads)
+        and all(desc_of(load.desc).block.access == "block" or (cooperative and is_shared(load)) for load in loads)
 
 
 def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
@@ -49,7 +49,7 @@ def may_peel(loop: scf.ForOp) -> bool:
         isinstance(operation, _PEELED) or (operation.has_trait(Pure) and not operation.regions) for operation in body)
 
 
-def _hands_over(operation: Operation) -> bool:
+def _is_exchange(operation: Operation) -> bool:
     """Whether an operation belongs to the exchange of operands between subgroups."""
     if isinstance(operation, CreateNdTdescOp):
         return desc_of(operation.result).block.memory_scope == "slm"

@@ -26,7 +26,8 @@ from xegpu.interpreter.memory import Surfaces
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.mlir.vector import ExtractStridedSliceOp
-from xegpu.support.errors import BUG, XeError
+from xegpu.support.errors import BUG, TraceError, XeError
+from xegpu.support.location import author_location
 
 Semantic = Callable[["Interpreter", Any, Sequence[Any]], Any]
 Semantics = Mapping[type[Operation], Semantic]
@@ -203,6 +204,9 @@ class Interpreter:
     def _loop(self, loop: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
         start, stop, step, *carried = operands
         block = loop.body.block
+        if np.any(np.asarray(step) <= 0):
+            raise TraceError("XT1331", f"the step of a loop is {np.min(step)}, and a loop on the device counts up",
+                             "use a positive step; devices run no iteration of such a loop", author_location(loop))
         if any(isinstance(bound, np.ndarray) for bound in (start, stop, step)):
             return self._divergent_loop(block, start, stop, step, carried)
         for position in range(start, stop, step):

@@ -11,16 +11,14 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xegpu.ir.matchers import number
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.verifier import known_valid
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import value_notes
 
-INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
-    arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
-    arith.FloorDivSIOp: lambda a, b: a // b, arith.AndIOp: lambda a, b: a & b, arith.ShRSIOp: lambda a, b: a >> b,
-}
-"""Index operations that are folded and CSEd, with their meaning on constants."""
+INDEX_OPS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.FloorDivSIOp, arith.AndIOp, arith.ShRSIOp)
+"""Index operations that are folded and CSEd."""
 
 
 class Builder:
@@ -78,7 +76,9 @@ class Builder:
         """Index operation, folded where its operands are constant or neutral, else CSEd."""
         a, b = number(left), number(right)
         if a is not None and b is not None and (b or kind is not arith.FloorDivSIOp):
-            return self.constant(INDEX_OPS[kind](a, b))
+            evaluate = RECORDS[kind].numpy
+            assert evaluate is not None
+            return self.constant(int(evaluate(a, b)))
         if b == 0 and kind in (arith.AddiOp, arith.SubiOp):
             return left
         if a == 0 and kind is arith.AddiOp:

@@ -138,7 +138,8 @@ class TileUnpackOp(IRDLOperation):
 
 def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
     """Blocked type of a vector in a message; for a shape that the blocks do not divide, an example."""
-    divides = len(flat) == len(blocks) == 2 and not any(size % block for size, block in zip(flat, blocks, strict=True))
+    divides = len(flat) == len(blocks) == 2 and min(blocks) > 0 and \
+        not any(size % block for size, block in zip(flat, blocks, strict=True))
     (rows, columns), (high, wide) = (flat, blocks) if divides else ((64, 32), (16, 16))
     return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
 

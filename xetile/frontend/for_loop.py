@@ -74,10 +74,7 @@ class range:
         self._start, self._stop, self._step = scalar(start), scalar(stop), scalar(step)
         size = constant_of(self._step)
         if size is not None and size <= 0:
-            raise TraceError("XT1331", f"the step of xt.range is {size}, and a loop on the device counts up",
-                             f"use a positive step, such as {abs(size) or 1}; to count down from n, loop upwards "
-                             "over k and use n - k", self._location)
-
+            raise self._counts_down(int(size))
         options = {UNROLL: ("unroll", unroll), BARRIER: ("barrier", barrier)}
         self._options = {key: self._count(name, value) for key, (name, value) in options.items() if value is not None}
 
@@ -100,8 +97,16 @@ class range:
     def _run(self) -> Iterator[Scalar]:
         """Iteration in eager execution: the indices one after the other."""
         start, stop, step = (self._tracer.evaluate(bound) for bound in (self._start, self._stop, self._step))
+        if step <= 0:
+            raise self._counts_down(step)
         for position in builtins.range(start, stop, step):
             yield Scalar(scalar(position))
+
+    def _counts_down(self, step: int) -> TraceError:
+        """Error for a step that is not positive."""
+        return TraceError("XT1331", f"the step of xt.range is {step}, and a loop on the device counts up",
+                          f"use a positive step, such as {abs(step) or 1}; to count down from n, loop upwards "
+                          "over k and use n - k", self._location)
 
     def _misplaced(self) -> TraceError:
         """Error for a range outside a ``for`` statement."""

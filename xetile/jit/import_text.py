@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.dialects import func, scf, vector
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, StringAttr, UnrealizedConversionCastOp, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, simt, uniformity
 from xegpu.analysis.slm import verify_memory
+from xegpu.ir.matchers import number
 from xegpu.passes.normalize import Normalize
 from xegpu.support.errors import (
+    Invalid,
     Note,
     TextError,
     XeError,
@@ -60,7 +62,11 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
     resolve_views(module)
     name_maps(module)
     _check_names(module)
+    _check_dominance(module)
     for operation in module.walk():
+        _check_sizes(operation)
+        _check_yield(operation)
+        _check_position(operation)
         _verify(operation)
     _check_stage(module)
     imported = functions(module, reader.host)
@@ -132,6 +138,64 @@ def _detached(module: ModuleOp) -> list[ImportedFunction]:
     return [(function, module.attributes) for function in functions]
 
 
+def _check_dominance(module: ModuleOp) -> None:
+    """Raise if a value is used above its definition, or outside the region that defines it."""
+    visible: set[SSAValue] = set()
+
+    def check(block: Block) -> None:
+        own: list[SSAValue] = list(block.args)
+        visible.update(own)
+        for operation in block.ops:
+            for operand in operation.operands:
+                if operand not in visible:
+                    name = f"%{operand.name_hint}" if operand.name_hint else "a value"
+                    raise TextError("XT2005", f"{operation.name}: {name} is used where it is not defined yet",
+                                    "define it above its uses, in the same block or around it",
+                                    text_location(operation))
+            for region in operation.regions:
+                for inner in region.blocks:
+                    check(inner)
+            own += operation.results
+            visible.update(operation.results)
+        visible.difference_update(own)
+
+    for block in module.body.blocks:
+        check(block)
+
+
+def _check_sizes(operation: Operation) -> None:
+    """Raise if a vector or an array has a dimension without elements, or a negative one."""
+    values = [*operation.results, *(argument for region in operation.regions for block in region.blocks
+                                    for argument in block.args)]
+    for value in values:
+        if isinstance(value.type, VectorType) and any(size < 1 for size in value.type.get_shape()):
+            raise TextError("XT2001", f"{operation.name}: a vector has a dimension without elements: {value.type}",
+                            "write sizes of 1 and more", text_location(operation))
+
+
+def _check_position(operation: Operation) -> None:
+    """Raise if an element or a part is extracted from behind the end of a vector."""
+    if not isinstance(operation, vector.ExtractOp):
+        return
+    sizes = operation.vector.type.get_shape()  # type: ignore[attr-defined]
+    for position, size in zip(operation.static_position.get_values(), sizes, strict=False):
+        if position not in (DYNAMIC_INDEX, *range(size)):
+            raise TextError("XT2001", f"{operation.name}: position {position} is outside of a vector whose size is "
+                            f"{size}", f"write a position from 0 to {size - 1}", text_location(operation))
+
+
+def _check_yield(operation: Operation) -> None:
+    """Raise if a branch or a loop body does not end in a yield of the operation's results."""
+    if not isinstance(operation, (scf.IfOp, scf.ForOp)) or not operation.results:
+        return
+    for region in operation.regions:
+        last = region.block.last_op if region.blocks else None
+        if not isinstance(last, scf.YieldOp) or len(last.operands) != len(operation.results):
+            raise TextError("XT2001", f"{operation.name}: a part of it does not yield its {len(operation.results)} "
+                            "results", "end the body, and each branch, with scf.yield of one value for each result",
+                            text_location(operation))
+
+
 def _check_names(module: ModuleOp) -> None:
     """Raise if two functions of one module have the same name."""
     seen: dict[tuple[Block | None, str], Operation] = {}
@@ -149,6 +213,10 @@ def _same_name(name: str, function: Operation, first: Location) -> TextError:
 
 def _check_known(operation: Operation) -> None:
     """Raise unless an operation has semantics here; xDSL's dialects have many more."""
+    counts = len(operation.operands), len(operation.results)
+    if isinstance(operation, UnrealizedConversionCastOp) and counts != (1, 1):
+        raise TextError("XT2011", f"{operation.name}: it converts {counts[0]} values to {counts[1]}",
+                        "convert one value to one", text_location(operation))
     if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in SEMANTICS:
         raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
                         "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
@@ -159,6 +227,8 @@ def _verify(operation: Operation) -> None:
     try:
         operation.verify(verify_nested_ops=False)
         verify_memory(operation)
+        if isinstance(operation, scf.ForOp) and (step := number(operation.step)) is not None and step <= 0:
+            raise Invalid("XT1331", f"the step of a loop is {step}, and it counts up\nwrite a positive step")
     except VerifyException as error:
         code, message, hint = error_parts(error)
         hint = "" if "\n" in hint else hint or hint_of(message)  # several lines are xDSL's own message about a type

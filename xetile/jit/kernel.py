@@ -163,13 +163,11 @@ def _symbol(name: str, dtype: DType, rank: int | None, tracer: Tracer) -> Value:
 
 
 @overload
-def kernel(function: Callable[..., None]) -> Any: ...
+def kernel(function: Callable[..., None], *, grid: Callable[..., Any] | None = None,
+           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False) -> Any: ...
 @overload
 def kernel(*, grid: Callable[..., Any] | None = None, subgroups: tuple[int, int] = (1, 1),
            registers: int | None = None, fastmath: bool = False) -> Callable[[Callable[..., None]], Any]: ...
-@overload
-def kernel(function: Callable[..., None], *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False) -> Any: ...
 def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., Any] | None = None,
            subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False) -> Any:
     """Make a kernel of a function: ``@xt.kernel``, ``@xt.kernel(grid=f)``, ``@xt.kernel(subgroups=(8, 4))``.

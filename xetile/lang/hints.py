@@ -49,7 +49,7 @@ def padding_of(padding: Any, dtype: DType) -> Attribute | None:
     if rounded == 0:
         return None
     if dtype.is_float:
-        return FloatAttr(float(rounded), dtype.mlir)  # type: ignore[call-overload,no-any-return]
+        return FloatAttr(float(rounded.item()), dtype.mlir)  # type: ignore[call-overload,no-any-return]
     return IntegerAttr(int(number), dtype.mlir)  # type: ignore[call-overload,no-any-return]
 
 

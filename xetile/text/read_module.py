@@ -14,6 +14,12 @@ from xetile.text.llvm import LLVMReader, is_llvm
 from xetile.text.parse_hints import hint_of, reworded
 from xetile.text.reader import Reader, V1Reader, is_v1
 
+_DEEPEST = 60
+"""Nested brackets that are read: each takes the recursive parser a few frames of Python's thousand."""
+_PASSED_OVER = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|->|=>|<=|>=')
+"""Comments, strings and arrows, whose brackets do not nest."""
+_BRACKETS = re.compile(r"[][(){}<>]")
+
 
 def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
     """Parse a text: its module, and the reader.
@@ -25,6 +31,7 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
     if not isinstance(text, str):
         raise ElementTypeError("XT2013", f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
                                Location.of_caller(("xetile",)))
+    _check_nesting(text, name)
     reader: Reader | None = None
     try:
         reader = (LLVMReader if is_llvm(text) else V1Reader if is_v1(text) else Reader)(text, name)
@@ -48,6 +55,16 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
     if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
         module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]
     return module, reader
+
+
+def _check_nesting(text: str, name: str) -> None:
+    """Raise if brackets are nested deeper than the parser, which is recursive, can follow."""
+    depth = 0
+    for found in _BRACKETS.finditer(_PASSED_OVER.sub(lambda passed: " " * len(passed[0]), text)):
+        depth = max(depth + (1 if found[0] in "([{<" else -1), 0)
+        if depth > _DEEPEST:
+            raise TextError(UNREADABLE, f"brackets are nested more than {_DEEPEST} deep", "close brackets before this",
+                            _range(text, name, found.start(), found.end()))
 
 
 def _notes(error: ParseError, word: str, reader: Reader | None) -> list[Note]:

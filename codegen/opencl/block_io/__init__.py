@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from xdsl.ir import Operation, SSAValue
 
-from codegen.opencl import predicate
+from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import cache_controls, element_access, payload, slm
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import Array, Coordinate, Descriptor, block_word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.emitter import Emitter, Rule, wrapping
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp
@@ -15,14 +15,16 @@ def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
     size, (top, left, bottom, right) = desc_of(operation.desc).dtype.bytes, operation.sides
     first, last = ((desc.row.plus(Coordinate((), y)), desc.column.plus(Coordinate((), x)))
                    for y, x in ((top, left), (bottom, right)))
-    conditions = [f"{first[0]} >= 0", f"{first[1]} >= 0", f"{last[0]} <= {desc.height}", f"{last[1]} <= {desc.width}"]
+    conditions = [f"{wrapping(at)} >= 0" for at in first]
+    conditions += [f"{wrapping(first[0])} <= {desc.height} - {bottom - top}",
+                   f"{wrapping(first[1])} <= {desc.width} - {right - left}"]
     if size < ALIGNMENT:
         bits = f"(uint)(ulong){desc.array.name} | (uint)({desc.pitch}) * {size}u | (uint)({first[1]}) * {size}u"
         conditions.append(f"(({bits}) & {ALIGNMENT - 1}u) == 0")
     emitter.define(operation.inside, "bool", " && ".join(conditions))
     for result, end, coordinate in ((operation.rows, desc.height, last[0]), (operation.columns, desc.width, last[1])):
         if result.first_use is not None:
-            emitter.define(result, "int", f"{end} - ({coordinate})")
+            emitter.define(result, "int", f"(int)((uint){end} - (uint)({wrapping(coordinate)}))")
 
 
 RULES: dict[type[Operation], Rule] = {InBoundsOp: _in_bounds}

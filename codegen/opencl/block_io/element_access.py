@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from codegen.opencl import predicate
-from codegen.opencl.emitter import Emitter
+from codegen.opencl.arith import predicate
+from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
@@ -73,12 +73,12 @@ class _Piece:
     def is_inside(self) -> str:
         """C condition: entirely in bounds."""
         rows, columns = self.shape
-        return f"y >= 0 && x >= 0 && y + {rows} <= height && x + {columns} <= width"
+        return f"y >= 0 && x >= 0 && y <= height - {rows} && x <= width - {columns}"
 
     def touches(self) -> str:
         """C condition: partly in bounds; false for an array without elements."""
         rows, columns = self.shape
-        return f"y + {rows} > 0 && x + {columns} > 0 && y < height && x < width"
+        return f"y > -{rows} && x > -{columns} && y < height && x < width"
 
     def coordinates(self, word: int | None = None) -> list[tuple[str, str]]:
         """Row and column expressions of each element of a lane's word ``i``, or of word ``word``."""
@@ -183,7 +183,8 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
 def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
     desc: Descriptor = emitter.values[operand]
     y, x = desc.row.plus(Coordinate((), rows)), desc.column.plus(Coordinate((), columns))
-    return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {y}, {x}"
+    return (f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, "
+            f"{wrapping(y)}, {wrapping(x)}")
 
 
 def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
@@ -207,7 +208,7 @@ def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str
     lines = [*_head(block, fragment, "load"), f"  if ({block.is_inside()}{aligned}) {{",
              f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
     for i, piece in enumerate(block.pieces(fragment.width)):
-        at = f"{_sum('y', str(piece.at[0]))}, {_sum('x', str(piece.at[1]))}"
+        at = ", ".join(wrapping(Coordinate((name,), start)) for name, start in zip("yx", piece.at, strict=True))
         name = _element_function(emitter, piece, fragment)
         lines.append(f"  *out{i} = {name}(base, height, width, pitch, step, {at});")
     return "\n".join([*lines, "}", ""])

@@ -18,7 +18,7 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.block_io import slm_visa
-from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.emitter import Emitter, Rule, wrapping
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import UNSIGNED, Array, Descriptor, Fragment, vector_type
 from xegpu.analysis.divisibility import multiple_of
@@ -166,13 +166,14 @@ class _Access:
     def call(self, emitter: Emitter) -> str:
         """Arguments of the access function: the matrix and the block's offsets."""
         desc: Descriptor = emitter.values[self.operand]
-        return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {desc.row}, {desc.column}"
+        return (f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, "
+                f"{wrapping(desc.row)}, {wrapping(desc.column)}")
 
     def is_inside(self) -> str:
         """C condition: entirely in bounds; empty if that is known statically."""
         if not self.desc.block.boundary_check:
             return ""
-        return f"y >= 0 && x >= 0 && y + {self.shape[0]} <= height && x + {self.shape[1]} <= width"
+        return f"y >= 0 && x >= 0 && y <= height - {self.shape[0]} && x <= width - {self.shape[1]}"
 
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"

@@ -23,7 +23,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl.cpu_gemm import define, function_name
 from codegen.opencl.cpu_gemm.macrokernel import FENCE
-from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import WHOLE
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
@@ -82,9 +82,13 @@ class _Operand:
 
     def is_inside(self) -> str:
         """C condition: in bounds, with a nonnegative pitch."""
-        starts = [f"{at} >= 0" for at in (self.row, self.column) if at.terms or at.offset < 0]
-        return " && ".join([*starts, f"{self.row} + {self.rows} <= {self.desc.height}",
-                            f"{self.column} + {self.columns} <= {self.desc.width}", f"{self.desc.pitch} >= 0"])
+        return " && ".join([*self.starts(), f"{wrapping(self.row)} <= {self.desc.height} - {self.rows}",
+                            f"{wrapping(self.column)} <= {self.desc.width} - {self.columns}",
+                            f"{self.desc.pitch} >= 0"])
+
+    def starts(self) -> list[str]:
+        """C conditions: it begins at no negative row or column."""
+        return [f"{wrapping(at)} >= 0" for at in (self.row, self.column) if at.terms or at.offset < 0]
 
     def bounds(self) -> str:
         """Address range: first byte, and one past the last."""
@@ -99,10 +103,10 @@ def _fused_store_check(emitter: Emitter, operation: FusedStoreCheckOp) -> None:
     a, b, c = (emitter.values[desc] for desc in (operation.a, operation.b, operation.c))
     k, end = emitter.coordinate(operation.first), emitter.coordinate(operation.end)
     emitter.lines.append(f"#ifdef {WHOLE}")
-    rows = emitter.define(operation.rows, "int", f"min({c.height} - ({c.row}), {m})")
-    columns = emitter.define(operation.columns, "int", f"min({c.width} - ({c.column}), {n})")
+    rows = emitter.define(operation.rows, "int", f"min({c.height} - max({wrapping(c.row)}, 0), {m})")
+    columns = emitter.define(operation.columns, "int", f"min({c.width} - max({wrapping(c.column)}, 0), {n})")
     depth = emitter.define(operation.depth, "int", f"min(({end} - ({k}) + {step - 1}) / {step} * {step}, "
-                                                   f"{a.width} - ({a.column.plus(k)}))")
+                                                   f"{a.width} - max({wrapping(a.column.plus(k))}, 0))")
     blocks = [_Operand(emitter.name("c_first"), c, c.row, c.column, rows, columns),
               _Operand(emitter.name("a_first"), a, a.row, a.column.plus(k), rows, depth),
               _Operand(emitter.name("b_first"), b, b.row.plus(k), b.column, depth, columns)]
@@ -116,8 +120,7 @@ def _fused_store_check(emitter: Emitter, operation: FusedStoreCheckOp) -> None:
 def _conditions(c: _Operand, a: _Operand, b: _Operand) -> list[str]:
     """Terms of the legality: in bounds, rows of C do not overlap, C aliases neither A nor B."""
     return [f"{c.rows} > 0 && {c.columns} > 0 && {a.columns} > 0", a.is_inside(), b.is_inside(),
-            *(f"{at} >= 0" for at in (c.row, c.column) if at.terms or at.offset < 0),
-            f"{c.desc.pitch} >= {c.columns}",
+            *c.starts(), f"{c.desc.pitch} >= {c.columns}",
             *(f"xetile_apart({c.bounds()}, {block.bounds()})" for block in (a, b))]
 
 

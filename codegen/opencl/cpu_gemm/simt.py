@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from codegen.opencl.cpu_gemm import define, function_call
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
 from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
-from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import FETCH, WHOLE
-from codegen.opencl.values import Descriptor, Fragment, narrowed, widened
+from codegen.opencl.values import Descriptor, narrowed, widened
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import DType, f32
@@ -132,7 +132,7 @@ def _largest(types: tuple[DType, DType]) -> int:
 
 
 def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
-    results = [_scalars(emitter, value) for value in operation.results]
+    results = [emitter.fresh(value, scalars=True) for value in operation.results]
     for fragment, acc in zip(results, operation.acc, strict=True):
         pairs = zip(fragment.names, emitter.words(acc), strict=True)
         emitter.line(f"{fragment.word} {', '.join(f'{name} = {word}' for name, word in pairs)};")
@@ -145,20 +145,15 @@ def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
     emitter.lines += ["  " * emitter.depth + line for line in _text(product, sums)]
 
 
-def _scalars(emitter: Emitter, value: SSAValue) -> Fragment:
-    """Scalarized fragment: variables of one word each."""
-    fragment = emitter.fresh(value)
-    return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names for i in range(fragment.width)))
-
-
 def _text(product: _Product, sums: list[str]) -> Iterator[str]:
     names, a, b = product.names, product.a, product.b
     yield "{"
     yield f"  const int {names.lane} = get_sub_group_local_id();"
-    yield f"  const int {names.first} = clamp(-({a.column}), 0, {product.k}), " \
-          f"{names.end} = clamp({a.width} - ({a.column}), 0, {product.k});"
-    inside = f"{names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height} && " \
-             f"{b.column} + {product.n} > 0 && {b.column} < {b.width}"
+    row, k, column = wrapping(a.row), wrapping(a.column), wrapping(b.column)
+    yield f"  const int {names.first} = -clamp({k}, -{product.k}, 0), " \
+          f"{names.end} = {a.width} - clamp({k}, {a.width} - {product.k}, {a.width});"
+    inside = f"{names.first} < {names.end} && {row} > -{product.m} && {row} < {a.height} && " \
+             f"{column} > -{product.n} && {column} < {b.width}"
     yield f"  if ({inside}) {{"
     register_tiles = [_RegisterTile(rows, vectors)
                       for vectors, all_rows in parts_of(product.m, product.across) for rows in all_rows]
@@ -183,8 +178,7 @@ def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
     """Micro-kernel path, taken if the tile begins in bounds."""
     names, a, b = product.names, product.a, product.b
     across = product.across
-    yield f"    if ({a.row} >= 0 && {b.column} >= 0 && {b.row} + {names.first} >= 0 && " \
-          f"{b.row} + {names.end} <= {b.height}) {{"
+    yield f"    if ({wrapping(a.row)} >= 0 && {wrapping(b.column)} >= 0 && {_rows_of_b_inside(product)}) {{"
     yield f"      const int {names.rows} = min({a.height} - ({a.row}), {product.m}), " \
           f"{names.columns} = min({b.width} - ({b.column}), {product.n});"
     yield f"      float {names.scratch}[{product.m * product.n}];"
@@ -201,6 +195,12 @@ def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
     yield from _summed(product, sums)
     yield "    } else {"
+
+
+def _rows_of_b_inside(product: _Product) -> str:
+    """C condition: the rows of B that the columns of A in bounds meet are in bounds."""
+    names, b, row = product.names, product.b, wrapping(product.b.row)
+    return f"{row} >= -{names.first} && {row} <= {b.height} - {names.end}"
 
 
 def _summed(product: _Product, sums: list[str]) -> Iterator[str]:
@@ -234,8 +234,8 @@ def _in_lanes(product: _Product, sums: list[str], register_tiles: list[_Register
     """SIMT path: a lane computes one element of each vector; tiles in bounds have a branch without checks."""
     names, b = product.names, product.b
     yield f"    {product.total} {names.b}[{product.k * product.across}];"
-    yield f"    if ({b.row} + {names.first} >= 0 && {b.row} + {names.end} <= {b.height} && {b.column} >= 0 && " \
-          f"{b.column} + {product.n} <= {b.width}) {{"
+    column = wrapping(b.column)
+    yield f"    if ({_rows_of_b_inside(product)} && {column} >= 0 && {column} <= {b.width} - {product.n}) {{"
     if b.step == "1" and (product.types[1] is f32 or len(register_tiles[0].rows) == product.m):
         yield from _in_place(product, sums, register_tiles)
     else:
@@ -276,8 +276,8 @@ def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
         offset = vector * product.emitter.subgroup
         value = widened(f"{names.row}[{offset}{step}]", dtype, 1, product.total)
         if checked:
-            value = (f"(uint)({b.row} + {names.k}) < (uint){b.height} && "
-                     f"(uint)({b.column} + {offset} + {names.lane}) < (uint){b.width} ? {value} : 0")
+            value = (f"(uint){atom(wrapping(b.row))} + {names.k} < (uint){b.height} && "
+                     f"(uint){atom(wrapping(b.column))} + {offset} + {names.lane} < (uint){b.width} ? {value} : 0")
         yield f"        {names.b}[{names.k} * {product.across} + {vector}] = {value};"
     yield "      }"
 
@@ -288,17 +288,17 @@ def _rows(product: _Product, sums: list[str], tile: _RegisterTile, *, inside: bo
     With ``inside`` there are lines without checks for when all of them are.
     """
     a = product.a
-    first, end = (f"{a.row} + {row}" for row in (tile.rows.start, tile.rows.stop))
+    row, (first, end) = wrapping(a.row), (tile.rows.start, tile.rows.stop)
     names = {(row, vector): sums[product.accumulator_index(row, vector)]
              for row in tile.rows for vector in tile.vectors}
     direct = product.dtype.opencl == product.total
-    yield f"    if ({first} < {a.height} && {end} > 0) {{"
+    yield f"    if ({row} < {a.height} - {first} && {row} > -{end}) {{"
     if not direct:
         totals = {position: f"t_{name}" for position, name in names.items()}
         yield f"      {product.total} " + ", ".join(
             f"{totals[position]} = {_opened(product, name)}" for position, name in names.items()) + ";"
     if inside:
-        yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
+        yield f"      if ({row} >= -{first} && {row} <= {a.height} - {end}) {{"
         yield from _steps(product, names if direct else totals, tile, checked=False)
         yield "      } else {"
     yield from _steps(product, names if direct else totals, tile, checked=True)
@@ -336,7 +336,7 @@ def _steps(product: _Product, sums: dict[tuple[int, int], str], tile: _RegisterT
     for row, pointer in pointers.items():
         value = widened(f"{pointer}[{names.k}{step}]", dtype, 1, product.total)
         if checked:
-            value = f"(uint)({a.row} + {row}) < (uint){a.height} ? {value} : 0"
+            value = f"(uint){atom(wrapping(a.row))} + {row} < (uint){a.height} ? {value} : 0"
         totals = {sums[row, vector]: column for vector, column in columns.items()}
         added = (f"{total} = {_added(product, column, total)};" for total, column in totals.items())
         yield f"          {names.number} = {value}; {' '.join(added)}"

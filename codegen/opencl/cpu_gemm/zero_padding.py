@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from codegen.opencl.emitter import atom, wrapping
 from codegen.opencl.values import Descriptor, narrowed, widened
 from xegpu.ir.dtypes import DType
 
@@ -45,24 +46,25 @@ class ZeroPadding:
         a, b, (m, n), (first, end) = self.a, self.b, self.sizes, self.depth
         vectors = range(len(sums[0]))
         check = " + ".join(f"0.0f * {self._number(name)}" for row in sums for name in row)
-        yield f"  if ({a.row} < 0 || {a.row} + {m} > {a.height} || {b.column} < 0 || " \
-              f"{b.column} + {n} > {b.width}) {{"
+        top, column = atom(wrapping(a.row)), atom(wrapping(b.column))
+        row_of_b = f"max({wrapping(b.row)}, -{end})"
+        yield f"  if ({top} < 0 || {top} > {a.height} - {m} || {column} < 0 || {column} > {b.width} - {n}) {{"
         yield f"    if (!({self.inside}) || sub_group_reduce_add({check}) != 0.0f) {{"
         for v in vectors:
             yield f"      float column_{v} = 0;"
-            yield f"      const bool has_{v} = (uint)({b.column} + {v * subgroup} + {self.lane}) < (uint){b.width};"
-        yield f"      for (int k = max({first}, -({b.row})); k < min({end}, {b.height} - ({b.row})); ++k) {{"
+            yield f"      const bool has_{v} = (uint){column} + {v * subgroup} + {self.lane} < (uint){b.width};"
+        yield f"      for (int k = max({first}, -{row_of_b}); k < min({end}, {b.height} - {row_of_b}); ++k) {{"
         for v in vectors:
             yield f"        if (has_{v}) column_{v} += 0.0f * {self._element(b, 'k', f'{v * subgroup} + {self.lane}')};"
         yield "      }"
         yield f"      float rows[{m}];"
         yield f"      for (int row = 0; row < {m}; ++row) {{"
         yield "        rows[row] = 0;"
-        yield f"        if ((uint)({a.row} + row) < (uint){a.height})"
+        yield f"        if ((uint){top} + row < (uint){a.height})"
         yield f"          for (int k = {first}; k < {end}; ++k) rows[row] += 0.0f * {self._element(a, 'row', 'k')};"
         yield "      }"
         for row, names in enumerate(sums):
-            yield f"      const bool in_{row} = (uint)({a.row} + {row}) < (uint){a.height};"
+            yield f"      const bool in_{row} = (uint){top} + {row} < (uint){a.height};"
             for v, name in enumerate(names):
                 zero = f"(in_{row} ? has_{v} ? 0.0f : rows[{row}] : column_{v})"
                 # A difference, as a sum would make 0.0 of -0.0.

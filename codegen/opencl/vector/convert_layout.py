@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.predicate import register_bits
 from codegen.opencl.values import UNSIGNED, Fragment
 from codegen.opencl.vector.lane_exchange import called, index_table, packed_exchange
 from xegpu.dialect.vector import ConvertLayoutOp

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.values import UNSIGNED, Fragment
 from xegpu.ir.dtypes import DType
@@ -19,7 +20,7 @@ Combine = Callable[[str, str], str]
 
 def element_bits(dtype: DType) -> int:
     """Register bits of an element."""
-    return 32 if dtype.kind == "x" else 8 * dtype.bytes
+    return max(register_bits(dtype), 8)
 
 
 def shuffled_type(dtype: DType) -> str:
@@ -30,7 +31,7 @@ def shuffled_type(dtype: DType) -> str:
 def bits_in(expression: str, dtype: DType) -> str:
     """Reinterpret an element as a shuffled word."""
     unsigned = UNSIGNED[element_bits(dtype)]
-    bits = expression if dtype.opencl == unsigned else f"as_{unsigned}({expression})"
+    bits = expression if dtype.register == unsigned else f"as_{unsigned}({expression})"
     return bits if element_bits(dtype) >= 32 else f"(uint)({bits})"
 
 
@@ -38,7 +39,7 @@ def bits_out(expression: str, dtype: DType) -> str:
     """Reinterpret a shuffled word as an element."""
     unsigned = UNSIGNED[element_bits(dtype)]
     bits = expression if element_bits(dtype) >= 32 else f"({unsigned})({expression})"
-    return bits if dtype.opencl == unsigned else f"as_{dtype.opencl}({bits})"
+    return bits if dtype.register == unsigned else f"as_{dtype.register}({bits})"
 
 
 def index_table(values: Sequence[int], lane: str) -> str:
@@ -218,8 +219,8 @@ def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
     narrow = f"(ushort)({word})" if count * element_bits(dtype) == 16 else word
     vector_expression = f"as_{UNSIGNED[element_bits(dtype)]}{count}({narrow})"
     parts = [f"{vector_expression}.s{i}" for i in range(count)]
-    plain = dtype.opencl == UNSIGNED[element_bits(dtype)]
-    return [part if plain else f"as_{dtype.opencl}({part})" for part in parts]
+    plain = dtype.register == UNSIGNED[element_bits(dtype)]
+    return [part if plain else f"as_{dtype.register}({part})" for part in parts]
 
 
 def called(emitter: Emitter, name: str, operands: Sequence[tuple[str, str]], words: Words, result: Fragment,

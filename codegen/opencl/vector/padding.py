@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
-from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.emitter import Emitter, Rule, wrapping
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
 from xegpu.dialect.block_io import desc_of
@@ -31,7 +31,7 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
         relative = [(r - top, c - left) for r, c in words]
         function = _function(emitter, source, lanes, relative, padding)
         y, x = desc.row.plus(Coordinate((), top)), desc.column.plus(Coordinate((), left))
-        expressions.append(f"{function}({name}, {desc.height}, {desc.width}, {y}, {x})")
+        expressions.append(f"{function}({name}, {desc.height}, {desc.width}, {wrapping(y)}, {wrapping(x)})")
     emitter.assign(operation.result, result, expressions)
 
 
@@ -42,13 +42,13 @@ def _function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[
     name = f"pad_{fragment.dtype}_{rows}x{columns}_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_by_{label}"
     across = lanes.wi_layout[1]
     parts = fragment.renamed(("value",) * (fragment.units // fragment.width)).words()[:fragment.width]
-    chosen = [f"  {part} = (uint)(row + {r}) < (uint)height && (uint)(column + {c}) < (uint)width ? {part} : {padding};"
+    chosen = [f"  {part} = row + {r}u < (uint)height && column + {c}u < (uint)width ? {part} : {padding};"
               for part, (r, c) in zip(parts, words, strict=True)]
     repeats = f" % {lanes.lanes}" if lanes.lanes < emitter.subgroup else ""
     lines = [f"{CALL} static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, int x)",
              "{", f"  const int lane = get_sub_group_local_id(){repeats};",
-             f"  const int row = y + lane / {across}, column = x + lane % {across};",
-             f"  if (y >= 0 && x >= 0 && y + {rows} <= height && x + {columns} <= width) return value;",
+             f"  const uint row = (uint)y + lane / {across}, column = (uint)x + lane % {across};",
+             f"  if (y >= 0 && x >= 0 && y <= height - {rows} && x <= width - {columns}) return value;",
              *chosen, "  return value;", "}", ""]
     emitter.function("\n".join(lines))
     return name

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from codegen.opencl.arith import TEXT
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, computed, narrowed, vector_type
 from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codegen.simulator.alu.operands import Binding, Step, convert
+from codegen.simulator.alu.conversion import convert
+from codegen.simulator.alu.operands import Binding, Step
 from codegen.simulator.alu.regions import Array
 from codegen.simulator.instruction import DATA_TYPES, DataType, Instruction, RegisterOperand
 
@@ -37,7 +38,7 @@ def build_dpas(binding: Binding) -> Step:
 
 
 def build_dpasw(binding: Binding) -> Step:
-    """Refusal of ``dpasw``, of which no compiler at hand makes any.
+    """Refusal of ``dpasw``, which ocloc makes of no kernel of the package.
 
     Raises:
         UnknownInstruction: always.

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from codegen.simulator.alu.conversion import convert, immediate_lanes
+from codegen.simulator.alu.execution import Execution, UnknownInstruction, flag_bits, rounding_mode
 from codegen.simulator.alu.regions import (
     Array,
     Lanes,
@@ -19,7 +20,6 @@ from codegen.simulator.alu.regions import (
     lane_axes,
     strided_view,
 )
-from codegen.simulator.alu.rounding import round_to
 from codegen.simulator.instruction import (
     DataType,
     ImmediateOperand,
@@ -35,32 +35,6 @@ Reader = Callable[[], Array]
 Step = Callable[[], None]
 Mask = NDArray[np.bool_] | None
 _FLAG_BITS = 16  # of a half of a flag register, which conditions and predicates name
-
-
-class UnknownInstruction(Exception):
-    """Instruction, or form of one, that is not modelled."""
-
-
-@dataclass
-class Execution:
-    """What the instructions of a block share while they run.
-
-    Attributes:
-        rows: threads that run, (T,).
-        lanes: lanes that run, (T, 32).
-        all_rows: whether every thread runs.
-        full: whether every lane of every thread runs that a thread can have.
-        rounding: mode of cr0: 0 to even, 1 up, 2 down, 3 to zero.
-        width: lanes that a thread can have.
-    """
-
-    rows: NDArray[np.bool_]
-    lanes: NDArray[np.bool_]
-    width: int
-    all_rows: bool = False
-    full: bool = False
-    rounding: int = 0
-
 
 CONDITIONS: dict[str, Callable[[Array, Any], Array]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
@@ -416,62 +390,3 @@ def wide_lanes(threads: Threads, register: int, channel: int, region: Region, bi
     if view is None:
         raise binding.unknown("with this region of the accumulator")
     return view
-
-
-def flag_bits(threads: Threads, register: Register, size: int) -> NDArray[np.bool_]:
-    """View of the bits of a flag register operand of ``size`` bytes: (T, bits)."""
-    first = 8 * size * register.subregister
-    return threads.flag[register.number, :, first:first + 8 * size]
-
-
-def rounding_mode(control: NDArray[np.uint8], rows: NDArray[np.bool_]) -> int:
-    """Rounding mode of the threads that run: bits 5:4 of cr0.0.
-
-    Raises:
-        UnknownInstruction: they differ.
-    """
-    modes = np.unique(control[0, rows, 0] >> 4 & 3)
-    if len(modes) > 1:
-        raise UnknownInstruction("threads with different rounding modes at one instruction")
-    return int(modes[0]) if len(modes) else 0
-
-
-def immediate_lanes(operand: ImmediateOperand, count: int) -> Array:
-    """Values of an immediate for ``count`` lanes."""
-    lane = np.arange(count)
-    if operand.type.name in ("v", "uv"):
-        nibble = operand.bits >> 4 * (lane % 8) & 15
-        return nibble.astype(np.uint16) if operand.type.name == "uv" else ((nibble ^ 8) - 8).astype(np.int16)
-    if operand.type.name == "vf":  # sign, 3 bits of exponent with bias 3, 4 bits of mantissa; 0 is zero
-        byte = operand.bits >> 8 * (lane % 4) & 255
-        size = (1 + (byte & 15) / 16) * 2.0 ** ((byte >> 4 & 7) - 3)
-        return np.where(byte & 127 == 0, 0, np.where(byte & 128, -size, size)).astype(np.float32)
-    raw = operand.bits.to_bytes(operand.type.bytes, "little")
-    return np.full(count, np.frombuffer(raw, operand.type.storage)[0])
-
-
-def convert(value: Array, kind: DataType, saturate: bool, rounding: int) -> Array:
-    """Convert to a type: floats round by ``rounding``, to integers towards zero and clamped; integers wrap."""
-    is_float = value.dtype.kind == "f" or value.dtype == ml_dtypes.bfloat16
-    if kind.is_float:
-        if saturate:
-            value = np.where(np.isnan(value), 0, np.clip(value, 0, 1)).astype(value.dtype if is_float else np.float64)
-        if value.dtype == kind.storage:
-            return value
-        return round_to(value, kind.storage, rounding)
-    if is_float:
-        return _float_to_integer(value, kind)
-    if saturate:
-        limits = np.iinfo(kind.storage)
-        value = np.clip(value, limits.min, limits.max)
-    return value if value.dtype == kind.storage else value.astype(kind.storage)
-
-
-def _float_to_integer(value: Array, kind: DataType) -> Array:
-    limits = np.iinfo(kind.storage)
-    wide = value.astype(np.float64)
-    inside = np.where(np.isnan(wide), 0, np.clip(np.trunc(wide), float(limits.min), float(limits.max)))
-    result = inside.astype(kind.storage)
-    if kind.bytes == 8:  # the largest integers are no float64
-        result = np.where(inside >= float(limits.max), np.array(limits.max, kind.storage), result)
-    return result

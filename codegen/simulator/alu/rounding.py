@@ -50,14 +50,25 @@ def fused(a: Array, b: Array, c: Array, mode: int) -> Array:
     """``a * b + c``, rounded once."""
     if a.dtype == np.float32:
         return _fused_single(a, b, c, mode)
+    scale = np.where(_overflows_alone(a, b, c), 0.25, 1.0)
+    if (scale != 1).any():
+        larger = np.abs(a) >= np.abs(b)
+        return fused(np.where(larger, a * scale, a), np.where(larger, b, b * scale), c * scale, mode) / scale
     high, low = _two_product(a, b)
     third, fourth = _two_sum(c, low)
     top, rest = _two_sum(high, third)
     tail = _add_to_odd(fourth, rest)
     result, error = _two_sum(top, tail)
-    plain = a * b + c
+    plain = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, a * b + c)  # a * b alone may overflow
     usable = np.isfinite(plain) & np.isfinite(error)
     return np.where(usable, _directed(result, np.where(usable, error, 0), mode), plain)
+
+
+def _overflows_alone(a: Array, b: Array, c: Array) -> Array:
+    """Whether a product is beyond float64's largest number by a factor that a sum may bring back."""
+    quarter = np.where(np.abs(a) >= np.abs(b), a / 4 * b, b / 4 * a)
+    found: Array = np.isinf(a * b) & np.isfinite(c) & np.isfinite(quarter)
+    return found
 
 
 def _fused_single(a: Array, b: Array, c: Array, mode: int) -> Array:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects.builtin import VectorType, f32
+from xdsl.utils.test_value import create_ssa_value
 
 import xetile as xt
+from codegen.opencl.emitter import Emitter
 from tests.conftest import require_ocloc
+from xegpu.target.targets import find_target
 from xetile.compiler.compiled import CompiledKernel
 
 TARGETS = ("pvc", "bmg", "dg2")
@@ -121,3 +125,14 @@ def test_a_work_group_that_large_registers_leave_no_room_for() -> None:
 
     with pytest.raises(xt.XeError, match="XT4050"):
         _ = lowered(crowded, "pvc", "bf16", "bf16", "f32").opencl
+
+
+def test_variables_of_a_value_have_names_of_their_own() -> None:
+    """Also those that are derived from a stem: each word of a sum, the blocks of a vector."""
+    emitter = Emitter({}, find_target("cpu"), 16)
+    value = create_ssa_value(VectorType(f32, [4]))
+    value.name_hint = "total"
+    words = emitter.fresh(value, scalars=True).names
+    assert len({*words, emitter.name("total_1"), emitter.name("total_2")}) == 6
+    emitter.name("other_1")
+    assert "other_1" not in emitter.names("other", lambda stem: (f"{stem}_0", f"{stem}_1"))

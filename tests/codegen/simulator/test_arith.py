@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from codegen.simulator.alu import rounding
 from tests.codegen.simulator.run_opencl import TARGETS, run_opencl
 
 Array = np.ndarray[Any, Any]
@@ -243,3 +244,20 @@ def test_directed_rounding(kind: str, name: str, target: str) -> None:
     down = np.where(nearest > wide, np.nextafter(nearest, other.type(-np.inf)), nearest)
     up = np.where(nearest < wide, np.nextafter(nearest, other.type(np.inf)), nearest)
     np.testing.assert_array_equal(out, [nearest, np.where(wide > 0, down, up), up, down])
+
+
+def test_a_product_that_overflows_alone_in_a_fused_sum() -> None:
+    """As exact fractions say: the sum may be finite, or the addend's infinity."""
+    random = np.random.default_rng(9)
+    a, b = (random.choice([-1, 1], 500) * random.uniform(1e154, 1.8e154, 500) for _ in range(2))
+    opposite = -np.sign(a) * np.sign(b)
+    c = opposite * random.uniform(0, np.finfo(np.float64).max, 500)
+    c[::50] = opposite[::50] * np.inf
+    with np.errstate(all="ignore"):
+        found = rounding.fused(a, b, c, rounding.TO_EVEN)
+    for x, y, z, result in zip(a.tolist(), b.tolist(), c.tolist(), found.tolist(), strict=True):
+        try:
+            expected = z if np.isinf(z) else float(Fraction(x) * Fraction(y) + Fraction(z))
+        except OverflowError:
+            expected = -np.copysign(np.inf, z)
+        assert result == expected

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from codegen.simulator.alu.operands import UnknownInstruction
+from codegen.simulator.alu.execution import UnknownInstruction
 from tests.codegen.simulator.machine import THREADS, Machine
 from tests.codegen.simulator.run_opencl import SIMD, TARGETS, run_opencl
 from tests.conftest import require_simulator

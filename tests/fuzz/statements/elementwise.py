@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.fuzz.generator import Generator
 from tests.fuzz.known import KNOWN
-from tests.fuzz.numerics import BITS, EXACT, FLOATS, HOLDS, SIGNED, UNSIGNED, apply, convert, is_float, limits
+from tests.fuzz.numerics import BITS, FLOATS, HOLDS, SIGNED, UNSIGNED, apply, convert, is_float, limits
 from tests.fuzz.program import Shape, Value
 from tests.fuzz.statements import memory, scalars
 
@@ -411,6 +411,3 @@ def bitcast(generator: Generator) -> Value | None:
     return generator.let(f"xt.bitcast({{0}}, xt.{target})", (value,),
                          lambda state, v: np.ascontiguousarray(v).view(HOLDS[target]), target, value.shape, value.map,
                          low=low, high=high)
-
-
-__all__ = ["EXACT"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.fuzz.generator import Generator
 from tests.fuzz.known import KNOWN
-from tests.fuzz.numerics import EXACT, FLOATS, HOLDS, SIGNED, UNSIGNED, is_float, limits, reduced
+from tests.fuzz.numerics import EXACT, HOLDS, SIGNED, UNSIGNED, is_float, limits, reduced
 from tests.fuzz.program import Map, Shape, Value
 from tests.fuzz.statements.elementwise import calculated, tame
 
@@ -145,6 +145,3 @@ def filled(generator: Generator) -> Value | None:
         f"xt.zeros({shape}, xt.{dtype}{keyword(map_)})"
     return generator.let(text, (), lambda state: np.full((state.count, *shape), number).astype(HOLDS[dtype]), dtype,
                          shape, map_, low=number, high=number)
-
-
-__all__ = ["FLOATS"]

@@ -180,6 +180,3 @@ def finish(generator: Generator) -> None:
             if generator.outputs and not generator.choices.chance(0.8):
                 continue
             store(generator, value)
-
-
-__all__ = ["finish", "load", "move_tile", "prefetch", "store", "tile_of"]

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.generator import Generator
-from tests.fuzz.numerics import FLOATS, HOLDS, Array, convert, is_float, limits
-from tests.fuzz.program import ArrayArg, Shape, State, Value, merged
+from tests.fuzz.numerics import HOLDS, Array, convert, is_float
+from tests.fuzz.program import ArrayArg, Shape, State, Value
 from tests.fuzz.statements.elementwise import calculated, tame
 from tests.fuzz.statements.layout import keyword
-from tests.fuzz.statements.memory import read_window, write_window
 from tests.fuzz.statements.scalars import constant
 
 
@@ -201,6 +200,3 @@ def single(generator: Generator) -> Value | None:
         return generator.let("{0}.to(xt.index)", (value,), lambda state, x: convert(x, dtype, "index"), "index", (),
                              low=array.low, high=array.high, uniform=at.uniform)
     return value
-
-
-__all__ = ["FLOATS", "limits", "merged", "read_window", "write_window"]

@@ -41,6 +41,7 @@ CASES = [{}, {"start": 3}, {"start": "C"}, {"ahead": 64}, {"unroll": 2}, {"BM": 
          {"start": "C", "BK": 16}]
 
 
+@pytest.mark.execution("opencl:cpu", "pvc")
 @pytest.mark.parametrize("kind", [ml_dtypes.bfloat16, np.float16])
 @pytest.mark.parametrize("constants", CASES, ids=str)
 def test_the_result_is_right(constants, kind) -> None:

@@ -351,6 +351,7 @@ def test_trips_that_differ_between_instances(body: Body, where: str, rng: np.ran
     np.testing.assert_array_equal(c, np.concatenate([expected(body, a, b, trips) for trips in range(4)]))
 
 
+@pytest.mark.execution("opencl:cpu")
 @pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
 @pytest.mark.parametrize("body", [aliased_list, nested, swapped], ids=lambda body: body.__name__)
 def test_on_a_device(body: Body, target: str, rng: np.random.Generator, cpu_queue: Any) -> None:

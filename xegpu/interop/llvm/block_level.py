@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import func, vector
+from xdsl.dialects import func, memref, vector
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import ModuleOp
 
@@ -18,7 +18,9 @@ from xegpu.interop.llvm import import_blocks as imports
 from xegpu.interop.llvm import ops as llvm
 from xegpu.interop.llvm.correspondence import SYNC, VECTOR, Correspondence, export_rules, import_rules
 from xegpu.interop.llvm.exporter import Export, as_gpu_module, check_chip
+from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc, load_matrix, store_matrix
 from xegpu.interop.llvm.importer import create_nd_tdesc, update_nd_offset
+from xegpu.interop.llvm.matrix import CreateMemDescOp, LoadMatrixOp, StoreMatrixOp
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
@@ -47,7 +49,11 @@ CORRESPONDENCES = (
     Correspondence(reduction.ReduceOp, MultiReductionOp, exported=exports.reduce, imported=imports.multi_reduction),
     Correspondence(reduction.BroadcastOp, vector.BroadcastOp, exported=exports.broadcast, imported=imports.broadcast),
     Correspondence(IotaOp, llvm_gather_scatter.StepOp, exported=exports.iota, imported=imports.step),
-    Correspondence(BitcastOp, None, exported=exports.bitcast),
+    *(Correspondence(None, allocation, imported=alloca) for allocation in (memref.AllocaOp, memref.AllocOp)),
+    Correspondence(None, CreateMemDescOp, imported=create_mem_desc),
+    Correspondence(None, LoadMatrixOp, imported=load_matrix),
+    Correspondence(None, StoreMatrixOp, imported=store_matrix),
+    Correspondence(BitcastOp, vector.BitcastOp, exported=exports.bitcast, imported=imports.bitcast),
     Correspondence(vector.ExtractOp, None, exported=exports.extract),
     Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
     Correspondence(None, TransposeOp, imported=imports.transpose),

@@ -57,6 +57,7 @@ from xegpu.interop.llvm.correspondence import exported_hints
 from xegpu.interop.llvm.export_vector import reduced
 from xegpu.interop.llvm.exporter import Export, desc_type
 from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
+from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
 from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
@@ -159,7 +160,7 @@ def create_nd_tdesc(rewriter: Export, operation: CreateNdTdescOp) -> None:
     """Describe the complete array as it lies in memory; the offsets become operands of the accesses."""
     webs, target = rewriter.webs, rewriter.target
     desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
-    by_columns = access_kind(operation, rewriter.ways) == "block-columns"
+    by_columns = access_kind(operation, rewriter.ways) == "block-columns" and not is_shared(operation.source.type)
     transposed = _is_transposed(webs, operation.result) != by_columns
     layout = None if transposed or by_columns else _lane_layout(lanes, desc.shape)
     shape = desc.shape[::-1] if by_columns else desc.shape
@@ -201,8 +202,8 @@ def load_nd(rewriter: Export, operation: LoadNdOp) -> None:
     parts = []
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         base, starts = rewriter.block_at(operation.desc, 0, column)
-        load = upstream.LoadNdOp(base, starts, vector_type(shape, desc.element_type))
-        value = rewriter.emit(with_hints(load, exported_hints(operation)))
+        load = rewriter.load_block(base, starts, vector_type(shape, desc.element_type))
+        value = rewriter.emit(load if isinstance(load, LoadMatrixOp) else with_hints(load, exported_hints(operation)))
         parts.append(rewriter.emit(TransposeOp(value)) if operation.transposes != by_columns else value)
     rewriter.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
 
@@ -259,8 +260,8 @@ def store_nd(rewriter: Export, operation: StoreNdOp) -> None:
     """Convert to a store, which does not transpose."""
     if rewriter.lookup(operation.desc).encoding.transposed:
         rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
-    new = upstream.StoreNdOp(rewriter.single(operation.value), *rewriter.block_at(operation.desc))
-    rewriter.emit(with_hints(new, exported_hints(operation)))
+    new = rewriter.store_block(rewriter.single(operation.value), *rewriter.block_at(operation.desc))
+    rewriter.emit(new if isinstance(new, StoreMatrixOp) else with_hints(new, exported_hints(operation)))
 
 
 def prefetch_nd(rewriter: Export, operation: PrefetchNdOp) -> None:

@@ -7,14 +7,32 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, UnrealizedConversionCastOp, i32, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    MemRefType,
+    ModuleOp,
+    UnrealizedConversionCastOp,
+    VectorType,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp
-from xegpu.interop.llvm.types import Desc, DescType
+from xegpu.interop.llvm.matrix import (
+    CreateMemDescOp,
+    LoadMatrixOp,
+    MemDesc,
+    MemDescType,
+    MemLayout,
+    MemLayoutAttr,
+    StoreMatrixOp,
+)
+from xegpu.interop.llvm.ops import LoadNdOp, StoreNdOp
+from xegpu.interop.llvm.types import Desc, DescType, Mixed
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import Described, exchanged, is_shared, static_form
@@ -75,6 +93,8 @@ class Export(Rewriter):
 
     def describe(self, operation: Described, result: DescType, by_address: bool, transposed: bool) -> SSAValue:
         """Emit LLVM's descriptor of the last two dimensions of a tile's or descriptor's array."""
+        if is_shared(operation.source.type):
+            return self._matrix(operation, transposed)
         self._check_memory(operation)
         sizes, strides = self._numbers(operation)
         source, where = self._source(operation, strides, by_address)
@@ -83,10 +103,38 @@ class Export(Rewriter):
         key = ("describe", source, where, tuple(sizes), tuple(strides), result)
         return self.shared(key, lambda: self.emit(CreateNdTdescOp(source, sizes[-2:], strides[-2:], result)))
 
-    def _check_memory(self, operation: Described) -> None:
-        if is_shared(operation.source.type):
-            self.refuse("XT3655", "LLVM's block descriptors do not stand on shared local memory",
+    def _matrix(self, operation: Described, transposed: bool) -> SSAValue:
+        """Emit LLVM's matrix of an array in shared local memory."""
+        type_ = operation.source.type
+        assert isinstance(type_, MemRefType)
+        source = self.single(operation.source)
+        sizes, strides = ([number(value) for value in values] for values in (operation.shape, operation.strides))
+        static = static_form(source.type)
+        if static is None or transposed or len(static[0]) != 2 or strides not in ([], [1, static[0][1]],
+                                                                                  [static[0][1], 1]):
+            self.refuse("XT3655", "LLVM's matrices in shared local memory are whole arrays or their transposes",
                         "print the kernel in our own form: .xegpu or .stages")
+        layout = MemLayoutAttr(MemLayout(tuple(strides))) if strides[:1] == [1] else None  # type: ignore[arg-type]
+        shape = static[0][::-1] if layout else static[0]
+        if sizes not in ([], list(shape)):
+            self.refuse("XT3655", "LLVM's matrices in shared local memory are whole arrays or their transposes",
+                        "print the kernel in our own form: .xegpu or .stages")
+        matrix = MemDescType(MemDesc(tuple(shape), type_.element_type, layout))
+        return self.shared(("matrix", source, matrix), lambda: self.emit(CreateMemDescOp(source, matrix)))
+
+    def load_block(self, desc: SSAValue, starts: Mixed, type_: VectorType[Any],
+                   layout: Attribute | None = None) -> LoadNdOp | LoadMatrixOp:
+        """Load of a block through LLVM's descriptor, or of a part of a matrix."""
+        kind = LoadMatrixOp if isinstance(desc.type, MemDescType) else LoadNdOp
+        return kind(desc, starts, type_, layout=layout)
+
+    def store_block(self, value: SSAValue, desc: SSAValue, starts: Mixed,
+                    layout: Attribute | None = None) -> StoreNdOp | StoreMatrixOp:
+        """Store of a block through LLVM's descriptor, or to a matrix."""
+        kind = StoreMatrixOp if isinstance(desc.type, MemDescType) else StoreNdOp
+        return kind(value, desc, starts, layout=layout)
+
+    def _check_memory(self, operation: Described) -> None:
         way = access_kind(operation, self.ways)
         if way not in _BLOCK_ACCESS:
             self.refuse("XT3656",

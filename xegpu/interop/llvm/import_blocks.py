@@ -36,15 +36,16 @@ from xegpu.dialect import gather_scatter, reduction
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp
 from xegpu.dialect.hints import with_hints
 from xegpu.dialect.types import BlockTdesc, ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.vector import BitcastOp
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_hints
 from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.importer import Described, Import, matrix_at, splat_constant
-from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
 from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
 from xegpu.interop.llvm.shuffles import ConstantMaskOp, CreateMaskOp, InterleaveOp
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.vector import InsertStridedSliceOp, MultiReductionOp
+from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector_type
 
 
@@ -80,6 +81,19 @@ def load_gathered(rewriter: Any, operation: LoadOp) -> None:
     desc = _scattered_desc(rewriter, operation, result.element_type)
     load = gather_scatter.LoadGatherOp(desc, rewriter.single(operation.mask))
     rewriter.set(operation.result, rewriter.emit(with_hints(load, imported_hints(operation))))
+
+
+def bitcast(rewriter: Any, operation: xdsl_vector.BitcastOp) -> None:
+    """Convert to a bit cast along the rows of the transpose."""
+    source, result = operation.source.type, operation.result.type
+    assert isinstance(result, VectorType)
+    before, after = (of_mlir(type_.element_type).bits for type_ in (source, result))  # type: ignore[attr-defined]
+    value = rewriter.single(operation.source)
+    if after >= before or len(result.get_shape()) != 2:
+        rewriter.refuse("XT2412", f"{source} is not read as {result}",
+                        "cast two dimensions to narrower elements, or load the array as those elements")
+    columns = value.owner.source if isinstance(value.owner, TransposeOp) else rewriter.emit(TransposeOp(value))
+    rewriter.set(operation.result, rewriter.emit(TransposeOp(rewriter.emit(BitcastOp(columns, result.element_type)))))
 
 
 def store_gathered(rewriter: Any, operation: StoreOp) -> None:
@@ -124,8 +138,8 @@ def _is_line(operation: ElementsOp) -> bool:
     return operation.chunk == 1 and len(getattr(operation.offsets.type, "shape", ())) == 1 and not distributed
 
 
-_OF_TILES = (LoadMatrixOp, StoreMatrixOp, ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, memref.LoadOp,
-             xdsl_vector.BitcastOp, xdsl_vector.ReductionOp)
+_OF_TILES = (ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, memref.LoadOp,
+             xdsl_vector.ReductionOp)
 """Operations that become those of tiles alone."""
 
 
@@ -187,6 +201,8 @@ def transpose(rewriter: Blocks, operation: TransposeOp) -> None:
     source = rewriter.lookup(operation.source)
     if source.encoding == _TRANSPOSED:
         rewriter.set(operation.result, source.values[0])
+    elif isinstance(value := rewriter.single(operation.source).owner, TransposeOp):
+        rewriter.set(operation.result, value.source)
     else:
         rewriter.copy(operation)
 

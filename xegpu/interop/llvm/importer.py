@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects import arith, func, gpu, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
@@ -29,12 +29,13 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.export_vector import is_neutral
-from xegpu.interop.llvm.types import Desc, desc_of
+from xegpu.interop.llvm.matrix import MemDescType
+from xegpu.interop.llvm.types import Desc, DescType, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
@@ -138,6 +139,14 @@ class Import(Rewriter):
     def __init__(self, rules: Mapping[type[Operation], Rule], threads: int | None) -> None:
         super().__init__({**RULES, **rules})
         self.threads = threads
+
+    def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
+        """Kernel of ours; its arguments are arrays, addresses, numbers and vectors."""
+        if any(isinstance(argument.type, (DescType, MemDescType)) for argument in old.body.block.args):
+            self.location = old.location
+            self.refuse("XT3635", "a descriptor that is an argument says nothing of its array",
+                        "pass the array, and describe it in the kernel")
+        return super().function(old, arguments)
 
     def refuse(self, code: str, message: str, hint: str) -> NoReturn:
         """Raise an error at the text's line: an unsupported feature."""

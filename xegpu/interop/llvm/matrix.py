@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -30,7 +31,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.types import parse_fields, print_fields
 from xegpu.interop.llvm.ops import BLOCK, LAYOUT
-from xegpu.interop.llvm.types import LayoutAttr, Sizes, joined
+from xegpu.interop.llvm.types import LayoutAttr, Mixed, Sizes, joined, split
 from xegpu.ir.assembly_format import OptionalDynamicIndexList
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.memref import is_shared
@@ -125,6 +126,12 @@ class MemDescType(Data[MemDesc], TypeAttribute):
 DESC = base(MemDescType)
 
 
+def flat_shape(shape: Sequence[int]) -> tuple[int, int]:
+    """Rows and columns of a vector or matrix of any rank: all dimensions but the last are rows."""
+    return (prod(shape[:-1]), shape[-1]) if shape else (1, 1)
+
+
+
 def matrix_of(value: SSAValue) -> MemDesc:
     """Type parameters of a matrix value."""
     assert isinstance(value.type, MemDescType)
@@ -139,6 +146,9 @@ class CreateMemDescOp(IRDLOperation):
     source = operand_def(MemRefType)
     result = result_def(DESC)
     traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue, result: MemDescType) -> None:
+        super().__init__(operands=[source], result_types=[result])
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def verify_(self) -> None:
@@ -190,6 +200,11 @@ class LoadMatrixOp(MatrixOp):
 
     assembly_format = f"{BLOCK} prop-dict attr-dict `:` type($desc) (`,` type($offsets)^)? `->` type($result)"
 
+    def __init__(self, desc: SSAValue, offsets: Mixed, result: Attribute, layout: Attribute | None = None) -> None:
+        values, literals = split(offsets)
+        super().__init__(operands=[desc, values], result_types=[result],
+                         properties={"const_offsets": literals, "layout": layout})
+
     def verify_(self) -> None:
         self._check(self.result.type)
 
@@ -201,6 +216,10 @@ class StoreMatrixOp(MatrixOp):
     name = "xegpu.store_matrix"
     value = operand_def(Attribute)
     assembly_format = f"$value `,` {BLOCK} prop-dict attr-dict `:` type($value) `,` type($desc) (`,` type($offsets)^)?"
+
+    def __init__(self, value: SSAValue, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
+        values, literals = split(offsets)
+        super().__init__(operands=[value, desc, values], properties={"const_offsets": literals, "layout": layout})
 
     def verify_(self) -> None:
         self._check(self.value.type)

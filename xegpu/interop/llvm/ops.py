@@ -130,6 +130,9 @@ class StoreNdOp(MovementOp):
         if desc.block.array_length > 1:
             raise Invalid("XT3108", f"a store has one block, and {self.desc.type} has {desc.block.array_length}\n"
                           "store each block through a descriptor without array_length")
+        if desc.layout is not None and len(given) < len(desc.shape):
+            raise Invalid("XT3108", f"{self.value.type} is a lane's part, and {self.desc.type} has a layout\n"
+                          "drop the layout where a lane's vector is stored")
         check_stored(self.value.type, given if len(given) == 1 else desc.loaded(), desc.element_type)
 
 

@@ -78,8 +78,8 @@ class HoistPayloads:
     target: Target
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with hoisted addresses; itself where no loop has block messages."""
-        if not any(_messages(loop) for loop in _loops(module)):
+        """The module with hoisted addresses; itself where there is nothing to hoist."""
+        if not any(_has_invariant_parts(loop, self.target.immediate_offsets) for loop in _loops(module)):
             return module
         new = copy_module(module)
         changed = False
@@ -106,6 +106,34 @@ def _messages(loop: scf.ForOp) -> list[_Message]:
             if isinstance(operation, (LoadNdOp, StoreNdOp, PrefetchNdOp))
             and desc_of(operation.desc).block.memory_scope == "global"
             and desc_of(operation.desc).block.access == "block"]
+
+
+def _stays(term: Term, loop: scf.ForOp) -> bool:
+    """Whether a term has the same value all through a loop."""
+    return not is_inside(term if isinstance(term, SSAValue) else term.desc, loop)
+
+
+def _has_invariant_parts(loop: scf.ForOp, distances: bool) -> bool:
+    """Whether a loop has prefetches, or an address of which it leaves a part as it is."""
+    known: dict[SSAValue, Position] = {}
+
+    def is_mixed(along: Sum) -> bool:
+        still, moving = along.divided(lambda term: _stays(term, loop))
+        return bool(still and (moving or (along.constant and not distances)))
+
+    def is_shared(at: Position) -> bool:
+        """Whether blocks in the same place along one axis move along the other, constants apart."""
+        moves = [along.divided(lambda term: _stays(term, loop))[1] != () for along in (at.row, at.column)]
+        return any(along.constant and here and not there
+                   for along, here, there in zip((at.row, at.column), moves, reversed(moves), strict=True))
+
+    for message in _messages(loop):
+        if isinstance(message, PrefetchNdOp):
+            return True
+        at = position_of(message.desc, known)
+        if is_mixed(at.row) or is_mixed(at.column) or (not distances and is_shared(at)):
+            return True
+    return False
 
 
 def _straight(block: Block) -> Iterator[Operation]:
@@ -166,7 +194,7 @@ class _LoopAddresses:
 
     def _stays(self, term: Term) -> bool:
         """Whether a term has the same value all through the loop."""
-        return not is_inside(term if isinstance(term, SSAValue) else term.desc, self.loop)
+        return _stays(term, self.loop)
 
     def _start(self, still: Sum, use: Any = None) -> Sum:
         """A sum that stays, in a value of its own for each use, of which a compiler cannot see what it is."""

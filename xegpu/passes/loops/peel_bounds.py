@@ -66,7 +66,8 @@ class PeelBounds:
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     """The loops that may be peeled, without those that do what a main loop leaves."""
     for operation in around.walk():
-        if isinstance(operation, scf.ForOp) and may_peel(operation) and not _is_remainder(operation):
+        if isinstance(operation, scf.ForOp) and may_peel(operation) and not _is_remainder(operation) \
+                and number(operation.step) is not None:
             yield operation
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -44,6 +44,7 @@ from xegpu.target.targets import Target
 _FACTORS = (8, 4, 2)
 _PRODUCTS = 256
 """Products in a loop that was unrolled by itself: more of them gain nothing and cost room for code."""
+_LIMIT = 1 << 31
 _MESSAGES = 40
 """Messages in such a loop: a thread tells 32 apart that are under way, and beyond that waits in many places."""
 
@@ -83,6 +84,8 @@ def _has_work(loop: scf.ForOp, target: Target) -> bool:
 def factor_of(loop: scf.ForOp, target: Target) -> int:
     """How many steps of a loop become one; no more than it has."""
     asked, trips = loop.attributes.get(UNROLL), trips_of(loop)
+    if number(loop.step) is None:  # several of them may overflow
+        return 1
     factor = asked.value.data if isinstance(asked, IntegerAttr) else _own_factor(loop, target)
     if period := _period(loop, target):
         factor = lcm(factor, period)
@@ -112,7 +115,7 @@ def _own_factor(loop: scf.ForOp, target: Target) -> int:
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
     messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
                    for operation in loop.body.block.ops)
-    if not products or not is_plain(loop, hands_over=True):
+    if not products or not is_plain(loop, cooperative=True):
         return 1
     return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= _MESSAGES
                  and (factor - 1) * step < DISTANCE
@@ -179,6 +182,16 @@ def _between_barriers(inserter: Inserter, step: list[Operation]) -> None:
     inserter.behind(step[-1], ControlBarrierWaitOp())
 
 
+def _within(inserter: Inserter, loop: scf.ForOp, factor: int) -> SSAValue:
+    """Bound of a loop, as far as its main loop may go and its index arithmetic stays within 32 bits."""
+    step, stop = number(loop.step), loop.ub
+    if number(stop) is None and step is not None:
+        stop = inserter.before(loop, arith.MinSIOp(stop, inserter.constant(_LIMIT - 1 - factor * step)))
+        if factor > 1:
+            stop = inserter.before(loop, arith.MaxSIOp(stop, inserter.constant((factor - 1) * step - _LIMIT)))
+    return stop
+
+
 def split_loop(inserter: Inserter, loop: scf.ForOp, factor: int) -> tuple[scf.ForOp, scf.ForOp]:
     """Split a loop into a main loop, with ``factor`` times its step, and the remainder loop behind it.
 
@@ -187,8 +200,8 @@ def split_loop(inserter: Inserter, loop: scf.ForOp, factor: int) -> tuple[scf.Fo
     rest = copy_operation(loop, {})
     assert isinstance(rest, scf.ForOp)
     assert loop.parent is not None
-    end = inserter.subtract(loop, loop.ub, inserter.multiply(loop, loop.step, factor - 1))
     far = inserter.multiply(loop, loop.step, factor)
+    end = inserter.subtract(loop, _within(inserter, loop, factor), inserter.multiply(loop, loop.step, factor - 1))
     region = loop.detach_region(loop.body)
     block = region.block
     block.insert_arg(IndexType(), len(block.args))

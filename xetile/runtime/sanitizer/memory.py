@@ -13,7 +13,7 @@ from xegpu.interpreter import memory
 from xegpu.interpreter.gather_scatter import Elements, active_elements
 from xegpu.interpreter.interpreter import BATCH, Interpreter, TileView
 from xegpu.ir.memref import is_shared
-from xegpu.ir.use_def import array_of
+from xegpu.ir.use_def import array_of, arrays_of
 from xegpu.support.location import Location
 from xegpu.support.notes import defined_at
 from xetile.dialect.tile_ops import OOB, text, tile_of
@@ -152,6 +152,11 @@ class Accesses(RaceDetector):
 
     def _elements(self, machine: Interpreter, operation: Any, elements: Elements, mask: Any, kind: str,
                   window: TileView | None = None) -> None:
+        if kind != READ and any(is_shared(array.type) for array in arrays_of(operation.tile)):
+            shared = self._tracked(elements.array, kind, shared=True)
+            if shared is not None:
+                shared.written = None  # which elements of shared local memory are written is run-time data: all may be
+            return
         span = self._tracked(elements.array, kind, shared=False) if elements.bounded else None
         if span is None:
             return

@@ -231,6 +231,9 @@ def _broadcast(operation: BroadcastOp) -> None:
     map_ = _explicit_map(operation)
     if axes:
         _replace(operation, TileBroadcastOp(source, result.get_shape(), axes, map_))
+    else:
+        operation.vector.replace_all_uses_with(source)
+        _erase(operation)
 
 
 def _shape_cast(operation: ShapeCastOp) -> None:

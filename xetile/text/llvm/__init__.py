@@ -41,8 +41,7 @@ def is_llvm(text: str) -> bool:
     """Whether a text is in LLVM's form."""
     if not isinstance(text, str):
         return False
-    text = _COMMENT.sub("", text)
-    return _SIGNS.search(text) is not None or ("xegpu.dpas " in text and "tensor_desc" not in text)
+    return _SIGNS.search(_COMMENT.sub("", text)) is not None
 
 
 class LLVMReader(Reader):

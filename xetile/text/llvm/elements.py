@@ -27,6 +27,7 @@ from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.import_blocks import source_of
 from xegpu.interop.llvm.importer import Described
+from xegpu.interop.llvm.matrix import flat_shape
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import gather_scatter
@@ -39,11 +40,6 @@ from xetile.dialect.wg_map import Pair, WgMap
 BLOCK = "a block"
 """Encoding of a vector that is a block of two dimensions."""
 INDEX = IndexType()
-
-
-def flat_shape(shape: Sequence[int]) -> Pair:
-    """Rows and columns of a vector of any rank: all dimensions but the last are rows."""
-    return (prod(shape[:-1]), shape[-1]) if shape else (1, 1)
 
 
 def splat(rewriter: Any, scalar: SSAValue, shape: Pair, map_: WgMap | None) -> SSAValue:

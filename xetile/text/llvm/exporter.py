@@ -122,7 +122,7 @@ def load_tile(rewriter: TileExport, operation: tile_ops.LoadTileOp) -> None:
     assert isinstance(form, DescWithOffsets)
     type_ = VectorType(tile.element_type, tile.shape[::-1] if form.transposed else tile.shape)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape, form.transposed)
-    new = upstream.LoadNdOp(*rewriter.block_at(operation.tile), type_, layout=layout)
+    new = rewriter.load_block(*rewriter.block_at(operation.tile), type_, layout)
     value = rewriter.emit(with_hints(new, exported_hints(operation)))
     rewriter.set(operation.result, _transpose_loaded(rewriter, value, operation.result) if form.transposed else value)
 
@@ -141,7 +141,7 @@ def store_tile(rewriter: TileExport, operation: tile_ops.StoreTileOp) -> None:
         rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
     tile = tile_ops.tile_of(operation.tile)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape)
-    new = upstream.StoreNdOp(value, *rewriter.block_at(operation.tile), layout=layout)
+    new = rewriter.store_block(value, *rewriter.block_at(operation.tile), layout)
     rewriter.emit(with_hints(new, exported_hints(operation)))
 
 

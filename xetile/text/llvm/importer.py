@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects import func
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,6 +25,7 @@ from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_policies
 from xegpu.interop.llvm.importer import LANES, Described, Import
+from xegpu.interop.llvm.matrix import flat_shape
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
@@ -40,7 +41,6 @@ from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAt
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.text.llvm import elements, vector
-from xetile.text.llvm.elements import flat_shape
 from xetile.text.llvm.layout_facts import (
     Facts,
     flat_layout,
@@ -51,6 +51,8 @@ from xetile.text.llvm.layout_facts import (
 )
 
 _BLOCK, _SIDE_BY_SIDE = elements.BLOCK, "blocks side by side"
+_OF_NUMBERS = ("arith.", "math.", "vector.", "scf.yield", "xegpu.store_matrix", "xegpu.convert_layout")
+"""Operations that take a number as a block of one element."""
 _CONVERTED = (LayoutAttr, SliceAttr, CacheHintAttr)
 
 
@@ -63,7 +65,7 @@ class Tiles(Import):
 
     def copy(self, operation: Operation) -> None:
         """Clone an operation with converted operands, without LLVM's layouts."""
-        if self._on_scalar_block(operation):
+        if self._on_scalar_block(operation.operands):
             self._copy_as_block(operation)
             return
         super().copy(operation)
@@ -74,15 +76,20 @@ class Tiles(Import):
             if isinstance(result.type, VectorType):
                 self.set(result, self.single(result), _BLOCK)
 
-    def _on_scalar_block(self, operation: Operation) -> bool:
-        """Whether an operation computes with a number that is a block of one element."""
-        return any(self.lookup(operand).encoding == vector.SCALAR for operand in operation.operands)
+    def visit(self, operation: Operation) -> None:
+        """Rewrite one operation; one that needs a number does not take a block of one element."""
+        operands = operation.operands[:3] if isinstance(operation, scf.ForOp) else operation.operands
+        if not operation.name.startswith(_OF_NUMBERS) and self._on_scalar_block(operands):
+            self.refuse("XT2415", f"{operation.name} takes a number that a reduction left, and here it is a vector",
+                        "store it as a vector, or compute with vectors")
+        super().visit(operation)
+
+    def _on_scalar_block(self, operands: Sequence[SSAValue]) -> bool:
+        """Whether one of the operands is a number that is a block of one element."""
+        return any(self.lookup(operand).encoding == vector.SCALAR for operand in operands)
 
     def _copy_as_block(self, operation: Operation) -> None:
         """Clone an operation on numbers as one on blocks of one element."""
-        if len(operation.results) != 1 or not operation.name.startswith(("arith.", "math.")):
-            self.refuse("XT2415", f"{operation.name} takes a number that a reduction left, and here it is a vector",
-                        "store it as a vector, or compute with vectors")
         type_ = VectorType(operation.results[0].type, (1, 1))
         operands = [self.as_block(operand) for operand in operation.operands]
         self.set(operation.results[0], self._like(operation, operands, [type_]).results[0], vector.SCALAR)
@@ -247,6 +254,8 @@ def store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
     """Convert ``store_nd`` to ``store_tile``."""
     value = rewriter.single(operation.value)
     if not rewriter.is_tile(operation):
+        if len(operation.value.type.get_shape()) == 1 and tile_ops.shape_of(value)[1] == 1:  # type: ignore[attr-defined]
+            value = rewriter.transposed(value)  # what a reduction of rows left is a column here
         store = gather_scatter.StoreScatterOp(value, *rewriter.gathered(operation))
         store.attributes.update(rewriter.hints(operation))
         rewriter.emit(store)

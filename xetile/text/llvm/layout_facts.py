@@ -19,13 +19,12 @@ from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.export_vector import RESULT
 from xegpu.interop.llvm.gather_scatter import LoadOp, StoreOp
-from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
+from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp, flat_shape
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.text.llvm.elements import flat_shape
 
 _INFERS_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 

@@ -16,48 +16,19 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, i64
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.interop.llvm.matrix import CreateMemDescOp, LoadMatrixOp, MatrixOp, StoreMatrixOp, matrix_of
+from xegpu.interop.llvm.import_matrix import starts_of, view_of
+from xegpu.interop.llvm.matrix import LoadMatrixOp, MatrixOp, StoreMatrixOp, flat_shape, matrix_of
 from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
 from xegpu.interop.llvm.types import LayoutAttr
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp
 from xetile.dialect.types import TileEncoding, TileParameters, TileType
-from xetile.text.llvm.elements import BLOCK, flat_shape, splat
-
-_SHARED = 3
-"""Memory space of shared local memory."""
-
-
-def _alloca(rewriter: Any, operation: memref.AllocaOp | memref.AllocOp) -> None:
-    """Allocate an array in shared local memory, of the type of the matrices on it."""
-    type_ = operation.memref.type
-    assert isinstance(type_, MemRefType)
-    uses = [use.operation for use in operation.memref.uses]
-    matrices = [use.result for use in uses if isinstance(use, CreateMemDescOp)]
-    if not matrices:
-        _allocate(rewriter, operation.memref, type_)
-        return
-    if len({matrix.type for matrix in matrices}) > 1 or len(matrices) < len(uses):
-        rewriter.refuse("XT2413", "this array is used as several types", "give each matrix an array of its own")
-    matrix = matrix_of(matrices[0])
-    _allocate(rewriter, operation.memref, MemRefType(matrix.element_type, flat_shape(matrix.shape),
-                                                     memory_space=IntegerAttr(_SHARED, i64)))
-
-
-def _allocate(rewriter: Any, old: SSAValue, type_: MemRefType[Any]) -> None:
-    rewriter.set(old, rewriter.emit(memref.AllocOp([], [], type_)))
-
-
-def _create_mem_desc(rewriter: Any, operation: CreateMemDescOp) -> None:
-    if not isinstance(operation.source.owner, (memref.AllocaOp, memref.AllocOp)):
-        rewriter.refuse("XT2413", "a matrix stands on an array that the kernel does not allocate",
-                        "allocate it in the kernel: memref.alloca() : memref<2048xi8, 3>")
-    rewriter.set(operation.result, rewriter.single(operation.source))
+from xetile.text.llvm.elements import BLOCK, splat
 
 
 def _tile(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> SSAValue:
@@ -68,16 +39,14 @@ def _tile(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> SSAValue:
     if prod(shape[:-2]) != 1 or rewriter.facts.of_lanes or (len(shape) < len(matrix.shape) and prod(shape) > 1):
         rewriter.refuse("XT2413", f"{type_} of {operation.desc.type} is not read",
                         "move blocks of two dimensions, at subgroup or work-group level")
-    starts = rewriter.mixed(operation.starts)
-    row = starts[0] if len(starts) > 1 else rewriter.constant(0)
-    for size, start in zip(matrix.shape[1:-1], starts[1:-1], strict=True):
-        row = rewriter.add(rewriter.index(arith.MuliOp, row, rewriter.constant(size)), start)
     layout = operation.layout.data if isinstance(operation.layout, LayoutAttr) else None
     block = flat_shape(shape)
-    encoding = TileEncoding(wg_map=rewriter.map_of(layout or rewriter.facts.layout(moved), block))
+    source, sizes, strides = view_of(rewriter, operation)
+    map_ = rewriter.map_of(layout or rewriter.facts.layout(moved), block)
+    encoding = TileEncoding(order=(0, 1) if strides else (1, 0), wg_map=map_)
     tile = TileType(TileParameters(block, matrix.element_type, encoding))
     return rewriter.emit(tile_ops.InitTileOp(  # type: ignore[no-any-return]
-        rewriter.single(operation.desc), [row, starts[-1]], [], [], tile))
+        source, starts_of(rewriter, operation), sizes, strides, tile))
 
 
 def _load_matrix(rewriter: Any, operation: LoadMatrixOp) -> None:
@@ -117,9 +86,6 @@ def _truncf(rewriter: Any, operation: TruncfOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    memref.AllocaOp: _alloca,
-    memref.AllocOp: _alloca,
-    CreateMemDescOp: _create_mem_desc,
     LoadMatrixOp: _load_matrix,
     StoreMatrixOp: _store_matrix,
     DpasMxOp: _dpas_mx,

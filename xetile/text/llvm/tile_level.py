@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import func, vector
+from xdsl.dialects import func, memref, vector
 from xdsl.dialects.builtin import ModuleOp
 
 from xegpu.interop.llvm import descriptors as llvm_descriptors
 from xegpu.interop.llvm import ops as llvm
 from xegpu.interop.llvm.correspondence import SYNC, VECTOR, Correspondence, export_rules, import_rules
 from xegpu.interop.llvm.exporter import as_gpu_module, check_chip
+from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc
 from xegpu.interop.llvm.importer import create_nd_tdesc, update_nd_offset
+from xegpu.interop.llvm.matrix import CreateMemDescOp
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import TargetError
@@ -45,6 +47,8 @@ CORRESPONDENCES = (
     Correspondence(TileBroadcastOp, vector.BroadcastOp, exported=exports.tile_broadcast, imported=imports.broadcast),
     Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
     Correspondence(None, vector.ExtractOp, imported=imports.extract),
+    *(Correspondence(None, allocation, imported=alloca) for allocation in (memref.AllocaOp, memref.AllocOp)),
+    Correspondence(None, CreateMemDescOp, imported=create_mem_desc),
     *(Correspondence(None, llvm_operation, imported=rule) for family in (elements, vectors, matrix)
       for llvm_operation, rule in family.RULES.items()),
 )

@@ -35,6 +35,7 @@ def view(big: np.ndarray, rows: int, columns: int, kind: str) -> np.ndarray:
     return big[row:row + rows * step:step, column:column + columns * step:step]
 
 
+@pytest.mark.execution("opencl:cpu")
 @pytest.mark.parametrize("kind", ["even rows", "odd start", "strided", "transposed"])
 @pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
 @pytest.mark.parametrize(("name", "acc_type", "step"), [("bf16", xt.f32, 32), ("i8", xt.i32, 64), ("f32", xt.f32, 16)])

@@ -89,6 +89,7 @@ def test_subgroup_level(ta, tb, name, accumulator, depth, shape):
             assert np.array_equal(c, expected), (where, target, flags)
 
 
+@pytest.mark.execution("opencl:cpu", "pvc")
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 def test_workgroup_level(ta, tb):

@@ -11,7 +11,7 @@ import pytest
 
 import xetile as xt
 from codegen.toolchain.ocloc import compile_device, disassemble
-from tests.conftest import require_mlir_opt, require_ocloc
+from tests.conftest import require_mlir_opt, require_ocloc, require_simulator
 from tests.kernels import EXECUTIONS, Execution, integers
 
 MATRIX = xt.Spec((None, None), "f32")
@@ -133,6 +133,20 @@ def test_a_ring_between_two_subgroups(execution: Execution) -> None:
             check(execution.bind(ring)[2], 3)
     else:
         check(execution.bind(ring)[2], 3)
+
+
+@pytest.mark.parametrize("gpu", ["pvc", "bmg"])
+def test_rings_and_one_way_barriers_as_machine_code(gpu: str) -> None:
+    """With all checks: a race in shared memory would be a finding."""
+    require_simulator()
+    where = f"machine:{gpu}"
+    check(ring.on(where, check=True)[2], 3)
+    check(one_way.on(where, check=True)[3], 4)
+    a, c = integers(np.random.default_rng(3), xt.f32, 24, 16), np.full((10, 16), 7, np.float32)
+    collected.on(where, check=True)[1](a, c[1:-1])
+    np.testing.assert_array_equal(c[1:-1], a[:8] - a[8:16] * 2 + a[16:] * 3)
+    with pytest.raises(xt.CheckError, match=r"XT610[67]"):
+        collected.on(where)[1](a, c[1:-1], takes=2)
 
 
 @pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])

@@ -1,4 +1,4 @@
-"""Functions in LLVM's form, by feature: LLVM accepts them, they run as NumPy says, and print with that meaning."""
+"""Functions in LLVM's form, by feature: LLVM accepts them, they run as NumPy says, and are printed as that."""
 
 from __future__ import annotations
 
@@ -92,6 +92,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "unequal_constants": lambda b: b.__setitem__(np.s_[3:5, 8:12], [[1, 1, 2, 3], [4, -5, 2, 2]]),
     "reduced_to_a_scalar": lambda a, b: b.__setitem__(np.s_[:8, :16], _sums(a)),
     "reduced_from_three_dimensions": lambda a, b: b.__setitem__(np.s_[24:40], a.sum((0, 1))),
+    "reduced_onto_ones": lambda a, b: b.__setitem__(np.s_[24:32], a[8:16, 16:32].sum(1) + 1),
     "reduction_of_a_row": lambda a, b: b.__setitem__(np.s_[:16], a[24:40].sum() + 4),
     "interleaved": _interleaved,
     "loop_without_parentheses": lambda a, b: b.__setitem__(np.s_[:8, :16], a[:32, 16:32].reshape(4, 8, 16).sum(0)),
@@ -150,3 +151,68 @@ def test_what_is_printed_means_the_same(file: str, name: str) -> None:
     printed = kernel.lower(*specs, target="pvc").xegpu_upstream
     _accepted(printed)
     run(xt.parse(printed)[name], name, Execution("numpy", "pvc"))
+
+
+_BLOCK = "%d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> {0}\n"
+_PAIR = "!xegpu.tensor_desc<8x16xf32, #xegpu.block_tdesc_attr<array_length = 2 : i64>>"
+_LAID_OUT = "!xegpu.tensor_desc<8x16xf32, #xegpu.layout<lane_layout = [1, 16], lane_data = [1, 1]>>"
+_PLAIN = "!xegpu.tensor_desc<8x16xf32>"
+REFUSED = {
+    "a store of two blocks": (
+        _BLOCK.format(_PAIR) + "%v = arith.constant dense<1.0> : vector<2x8x16xf32>\n"
+        f"xegpu.store_nd %v, %d[0, 0] : vector<2x8x16xf32>, {_PAIR}", "XT3108"),
+    "a lane's part of a layout": (
+        _BLOCK.format(_LAID_OUT) + f"%v = xegpu.load_nd %d[0, 0] : {_LAID_OUT} -> vector<8xf32>", "XT3107"),
+    "a store that streams": (
+        _BLOCK.format(_PLAIN) + "%v = arith.constant dense<1.0> : vector<8x16xf32>\n"
+        f"xegpu.store_nd %v, %d[0, 0] <{{l1_hint = #xegpu.cache_hint<streaming>}}> : vector<8x16xf32>, {_PLAIN}",
+        "XT3111"),
+    "a prefetch of two dimensions": (
+        "%o = arith.constant dense<0> : vector<16xindex>\nxegpu.prefetch %A[%o] : memref<64x64xf32>, vector<16xindex>",
+        "XT3627"),
+    "an alignment of an array": (
+        "%o = arith.constant dense<0> : vector<16xindex>\n"
+        "xegpu.prefetch %L[%o] <{offset_align_byte = 4 : i64}> : memref<64xf32>, vector<16xindex>", "XT3627"),
+    "dimensions that repeat": (
+        "%c = arith.constant {l = #xegpu.slice<#xegpu.layout<sg_layout = [2, 2], sg_data = [2, 2]>, dims = [1, 1]>} "
+        "0 : index", "XT3608"),
+    "subgroups without their parts": (
+        "%c = arith.constant {l = #xegpu.layout<sg_layout = [2, 2]>} 0 : index", "XT3615"),
+    "an order alone": (_BLOCK.format(_PLAIN[:-1] + ", #xegpu.layout<order = [1, 0]>>"), "XT3611"),
+    "offsets of another rank": (
+        _BLOCK.format(_PLAIN) + f"%v = xegpu.load_nd %d[0, 0, 0] : {_PLAIN} -> vector<8x16xf32>", "XT3605"),
+    "results": ("", "XT3282"),
+}
+"""What LLVM refuses is refused here."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_llvm_refuses_is_refused(name: str) -> None:
+    body, code = REFUSED[name]
+    results = " -> f32" if name == "results" else ""
+    text = f"gpu.module @m {{\n gpu.func @f(%A: memref<64x64xf32>, %L: memref<64xf32>){results} kernel {{\n" \
+           f"{_BLOCK.format('!xegpu.tensor_desc<16x16xf32>').replace('%d', '%s')}{body}\n gpu.return\n }}\n}}"
+    done = subprocess.run([require_mlir_opt()], input=text.encode(), capture_output=True, timeout=300)
+    assert done.returncode != 0
+    with pytest.raises(xt.TextError) as caught:
+        xt.parse(text)
+    assert caught.value.code == code
+
+
+@xt.kernel
+def copied(A: Any, B: Any) -> None:
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (8, 16), (16, 32))), xt.init_tile(B, (0, 0), (16, 32)))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_an_array_by_columns_is_printed_as_it_lies(dtype: str) -> None:
+    """LLVM's lowering takes the first stride for the pitch: it cannot be the 1."""
+    columns, rows = xt.Spec((None, None), dtype, (1, None)), xt.Spec((None, None), dtype)
+    printed = copied.lower(columns, rows, target="pvc").xegpu_upstream
+    assert "strides : [1, " not in printed
+    _accepted(printed)
+    a, b = (np.random.default_rng(seed).integers(-9, 9, (64, 64)).astype(getattr(xt, dtype).numpy) for seed in (1, 2))
+    expected = b.copy()
+    expected[:16, :32] = a.T[8:24, 16:48]
+    xt.parse(printed)["copied"].on("numpy")[1](a.T, b)
+    np.testing.assert_array_equal(b, expected)

@@ -24,6 +24,7 @@ gpu.module @m {{ gpu.func @pick(%A: memref<64x{t}>, %C: memref<64x{t}>) kernel {
 """
 
 
+@pytest.mark.execution("opencl:cpu", "pvc")
 @pytest.mark.parametrize(("name", "dtype"), [("f32", np.float32), ("f16", np.float16), ("i32", np.int32)])
 def test_a_kernel_written_for_llvm(name: str, dtype: type) -> None:
     require_device()

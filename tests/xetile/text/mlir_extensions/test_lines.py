@@ -181,6 +181,22 @@ def test_goes_round(text: str) -> None:
     assert str(xt.parse(printed)) == printed
 
 
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])
+def test_broadcast_to_the_same_shape(where: str) -> None:
+    text = """func.func @f(%A: memref<5x1xi32>, %C: memref<5x1xi32>) {
+  %c0 = arith.constant 0 : index
+  %ta = xetile.init_tile %A[%c0, %c0] : memref<5x1xi32> -> !xetile.tile<5x1xi32>
+  %a = xetile.load_tile %ta : !xetile.tile<5x1xi32> -> vector<5x1xi32>
+  %b = vector.broadcast %a : vector<5x1xi32> to vector<5x1xi32>
+  %tc = xetile.init_tile %C[%c0, %c0] : memref<5x1xi32> -> !xetile.tile<5x1xi32>
+  xetile.store_tile %b, %tc : vector<5x1xi32>, !xetile.tile<5x1xi32>
+  return
+}"""
+    a, c = integers((5, 1), np.int32), np.zeros((5, 1), np.int32)
+    kernel(text, "f", where, "pvc")[1](a, c)
+    np.testing.assert_array_equal(c, a)
+
+
 HEAD = """gpu.module @m { gpu.func @f(%A: memref<16x32xf32>, %C: memref<16x32xf32>) kernel {
 %f0 = arith.constant 0.0 : f32
 %z = arith.constant dense<0.0> : vector<16xf32>

@@ -103,3 +103,18 @@ def test_atomic_updates(where: str, target: str) -> None:
     counts = np.zeros((8, 16), np.int32)
     kernel(HISTOGRAM, "histogram", where, target)[1](index, counts)
     np.testing.assert_array_equal(counts.ravel(), 2 * np.bincount(index.ravel(), minlength=128))
+
+
+def test_the_sanitizer_takes_scattered_elements_as_written() -> None:
+    """Shared local memory that only a scatter writes is read without a finding; so are counts that atomics update."""
+    text = PERMUTE.replace("    xetile.store_tile %va, %ts : vector<8x32xf32>, !xetile.tile<8x32xf32, "
+                           "#xetile.tile_attr<memory_space = 3>>\n", "")
+    first, last = text.index("    %v = xetile.load %g"), text.index("    gpu.barrier\n    xetile.store %va")
+    rng = np.random.default_rng(13)
+    a, index = rng.random((8, 32)).astype(np.float32), rng.permutation(256).astype(np.int32).reshape(8, 32)
+    c, d = np.zeros_like(a), np.zeros_like(a)
+    xt.parse(text[:first] + text[last:])["permute"].on("numpy", check=True)[1](a, index, c, d)
+    assert (d.ravel()[index] == a).all()
+    counts, bins = np.zeros((8, 16), np.int32), rng.integers(0, 128, (32, 32)).astype(np.int32)
+    xt.parse(HISTOGRAM)["histogram"].on("numpy", check=True)[1](bins, counts)
+    assert counts.sum() == 2 * 32 * 32

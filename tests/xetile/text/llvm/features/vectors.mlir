@@ -56,6 +56,15 @@ gpu.module @vectors {
     xegpu.store_nd %s, %b[24] : vector<16xf32>, !xegpu.tensor_desc<16xf32>
     gpu.return
   }
+  gpu.func @reduced_onto_ones(%A: memref<64x64xf32>, %B: memref<64xf32>) kernel {
+    %a = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !block
+    %b = xegpu.create_nd_tdesc %B : memref<64xf32> -> !xegpu.tensor_desc<8xf32>
+    %v = xegpu.load_nd %a[8, 16] : !block -> vector<8x16xf32>
+    %one = arith.constant dense<1.0> : vector<8xf32>
+    %s = vector.multi_reduction <add>, %v, %one [1] : vector<8x16xf32> to vector<8xf32>
+    xegpu.store_nd %s, %b[24] : vector<8xf32>, !xegpu.tensor_desc<8xf32>
+    gpu.return
+  }
   gpu.func @reduction_of_a_row(%A: memref<64xf32>, %B: memref<64xf32>) kernel {
     %a = xegpu.create_nd_tdesc %A : memref<64xf32> -> !xegpu.tensor_desc<16xf32>
     %b = xegpu.create_nd_tdesc %B : memref<64xf32> -> !xegpu.tensor_desc<16xf32>

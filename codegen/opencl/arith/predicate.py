@@ -34,8 +34,9 @@ def to_memory(emitter: Emitter, fragment: Fragment) -> Fragment:
     """Convert a fragment to its memory representation: bytes 0 and 1 for predicates."""
     if fragment.dtype is not i1:
         return fragment
-    stem = emitter.name("bytes")
-    result = in_memory(fragment.renamed(tuple(f"{stem}_{i}" for i in range(len(fragment.names)))))
+    count = len(fragment.names)
+    variables = emitter.names("bytes", lambda stem: tuple(f"{stem}_{i}" for i in range(count)))
+    result = in_memory(fragment.renamed(variables))
     for name, truth in zip(result.names, fragment.names, strict=True):
         emitter.line(f"const {result.c_type} {name} = {numbers(truth, i8, fragment.width)};")
     return result

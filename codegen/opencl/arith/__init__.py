@@ -2,75 +2,29 @@
 
 Integers, f16, f32 and f64 compute in their own type. bf16 is stored as 16-bit words and computes in float, rounded to
 nearest even after every operation, as the NumPy reference does. tf32 computes as float32. An index is an int. Truth
-values have a form of their own (:mod:`codegen.opencl.predicate`).
+values have a form of their own (:mod:`codegen.opencl.arith.predicate`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, gpu, math, scf
 from xdsl.dialects.builtin import VectorType
-from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation
 from xdsl.utils.type import get_element_type_or_self
 
-from codegen.opencl import predicate
+from codegen.opencl.arith import integer, predicate
+from codegen.opencl.arith.predicate import register_bits
+from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.predicate import register_bits
 from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, i8, index, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
 from xegpu.mlir.elementwise import RECORDS, Record, read_as
 from xegpu.support.errors import BUG, XeError
-
-Form = Literal["infix", "call", "float call", "extreme", "division"]
-
-
-@dataclass(frozen=True)
-class Text:
-    """OpenCL C of an element-wise operation.
-
-    Attributes:
-        form: an operator between the operands (``"infix"``), a function (``"call"``), a function that f16 computes in
-            float (``"float call"``), a choice by an order that propagates NaN (``"extreme"``), or an integer division
-            that rounds in a way of its own or whose divisor may be -1 (``"division"``).
-        text: the operator, the function, the order, or the stem of the name of the division's function.
-    """
-
-    form: Form
-    text: str
-
-    def combine(self, left: str, right: str, width: int = 1) -> str:
-        """Expression of two operands in the type in which they are computed."""
-        if self.form == "extreme":
-            return extreme(self.text, left, right, width)
-        return f"{left} {self.text} {right}" if self.form == "infix" else f"{self.text}({left}, {right})"
-
-
-def _texts(form: Form, **names: str) -> dict[type[Operation], Text]:
-    """Texts of one form by the names of operations, ``AddfOp`` or ``ExpOp`` without ``Op``."""
-    return {getattr(arith, f"{name}Op", None) or getattr(math, f"{name}Op"): Text(form, text)
-            for name, text in names.items()}
-
-
-TEXT: dict[type[Operation], Text] = {
-    **_texts("infix", Addf="+", Subf="-", Mulf="*", Divf="/", Addi="+", Subi="-", Muli="*", DivUI="/", RemUI="%",
-             AndI="&", OrI="|", XOrI="^", ShLI="<<", ShRSI=">>", ShRUI=">>"),
-    **_texts("call", MaxSI="max", MinSI="min", MaxUI="max", MinUI="min", Maxnumf="fmax", Minnumf="fmin", AbsI="abs"),
-    **_texts("float call", PowF="pow", Atan2="atan2", CopySign="copysign", Fma="fma", Exp="exp", Exp2="exp2", Log="log",
-             Sqrt="sqrt", Rsqrt="rsqrt", Tanh="tanh", Erf="erf", Sin="sin", Cos="cos", Floor="floor", Ceil="ceil",
-             AbsF="fabs", ExpM1="expm1", Log2="log2", Log10="log10", Log1p="log1p", Cbrt="cbrt", Sinh="sinh",
-             Cosh="cosh", Tan="tan", Asin="asin", Acos="acos", Atan="atan", Trunc="trunc", RoundEven="rint"),
-    **_texts("extreme", Maximumf=">", Minimumf="<"),
-    **_texts("division", DivSI="divide", FloorDivSI="floor_divide", CeilDivSI="ceil_divide", CeilDivUI="ceil_divide",
-             RemSI="remainder"),
-}
-"""Text of the operations that have NumPy semantics in :data:`xegpu.mlir.elementwise.RECORDS`, and of ``fma``; the types
-are in :func:`binary` and :func:`float_call`."""
 
 
 def literal(number: float, dtype: DType) -> str:
@@ -131,106 +85,11 @@ def binary(emitter: Emitter, operation: Operation) -> None:
     kind, expressions = type(operation), []
     for group in groups:
         if RECORDS[kind].family == "integer":
-            expressions.append(_integers(emitter, operation, group[0], group[1], dtype, width))
+            expressions.append(integer.binary(emitter, operation, group[0], group[1], dtype, width))
             continue
         left, right = (computed(value, dtype, width) for value in group)
         expressions.append(rounded(TEXT[kind].combine(left, right, width), dtype, width))
     finish(emitter, operation, expressions)
-
-
-def _integers(emitter: Emitter, operation: Operation, left: str, right: str, dtype: DType, width: int) -> str:
-    """A binary operation on integers, in the C type that the operation reads, and not the one that holds them.
-
-    Signed overflow is undefined in C, and wraps here: sums, differences, products and shifts to the left of scalars are
-    unsigned, those of OpenCL's vectors wrap by themselves. Indices, most of which are addresses, are not.
-    """
-    kind, sign = type(operation), RECORDS[type(operation)]
-    if dtype is i1:
-        return {"a": left, "0": f"{left} ^ {left}"}.get(sign.truth, f"{left} {sign.truth} {right}")
-    own = dtype.opencl
-    scalar = dict(zip("iu", _integer_types(own), strict=True)).get(sign.operands, own)
-    if kind in _WRAPPING and width == 1 and dtype is not index:
-        scalar = UNSIGNED[max(dtype.bits, 32)]  # C computes narrower unsigned scalars as int, too
-    if TEXT[kind].form == "division" and kind is not arith.CeilDivUIOp:
-        expression = _division(emitter, operation, left, right, scalar, width)
-    else:
-        left, right = (cast(side, own, scalar, width) for side in (left, right))
-        if kind is arith.CeilDivUIOp:
-            type_ = vector_type(scalar, width)
-            rest = f"({left} % {right} != ({type_})(0))"
-            expression = f"{left} / {right} + {rest}" if width == 1 else f"{left} / {right} - as_{type_}{rest}"
-        else:
-            expression = TEXT[kind].combine(left, right, width)
-    if scalar != own or (width == 1 and dtype.bits < 32):
-        return cast(f"({expression})", scalar, own, width, always=True)
-    return expression
-
-
-_WRAPPING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
-
-
-def _integer_types(c_type: str) -> tuple[str, str]:
-    """The signed and the unsigned C type of as many bits."""
-    signed = c_type.removeprefix("u")
-    return signed, f"u{signed}"
-
-
-def cast(expression: str, source: str, target: str, width: int, *, always: bool = False) -> str:
-    """The same bits as another C type; a scalar may be a literal, whose type C chooses (int, if it fits)."""
-    literal_ = width == 1 and target != "int" and expression.strip("()-").isdigit()
-    if source == target and not (always or literal_):
-        return expression
-    return f"({target}){expression}" if width == 1 else f"as_{vector_type(target, width)}({expression})"
-
-
-def _division(emitter: Emitter, operation: Operation, left: str, right: str, scalar: str, width: int) -> str:
-    """A signed division; by what may be -1 in a function that does not divide the smallest number by it."""
-    kind, divisor = type(operation), _uniform(operation.operands[1])
-    if divisor not in (None, 0, -1):
-        left, right = (cast(side, scalar, scalar, width) for side in (left, right))
-        return _quotient(kind, left, right, scalar, width)
-    name = f"{TEXT[kind].text}_{vector_type(scalar, width)}"
-    emitter.function(_division_function(name, kind, scalar, width))
-    return f"{name}({left}, {right})"
-
-
-def _quotient(kind: type[Operation], left: str, right: str, scalar: str, width: int) -> str:
-    quotient, rest = f"{left} / {right}", f"{left} % {right}"
-    if kind in (arith.DivSIOp, arith.RemSIOp):
-        return quotient if kind is arith.DivSIOp else rest
-    zero = f"({scalar})0"  # C++'s rules for vectors refuse an int beside narrower elements
-    down = kind is arith.FloorDivSIOp
-    inexact = f"(({rest}) != {zero}) & (({left} < {zero}) {'!=' if down else '=='} ({right} < {zero}))"
-    return f"{quotient} {'-' if down == (width == 1) else '+'} ({inexact})"  # a true vector lane is -1
-
-
-def _uniform(value: SSAValue) -> int | None:
-    """The constant that a scalar is, or all elements of a vector."""
-    return number(value.owner.operands[0] if isinstance(value.owner, BroadcastOp) else value)
-
-
-def _division_function(name: str, kind: type[Operation], scalar: str, width: int) -> str:
-    """Division by -1 as division of the negated dividend by 1: processors trap at the smallest number by -1."""
-    type_ = vector_type(scalar, width)
-    if width > 1:
-        x, y = f"select(a, ({type_})(0) - a, b == ({type_})(-1))", f"select(b, ({type_})(1), b == ({type_})(-1))"
-    else:
-        word = "ulong" if scalar == "long" else "uint"
-        x, y = f"b == -1 ? ({scalar})(0 - ({word})a) : a", "b == -1 ? 1 : b"
-    return f"""\
-static {type_} {name}({type_} a, {type_} b)
-{{
-  const {type_} x = {x}, y = {y};
-  return {_quotient(kind, 'x', 'y', scalar, width)};
-}}
-"""
-
-
-def extreme(order: str, left: str, right: str, width: int) -> str:
-    """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
-    if width == 1:
-        return f"(({left} {order} {right} || isnan({left})) ? {left} : {right})"
-    return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
 
 
 def _absolute_integers(emitter: Emitter, operation: Operation) -> None:
@@ -291,10 +150,10 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     if source is index and sign.operands == "u":
         read = u32
     if read is not source:
-        values = [cast(value, source.opencl, read.opencl, width) for value in values]
+        values = [integer.cast(value, source.opencl, read.opencl, width) for value in values]
     expressions = [converted(value, read, given, width) for value in values]
     if given is not target:
-        expressions = [cast(f"({text})", given.opencl, target.opencl, width) for text in expressions]
+        expressions = [integer.cast(f"({text})", given.opencl, target.opencl, width) for text in expressions]
     finish(emitter, operation, expressions)
 
 

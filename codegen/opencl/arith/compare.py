@@ -1,12 +1,13 @@
-"""Comparisons and ``select`` in OpenCL C, on predicates as in :mod:`codegen.opencl.predicate`."""
+"""Comparisons and ``select`` in OpenCL C, on predicates as in :mod:`codegen.opencl.arith.predicate`."""
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
-from codegen.opencl import predicate as truth
-from codegen.opencl.arith import cast, finish, operand_groups
+from codegen.opencl.arith import finish, operand_groups
+from codegen.opencl.arith import predicate as truth
+from codegen.opencl.arith.integer import cast
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, computed
 from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp

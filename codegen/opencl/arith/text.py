@@ -1,0 +1,61 @@
+"""OpenCL C of element-wise operations: the operator or the function of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.dialects import arith, math
+from xdsl.ir import Operation
+
+Form = Literal["infix", "call", "float call", "extreme", "division"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """OpenCL C of an element-wise operation.
+
+    Attributes:
+        form: an operator between the operands (``"infix"``), a function (``"call"``), a function that f16 computes in
+            float (``"float call"``), a choice by an order that propagates NaN (``"extreme"``), or an integer division
+            that rounds in a way of its own or whose divisor may be -1 (``"division"``).
+        text: the operator, the function, the order, or the stem of the name of the division's function.
+    """
+
+    form: Form
+    text: str
+
+    def combine(self, left: str, right: str, width: int = 1) -> str:
+        """Expression of two operands in the type in which they are computed."""
+        if self.form == "extreme":
+            return extreme(self.text, left, right, width)
+        return f"{left} {self.text} {right}" if self.form == "infix" else f"{self.text}({left}, {right})"
+
+
+def _texts(form: Form, **names: str) -> dict[type[Operation], Text]:
+    """Texts of one form by the names of operations, ``AddfOp`` or ``ExpOp`` without ``Op``."""
+    return {getattr(arith, f"{name}Op", None) or getattr(math, f"{name}Op"): Text(form, text)
+            for name, text in names.items()}
+
+
+TEXT: dict[type[Operation], Text] = {
+    **_texts("infix", Addf="+", Subf="-", Mulf="*", Divf="/", Addi="+", Subi="-", Muli="*", DivUI="/", RemUI="%",
+             AndI="&", OrI="|", XOrI="^", ShLI="<<", ShRSI=">>", ShRUI=">>"),
+    **_texts("call", MaxSI="max", MinSI="min", MaxUI="max", MinUI="min", Maxnumf="fmax", Minnumf="fmin", AbsI="abs"),
+    **_texts("float call", PowF="pow", Atan2="atan2", CopySign="copysign", Fma="fma", Exp="exp", Exp2="exp2", Log="log",
+             Sqrt="sqrt", Rsqrt="rsqrt", Tanh="tanh", Erf="erf", Sin="sin", Cos="cos", Floor="floor", Ceil="ceil",
+             AbsF="fabs", ExpM1="expm1", Log2="log2", Log10="log10", Log1p="log1p", Cbrt="cbrt", Sinh="sinh",
+             Cosh="cosh", Tan="tan", Asin="asin", Acos="acos", Atan="atan", Trunc="trunc", RoundEven="rint"),
+    **_texts("extreme", Maximumf=">", Minimumf="<"),
+    **_texts("division", DivSI="divide", FloorDivSI="floor_divide", CeilDivSI="ceil_divide", CeilDivUI="ceil_divide",
+             RemSI="remainder"),
+}
+"""Text of the operations that have NumPy semantics in :data:`xegpu.mlir.elementwise.RECORDS`, and of ``fma``; the types
+are in :func:`codegen.opencl.arith.binary` and :func:`codegen.opencl.arith.float_call`."""
+
+
+def extreme(order: str, left: str, right: str, width: int) -> str:
+    """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
+    if width == 1:
+        return f"(({left} {order} {right} || isnan({left})) ? {left} : {right})"
+    return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
