@@ -77,7 +77,7 @@ def _product(A: Any, B: Any, C: Any, *, K: int = 32) -> None:
 
 
 @xt.kernel
-def _mixed(A: Any, B: Any, n: xt.i32) -> None:
+def _mixed(A: Any, B: Any, n: Any) -> None:
     shared = xt.alloc_slm((16, 32), xt.f32)
     a = xt.load_tile(xt.init_tile(A, (n, 0), (16, 32)), padding=1)
     xt.store_tile(a, xt.init_tile(shared, (0, 0), (16, 32)))

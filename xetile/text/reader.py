@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
-from xdsl.utils.mlir_lexer import MLIRTokenKind
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from xegpu.dialect.types import SgMapAttr, TensorDescType
 from xegpu.interop.v1.exporter import exported
@@ -74,7 +74,8 @@ _NUMBERS: dict[str, Attribute] = {
 }
 """Names of number types in the seeds."""
 _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
-_STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
+MLIRLexer._unescaped_characters_regex = re.compile(  # private: the parser's constructor lexes the first token
+    r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
 """String literal, in the place of xDSL's private pattern, which takes exponential time where one is not closed."""
 _SPACED_DIMENSIONS = re.compile(r"(?<=[<x])(\d+) x (\w+)")
 
@@ -114,7 +115,6 @@ class Reader(Parser):
     def __init__(self, text: str, name: str) -> None:
         super().__init__(context(), normalize_characters(text), name)
         self.text, self._name = text, name
-        self.lexer._unescaped_characters_regex = _STRING  # type: ignore[attr-defined]
         self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
         self._start = 0
         self._within = False

@@ -29,6 +29,11 @@ CASES = {
 }
 
 
+def test_a_text_that_begins_with_a_string_without_an_end() -> None:
+    with pytest.raises(xt.XeError):
+        xt.parse('"' + "a" * 60)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_refused(case: str) -> None:
     lines, code = CASES[case]
