@@ -46,9 +46,9 @@ def test_lowered(execution: str) -> None:
 
 
 @pytest.mark.everything
-@pytest.mark.parametrize("execution", ["numpy", "numpy:program", *LOWERED, "machine:pvc", "machine:bmg"])
-def test_more(execution: str) -> None:
-    assert _cases(execution, range(1000, 1010 if execution.startswith("machine") else 1060))
+@pytest.mark.parametrize("name", ["numpy", "numpy:program", *LOWERED, "machine:pvc", "machine:bmg"])
+def test_more(name: str) -> None:
+    assert _cases(name, range(1000, 1010 if name.startswith("machine") else 1060))
 
 
 def test_a_seed_is_a_program() -> None:

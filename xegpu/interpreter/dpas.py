@@ -249,10 +249,10 @@ def _fused_store_check(machine: Interpreter, operation: FusedStoreCheckOp, opera
     begin, behind = _address_range(c, rows, columns)
     for block, height, width in blocks:
         array_height, array_width, pitch, _ = _extent(block)
-        legal &= (block.row >= 0) & (block.column >= 0) & (pitch >= 0)
-        legal &= (block.row + height <= array_height) & (block.column + width <= array_width)
+        legal = legal & (block.row >= 0) & (block.column >= 0) & (pitch >= 0)
+        legal = legal & (block.row + height <= array_height) & (block.column + width <= array_width)
         other, other_behind = _address_range(block, height, width)
-        legal &= (behind <= other) | (other_behind <= begin)
+        legal = legal & ((behind <= other) | (other_behind <= begin))
     return [np.bool_(legal) if np.ndim(legal) == 0 else legal, rows, columns, depth]
 
 

@@ -110,15 +110,15 @@ def written(target: str, **constants) -> str:
 
 
 def grows(head: str) -> str:
-    """What the counter of a loop grows by."""
-    return head.partition("+= ")[2]
+    """What the counter of a loop, which may be unsigned, grows by."""
+    return head.partition("+= ")[2].removesuffix("u")
 
 
 def test_the_loops_that_are_written() -> None:
     assert [grows(head) for head in heads("bmg")] == ["256", "32"]  # unrolled by itself, the rest apart
     assert [grows(head) for head in heads("pvc")] == [grows(head) for head in heads("bmg", steps=1)] == ["32"]
     assert [grows(head) for head in heads("pvc", steps=4)] == ["128", "32"]
-    assert "= A_size1 - 96;" in written("pvc", steps=4)
+    assert re.search(r"= \w+ - 96;", written("pvc", steps=4))
     assert [grows(head) for head in heads("cri", steps=4, depth=512)] == ["128"]  # 16 steps: nothing is left over
     assert [grows(head) for head in heads("pvc", steps=4, depth=64)] == ["64"]  # two steps in all
 

@@ -356,10 +356,11 @@ def test_conversions_of_floats(element: str, shape: str, execution: Execution) -
             name = "extf" if wider else "truncf"
             program.add(f"{name} {target}", [f"%r = arith.{name} %a : @{element}@ to @{target}@"], target,
                         [rounded(x, target) for x in a])
-    program.add("bitcast", [f"%r = arith.bitcast %a : @{element}@ to @i{width}@"], f"i{width}", [
-        None if math.isnan(x) else int(word) for x, word in
-        zip(a, np.asarray(a).astype(dtypes.BY_NAME[element].numpy).view(f"i{width // 8}"), strict=True)],
-        lambda got, want: want is None or got == want)
+    if element != "tf32":  # 19 bits in MLIR, which no integer has
+        program.add("bitcast", [f"%r = arith.bitcast %a : @{element}@ to @i{width}@"], f"i{width}", [
+            None if math.isnan(x) else int(word) for x, word in
+            zip(a, np.asarray(a).astype(dtypes.BY_NAME[element].numpy).view(f"i{width // 8}"), strict=True)],
+            lambda got, want: want is None or got == want)
     program.check(execution, columns)
 
 

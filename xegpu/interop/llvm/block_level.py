@@ -8,7 +8,7 @@ from xdsl.dialects import func, memref, vector
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import ModuleOp
 
-from xegpu.dialect import block_io, gather_scatter, reduction
+from xegpu.dialect import block_io, gather_scatter, reduction, sync
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.vector import BitcastOp, IotaOp
 from xegpu.interop.llvm import descriptors as llvm_descriptors
@@ -28,6 +28,7 @@ from xegpu.target.targets import Target
 
 CORRESPONDENCES = (
     *SYNC,
+    Correspondence(sync.InitNbarrierOp, None, exported=exports.init_nbarrier),
     *VECTOR,
     Correspondence(block_io.CreateNdTdescOp, llvm_descriptors.CreateNdTdescOp,
                    exported=exports.create_nd_tdesc, imported=create_nd_tdesc),
