@@ -126,12 +126,7 @@ def test_hints_in_every_stage_and_in_llvms_form() -> None:
     upstream = low.xegpu_upstream
     assert upstream.count("l1_hint = #xegpu.cache_hint<streaming>") == 1  # LLVM's stores do not stream
     again = xt.parse(upstream)["product"].lower(BF16, BF16, FLOATS, target="pvc")
-    assert _controlled(again) == _controlled(low) - {"write"} == {"prefetch", "read"}
-
-
-def _controlled(lowered: Any) -> set[str]:
-    """The kinds of messages in the text with cache controls."""
-    return set(re.findall(r"2d_block_(prefetch|read|write)\w*_cache_controls\(", lowered.opencl))
+    assert again.opencl.count("_cache_controls(") == low.opencl.count("_cache_controls(")
 
 
 def test_targets_without_hints_emit_plain_messages() -> None:
