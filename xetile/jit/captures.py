@@ -27,6 +27,12 @@ from xetile.frontend.frames import is_opaque
 _IMMUTABLE = (int, float, complex, bool, str, bytes, type(None), type, ModuleType, BuiltinFunctionType)
 """Types whose objects never change: comparing identity first, then value, is enough."""
 _CONTAINERS = (list, dict, set, bytearray, tuple, frozenset)
+_DEPTH = 8
+"""Nesting of containers that is looked at."""
+_MOST_ITEMS = 1000
+"""Items of a container, beyond which it is compared by identity alone: every launch compares."""
+_MOST_BYTES = 1 << 16
+"""Bytes of an array, likewise."""
 
 
 class _Absent:
@@ -171,26 +177,43 @@ def _attribute(get: Callable[[], Any], name: str) -> Any:
 
 
 def _snapshot(value: Any) -> Any:
-    """A copy of an object that can change in place; None for others, and for those that cannot be copied."""
-    if isinstance(value, (np.ndarray, *_CONTAINERS)):
-        if isinstance(value, (tuple, frozenset)) and all(isinstance(item, _IMMUTABLE) for item in value):
-            return None
-        try:
-            return copy.deepcopy(value)
-        except Exception:  # an item that cannot be copied: the identity of the container has to do
-            return None
-    return None
+    """A copy of containers and arrays, down to items that are neither; None if nothing of it can change in place."""
+    if isinstance(value, np.ndarray):
+        return value.copy() if value.nbytes <= _MOST_BYTES else None
+    if not isinstance(value, _CONTAINERS) or _is_constant(value) or len(value) > _MOST_ITEMS:
+        return None
+    return _copied(value, _DEPTH)
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, (tuple, frozenset)) and all(isinstance(item, _IMMUTABLE) or _is_constant(item)
+                                                         for item in value)
+
+
+def _copied(value: Any, depth: int) -> Any:
+    """Containers are copied, other items are the same objects."""
+    if depth == 0 or not isinstance(value, (list, tuple, dict)):
+        return copy.copy(value) if isinstance(value, (set, bytearray)) else _snapshot_item(value)
+    if isinstance(value, dict):
+        return {key: _copied(item, depth - 1) for key, item in value.items()}
+    return [_copied(item, depth - 1) for item in value]
+
+
+def _snapshot_item(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES else value
 
 
 def _same(now: Any, then: Any) -> bool:
     """Whether two values are the same to a kernel: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if now is then:
         return True
+    if isinstance(then, list) and isinstance(now, (list, tuple)):  # a snapshot's lists stand for tuples, too
+        return len(now) == len(then) and all(map(_same, now, then))
     if type(now) is not type(then):
-        return False
+        return isinstance(now, dict) and type(then) is dict and _same(dict(now), then)
     if isinstance(then, np.ndarray):
         return bool(now.dtype == then.dtype and now.shape == then.shape and now.tobytes() == then.tobytes())
-    if isinstance(then, (list, tuple)):
+    if isinstance(then, tuple):
         return len(now) == len(then) and all(map(_same, now, then))
     if isinstance(then, dict):
         return now.keys() == then.keys() and all(_same(now[key], then[key]) for key in then)
