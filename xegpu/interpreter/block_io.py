@@ -71,6 +71,12 @@ def _described(machine: Interpreter, operation: Any, operands: Sequence[Any]) ->
     if first < second:  # else a memref of static shape, whose type has sizes and strides
         across = [stride // array.itemsize for stride in array.strides[:len(group)]]
         sizes, strides = numbers[first:second], numbers[second:]
+        if not group and any(np.size(number) > 1 for number in (*sizes, *strides)):  # they differ between instances
+            address = array.ctypes.data + array.itemsize * sum(
+                (np.asarray(index) * stride for index, stride in zip(lead, strides, strict=False)), np.int64(0))
+            array, where = memory_at(address, sizes[-2:], strides[-2:], operation.result.type.data.dtype,
+                                     machine.active, aligned=ALIGNED in operation.attributes)
+            return array, row, column, where
         if ALIGNED in operation.attributes:
             check_aligned(array.ctypes.data, sizes, strides, array.itemsize)
         array = surface(array, [*array.shape[:len(group)], *sizes], [*across, *strides])

@@ -50,7 +50,23 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
                                f"use an integer such as {int(value) if abs(value) < 2**31 else 0}" + (
                                    "; // divides to one" if dtype is dtypes.index else
                                    ", or convert the other operand: .to(xt.f32)"), current().location())
-    return current().constant(value, dtype)
+    return _integer(value, dtype) if isinstance(value, int) and dtype.kind in "iu" else current().constant(value, dtype)
+
+
+def _integer(number: int, dtype: DType) -> SSAValue:
+    """Integer constant: a signless one, cast to the type where that is unsigned.
+
+    Raises:
+        ElementTypeError: the type does not hold it.
+    """
+    low, high = limits(dtype)
+    if not low <= number <= high:
+        raise ElementTypeError("XT1206", f"the number {number} does not fit {dtype}",
+                               f"{dtype} holds {low} to {high}{_wider_type_hint(number)}", current().location())
+    if dtype.kind != "u":
+        return current().constant(number, dtype)
+    cast: SSAValue = current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))
+    return cast
 
 
 def python_number(number: Any) -> Any:
@@ -68,13 +84,6 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     """
     if isinstance(number, ScalarBase) and number.dtype is not dtype and dtype.is_float and number.dtype.is_float:
         return convert(number.ssa, dtype)
-    if isinstance(number, int) and not dtype.is_float and dtype.kind in "iu":
-        low, high = limits(dtype)
-        if not low <= number <= high:
-            raise ElementTypeError("XT1206", f"the number {number} does not fit {dtype}",
-                                   f"{dtype} holds {low} to {high}{_wider_type_hint(number)}", current().location())
-        if dtype.kind == "u" and dtype is not dtypes.i1:
-            return current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))  # type: ignore
     return scalar(number, dtype)
 
 

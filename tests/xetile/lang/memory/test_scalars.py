@@ -203,3 +203,57 @@ def test_only_numbers_are_loaded() -> None:
 
     with pytest.raises(xt.ElementTypeError, match="XT1241"):
         halves[1](np.zeros(3, np.float16))
+
+
+@xt.kernel
+def ragged(A, lengths, C):
+    """Copies of the beginning of A, as rows and columns of its own for each group, and one more in A itself."""
+    group = xt.group_id(0)
+    rows = xt.load_scalar(lengths, group).to(xt.index)
+    tile = xt.init_tile(A, (0, 0), (8, 16), base_shape=(rows, 12 + rows), base_strides=(20 - rows, 1))
+    value = xt.load_tile(tile, padding=3)
+    xt.store_tile(value, xt.init_tile(C, (group * 8, 0), (8, 16)))
+    xt.store_tile(value + 1, tile)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [xt.f32, xt.bf16], ids=str)
+def test_an_array_that_each_group_describes_in_its_way(execution: Execution, dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    for one in ([0], [5], [2, 0], [0, 8]):  # one group at a time may write
+        a = integers(rng, dtype, 20, 20)
+        before, c = a.copy(), np.zeros((8 * len(one), 16), a.dtype)
+        execution.bind(ragged)[len(one)](a, np.array(one, np.int32), c)
+        for group, rows in enumerate(one):
+            pitch, columns = 20 - rows, min(12 + rows, 16)
+            seen = np.lib.stride_tricks.as_strided(before, (rows, columns), (pitch * a.itemsize, a.itemsize))
+            wanted = np.full((8, 16), 3, a.dtype)
+            wanted[:rows, :columns] = seen
+            np.testing.assert_array_equal(c[group * 8:group * 8 + 8], wanted)
+            if rows:
+                written = np.lib.stride_tricks.as_strided(a, (rows, columns), (pitch * a.itemsize, a.itemsize))
+                np.testing.assert_array_equal(written, seen + a.dtype.type(1))
+
+
+@xt.kernel
+def unsigned_sums(numbers, B, C, *, top):
+    first = xt.load_scalar(numbers, 0)
+    total = (first * 3 + 1) // 2 + (first % 7) * (top - first // 5)
+    xt.store_tile(xt.load_tile(xt.init_tile(B, (0, 0), (8, 16))) + total, xt.init_tile(C, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_unsigned_numbers_with_pythons(execution: Execution, dtype: Any) -> None:
+    bits = np.iinfo(dtype).bits
+    top, first = (1 << bits) - 3, (1 << bits - 1) + 12345
+    b, c = np.arange(128, dtype=dtype).reshape(8, 16), np.zeros((8, 16), dtype)
+    execution.bind(unsigned_sums)[1](np.array([first], dtype), b, c, top=top)
+    mask = (1 << bits) - 1
+    total = (((first * 3 + 1) & mask) // 2 + (first % 7) * (top - first // 5)) & mask
+    np.testing.assert_array_equal(c, b + dtype(total))
+
+
+def test_a_number_that_an_unsigned_type_does_not_hold() -> None:
+    with pytest.raises(xt.XeError, match="XT1206"):
+        unsigned_sums.lower(xt.Spec((1,), "u32"), *[xt.Spec((8, 16), "u32")] * 2, top=-1)
