@@ -5,8 +5,5 @@ An entry goes away with the fault: then the generator makes what it left out.
 
 KNOWN: dict[str, str] = {
     "transposed shared memory": "a tile of 2, 4 or 8 rows in shared local memory that is loaded and transposed: XT3502",
-    "padding of tf32": "load_tile(t, padding=4) of tf32",
     "odd rows of tf32": "tile_mma of tf32 with an odd number of rows, on targets of 16 lanes: XT3503",
-    "i1 layout": "i1 vectors that are transposed, broadcast or converted to another layout",
-    "unsigned numbers": "run-time numbers of u32 and u64 with Python numbers",
 }
