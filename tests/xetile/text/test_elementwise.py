@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -228,7 +229,8 @@ def within(element: str, ulp: float) -> Callable[[float, float], bool]:
         smallest = math.ldexp(1.0, 1 - FORMATS[wide][1])
         if abs(want) < 2 * smallest and abs(got) <= 2 * smallest:  # subnormal results may count as zero
             return True
-        largest = math.ldexp(1.0, FORMATS[element][1] + 1)
+        # An infinity counts as the first number that is too large; of f64, as the last that is not.
+        largest = sys.float_info.max if element == "f64" else math.ldexp(1.0, FORMATS[element][1] + 1)
         allowed = (ulp + 1) * spacing(want, wide) + (0 if element == wide else spacing(want, element))
         return abs((math.copysign(largest, got) if math.isinf(got) else got) - want) <= allowed
 
