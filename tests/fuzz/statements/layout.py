@@ -13,11 +13,6 @@ from tests.fuzz.program import Map, Shape, Value
 from tests.fuzz.statements.elementwise import calculated, tame
 
 
-def movable(value: Value) -> bool:
-    """Whether a vector's elements may change their lanes."""
-    return value.dtype != "i1" or "i1 layout" not in KNOWN
-
-
 def keyword(map_: Map | None) -> str:
     """The map as an argument."""
     return f", wg_map={map_}" if map_ else ""
@@ -29,7 +24,7 @@ def _like(value: Value) -> dict[str, Any]:
 
 def transpose(generator: Generator) -> Value | None:
     """``tile_transpose``."""
-    value = generator.vector(lambda each: movable(each) and each.dtype not in ("e4m3", "e5m2") and not (
+    value = generator.vector(lambda each: each.dtype not in ("e4m3", "e5m2") and not (
         each in generator.from_shared and "transposed shared memory" in KNOWN))
     if value is None:
         return None
@@ -42,7 +37,7 @@ def transpose(generator: Generator) -> Value | None:
 
 def reduction(generator: Generator) -> Value | None:
     """``tile_reduce``."""
-    value = generator.vector(lambda each: calculated(each) and movable(each))
+    value = generator.vector(lambda each: calculated(each))
     if value is None:
         return None
     choices, dtype = generator.choices, value.dtype
@@ -80,7 +75,7 @@ def reduction(generator: Generator) -> Value | None:
 
 def broadcast(generator: Generator) -> Value | None:
     """``tile_broadcast``."""
-    value = generator.vector(lambda each: 1 in each.shape and movable(each) and each.dtype not in ("e4m3", "e5m2"))
+    value = generator.vector(lambda each: 1 in each.shape and each.dtype not in ("e4m3", "e5m2"))
     if value is None:
         return None
     choices = generator.choices
@@ -104,7 +99,7 @@ def broadcast(generator: Generator) -> Value | None:
 
 def blocks(generator: Generator) -> Value | None:
     """``tile_pack`` and ``tile_unpack``, with nothing between."""
-    value = generator.vector(movable)
+    value = generator.vector(lambda each: True)
     if value is None or value.map or value.dtype in ("e4m3", "e5m2"):
         return None
     inner = tuple(generator.choices.pick([each for each in (8, 4, 2, 1, 16, 3) if size % each == 0])
@@ -115,7 +110,7 @@ def blocks(generator: Generator) -> Value | None:
 
 def convert_layout(generator: Generator) -> Value | None:
     """``tile_conv_layout``."""
-    value = generator.vector(lambda each: each.map is not None and movable(each)
+    value = generator.vector(lambda each: each.map is not None
                              and each.dtype not in ("e4m3", "e5m2"))
     if value is None:
         return None

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.generator import Generator
-from tests.fuzz.known import KNOWN
 from tests.fuzz.numerics import HOLDS, Array, is_float, limits
 from tests.fuzz.program import ArrayArg, Map, Shape, State, Value
 from tests.fuzz.statements.scalars import index
@@ -103,8 +102,6 @@ def _load_from(generator: Generator, tile: Value) -> Value:
         top = 1 if array.dtype == "i1" else 7
         padding = choices.between(1, top) * (-1 if choices.chance(0.3) and (
             is_float(array.dtype) or limits(array.dtype)[0] < 0) else 1)
-        if array.dtype == "tf32" and "padding of tf32" in KNOWN:
-            padding = 0
     hint = choices.pick(("", "", "", "", "", ', l1="cached", l3="cached"', ', l1="streaming", l3="cached"',
                          ', l1="uncached", l3="uncached"'))
     text = "xt.load_tile({0}" + (f", padding={padding}" if padding else "") + hint + ")"
