@@ -69,6 +69,16 @@ def target(instruction: Instruction) -> int:
     return labels[which]
 
 
+def successors(block: Block) -> frozenset[int]:
+    """First instructions of the blocks that the lanes of a block go on to."""
+    if block.ends_thread:
+        return frozenset()
+    if block.branch is None:
+        return frozenset({block.end})
+    follows = {target(block.branch)}
+    return frozenset(follows if block.branch.predicate is None else {*follows, block.end})
+
+
 def taken(binding: Binding) -> Callable[[], NDArray[np.bool_] | None]:
     """Reader of the lanes (T, 32 or 1) that follow a branch, of those that run; None for all."""
     instruction = binding.instruction

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from codegen.simulator.alu.dpas import is_workaround
 from codegen.simulator.alu.regions import Lanes
-from codegen.simulator.control_flow import Block, is_branch
+from codegen.simulator.control_flow import Block, is_branch, successors
 from codegen.simulator.findings import Finding
 from codegen.simulator.instruction import (
     DataType,
@@ -71,6 +71,8 @@ class Flight(NamedTuple):
         token: None inside a chain of matrix products, whose last one has it.
         reads, writes: bytes; ``reads`` is 0 once the sources have been read.
         name: of the instruction.
+        element: bytes of a lane's element in its result's registers, if it obeys the execution mask; else 0.
+        blocks: of such a message the blocks that its lanes may run next, or run now.
     """
 
     token: int | None
@@ -78,6 +80,8 @@ class Flight(NamedTuple):
     reads: int
     writes: int
     name: str
+    element: int = 0
+    blocks: frozenset[int] = frozenset()
 
 
 class State(NamedTuple):
@@ -96,6 +100,7 @@ class Role(NamedTuple):
         unit: its out-of-order unit, or empty.
         waited: pipes that its distance counts in.
         discards: whether it moves to the null register: such reads wait for others, and mean nothing.
+        element: bytes of a lane's element in the registers of its result, of a message that obeys the execution mask.
     """
 
     pipe: str
@@ -103,6 +108,7 @@ class Role(NamedTuple):
     waited: frozenset[str]
     footprint: Footprint
     discards: bool
+    element: int
 
 
 class ScoreboardChecker:
@@ -146,15 +152,15 @@ class ScoreboardChecker:
             state = self._states[number]
             for instruction in self._instructions[block.start:block.end]:
                 try:
-                    state = self.execute(state, instruction)
+                    state = self.execute(state, instruction, block.start)
                 except Finding as finding:
                     finding.offset, finding.thread = instruction.offset, int(np.flatnonzero(rows)[0])
                     raise
-            self._next[key] = self.number(state)
+            self._next[key] = self.number(leave(state, block))
         return self._next[key]
 
-    def execute(self, state: State, instruction: Instruction) -> State:
-        """The state after an instruction.
+    def execute(self, state: State, instruction: Instruction, block: int = 0) -> State:
+        """The state after an instruction in the block that starts at ``block``.
 
         Raises:
             Finding: it does not wait for what it needs, or reads what nothing wrote.
@@ -171,17 +177,21 @@ class ScoreboardChecker:
             return state
         written = state.written
         if not role.discards:
-            self._check_hazards(state, instruction, role)
+            self._check_hazards(state, instruction, role, block)
             written = self._defined(written, instruction, role.footprint)
-        return _issued(state, written, instruction, role)
+        return _issued(state, written, instruction, role, block)
 
     def _role(self, instruction: Instruction) -> Role:
         pipe = in_order_pipe(instruction)
+        message = self._messages.get(instruction.index)
+        element = 0
+        if message is not None and message.result is not None and not instruction.no_mask and not message.transposed:
+            element = message.slot_bytes
         return Role(pipe, self._unit(instruction), _waited_pipes(instruction, pipe), self._footprint(instruction),
-                    _discards(instruction))
+                    _discards(instruction), element)
 
-    def _check_hazards(self, state: State, instruction: Instruction, role: Role) -> None:
-        pipe, unit, _, (read, writes, _), _ = role
+    def _check_hazards(self, state: State, instruction: Instruction, role: Role, block: int) -> None:
+        pipe, unit, _, (read, writes, _), *_ = role
         for delivery in state.deliveries:
             if delivery.bytes & read:
                 raise self._finding(instruction, f"reads {self._registers(delivery.bytes & read)} before the "
@@ -192,6 +202,8 @@ class ScoreboardChecker:
         for flight in state.flights:
             if unit == "dpas" and flight.unit == "dpas" and flight.token is None:
                 continue  # links of one chain
+            if flight.element and block not in flight.blocks and self._touches_own_lanes(instruction, flight):
+                continue  # the lanes of the message are at another place, and wait before they go on
             if flight.writes & read:
                 raise self._finding(instruction, f"reads {self._registers(flight.writes & read)} before {flight.name} "
                                     "has delivered it")
@@ -201,6 +213,25 @@ class ScoreboardChecker:
             if flight.reads & writes and unit != flight.unit:
                 raise self._finding(instruction, f"writes {self._registers(flight.reads & writes)} before "
                                     f"{flight.name} has read it")
+
+    def _touches_own_lanes(self, instruction: Instruction, flight: Flight) -> bool:
+        """Whether an instruction touches, of a message's result, the bytes of the lanes alone that run."""
+        if instruction.no_mask or flight.reads & self._footprint(instruction).writes:
+            return False
+        message = self._messages.get(instruction.index)
+        if message is not None:
+            return not _union(map(self._range, message.reads)) & flight.writes and \
+                message.slot_bytes == flight.element and not message.transposed
+        for operand in (instruction.destination, *instruction.sources):
+            if not isinstance(operand, RegisterOperand) or not self._lanes(operand, instruction) & flight.writes:
+                continue
+            lanes = self._positions(operand, instruction)
+            own = (np.arange(len(lanes)) + instruction.first_lane) * flight.element
+            # A result starts at a register's first byte, and its components take whole registers.
+            aligned = (lanes - own) % self._width == 0
+            if operand.type.bytes > flight.element or not aligned.all():
+                return False
+        return True
 
     def _defined(self, written: int, instruction: Instruction, footprint: Footprint) -> int:
         """Bytes of registers that are defined after an instruction; it adds none where it copies what is undefined."""
@@ -268,13 +299,17 @@ class ScoreboardChecker:
         """Bytes of a general register operand's lanes."""
         if not isinstance(operand, RegisterOperand) or operand.register.file != "r":
             return 0
+        mask = 0
+        for at in set(self._positions(operand, instruction).tolist()):
+            mask |= (1 << operand.type.bytes) - 1 << at
+        return mask
+
+    def _positions(self, operand: RegisterOperand, instruction: Instruction) -> NDArray[np.int64]:
+        """First byte of each lane (lanes,) of a general register operand."""
         size = operand.type.bytes
         start = operand.register.number * self._width + operand.register.subregister * size
         lanes = Lanes.of(start, operand.region, instruction.execution_size, size, self._width)
-        mask = 0
-        for at in set((lanes.register * self._width + lanes.byte).tolist()):
-            mask |= (1 << size) - 1 << at
-        return mask
+        return np.asarray(lanes.register * self._width + lanes.byte)
 
 
 class ThreadStates:
@@ -368,7 +403,15 @@ def _waited(state: State, instruction: Instruction, role: Role) -> State:
     return State(deliveries, flights, written)
 
 
-def _issued(state: State, written: int, instruction: Instruction, role: Role) -> State:
+def leave(state: State, block: Block) -> State:
+    """The state at the end of a block, whose lanes go on to its successors."""
+    flights = tuple(
+        each._replace(blocks=(each.blocks - {block.start}) | successors(block)) if block.start in each.blocks else each
+        for each in state.flights)
+    return State(state.deliveries, flights, state.written)
+
+
+def _issued(state: State, written: int, instruction: Instruction, role: Role, block: int) -> State:
     """The state with an instruction's result under way."""
     deliveries, flights = _aged(state.deliveries, role.pipe), state.flights
     reads, writes, _ = role.footprint
@@ -376,7 +419,9 @@ def _issued(state: State, written: int, instruction: Instruction, role: Role) ->
         token = instruction.scoreboard.token if instruction.scoreboard.token_use == "" else None
         if token is not None and role.unit == "dpas":  # the chain that ends here
             flights = tuple(each._replace(token=token) if each.token is None else each for each in flights)
-        return State(deliveries, (*flights, Flight(token, role.unit, reads, writes, instruction.name)), written)
+        flight = Flight(token, role.unit, reads, writes, instruction.name, role.element,
+                        frozenset({block}) if role.element else frozenset())
+        return State(deliveries, (*flights, flight), written)
     if writes:
         deliveries = (*(each for each in deliveries if each.bytes & ~writes), Delivery(role.pipe, writes, 1, 1))
     return State(deliveries, flights, written)

@@ -115,6 +115,8 @@ def float_call(emitter: Emitter, operation: Operation) -> None:
 
 
 def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
+    if dtype is f64 and name in ("floor", "ceil"):  # Intel's compiler makes 0.0 of -0.0
+        return f"copysign({name}({values[0]}), {values[0]})"
     if dtype is not f16:
         return rounded(f"{name}({', '.join(computed(value, dtype, width) for value in values)})", dtype, width)
     floats = vector_type("float", width)

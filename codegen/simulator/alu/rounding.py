@@ -60,7 +60,8 @@ def fused(a: Array, b: Array, c: Array, mode: int) -> Array:
     tail = _add_to_odd(fourth, rest)
     result, error = _two_sum(top, tail)
     plain = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, a * b + c)  # a * b alone may overflow
-    usable = np.isfinite(plain) & np.isfinite(error)
+    plain = np.where((plain == 0) & (c == 0) & (a != 0) & (b != 0), a * b, plain)  # underflow
+    usable = np.isfinite(plain) & np.isfinite(error) & ((result != 0) | (error != 0))  # _two_sum loses a zero's sign
     return np.where(usable, _directed(result, np.where(usable, error, 0), mode), plain)
 
 

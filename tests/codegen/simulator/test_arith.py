@@ -246,6 +246,15 @@ def test_directed_rounding(kind: str, name: str, target: str) -> None:
     np.testing.assert_array_equal(out, [nearest, np.where(wide > 0, down, up), up, down])
 
 
+def test_the_sign_of_a_fused_sum_that_is_zero() -> None:
+    cases = [(0.0, -0.0, -0.0, -0.0), (0.0, 0.0, -0.0, 0.0), (5e-324, -0.0, -0.0, -0.0), (1.0, -0.0, -0.0, -0.0),
+             (2.0, 3.0, -6.0, 0.0), (1e-200, -1e-200, 0.0, -0.0), (1e-200, 1e-200, -0.0, 0.0)]
+    a, b, c, expected = (np.array(column) for column in zip(*cases, strict=True))
+    found = rounding.fused(a, b, c, rounding.TO_EVEN)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
 def test_a_product_that_overflows_alone_in_a_fused_sum() -> None:
     """As exact fractions say: the sum may be finite, or the addend's infinity."""
     random = np.random.default_rng(9)

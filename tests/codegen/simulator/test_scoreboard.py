@@ -7,9 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+from codegen.simulator.control_flow import Block
 from codegen.simulator.findings import Finding
-from codegen.simulator.instruction import DATA_TYPES, Instruction, Region, Register, RegisterOperand, Scoreboard
-from codegen.simulator.scoreboard import ScoreboardChecker
+from codegen.simulator.instruction import (
+    DATA_TYPES,
+    Instruction,
+    LabelOperand,
+    Region,
+    Register,
+    RegisterOperand,
+    Scoreboard,
+)
+from codegen.simulator.scoreboard import ScoreboardChecker, leave
 from codegen.simulator.simulator import Program, load
 from codegen.toolchain.ocloc import compile_device
 from tests.codegen.simulator.run_opencl import SIMD, TARGETS
@@ -99,6 +108,31 @@ def test_a_register_that_a_message_has_yet_to_read(target: str) -> None:
     waits = replace(overwrite, scoreboard=Scoreboard("", 0, store.scoreboard.token, "src"))
     checker.execute(checker.execute(state, replace(waits, op="sync", subop="nop", destination=None, sources=())),
                     overwrite)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_lanes_that_wait_elsewhere_for_a_message(target: str) -> None:
+    """Their message is no hazard of the lanes that run, unless these touch more than their own bytes."""
+    program = _program(target)
+    load = next(program.instructions[index] for index, message in program.messages.items()
+                if message.kind == "load" and not program.instructions[index].no_mask)
+    result = program.messages[load.index].result
+    assert result is not None
+    issued = replace(load, scoreboard=Scoreboard("A", 1, load.scoreboard.token, ""))
+    listed = [*_changed(program, load.index, issued), _move(len(program.instructions), 100, result)]
+    checker = ScoreboardChecker(listed, program.messages, program.register_bytes)
+    jump = Instruction(0, 0, "goto", "", SIMD[target], sources=(LabelOperand(7), LabelOperand(50)))
+    start = checker.started(128)
+    state = checker.execute(start, issued, load.index)
+    away = leave(state, Block(load.index, load.index + 1, jump))
+    masked = replace(listed[-1], execution_size=SIMD[target], no_mask=False)
+    checker.execute(away, masked, 7)
+    source = masked.sources[0]
+    assert isinstance(source, RegisterOperand)
+    for touches, at in ((replace(masked, no_mask=True), 7), (masked, 50), (masked, load.index),
+                        (replace(masked, sources=(replace(source, region=Region(0, 1, 0)),)), 7)):
+        with pytest.raises(Finding, match="has delivered it"):
+            checker.execute(state if at == load.index else away, touches, at)
 
 
 @pytest.mark.parametrize("target", TARGETS)
