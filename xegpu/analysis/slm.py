@@ -51,12 +51,19 @@ def _verify_allocation(operation: AllocOp) -> None:
     if static_form(type_) is None or not isinstance(type_.layout, NoneAttr):
         raise Invalid("XT3041", f"the shape of {type_} is not static and row-major\n"
                       "shared local memory is allocated when the kernel is compiled")
-    if bytes_of(operation) > _MOST_BYTES:
-        raise Invalid("XT4107", f"this makes {bytes_of(operation)} bytes of shared local memory, which no device has\n"
-                      "make the array smaller: fewer stages, or smaller tiles", alone=True, kind=TargetError)
+    if (fault := excess(operation)) is not None:
+        raise Invalid("XT4107", "\n".join(fault), alone=True, kind=TargetError)
     if above is not None and above.name not in ("func.func", "gpu.func"):
         raise Invalid("XT3042", "shared local memory is allocated at the head of a kernel, not in a loop or a branch\n"
                       "move it out: it is one array however often the loop runs")
+
+
+def excess(operation: AllocOp) -> tuple[str, str] | None:
+    """Message and hint for an allocation larger than that of any device; None for others."""
+    if bytes_of(operation) <= _MOST_BYTES:
+        return None
+    return (f"this makes {bytes_of(operation)} bytes of shared local memory, which no device has",
+            "make the array smaller: fewer stages, or smaller tiles")
 
 
 def allocations(function: func.FuncOp) -> list[AllocOp]:
@@ -95,7 +102,7 @@ def panels_of(operation: AllocOp) -> Panels:
     """Panel layout of an allocation's matrices, as set by :func:`choose_panels`."""
     type_ = operation.memref.type
     assert isinstance(type_, MemRefType)
-    height, width = type_.get_shape()[-2:]
+    height, width = (1, *type_.get_shape())[-2:]
     panels = operation.attributes.get(PANELS)
     if not isinstance(panels, ArrayAttr):
         return Panels.row_major(height, width)

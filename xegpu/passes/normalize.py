@@ -42,7 +42,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.memref import AllocOp, ExtractAlignedPointerAsIndexOp, ExtractStridedMetaDataOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of, loaded_shape
 from xegpu.dialect.dpas import DpasOp
@@ -188,7 +187,7 @@ class _NormalizeRewriter(Rewriter):
         if not rows:
             super().copy(operation)
             return
-        if operation.name.partition(".")[0] in ("arith", "math") and operation.has_trait(Pure):
+        if operation.name.partition(".")[0] in ("arith", "math"):
             shape = shape_of(self.single(rows[0]))
             operands = [self.row(operand, shape) if isinstance(operand.type, VectorType) else self.single(operand)
                         for operand in operation.operands]

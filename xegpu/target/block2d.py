@@ -56,12 +56,19 @@ def access(
     """Fastest legal access kind of an array on ``target``: ``"block"``, ``"rows"`` or ``"strided"``.
 
     An array that is stored column by column, such as a transposed view, is judged as its transpose; the answer is then
-    ``"block-columns"`` or ``"columns"``.
+    ``"block-columns"`` or ``"columns"``. A single row whose strides are both 1 is the transpose of a column.
     """
-    if len(shape) >= 2 and strides[-2] == 1 and strides[-1] != 1:
+    if len(shape) >= 2 and strides[-2] == 1 and (strides[-1] != 1 or shape[-2] == 1):
         sizes, steps = ((*numbers[:-2], numbers[-1], numbers[-2]) for numbers in (shape, strides))
-        transposed = access(target, pointer, sizes, steps, itemsize)
+        transposed = _row_access(target, pointer, sizes, steps, itemsize)
         return {"block": "block-columns", "rows": "columns"}[transposed]
+    return _row_access(target, pointer, shape, strides, itemsize)
+
+
+def _row_access(
+    target: Target, pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int
+) -> str:
+    """Fastest legal access kind of an array that is reached row by row."""
     if target.block_io and not block_io_fault(pointer, shape, strides, itemsize):
         return "block"
     return "rows" if not strides or strides[-1] in (1, None) else "strided"

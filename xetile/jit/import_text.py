@@ -74,6 +74,8 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         raise TextError("XT2009", "the text contains no function with a body",
                         "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module",
                         text_location(module))
+    for function in imported:
+        _check_results(function)
     if isinstance(reader, LLVMReader):
         modules = [converted(function) for function in imported]
         for converted_module in modules:
@@ -95,6 +97,13 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         _canonicalize(combined)
         text = printed(combined)
     return _checked(_detached(combined)), text
+
+
+def _check_results(function: func.FuncOp) -> None:
+    """Raise if a kernel returns something."""
+    if function.function_type.outputs:
+        raise TextError("XT3282", f"@{function.sym_name.data} has results, and a kernel returns nothing",
+                        "write what it computes to an array argument", text_location(function))
 
 
 def _checked(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:

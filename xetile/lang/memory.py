@@ -11,11 +11,12 @@ from xdsl.dialects.memref import AllocOp, CastOp
 from xdsl.ir import SSAValue
 
 from codegen.runtime.usm import is_usm
+from xegpu.analysis.slm import excess
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import SHARED, is_shared, row_major
-from xegpu.support.errors import ElementTypeError, RankError, ShapeError
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError, TargetError
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
@@ -258,7 +259,7 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
     Raises:
         ShapeError: not two compile-time integers or more.
         ElementTypeError: no such element type, or one of less than a byte.
-        TargetError: when lowered: the target does not have as much.
+        TargetError: no device has as much; or, when lowered, the target does not.
     """
     tracer = current("xt.alloc_slm")
     sizes = _sizes(shape)
@@ -270,7 +271,10 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
         raise ElementTypeError("XT1142", f"shared local memory does not hold {element}", _whole_bytes(element),
                                tracer.location())
     type_ = MemRefType(element.mlir, sizes, NoneAttr(), IntegerAttr(SHARED, i64))
-    memory = tracer.emit_at_head(AllocOp([], [], type_))
+    allocation = AllocOp([], [], type_)
+    if (fault := excess(allocation)) is not None:
+        raise TargetError("XT4107", *fault, tracer.location())
+    memory = tracer.emit_at_head(allocation)
     memory.name_hint = "slm"
     return SharedArray(memory, "the array", element, sizes)
 

@@ -6,10 +6,23 @@ import difflib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, Signedness, StringAttr, f16, f32
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    StringAttr,
+    VectorType,
+    f16,
+    f32,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
@@ -73,6 +86,11 @@ _NUMBERS: dict[str, Attribute] = {
     **{f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)},
 }
 """Names of number types in the seeds."""
+_INTEGER = re.compile(r"[su]?i(\d+)")
+_MOST_BITS = 64
+"""Bits of the widest integers; xDSL would compute the limits of any width."""
+_MOST_ELEMENTS = 1 << 20
+"""Elements that a vector constant may list."""
 _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
 MLIRLexer._unescaped_characters_regex = re.compile(  # private: the parser's constructor lexes the first token
     r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
@@ -94,6 +112,19 @@ def normalize_characters(text: str) -> str:
     return _SPACED_DIMENSIONS.sub(lambda found: f"{found[1]}x{found[2]}  ", normalized)
 
 
+@dataclass
+class _Dense:
+    """What is known of the vector constant that is being parsed.
+
+    Attributes:
+        is_splat: whether one number is written for all elements.
+        type: the type of a splat.
+    """
+
+    is_splat: bool = False
+    type: Any = None
+
+
 class Reader(Parser):
     """Parser that records the location of each operation.
 
@@ -113,6 +144,7 @@ class Reader(Parser):
     descriptor: type[Any] | None = TensorDescType
 
     def __init__(self, text: str, name: str) -> None:
+        self._dense = _Dense()
         super().__init__(context(), normalize_characters(text), name)
         self.text, self._name = text, name
         self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
@@ -248,6 +280,9 @@ class Reader(Parser):
     def parse_optional_type(self) -> Any:
         """Parse an optional type: also ``tile<...>``, ``float``, and memrefs in the seed's spelling."""
         token = next_token(self)
+        if (integer := _INTEGER.fullmatch(token.text)) and (len(integer[1]) > 4 or int(integer[1]) > _MOST_BITS):
+            fail(self, "XT2078", f"there are no integers of {integer[1]:.20} bits here",
+                 f"use at most {_MOST_BITS}: i8, i16, i32, i64", token.span)
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in _WORDS:
             return super().parse_optional_type()
         self._consume_token()
@@ -315,6 +350,38 @@ class Reader(Parser):
     def is_descriptor(self, type_: Attribute) -> bool:
         """Whether a type is a tensor descriptor."""
         return self.descriptor is not None and isinstance(type_, self.descriptor)
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        """Parse a vector constant. A splat keeps a single element, so that it costs nothing by its size.
+
+        xDSL's parser reads it as a vector of one element, whose data the attribute of the whole type then has.
+        """
+        outer, self._dense = self._dense, _Dense()
+        try:
+            if type is not None:
+                return super().parse_dense_int_or_fp_elements_attr(type)
+            literal = super().parse_dense_int_or_fp_elements_attr(None)
+            return literal if self._dense.type is None else DenseIntOrFPElementsAttr(self._dense.type, literal.data)
+        finally:
+            self._dense = outer
+
+    def _parse_tensor_literal(self) -> Any:
+        elements, shape = super()._parse_tensor_literal()
+        self._dense.is_splat = not shape
+        return elements, shape
+
+    def _parse_dense_literal_type(self) -> Any:
+        type_ = super()._parse_dense_literal_type()
+        count = prod(type_.get_shape())
+        if not self._dense.is_splat:
+            if count > _MOST_ELEMENTS:
+                fail(self, "XT2074", f"a constant of {count} elements that may differ is larger than any register",
+                     "load the numbers from an array; a number that is the same everywhere is written once: dense<0.0>")
+            return type_
+        if not type_.get_shape() or count < 1:  # nothing to save, and xDSL's checks to pass
+            return type_
+        self._dense.type = type_
+        return VectorType(type_.get_element_type(), [1])
 
     def _parse_tensor_literal_element(self) -> Any:
         """Parse an element of a vector constant; a float may be written as its bits."""

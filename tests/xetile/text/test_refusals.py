@@ -23,6 +23,15 @@ CASES = {
     "a block without columns": ("%v = arith.constant dense<0.0> : vector<8x16xf32>\n%w = xetile.tile_pack %v "
                                 "{inner_blocks = [8, 0]} : vector<8x16xf32> -> vector<1x2x8x8xf32>", "XT2121"),
     "shared memory of 4 TB": ("%s = memref.alloc() : memref<1000000x1000000xf32, 3>", "XT4107"),
+    "an integer of very many bits": ("%a = arith.constant 1 : i99999999999", "XT2078"),
+    "a constant of very many elements": ('%v = arith.constant dense<"0x00000000"> : vector<1000000x1000000xf32>',
+                                         "XT2074"),
+    "an attribute of another type": ('%a = "arith.cmpi"(%c0, %c0) <{predicate = "x"}> : (index, index) -> i1',
+                                     "XT2001"),
+    "a constant of another type": ('%a = "arith.constant"() {value = 1 : i32} : () -> index', "XT2001"),
+    "an integer out of range": ("%a = arith.constant 300 : i8", "XT2002"),
+    "an element out of range": ("%v = arith.constant dense<300> : vector<8x16xi8>", "XT2002"),
+    "nested branches": ("scf.if %p {\n" * 2000 + "}\n" * 2000, "XT2002"),
     "a string that does not end": ('"' + "a" * 60, "XT2002"),
     "nested brackets": ("%v = arith.constant " + "[" * 3000 + "]" * 3000, "XT2002"),
     "nested types": ("%v = arith.constant dense<0> : " + "vector<" * 3000, "XT2002"),
@@ -40,3 +49,24 @@ def test_refused(case: str) -> None:
     with pytest.raises(xt.XeError) as raised:
         xt.parse(f"{HEAD}{lines}\nfunc.return\n}}\n")
     assert raised.value.code == code
+    assert raised.value.location is not None
+    assert raised.value.location.line > 0
+
+
+@pytest.mark.parametrize("kind", ["func", "gpu"])
+def test_a_kernel_with_results(kind: str) -> None:
+    word = "gpu.return" if kind == "gpu" else "func.return"
+    with pytest.raises(xt.TextError) as raised:
+        xt.parse("gpu.module @m {\n" f"  {kind}.func @f(%A: memref<64x64xf32>) -> index {{\n"
+                 f"    %0 = arith.constant 0 : index\n    {word} %0 : index\n  }}\n}}\n")
+    assert raised.value.code == "XT3282"
+    assert raised.value.location is not None
+    assert raised.value.location.line == 2
+
+
+@pytest.mark.parametrize("text", ["dense<1.5> : vector<1000000x1000000xf32>", "dense<-3> : vector<2000000x999999xi32>"])
+def test_a_splat_costs_nothing_by_its_size(text: str) -> None:
+    """Terabytes as elements: parsed, verified, printed and read back."""
+    kernel = xt.parse(f"{HEAD}%v = arith.constant {text}\nfunc.return\n}}\n")["f"]
+    printed = str(kernel)
+    assert str(xt.parse(printed)["f"]) == printed

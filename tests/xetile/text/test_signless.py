@@ -311,3 +311,28 @@ def test_overflow_from_python(rows: int, execution: Execution) -> None:
     each = [[int(wrapped(v + 1) > v), wrapped(v * 2) // 2, int(wrapped(-v) > 0), wrapped(wrapped(-v) // y),
              wrapped(abs(v))] for v, y in zip(numbers, divisors, strict=True)]
     np.testing.assert_array_equal(c.reshape(5, -1), np.array(each).T)
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("elements", [8, 16, 32])
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_vectors_of_one_dimension_are_divided(execution: Execution, elements: int) -> None:
+    """Also of more elements than a subgroup has lanes; a division is not pure, and still element by element."""
+    desc, vector = f"!xegpu.tensor_desc<{elements}xi32>", f"vector<{elements}xi32>"
+    loads = "".join(f"  %d{name} = xegpu.create_nd_tdesc %{name}, [%c0] : memref<64xi32> -> {desc}\n"
+                    f"  %{name.lower()} = xegpu.load_nd %d{name} : {desc} -> {vector}\n" for name in "AB")
+    text = "func.func @f(%A: memref<64xi32>, %B: memref<64xi32>, %C: memref<64xi32>, %D: memref<64xi32>) {\n" \
+           "  %c0 = arith.constant 0 : index\n" + loads + "".join(
+               f"  %v{name} = {operation} %a, %b : {vector}\n"
+               f"  %d{name} = xegpu.create_nd_tdesc %{name}, [%c0] : memref<64xi32> -> {desc}\n"
+               f"  xegpu.store_nd %v{name}, %d{name} : {vector}, {desc}\n"
+               for name, operation in (("C", "arith.divsi"), ("D", "arith.divui"))) + "  func.return\n}\n"
+    rng = np.random.default_rng(elements)
+    a, b = rng.integers(-90, 90, 64).astype(np.int32), rng.integers(1, 9, 64).astype(np.int32)
+    c, d = np.full(64, 7, np.int32), np.full(64, 7, np.int32)
+    execution.bind(xt.parse(text)["f"])[1](a, b, c, d)
+    signed = np.where(a < 0, -(-a // b), a // b)
+    unsigned = (a.view(np.uint32) // b.view(np.uint32)).view(np.int32)
+    for found, expected in ((c, signed), (d, unsigned)):
+        np.testing.assert_array_equal(found[:elements], expected[:elements])
+        assert (found[elements:] == 7).all()

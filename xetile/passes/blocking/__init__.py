@@ -14,6 +14,7 @@ of the accumulator. No inverse pair of unpack and pack is ever emitted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, VectorType
@@ -24,7 +25,7 @@ from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
-from xegpu.support.errors import XeError, located
+from xegpu.support.errors import TargetError, XeError, located
 from xegpu.target.targets import MmaShape, Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp, TileMmaOp, TileMmaScaledOp
@@ -49,7 +50,34 @@ class Blocking:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with 4D vectors and blocked tiles; those that are blocked already stay."""
-        return rewrite(module, lambda function: _BlockingRewriter(self.target, function).function(function))
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        _check_vectors(function)
+        return _BlockingRewriter(self.target, function).function(function)
+
+
+_MOST_BYTES = 1 << 18
+"""Bytes of the largest vector that is lowered: 16 times the largest register file of a subgroup (512 x 32 bytes)."""
+
+
+def _check_vectors(function: func.FuncOp) -> None:
+    """Check that no vector is so large that a subgroup could never hold it: each block of it is lowered by itself.
+
+    Raises:
+        TargetError: at the author's line of the vector.
+    """
+    for operation in function.walk():
+        for result in operation.results:
+            if not _is_flat(result.type):
+                continue
+            assert isinstance(result.type, VectorType)
+            shape, dtype = result.type.get_shape(), of_mlir(result.type.element_type)
+            if (size := prod(shape) * dtype.bits // 8) > _MOST_BYTES:
+                raise located(TargetError(
+                    "XT4113", f"a subgroup would hold {'x'.join(map(str, shape))} elements of {dtype}, {size} bytes, "
+                    "in its registers", "use smaller tiles, and more work-groups or a loop; or distribute the tile "
+                    f"over subgroups by a wg_map, of at most {_MOST_BYTES} bytes each"), operation)
 
 
 class _BlockingRewriter(Rewriter):

@@ -172,7 +172,7 @@ def _splat_constant(constant: arith.ConstantOp) -> None:
         return
     if not isinstance(dense, DenseIntOrFPElementsAttr):
         _fail(constant, "XT2071", f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
-    elements = list(dense.get_attrs())
+    elements = list(dense.get_attrs())  # a splat that was parsed has one
     if any(element != elements[0] for element in elements):
         if len(type_.get_shape()) != 2:
             _fail(constant, "XT2070", f"{type_} has {len(type_.get_shape())} dimensions, and its elements differ",

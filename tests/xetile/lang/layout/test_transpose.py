@@ -113,6 +113,24 @@ def test_the_promise_of_an_order_is_checked():
     assert np.array_equal(c, expected)
 
 
+@pytest.mark.execution("opencl:cpu", "pvc")
+def test_a_row_whose_strides_are_both_one_is_the_transpose_of_a_column():
+    @xt.kernel
+    def copy(X, Y, *, order):
+        v = xt.load_tile(xt.init_tile(X, (0, 0), (1, 16), order=order))
+        xt.store_tile(v, xt.init_tile(Y, (0, 0), (1, 16)))
+
+    column = RNG.integers(-99, 99, (16, 1)).astype(np.float32)
+    assert column.T.strides == (4, 4)
+    for where, target in EXECUTIONS:
+        if where == "opencl:cpu":
+            require_device(where)
+        for order in ((0, 1), (1, 0)):
+            y = np.zeros((1, 16), np.float32)
+            copy.on(where, target=target)[1](column.T, y, order=order)
+            assert np.array_equal(y, column.T), (where, target, order)
+
+
 def test_maps_that_need_an_exchange_are_exchanged():
     @xt.kernel
     def exchanging(B, C, *, sg=(2, 2)):

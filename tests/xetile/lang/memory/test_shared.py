@@ -439,3 +439,43 @@ def test_a_tile_of_few_rows_is_transposed(execution: Execution, rows: int, name:
     np.testing.assert_array_equal(c[:columns, :rows], a.T)
     assert (c[columns:] == 99).all()
     assert (c[:, rows:] == 99).all()
+
+
+def test_an_array_that_no_device_has_is_refused_while_recording() -> None:
+    @xt.kernel
+    def vast(A):
+        memory = xt.alloc_slm((1000000, 1000000), xt.f32)
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))), xt.init_tile(memory, (0, 0), (8, 16)))
+
+    with pytest.raises(xt.TargetError) as raised:
+        vast.on("numpy")[1](np.zeros((8, 16), np.float32))
+    assert raised.value.code == "XT4107"
+    assert "alloc_slm" in str(raised.value)
+
+
+LINE_IN_SHARED = """func.func @f(%A: memref<64x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %m = memref.alloc() : memref<256xf32, 3>
+  %d = xegpu.create_nd_tdesc %A, [%c0, %c0] : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+  %s = xegpu.create_nd_tdesc %m, [%c0, %c0], [%c16, %c16], [%c16, %c1] : memref<256xf32, 3>
+    -> !xegpu.tensor_desc<8x16xf32, #xegpu.block_tdesc_attr<memory_scope = slm>>
+  %v = xegpu.load_nd %d : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
+  xegpu.store_nd %v, %s : vector<8x16xf32>,
+    !xegpu.tensor_desc<8x16xf32, #xegpu.block_tdesc_attr<memory_scope = slm>>
+  %w = xegpu.load_nd %s : !xegpu.tensor_desc<8x16xf32, #xegpu.block_tdesc_attr<memory_scope = slm>> -> vector<8x16xf32>
+  %e = xegpu.create_nd_tdesc %A, [%c16, %c0] : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+  xegpu.store_nd %w, %e : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+  func.return
+}"""
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_sizes_and_strides_describe_an_array_of_one_dimension(execution: Execution) -> None:
+    a = integers(np.random.default_rng(1), xt.f32, 64, 64, most=90)
+    expected = a.copy()
+    expected[16:24, :16] = a[:8, :16]
+    execution.bind(xt.parse(LINE_IN_SHARED)["f"])[1](a)
+    np.testing.assert_array_equal(a, expected)
