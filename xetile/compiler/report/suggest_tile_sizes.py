@@ -23,8 +23,10 @@ _ALONE = 6
 """How often a constant is halved where no two halvings help."""
 _HOPELESS = 1.25
 """Where more than this part of all registers is alive at once, no compiler was seen to keep it there."""
+_COMFORTABLE = 0.9
+"""What takes this part of all registers or less is built first, since it mostly fits."""
 SECONDS = 5.0
-"""How long a remedy is looked for, unless the caller has more time."""
+"""How long remedies are looked for, unless the caller has more time: no build begins later."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = 
             if time.monotonic() > end:
                 break
         most = min(live, room * _HOPELESS)
-        smaller = sorted((entry for entry in found if entry[0] < most), key=lambda entry: -entry[0])
+        smaller = sorted((entry for entry in found if entry[0] < most),
+                         key=lambda entry: (entry[0] > room * _COMFORTABLE, -entry[0]))
         for _, change, variant in smaller[:_BUILDS - 1] + smaller[_BUILDS - 1:][-1:]:  # the last is the smallest of all
             if tried and time.monotonic() > end:
                 return Remedy(None, tuple(tried), cut_off=True)
