@@ -25,6 +25,7 @@ from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dp
 from xegpu.dialect.vector import ConvertLayoutOp, PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
+from xegpu.ir.region_branch import incoming
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of
 from xegpu.support.errors import TextError
@@ -118,6 +119,9 @@ def _check_fragments(function: func.FuncOp) -> None:
             for values in (operation.body.block.args[1:], operation.results):
                 known.update({inner: known.get(start)
                               for inner, start in zip(values, operation.iter_args, strict=True)})
+        elif isinstance(operation, scf.WhileOp):
+            for value in (*operation.before_region.block.args, *operation.after_region.block.args, *operation.results):
+                known[value] = known.get(incoming(value)[0])
         else:
             known.update({result: _map_of(operation, known) for result in operation.results
                           if isinstance(result.type, VectorType)})
