@@ -1,4 +1,4 @@
-"""``python -m benchmarks.trial_kernels``: kernels as users write them from the documentation, counted in the disassembly.
+"""``python -m benchmarks.trial_kernels``: kernels as users write them, counted in the disassembly.
 
 Each row has what the hot loop costs for a target: the part of dpas, instructions of the vector unit, bytes spilled;
 and what is asked for.
