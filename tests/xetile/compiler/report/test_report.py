@@ -16,8 +16,10 @@ from codegen.perf.performance_model import Pass, Prediction, predict, product_tr
 from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
 from xegpu.target.machine_model import MACHINES, find_machine
+from xetile.compiler.compiled import only_function
 from xetile.compiler.report import Report
 from xetile.compiler.report.roofline import plot
+from xetile.compiler.report.slow_access import slow_accesses
 from xetile.compiler.report.table import Row, Table
 from xetile.tools.cli import main
 
@@ -168,6 +170,23 @@ def test_what_block_messages_do_not_reach_is_said_first() -> None:
     even = part.lower(*SPECS, target="pvc", even=True).report()
     assert (even.slow, even.loop["load_block2d"]) == ((), 2)
     assert part.lower(*SPECS, target="dg2").report().slow == ()
+
+
+def test_memory_described_anew_is_slow_for_want_of_the_authors_word() -> None:
+    @xt.kernel
+    def copied(A, C, pitch, *, aligned):
+        tile = xt.init_tile(A, (0, 0), (16, 32), base_shape=(16, pitch), base_strides=(pitch, 1), aligned=aligned)
+        xt.store_tile(xt.load_tile(tile), xt.init_tile(C, (0, 0), (16, 32)))
+
+    def slow(aligned: bool) -> tuple[str, ...]:
+        spec = xt.Spec((None, 64), "f16")
+        lowered = copied.lower(spec, spec, 64, aligned=aligned, target="pvc")
+        return slow_accesses(only_function(lowered.legal), lowered.target, lowered.access)
+
+    assert slow(True) == ()
+    sentence, = slow(False)
+    assert sentence.startswith("A is read row by row, not by block messages: base_shape and base_strides describe")
+    assert sentence.endswith("xt.init_tile(..., aligned=True)")
 
 
 def test_two_kernels_side_by_side() -> None:
