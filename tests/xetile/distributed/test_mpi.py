@@ -52,7 +52,8 @@ def test_numpy(ranks: int, suite: str) -> None:
 
 
 @pytest.mark.parametrize(("ranks", "suite"), [
-    pytest.param(2, "device:few"), pytest.param(3, "device:verified", marks=pytest.mark.everything), pytest.param(4, "device:few", marks=pytest.mark.everything),
+    pytest.param(2, "device:few"), pytest.param(3, "device:verified", marks=pytest.mark.everything),
+    pytest.param(4, "device:few", marks=pytest.mark.everything),
     pytest.param(2, "device:pvc", marks=pytest.mark.everything)])
 def test_the_cpu_device(ranks: int, suite: str, tmp_path: Path) -> None:
     require_dpnp()

@@ -44,8 +44,7 @@ def test_blocks_that_cannot_signal_are_said_once() -> None:
     steps = schedule(Grid(1, 1, 2, m=8, n=6, k=4), 0, overlap="signalled")
     _warn_of_no_signals.cache_clear()
     with pytest.warns(UserWarning, match="needs blocks on a device with atomics on host memory") as found:
-        for _ in range(2):
-            Executor(steps, HostMemory(), Alone(), None)
+        [Executor(steps, HostMemory(), Alone(), None) for _ in range(2)]
     assert len(found) == 1
 
 
