@@ -207,7 +207,8 @@ def staged(device: Device, wrong: list[str]) -> int:
 def verified(device: Device, wrong: list[str]) -> int:
     """What is verified is right, and costs four bytes a message; one bit changed on any rank is found by all."""
     m, n, k = 37, 29, 50
-    for shape, kind, overlap in itertools.product({(1, WORLD.size, 1), best_shape()}, ("f32", "i8"), OVERLAPS):
+    cases = ((1, WORLD.size, 1), "f32", "none"), (best_shape(), "f32", "chunked"), (best_shape(), "i8", "signalled")
+    for shape, kind, overlap in cases:
         a, b = integers(17, m, k, kind), integers(18, k, n, kind)
         grid = xd.Grid(*shape, m=m, n=n, k=k, dtype=kind, comm=WORLD)
         blocks = device.put(a[grid.block("a")]), device.put(b[grid.block("b")])
@@ -221,10 +222,9 @@ def verified(device: Device, wrong: list[str]) -> int:
             if Counting.received - before != plan.schedule.received + 4 * messages:
                 wrong.append(f"verified {shape}: {Counting.received - before} bytes")
             if WORLD.size > 1:
-                for bad in range(WORLD.size):
-                    corrupted(plan, blocks, bad, wrong)
+                corrupted(plan, blocks, WORLD.size - 1, wrong)
             check(("verified again", shape, kind, overlap), grid.gather(plan(*blocks)), exact(a, b), wrong)
-    return 1
+    return len(cases)
 
 
 def corrupted(plan: xd.Plan, blocks: Any, bad: int, wrong: list[str]) -> None:
