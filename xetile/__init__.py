@@ -108,6 +108,7 @@ with gc_paused_for_import():
 if TYPE_CHECKING:
     from xetile.jit.parsed import parse
     from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul  # type: ignore
+    from xetile.tools.bench import bench
     from xetile.tools.tuner import tune
     from xetile.tools.tuner.autotune import autotune
 
@@ -119,11 +120,11 @@ __all__ = [
     "ArgumentError", "Array", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "MemberError", "RankError",
     "Scalar", "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "Tile", "ToolError", "TraceError",
     "Vector", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile",
-    "attention", "autotune", "barrier", "best_device", "bf16", "bitcast", "cbrt", "ceil", "copysign", "cos", "cosh",
-    "device_assert", "device_print", "e4m3", "e5m2", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence",
-    "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8",
-    "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather", "load_scalar", "load_tile", "log",
-    "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups",
+    "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt", "ceil", "copysign",
+    "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2", "erf", "exp", "exp2", "expm1", "f16", "f32",
+    "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32", "i4",
+    "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather", "load_scalar", "load_tile",
+    "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups",
     "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "return_if", "round", "rsqrt", "scalar",
     "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
     "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce",
@@ -134,6 +135,7 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("attention", "grouped_matmul", "int4_matmul", "matmul", "pack_int4", "scaled_matmul"), "library"),
     "autotune": "tools.tuner.autotune",
+    "bench": "tools.bench",
     "parse": "jit.parsed",
     "tune": "tools.tuner",
 }
