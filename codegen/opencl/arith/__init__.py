@@ -142,12 +142,15 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     if source is i1 and sign.operands == "i":
         source, groups = i8, [[f"(char)-{value}"] for (value,) in groups]
     if source.kind == "s":
-        finish(emitter, operation, [f"{_float8(emitter, source, width)}({group[0]})" for group in groups])
-        return
+        groups = [[f"{float8_function(emitter, source, width)}({value})"] for (value,) in groups]
+        source = f16
     values = [group[0] for group in groups]
     if source is f64 and target.is_float and isinstance(result, VectorType) and emitter.target.ocloc:
         to_float = _f64_to_float(emitter, target, width)
         source, values = f32, [f"{to_float}({value})" for value in values]
+    if source is target:  # f16, to which 8-bit floats have been widened
+        finish(emitter, operation, values)
+        return
     read, given = read_as(source, sign.operands), read_as(target, sign.result)
     if source is index and sign.operands == "u":
         read = u32
@@ -224,7 +227,7 @@ WIDENED: dict[DType, tuple[str, ...]] = {
 """Statements of a function that widens elements ``v`` of an 8-bit float type to f16, exactly."""
 
 
-def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
+def float8_function(emitter: Emitter, dtype: DType, width: int) -> str:
     """Define a function that widens 8-bit floats to f16 (:data:`WIDENED`), and return its name."""
     half, word, signed, wide = (vector_type(scalar, width) for scalar in ("half", "ushort", "char", "short"))
     name = f"{dtype}_to_{half}"
