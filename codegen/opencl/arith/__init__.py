@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import arith, gpu, math, scf
 from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import BlockArgument, Operation
 from xdsl.utils.type import get_element_type_or_self
 
 from codegen.opencl.arith import integer, predicate
 from codegen.opencl.arith.predicate import register_bits
-from codegen.opencl.arith.text import TEXT
+from codegen.opencl.arith.text import FAST, FAST_FUNCTIONS, TEXT
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
@@ -111,7 +112,31 @@ def _absolute(value: str, dtype: DType, width: int) -> str:
 def float_call(emitter: Emitter, operation: Operation) -> None:
     """Emit a function of floats; f16 computes in float, whose functions are more accurate than half's."""
     dtype, width, groups = operand_groups(emitter, operation)
+    if _is_approximate(operation, dtype):
+        finish(emitter, operation, [_approximated(emitter, type(operation), group[0], dtype, width)
+                                    for group in groups])
+        return
     finish(emitter, operation, [_called(TEXT[type(operation)].text, group, dtype, width) for group in groups])
+
+
+def _is_approximate(operation: Operation, dtype: DType) -> bool:
+    """Whether a function may be approximate and has an approximation, which is in float."""
+    flags = operation.properties.get("fastmath")
+    return type(operation) in FAST and dtype is not f64 and isinstance(flags, arith.FastMathFlagsAttr) and \
+        FastMathFlag.APPROX_FUNC in flags.data
+
+
+def _approximated(emitter: Emitter, kind: type[Operation], value: str, dtype: DType, width: int) -> str:
+    """Expression of a function by native instructions."""
+    floats, text = vector_type("float", width), FAST[kind]
+    if kind in FAST_FUNCTIONS:
+        name = FAST[kind].partition("(")[0]
+        body = FAST_FUNCTIONS[kind].replace("(F)", f"({floats})").replace("const F ", f"const {floats} ")
+        emitter.function(f"static {floats} {name}{width}({floats} v)\n{{\n  {body}\n}}\n")
+        text = f"{name}{width}({{v}})"
+    if dtype is f16:
+        return f"convert_{vector_type('half', width)}({text.format(v=f'convert_{floats}({value})')})"
+    return rounded(text.format(v=atom(computed(value, dtype, width))), dtype, width)
 
 
 def _called(name: str, values: list[str], dtype: DType, width: int) -> str:

@@ -46,6 +46,9 @@ SCHEDULE_BARRIERS = ((SCHEDULE_BARRIER, ""),)
 ROWS = ((f"{ROWS_APART}(even, odd, words)",
          "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"),)
 PORTABLE = ((NO_VISA, ""),)
+NATIVE = (("native_exp2", "exp2"), ("native_log2", "log2"), ("native_rsqrt", "rsqrt"),
+          ("native_recip(v)", "(1.0f / (v))"))
+"""Functions that are one instruction of a GPU; those of Intel's CPU driver are good to 11 bits only."""
 F64_NARROWING = ((f"{F64_TO_F32}(to, from)", "to = (float)(from)"),)
 SLM_READS = tuple(
     (f"{SLM_READ}{word}{width}(words, from, distance)",
