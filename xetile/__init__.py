@@ -49,8 +49,8 @@ with gc_paused_for_import():
     from xegpu.target.targets import TARGETS
     from xetile.compiler.arguments import Spec
     from xetile.dialect.wg_map import WgMap
-    from xetile.frontend.for_loop import range
-    from xetile.frontend.if_else import otherwise, when
+    from xetile.frontend.for_loop import range, while_
+    from xetile.frontend.if_else import otherwise, return_if, when
     from xetile.jit.kernel import Kernel, kernel
     from xetile.lang import vector
     from xetile.lang.creation import full, iota, view, zeros
@@ -121,10 +121,11 @@ __all__ = [
     "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel",
     "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
     "minimum", "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round",
+    "return_if",
     "rsqrt", "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan",
     "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce",
     "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector",
-    "view", "wg_map", "when", "where", "zeros",
+    "view", "wg_map", "when", "where", "while_", "zeros",
 ]
 
 _LATER = {

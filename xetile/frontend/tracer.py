@@ -28,6 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType
+from xegpu.ir.region_branch import is_loop
 from xegpu.support.errors import Note, ShapeError, TraceError, XeError, error_class, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import defined_at, notes_at, operand_notes
@@ -73,6 +74,7 @@ class Tracer:
         self.blocks = [self.entry]
         self.starts: dict[SSAValue, SSAValue] = {}
         self.function = func.FuncOp(name, ([], []), Region(self.entry))
+        self.exits: list[tuple[SSAValue, SourceLocation]] = []  # of xt.return_if: what stays, in the block behind it
         self.broken: XeError | None = None
         self.condition: object = None  # the xt.when that was recorded last: xt.otherwise goes on from it
         self._mapped, self._split = 0, False
@@ -177,7 +179,7 @@ class Tracer:
         if self.dominates(value):
             return
         name, others = self._variable(value), notes_at(location, [("it is defined here", defined_at(value))])
-        if isinstance(value.owner, Operation) and not isinstance(value.owner.parent_op(), scf.ForOp):
+        if isinstance(value.owner, Operation) and not is_loop(value.owner.parent_op()):
             raise TraceError("XT1082", f"{name} is defined under a condition and is used outside it",
                              "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "
                              "a body rebinds is then carried out of it", location, others)
@@ -244,6 +246,12 @@ class Tracer:
         """Close and verify the function; returns its module."""
         if self.broken is not None:
             raise self.broken
+        for stays, location in reversed(self.exits):
+            block = self.blocks.pop()
+            block.add_op(scf.YieldOp())
+            operation = scf.IfOp(stays, [], Region(block))
+            operation.location = location  # type: ignore[assignment]
+            self.blocks[-1].add_op(operation)
         self.entry.add_op(func.ReturnOp())
         self.function.update_function_type()  # type: ignore[no-untyped-call]
         self.function.attributes.update(attributes)

@@ -42,7 +42,7 @@ from xetile.text.parse_hints import hint_of
 from xetile.text.read_module import read_module
 from xetile.text.reader import GENERATION, OLDER, V1Reader, from_v1
 
-_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
+_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp, scf.WhileOp, scf.ConditionOp)
 ImportedFunction = tuple[func.FuncOp, Mapping[str, Attribute]]
 """A function with the attributes of its module."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -29,6 +30,7 @@ from xegpu.interpreter.subgroup_scheduler import Subgroup, SubgroupScheduler
 from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, XeError
 from xegpu.support.location import Location
 from xetile.compiler.arguments import Argument, AtTheCall
+from xetile.frontend.if_else import KernelExit
 from xetile.frontend.tracer import Tracer, recording
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.runtime.grid import Grid
@@ -274,7 +276,8 @@ class EagerKernel:
                 symbols = [build(tracer) for build in self.symbol_builders(arguments)]
                 for symbol, value in zip(symbols, values, strict=True):
                     machine.values[symbol.ssa] = value
-                self.function(*symbols, **constants)
+                with suppress(KernelExit):
+                    self.function(*symbols, **constants)
                 tracer.check_end()
 
         shared.scheduler.run(instance)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, is_widened
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MmaShape, Target
@@ -39,8 +40,8 @@ def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     """Links of vector webs: element-wise operations link their vectors, products their accumulator and result."""
     if isinstance(operation, _PRODUCTS):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp, scf.ForOp,
-                                    scf.IfOp, scf.YieldOp)):
+    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp,
+                                    *REGION_BRANCHES, *TERMINATORS)):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 
