@@ -22,7 +22,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
-from xegpu.dialect.vector import ConvertLayoutOp, PackOp
+from xegpu.dialect.vector import ConvertLayoutOp, PackOp, WidenOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.ir.region_branch import incoming
@@ -140,8 +140,8 @@ def _map_of(operation: Any, known: dict[SSAValue, LaneMap | None]) -> LaneMap | 
         assert isinstance(operation.desc.type, TensorDescType)
         lanes = operation.desc.type.data.sg_map
         return lanes.transposed if lanes is not None and operation.transposes else lanes
-    if isinstance(operation, (ConvertLayoutOp, PackOp)):
-        attribute = operation.target_map if isinstance(operation, ConvertLayoutOp) else operation.sg_map
+    if isinstance(operation, (ConvertLayoutOp, WidenOp, PackOp)):
+        attribute = operation.sg_map if isinstance(operation, PackOp) else operation.target_map
         return None if attribute is None else attribute.data
     if isinstance(operation, ProductOp):
         return None if operation.maps is None else operation.maps[2]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, IotaOp, PackOp, PadOp
+from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, IotaOp, PackOp, PadOp, WidenOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xegpu.ir.dtypes import DType, of_mlir, round_to, to_compute, to_storage
@@ -69,6 +69,14 @@ def _convert_layout(machine: Interpreter, operation: Any, operands: Sequence[Any
     return lane_map.scatter(whole, operation.target_map.data, machine.lanes)
 
 
+def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+    target = operation.target_map.data
+    (row, column), (height, width) = operation.start(), target.block(shape_of(operation.result), target.unit[1])
+    whole = lane_map.gather(operands[0], operation.whole(), operation.source_map.data)
+    part = whole[..., row:row + height, column:column + width]
+    return lane_map.scatter(round_to(part, of_mlir(operation.result.type.element_type)), target, machine.lanes)
+
+
 def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     shape, axis = operation.block_shape(), operation.axis.value.data
     dtype = of_mlir(operation.result.type.element_type)
@@ -79,4 +87,4 @@ def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Arra
 
 
 SEMANTICS: Semantics = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout,
-                        IotaOp: _iota}
+                        IotaOp: _iota, WidenOp: _widen}

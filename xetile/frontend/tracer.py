@@ -69,6 +69,7 @@ class Tracer:
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
         self.code, self.subgroups = code, subgroups
         self.stage = "xetile"  # functions of SuperVector set theirs
+        self.fast_math = False
         self.entry = Block()
         self.blocks = [self.entry]
         self.starts: dict[SSAValue, SSAValue] = {}
@@ -310,7 +311,7 @@ def current(what: str = "this") -> Tracer:
 def trace(
     function: Callable[..., object], name: str, arguments: Sequence[Callable[[Tracer], object]],
     constants: dict[str, Any], attributes: dict[str, Attribute],
-    subgroups: tuple[int, int] = (1, 1),
+    subgroups: tuple[int, int] = (1, 1), *, fast_math: bool = False,
 ) -> ModuleOp:
     """Trace ``function`` on symbolic arguments; returns the recorded module.
 
@@ -321,8 +322,10 @@ def trace(
         constants: keyword-only parameters.
         attributes: attributes of the recorded function.
         subgroups: subgroups of a work-group, for ``subgroup_id(d)``.
+        fast_math: whether functions are approximate unless their calls say otherwise.
     """
     tracer = Tracer(name, function.__code__, subgroups)
+    tracer.fast_math = fast_math
     with recording(tracer):
         values = [make(tracer) for make in arguments]
         returned = function(*values, **constants)

@@ -40,10 +40,12 @@ class Kernel(BaseKernel):
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
         registers: registers of a thread, 128 or 256; None to choose automatically.
         fastmath: whether f32 divisions and square roots may be less than correctly rounded.
+        fast_math: whether functions, too, may be a GPU's own approximations.
     """
 
     def __init__(self, function: Callable[..., None], grid: Callable[..., Any] | None = None,
-                 subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fastmath: bool = False) -> None:
+                 subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fastmath: bool = False,
+                 fast_math: bool = False) -> None:
         super().__init__()
         if not inspect.isfunction(function):
             option = f"subgroups={function!r}" if isinstance(function, tuple) else "grid=..."
@@ -54,7 +56,7 @@ class Kernel(BaseKernel):
         self.function, self.grid_function = function, grid
         self.name = function.__name__
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
-        self.fastmath = fastmath
+        self.fastmath, self.fast_math = fastmath or fast_math, fast_math
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.parameters = self._parameters()
         self._captures: Captures | None = None
@@ -127,8 +129,7 @@ class Kernel(BaseKernel):
                 attributes[FASTMATH] = UnitAttr()
             with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
-                                                attributes,
-                                                shape)
+                                                attributes, shape, fast_math=self.fast_math)
             self._captures = Captures(self.function)  # behind the recording, which may itself fill an author's list
         return self.cache.modules[key]
 
@@ -164,12 +165,15 @@ def _symbol(name: str, dtype: DType, rank: int | None, tracer: Tracer) -> Value:
 
 @overload
 def kernel(function: Callable[..., None], *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False) -> Any: ...
+           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
+           fast_math: bool = False) -> Any: ...
 @overload
 def kernel(*, grid: Callable[..., Any] | None = None, subgroups: tuple[int, int] = (1, 1),
-           registers: int | None = None, fastmath: bool = False) -> Callable[[Callable[..., None]], Any]: ...
+           registers: int | None = None, fastmath: bool = False,
+           fast_math: bool = False) -> Callable[[Callable[..., None]], Any]: ...
 def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False) -> Any:
+           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
+           fast_math: bool = False) -> Any:
     """Make a kernel of a function: ``@xt.kernel``, ``@xt.kernel(grid=f)``, ``@xt.kernel(subgroups=(8, 4))``.
 
     Args:
@@ -182,9 +186,11 @@ def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., A
         fastmath: let a GPU divide f32 within 2.5 ulp and take square roots within 3 ulp, as its instructions do. By
             default both are correctly rounded, as in NumPy, which takes about 17 instructions for 16 elements instead
             of 2.
+        fast_math: the same, and functions by a GPU's own instructions: ``fast=True`` for each :func:`xetile.exp`,
+            ``exp2``, ``log``, ``log2``, ``log10``, ``rsqrt``, ``tanh`` and ``erf`` that does not say otherwise.
     """
     def decorate(function: Callable[..., None]) -> Kernel:
         with AtTheCall():
-            return Kernel(function, grid, subgroups, registers, fastmath=fastmath)
+            return Kernel(function, grid, subgroups, registers, fastmath=fastmath, fast_math=fast_math)
 
     return decorate if function is None else decorate(function)
