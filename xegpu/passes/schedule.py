@@ -25,18 +25,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.analysis.register_pressure import bytes_of
+from xegpu.analysis.gemm_loops import is_plain
+from xegpu.analysis.register_pressure import bytes_of, live_bytes
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.rewrite.rewriter import Rewriter, rewrite
+from xegpu.target.grf_mode import fragment_bytes, modes
 from xegpu.target.targets import Target
 
 _HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp)
@@ -59,11 +62,22 @@ class Schedule:
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
         new = rewrite(module, lambda function: Rewriter({}).function(function))
-        for operation in new.walk():
-            for region in operation.regions:
-                for block in region.blocks:
-                    _sink(block, not self.target.block_io)
+        for function in new.body.block.ops:
+            assert isinstance(function, func.FuncOp)
+            crowded = self.target.block_io and _exceeds_registers(function, self.target)
+            for operation in function.walk():
+                loads = not self.target.block_io or (crowded and isinstance(operation, scf.ForOp)
+                                                     and not is_plain(operation))
+                for region in operation.regions:
+                    for block in region.blocks:
+                        _sink(block, loads)
         return new
+
+
+def _exceeds_registers(function: func.FuncOp, target: Target) -> bool:
+    """Whether the fragments of a function, in the order that it has, take more than the largest file has for them."""
+    largest = max(modes(function, target), default=0)
+    return bool(largest) and live_bytes(function) > fragment_bytes(largest, target)
 
 
 def _sink(block: Block, loads: bool) -> None:
@@ -80,7 +94,7 @@ def _sink(block: Block, loads: bool) -> None:
             if isinstance(operation, LoadNdOp):
                 read.append(operation)
             continue
-        if not isinstance(operation, _HARMLESS):  # it may write what was to be read
+        if not (isinstance(operation, _HARMLESS) or operation.has_trait(Pure)):  # it may write what was to be read
             for load in read:
                 if load in waiting:
                     del waiting[load]
