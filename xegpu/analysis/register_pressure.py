@@ -46,9 +46,15 @@ def loop_bytes(loop: Operation) -> int:
     return sum(bytes_of(value) for value in (*loop.operands, *loaded))
 
 
-def live_bytes(function: func.FuncOp) -> int:
-    """Peak live bytes of fragments per lane, in a distributed kernel."""
-    return _peak(function.body.block)
+def live_bytes(function: func.FuncOp, *, grouped: bool = True) -> int:
+    """Peak live bytes of fragments per lane, in a distributed kernel.
+
+    Args:
+        function: the kernel.
+        grouped: whether loads without a write between them are issued together, as the compiler does where it has the
+            registers; else each stands where it is.
+    """
+    return _peak(function.body.block, grouped)
 
 
 def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
@@ -69,9 +75,9 @@ def _ops_of_iteration(block: Block) -> Iterator[Operation]:
                     yield from _ops_of_iteration(inner)
 
 
-def _peak(block: Block) -> int:
+def _peak(block: Block, grouped: bool) -> int:
     """Peak live bytes of values defined in the block, live-through values excluded."""
-    last, ahead = _last_uses(block), _loaded_ahead(block)
+    last, ahead = _last_uses(block), _loaded_ahead(block) if grouped else {}
     ends: dict[Operation, list[SSAValue]] = defaultdict(list)
     for value, operation in last.items():
         ends[operation].append(value)
@@ -83,7 +89,7 @@ def _peak(block: Block) -> int:
         alive |= early
         total += sum(early.values())
         peak = max(peak, total)
-        if within := [_peak(inner) for region in operation.regions for inner in region.blocks]:
+        if within := [_peak(inner, grouped) for region in operation.regions for inner in region.blocks]:
             carried = sum(alive.get(value, 0) for value in {*operation.operands})
             peak = max(peak, total - carried + max(within))
         for value in ends[operation]:
