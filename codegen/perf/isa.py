@@ -32,6 +32,7 @@ _EXECUTION_SIZE = re.compile(r"\((\d+)\|M\d+\)\s+(\S+)")
 # Dummy dpas that the compiler inserts before another as a workaround of a hardware bug of Xe-HPG: without an
 # accumulator, and with the same registers as both operands, whatever they hold.
 _IDLE_DPAS = re.compile(r"\)\s+r\d+:\w+\s+null:\w+\s+(r\d+):\w+\s+\1\.0:\w+")
+_GATHER = re.compile(r"\.d\d+(?:u\d+)?(?:x\d+)?\.a|scattered")  # blocks end in t: d32x16t.a64
 _BRANCHES = frozenset("jmpi goto join if else endif while break cont brd brc call calla ret halt".split())  # noqa: SIM905
 # Messages are classified by the disassembler's comment; the first match counts.
 _MESSAGES = (
@@ -49,25 +50,28 @@ _MESSAGES = (
 
 @dataclass(frozen=True)
 class Instruction:
-    """Instruction: opcode (``dpas.8x8``), category, and branch target labels."""
+    """Instruction: opcode (``dpas.8x8``), category, branch target labels, and whether each lane has an address."""
 
     opcode: str
     category: str
     labels: tuple[str, ...] = ()
+    gather: bool = False
 
 
 @dataclass(frozen=True)
 class InstructionMix:
-    """Instruction counts by category and by opcode."""
+    """Instruction counts by category and by opcode; ``gathers`` are loads and stores with an address a lane."""
 
     categories: Counter[str]
     opcodes: Counter[str]
+    gathers: int = 0
 
     @classmethod
     def of(cls, instructions: Iterable[Instruction]) -> InstructionMix:
         """Count instructions."""
         listed = list(instructions)
-        return cls(Counter(i.category for i in listed), Counter(i.opcode for i in listed))
+        return cls(Counter(i.category for i in listed), Counter(i.opcode for i in listed),
+                   sum(i.gather for i in listed))
 
     @property
     def total(self) -> int:
@@ -132,7 +136,8 @@ def _instruction(opcode: str, line: str) -> Instruction:
     size, target = (shape[1], shape[2]) if shape else ("1", "")
     if name == "dpas" and _IDLE_DPAS.search(code):
         return Instruction(opcode, "other")
-    return Instruction(opcode, _category(name, size, target, opcode, comment))
+    category = _category(name, size, target, opcode, comment)
+    return Instruction(opcode, category, gather=category in ("load", "store") and bool(_GATHER.search(comment)))
 
 
 def _category(name: str, size: str, target: str, opcode: str, comment: str) -> str:

@@ -1,6 +1,9 @@
-"""Performance model (roofline-style) of a kernel's time. It predicts from published figures; nothing is measured.
+"""Performance model of a kernel's time, calibrated by published throughput; nothing is measured here.
 
-    time = max(waves x loop iterations x max(clocks of matrix engine, issue, L1, L2), bytes / bandwidth)
+    time = launch + max(waves x (passes x (slowest resource + messages + barriers) + exposed latency + epilogue),
+                        bytes / bandwidth)
+
+Its lower bound is a roofline: the same without what can be hidden, at the matrix engines' peak.
 """
 
 from __future__ import annotations
@@ -10,6 +13,19 @@ from dataclasses import dataclass
 from math import ceil
 
 from xegpu.target.machine_model import MachineModel
+
+MESSAGE_CLOCKS = 2.5
+"""Clocks of an engine that a memory message takes beside its data: what loads of one dpas cost in published figures."""
+GATHER_CLOCKS = 8.0
+"""The same for a message with an address a lane, and for a spill; assumed: a message moves 64 bytes a clock."""
+ATOMIC_CLOCKS = 16.0
+"""The same for an atomic update, a lane at a time; assumed."""
+BARRIER_CLOCKS = 50.0
+"""Clocks of a core that a barrier takes; assumed."""
+LAUNCH_SECONDS = 5e-6
+"""Time of a launch on a device; assumed."""
+RESOLUTION = 0.05
+"""Relative difference below which two predicted times say nothing: published figures of one kernel spread by this."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +38,11 @@ class Pass:
         instructions: instructions that a subgroup issues.
         loaded: bytes that all subgroups load.
         distinct: distinct bytes among these.
+        messages, scattered, atomics: memory messages of a subgroup: all, those with an address a lane or to scratch
+            memory, atomic updates.
+        barriers: barriers that it waits for.
+        waits: how often it waits for loads that nothing fetched ahead.
+        outside: instructions of a subgroup before and behind the loop.
     """
 
     subgroups: int
@@ -29,6 +50,12 @@ class Pass:
     instructions: int
     loaded: float
     distinct: float
+    messages: int = 0
+    scattered: int = 0
+    atomics: int = 0
+    barriers: int = 0
+    waits: int = 0
+    outside: int = 0
 
     def clocks(self, machine: MachineModel) -> dict[str, float]:
         """Clocks of a core for one iteration, by resource; resources without a published figure are left out."""
@@ -40,19 +67,27 @@ class Pass:
             found["L2"] = self.distinct / machine.core_l2
         return {name: clocks for name, clocks in found.items() if clocks}
 
+    def additions(self, machine: MachineModel) -> dict[str, float]:
+        """Clocks of a core for one iteration that come on top of its slowest resource."""
+        share = self.subgroups / machine.engines
+        messages = self.messages * MESSAGE_CLOCKS + self.scattered * GATHER_CLOCKS + self.atomics * ATOMIC_CLOCKS
+        return {"messages": messages * share, "barriers": self.barriers * BARRIER_CLOCKS}
+
 
 @dataclass(frozen=True)
 class Prediction:
     """Predicted performance of a launch.
 
     Attributes:
-        machine: name of the machine model.
+        machine: the machine model.
         shape: the problem, in words.
         work_groups, waves: number of work-groups, and of waves of them on the device.
-        clocks: clocks of a core in one iteration of the loop, by resource.
+        clocks: clocks of a core in one iteration of the loop, by resource, and for what comes on top of the slowest.
         bytes: memory traffic in bytes.
         flops: floating-point (or integer) operations of the products.
         time: seconds.
+        error: relative error of the time.
+        lower_bound: seconds that no schedule of these instructions goes below.
         bound: the limiting resource.
         assumptions: assumptions of the model.
     """
@@ -65,6 +100,8 @@ class Prediction:
     bytes: float
     flops: float
     time: float
+    error: float
+    lower_bound: float
     bound: str
     assumptions: tuple[str, ...]
 
@@ -72,6 +109,11 @@ class Prediction:
     def tflops(self) -> float:
         """Throughput in 10^12 operations a second."""
         return self.flops / self.time / 1e12 if self.time else 0.0
+
+    @property
+    def upper_bound(self) -> float:
+        """Throughput of the lower bound of the time, in 10^12 operations a second."""
+        return self.flops / self.lower_bound / 1e12 if self.lower_bound else 0.0
 
     @property
     def intensity(self) -> float:
@@ -98,20 +140,34 @@ def predict(machine: MachineModel, shape: str, step: Pass, *, work_groups: int, 
         traffic: memory traffic in bytes.
         flops: operations of the products.
     """
-    resident_groups = resident(machine, step.subgroups, large)
-    waves = ceil(work_groups / (machine.cores * resident_groups))
-    clocks = step.clocks(machine)
+    groups = resident(machine, step.subgroups, large)
+    waves = ceil(work_groups / (machine.cores * groups))
+    clocks, hertz = step.clocks(machine), machine.ghz * 1e9
     slowest = max(clocks, key=lambda name: clocks[name])
-    computing = waves * resident_groups * passes * clocks[slowest] / (machine.ghz * 1e9)
     moving = traffic / machine.bandwidth
-    return Prediction(machine, shape, work_groups, waves, clocks, traffic, flops, max(computing, moving),
-                      slowest if computing >= moving else "memory", _assumptions(machine, traffic))
+    lower_bound = max(waves * groups * passes * clocks[slowest] / hertz, moving)
+
+    sustained = {**clocks, "matrix engine": clocks.get("matrix engine", 0.0) / machine.sustained}
+    # The threads of a core wait in phase: work-groups of their own are what hides one another's latency.
+    latency = machine.latency * hertz / groups
+    added = {**step.additions(machine), "latency": step.waits * latency}
+    each = max(sustained.values()) + sum(added.values())
+    around = step.outside * step.subgroups / machine.engines + 2 * latency  # the first loads, and the last stores
+    computing = waves * groups * (passes * each + around) / hertz
+    listed = {**clocks, **{name: value for name, value in added.items() if value}}
+    bound = max({**sustained, **added}, key=lambda name: {**sustained, **added}[name]) if computing >= moving \
+        else "memory"
+    return Prediction(machine, shape, work_groups, waves, listed, traffic, flops,
+                      LAUNCH_SECONDS + max(computing, moving), machine.error, lower_bound, bound,
+                      _assumptions(machine, traffic))
 
 
 def _assumptions(machine: MachineModel, traffic: float) -> tuple[str, ...]:
     remarks = [f"{machine.description}: {machine.cores} cores of {machine.engines} engines at {machine.ghz} GHz, "
                f"{machine.bandwidth / 1e9:.0f} GB/s, {machine.l2 >> 20} MB of L2, as published",
-               "latency is hidden, so that what takes most clocks takes all the time; prologue and epilogue are free"]
+               f"the matrix engines sustain {machine.sustained:.0%} of their peak, and data that nothing fetched ahead "
+               f"come after {machine.latency * 1e9:.0f} ns, so that published figures come out",
+               f"a launch takes {LAUNCH_SECONDS * 1e6:.0f} us; the upper bound is without all of this"]
     if machine.core_l1 and machine.core_l2:
         remarks.append(f"{machine.description}: a core gets {machine.core_l1} bytes a clock from L1, and "
                        f"{machine.core_l2} from L2, each distinct byte once")

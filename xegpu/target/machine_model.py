@@ -27,6 +27,10 @@ class MachineModel:
         l2: bytes of L2.
         bandwidth: bytes a second from memory.
         core_l1, core_l2: bytes a clock that a core gets from L1 and from L2; None where no figure is published.
+        sustained: fraction of the matrix engines' peak that the best published products of its target sustain where
+            nothing else is slower: clocks fall under load, and operands come late now and then.
+        latency: seconds from a load to its data where nothing fetched them ahead.
+        error: relative error of a predicted time: of the worst published figure that set these numbers, or an estimate.
     """
 
     name: str
@@ -41,6 +45,9 @@ class MachineModel:
     bandwidth: float
     core_l1: int | None = None
     core_l2: int | None = None
+    sustained: float = 0.7
+    latency: float = 300e-9
+    error: float = 0.25
 
     def matrix_peak(self, lanes: int, depth: int) -> float:
         """Peak operations a second of all matrix engines: a dpas is 8 x ``lanes`` x ``depth`` multiply-adds."""
@@ -56,13 +63,19 @@ MACHINES: Mapping[str, MachineModel] = {
     machine.name: machine
     for machine in (
         MachineModel("max1550", "Data Center GPU Max 1550, one stack", "pvc", 64, 1.6, 8, (8, 4), 8, 204 * _MB, 1.64e12,
-                512, 64),
-        MachineModel("max1100", "Data Center GPU Max 1100", "pvc", 56, 1.55, 8, (8, 4), 8, 108 * _MB, 1.23e12, 512, 64),
-        MachineModel("b580", "Arc B580", "bmg", 20, 2.85, 8, (8, 4), 16, 18 * _MB, 456e9),
-        MachineModel("a770", "Arc A770", "dg2", 32, 2.1, 16, (8, 4), 16, 16 * _MB, 560e9),
+                     512, 64, sustained=0.76, error=0.1),
+        MachineModel("max1100", "Data Center GPU Max 1100", "pvc", 56, 1.55, 8, (8, 4), 8, 108 * _MB, 1.23e12, 512, 64,
+                     sustained=0.76, error=0.1),
+        MachineModel("aurora", "Data Center GPU Max 1550 of Aurora, one stack", "pvc", 64, 1.4, 8, (8, 4), 8, 204 * _MB,
+                     1.64e12, 512, 64, sustained=0.76, error=0.1),
+        MachineModel("b580", "Arc B580", "bmg", 20, 2.85, 8, (8, 4), 16, 18 * _MB, 456e9, sustained=0.82,
+                     latency=340e-9, error=0.1),
+        MachineModel("a770", "Arc A770", "dg2", 32, 2.1, 16, (8, 4), 16, 16 * _MB, 560e9, sustained=0.65,
+                     error=0.5),
     )
 }
-"""Machine models by name; the first of a target is its default."""
+"""Machine models by name; the first of a target is its default. ``sustained`` and ``latency`` are set by the published
+figures in :mod:`benchmarks.published`."""
 
 
 def find_machine(name: str | MachineModel | None, target: str) -> MachineModel:

@@ -98,6 +98,11 @@ class CompiledKernel:
         """The same without cooperative loads, for dialects that cannot express them."""
         return self._run_passes(shares=False) if "cooperative-loads" in self.modules else self.modules
 
+    def forget_stages(self) -> None:
+        """Drop the IR of the stages, most of a kernel's memory; it is computed again when it is asked for."""
+        for name in ("modules", "without_shares"):
+            self.__dict__.pop(name, None)
+
     def after(self, name: str) -> ModuleOp | None:
         """The kernel after a pass, whether that changed something or not; None if it was read at a later stage."""
         from xetile.compiler.pipeline import after

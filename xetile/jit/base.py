@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from xetile.runtime.eager import EagerKernel
 
 
+def _target_key(target: Target) -> str | Target:
+    """A target as a key: the name of one of the table, whose hash takes less time than that of its block shapes."""
+    return target.name if TARGETS.get(target.name) is target else target
+
+
 class BaseKernel:
     """Base class of traced and parsed kernels.
 
@@ -132,8 +137,8 @@ class BaseKernel:
 
     def _bound(self, where: Any, target: str | Target | None, subgroups: tuple[int, int] | None) -> BoundKernel:
         """The kernel bound to an executor, cached."""
-        if isinstance(target, Target) and TARGETS.get(target.name) is target:
-            target = target.name  # the hash of a Target takes longer than ten launches: it has its block shapes in it
+        if isinstance(target, Target):
+            target = _target_key(target)
         shape = None if subgroups is None else check_subgroups(subgroups)
         key = where, target, shape
         try:
@@ -280,7 +285,7 @@ class BaseKernel:
             return self._override.compile(arguments, target, {}, None)
         access = tuple(block2d.access(target, a.pointer, a.shape, a.strides, a.dtype.bytes)
                        if a.rank is not None else "" for a in arguments)
-        key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, target.name, access)
+        key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, _target_key(target), access)
         if key not in self.cache.compiled:
             self.check_target(target, arguments, access)
             types = [replace(argument, source=None) for argument in arguments]  # the cache keeps no array alive

@@ -84,3 +84,12 @@ def test_it_is_compiled_and_reported(target: Target) -> None:
     machine = MachineModel("one", "One", NAME, CORES, 2.0, 8, (8, 4), 16, 1 << 24, 1e11)
     assert NAME in str(report)
     assert report.predict((4096, 4096, 4096), machine=machine).time > 0
+
+
+def test_a_record_with_the_name_of_another_is_a_target_of_its_own() -> None:
+    """It gets the code of its own blocks, whichever was lowered first."""
+    plain = product.lower(*SPECS, target="bmg")
+    small = replace(TARGETS["bmg"], blocks=frozenset(block for block in TARGETS["bmg"].blocks if block.rows <= 16))
+    assert "32r16x" in plain.opencl
+    assert "32r16x" not in product.lower(*SPECS, target=small).opencl
+    assert "32r16x" in product.lower(*SPECS, target="bmg").opencl

@@ -106,6 +106,22 @@ def test_a_prediction_ranks_without_a_device() -> None:
     assert "not by measurements" in str(result.table())
 
 
+def test_what_a_prediction_cannot_tell_apart_is_timed() -> None:
+    """Factors that change no instruction predict the same; the tiles that are slower are not timed."""
+    require_ocloc()
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-3, 4, (512, 512)).astype(np.float16) for _ in range(2))
+    c, space = np.zeros((512, 512), np.float32), {"BM": [8, 32], "scale": [1.0, 1.5]}
+    ranked = xt.tune(accumulate, (a, b, c), space, target="pvc", by="prediction")
+    assert [outcome.configuration["BM"] for outcome in ranked.tied] == [32, 32]
+    assert "cannot tell apart" in str(ranked.table())
+    timed = xt.tune(accumulate, (a, b, c), space, target="pvc", by="prediction", where="numpy", budget="50ms",
+                    final=False)
+    assert [outcome.how for outcome in timed.outcomes] == ["timed", "timed", "predicted", "predicted"]
+    assert timed.best["BM"] == 32
+    assert not c.any()
+
+
 def test_all_fail() -> None:
     arrays = tuple(np.zeros((32, 32), np.float16) for _ in range(2)), np.zeros((32, 32), np.float32)
     with pytest.raises(xt.TargetError, match="XT7110"):

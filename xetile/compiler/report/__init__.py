@@ -180,7 +180,12 @@ class Report:
     def _pass(self) -> Pass:
         times = self.unrolled
         loaded, distinct = (self.work.loaded, self.work.distinct) if self.work else (0, 0)
-        return Pass(self.subgroups, self.dpas_rows, self.hot.total, loaded * times, distinct * times)
+        kinds, loop = self.hot.categories, self.mix.loop is not None
+        messages = sum(kinds[kind] for kind in ("load_block2d", "store_block2d", "prefetch", "load", "store", "slm"))
+        waits = times if loop and kinds["load_block2d"] + kinds["load"] and not kinds["prefetch"] else 0
+        return Pass(self.subgroups, self.dpas_rows, self.hot.total, loaded * times, distinct * times, messages,
+                    self.hot.gathers + kinds["scratch"], kinds["atomic"], self.hot.opcodes["sync.bar"],
+                    waits, self.mix.whole.total - self.hot.total)
 
     def compare(self, *others: Report, tables: Sequence[Table] | None = None) -> Table:
         """Comparison table of this kernel and others; of two, the last column has the difference.
@@ -212,8 +217,6 @@ class Report:
             notes.append(f"no prediction: {prediction}")
         else:
             rows += _predicted(prediction)
-            if self.hot.categories["scratch"]:
-                notes.append("the memory traffic of spilled values is not predicted: it takes longer")
             notes += ["a prediction by a model, not a measurement; it assumes:", *prediction.assumptions]
         return Table(f"{self.name} for {self.target.name}", tuple(rows), (), self._warnings(), tuple(notes))
 
@@ -288,7 +291,8 @@ def _predicted(found: Prediction) -> list[Row]:
         rows.append(Row("  memory traffic", (found.bytes / 2**20,), ",.1f", " MB"))
     rows.append(Row("predicted time", (found.time * 1e3,), ".4g", " ms"))
     if found.flops:
-        rows.append(Row("predicted rate", (found.tflops,), ".4g", " TFLOP/s"))
+        rows += [Row("predicted rate", (found.tflops,), ".4g", f" TFLOP/s, within {found.error:.0%}"),
+                 Row("upper bound", (found.upper_bound,), ".4g", " TFLOP/s")]
     return [*rows, Row("bound by", (found.bound,))]
 
 

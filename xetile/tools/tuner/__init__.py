@@ -59,7 +59,8 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         grid: as in ``kernel[grid]``, or a function of the constants: ``lambda BM, BN, **_: (M // BM, N // BN)``. None
             for the decorator's.
         where, target: as in ``kernel.on``; by default the arrays decide.
-        by: ``"time"``, or ``"prediction"``: the model of ``lower(...).report()``, where there is no device.
+        by: ``"time"``, or ``"prediction"``: the model of ``lower(...).report()``, where there is no device; with
+            ``where``, those that the model cannot tell from the best one are timed there.
         budget: the time to spend on timing: seconds, or ``"30s"``, ``"500ms"``, ``"2min"``.
         processes: how many programs are built at a time, by default one a core.
         final: whether the best configuration runs on the arrays at the end.
@@ -69,7 +70,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         TargetError: every configuration fails and ``final`` asks for a run; it lists the reasons.
     """
     with AtTheCall():
-        start = time.perf_counter()
+        start, slower = time.perf_counter(), []
         if not isinstance(kernel, BaseKernel):
             wrapped = getattr(kernel, "kernel", None)
             raise ArgumentError("XT7100", f"xt.tune takes a kernel, not {shown(kernel)}",
@@ -85,13 +86,18 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
             _check_sizes(arguments)
             candidates, outcomes = _candidates(kernel, every, arguments, args, grid, device)
             outcomes += [_predicted(candidate, arguments) for candidate in candidates]
-            return _result(kernel, device.name, by, outcomes, start)
+            predicted = _result(kernel, device.name, by, outcomes, start)
+            if where is None or len(predicted.tied) < 2:
+                return predicted
+            every, by = [dict(outcome.configuration) for outcome in predicted.tied], "time"
+            slower = [replace(outcome, dropped=outcome.seconds is not None) for outcome in predicted.outcomes
+                      if outcome not in predicted.tied]
         for argument in arguments:
             argument.check_exists()
         executor = select_executor(kernel.fixed_target, where, target, arguments)
         copied_in = executor.copy_in(arguments)
         candidates, outcomes = _candidates(kernel, every, copied_in, args, grid, executor.target)
-        outcomes += _timed(executor, candidates, copied_in, seconds, processes)
+        outcomes += [*_timed(executor, candidates, copied_in, seconds, processes), *slower]
         result = _result(kernel, executor.device, by, outcomes, start)
         if final:
             best = result.best

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from codegen.perf.performance_model import RESOLUTION
 from xegpu.support.errors import TargetError
 from xetile.compiler.report.table import Row, Table
 from xetile.tools.tuner.space import Configuration, as_keywords
@@ -76,6 +77,15 @@ class Result:
         """Configurations that failed, each with its reason."""
         return tuple(outcome for outcome in self.outcomes if outcome.seconds is None)
 
+    @property
+    def tied(self) -> tuple[Outcome, ...]:
+        """Configurations that a prediction cannot tell from the best one, with it; of timings the best alone."""
+        worked = [outcome for outcome in self.outcomes if outcome.seconds is not None]
+        if self.by != "prediction":
+            return tuple(worked[:1])
+        return tuple(outcome for outcome in worked
+                     if (outcome.seconds or 0.0) <= (worked[0].seconds or 0.0) * (1 + RESOLUTION))
+
     def __str__(self) -> str:
         return str(self.table())
 
@@ -92,6 +102,9 @@ class Result:
         notes += [f"{as_keywords(f.configuration)}: {f.reason.splitlines()[0]}" for f in self.failures]
         if self.by == "prediction":
             notes.insert(0, "ranked by a model's predictions, not by measurements")
+            if len(self.tied) > 1:
+                notes.insert(1, f"the first {len(self.tied)} are within {RESOLUTION:.0%}, which the model cannot tell "
+                             "apart: on a device, tune with where= times them")
         title = f"{self.kernel} on {self.device}: {len(worked)} of {len(self.outcomes)} configurations"
         return Table(title, tuple(rows), ("time", "to the best", "spread", *names, "from"), (), tuple(notes))
 
