@@ -27,7 +27,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.ir.region_branch import incoming
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of
 from xegpu.support.errors import TextError
 from xegpu.support.location import Location, author_location
 from xegpu.support.notes import defined_at, definition_verb, notes_at
@@ -99,7 +99,7 @@ def _check_all_have_maps(function: func.FuncOp, size: int, first: Operation) -> 
                     other)
         if isinstance(operation, DpasOp) and operation.maps is None:
             bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
-            needed = zip(MAP_NAMES, needed_by_dpas(size, bits), strict=True)
+            needed = zip(MAP_NAMES, needed_by_dpas(size, bits, shape_of(operation.result)[0]), strict=True)
             _refuse(operation, "XT3514",
                     "fragments of a lane are multiplied, and nothing says how they lie over the lanes",
                     f"add {', '.join(f'{name} = #xegpu.{spelled(lanes)}' for name, lanes in needed)}", other)

@@ -116,7 +116,8 @@ def _product(rewriter: DistributeLanesRewriter, operation: ProductOp) -> None:
             check_product(operation, rewriter.target)
         except XeError as error:
             raise error.at(rewriter.where()) from None
-    a_map = lane_map.operand_a(rewriter.target.subgroup_size, bits) if engine else rewriter.plain(form.shape)
+    a_map = lane_map.operand_a(rewriter.target.subgroup_size, bits, form.shape[0]) if engine else \
+        rewriter.plain(form.shape)
     shape = shape_of(operation.result)
     c = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
     acc = None if operation.acc is None else rewriter.converted(rewriter.lookup(operation.acc), c.lanes)

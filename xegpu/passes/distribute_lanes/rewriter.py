@@ -95,7 +95,7 @@ class DistributeLanesRewriter(Rewriter):
     def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:
         parameters, used = desc_of(desc), sides(self.webs, desc)
         if used == {"a"}:
-            return lane_map.operand_a(self.target.subgroup_size, parameters.dtype.bits)
+            return lane_map.operand_a(self.target.subgroup_size, parameters.dtype.bits, shape[0])
         if used == {"b"} and parameters.dtype.bits < 32:
             return lane_map.operand_b(self.target.subgroup_size, parameters.dtype.bits)
         return self.plain(shape)

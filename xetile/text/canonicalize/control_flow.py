@@ -38,10 +38,6 @@ from xetile.text.canonicalize.flow_graph import FlowGraph, successors
 
 Edge = tuple[Block, list[SSAValue]]
 """A block to go on in, with the values of its arguments."""
-_INVERSE = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle", "ult": "uge", "uge": "ult", "ule": "ugt",
-            "ugt": "ule"}
-_SWAPPED = {"slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle", "ult": "ugt", "ugt": "ult", "ule": "uge",
-            "uge": "ule"}
 _MOST_NESTED = 60
 """Most loops and branches inside each other: each takes frames of Python's stack here and in every pass."""
 _MOST_COPIES = 8
@@ -238,13 +234,13 @@ class _Lifter:
         if not isinstance(comparison, CmpIOp):
             return None
         body = last.then_block if last.then_block in inside else last.else_block
-        predicate, sides = comparison.name_of_predicate, [comparison.lhs, comparison.rhs]
+        predicate, sides = comparison.record, [comparison.lhs, comparison.rhs]
         if not (isinstance(sides[0], BlockArgument) and sides[0].owner is header):
-            sides, predicate = sides[::-1], _SWAPPED.get(predicate, "")
+            sides, predicate = sides[::-1], predicate.swapped()
         if body is last.else_block:
-            predicate = _INVERSE.get(predicate, "")
+            predicate = predicate.inverse()
         counter, bound = sides
-        if predicate not in ("slt", "sle", "ult", "ule") or not isinstance(counter, BlockArgument) or \
+        if predicate.order not in ("<", "<=") or not isinstance(counter, BlockArgument) or \
                 counter.owner is not header or _block_of(bound) in inside:
             return None
         steps = [self._step(block, counter) for block in self._graph.predecessors[header] if block in inside]
@@ -254,7 +250,7 @@ class _Lifter:
             return None
         if (size := number(first)) is not None and size <= 0:
             return None
-        return _Counted(counter.index, bound, first, predicate.endswith("le"), predicate.startswith("u"), body,
+        return _Counted(counter.index, bound, first, predicate.order == "<=", predicate.operands == "u", body,
                         comparison)
 
     @staticmethod
