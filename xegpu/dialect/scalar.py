@@ -1,10 +1,8 @@
-"""Numbers that are uniform in a subgroup: ``load_scalar``, ``extract_scalar``, beyond the seed."""
+"""Scalar memory operations: ``load_scalar``, beyond the seed."""
 
 from __future__ import annotations
 
-from math import prod
-
-from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
+from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -13,14 +11,13 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import ReadsMemory
-from xegpu.support.errors import ElementTypeError, Invalid, RankError, ShapeError
+from xegpu.support.errors import ElementTypeError, Invalid, RankError
 
 TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)
 """Element types of scalar loads and extracts."""
@@ -61,34 +58,4 @@ class LoadScalarOp(IRDLOperation):
                           f"{'index' if count == 1 else 'indices'}\ngive an index for each dimension", kind=RankError)
 
 
-@operation_definition
-class ExtractScalarOp(IRDLOperation):
-    """Extract of the element of a vector of one, as a number that is uniform in the subgroup.
-
-    ``%n = xegpu.extract_scalar %v : vector<1x1xi32> -> i32``. Of fragments, the first lane's counts.
-    """
-
-    name = "xegpu.extract_scalar"
-    vector = operand_def(VectorType)
-    result = result_def(Attribute)
-    traits = traits_def(Pure())
-    assembly_format = "$vector attr-dict `:` type($vector) `->` type($result)"
-
-    def __init__(self, vector: SSAValue) -> None:
-        assert isinstance(vector.type, VectorType)
-        super().__init__(operands=[vector], result_types=[vector.type.element_type])
-
-    def verify_(self) -> None:
-        type_ = self.vector.type
-        assert isinstance(type_, VectorType)
-        if prod(type_.get_shape()) != 1:
-            raise Invalid("XT1244", f"the vector has {' x '.join(map(str, type_.get_shape()))} elements, and a number "
-                          "is made of one\nreduce it first, as in xt.tile_reduce(\"max\", v, (0, 1)).item()",
-                          kind=ShapeError, about=("vector",))
-        if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in TYPES]:
-            raise Invalid("XT1245", f"run-time numbers are {', '.join(map(str, TYPES))}, and the vector holds "
-                          f"{of_mlir(type_.element_type)}\nconvert it first, as in v.to(xt.f32).item()",
-                          kind=ElementTypeError, about=("vector",))
-
-
-OPERATIONS = (LoadScalarOp, ExtractScalarOp)
+OPERATIONS = (LoadScalarOp,)

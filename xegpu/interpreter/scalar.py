@@ -1,4 +1,4 @@
-"""NumPy semantics of scalar loads and extracts."""
+"""NumPy semantics of scalar loads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.dialect.scalar import ExtractScalarOp, LoadScalarOp
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import author_location
@@ -30,9 +30,4 @@ def _load_scalar(machine: Interpreter, operation: LoadScalarOp, operands: Sequen
     return narrow(found) if np.ndim(found) == BATCH else found.item()
 
 
-def _extract_scalar(machine: Interpreter, operation: ExtractScalarOp, operands: Sequence[Any]) -> Any:
-    vector = np.asarray(operands[0])
-    return narrow(vector.reshape(*vector.shape[:BATCH], -1)[..., 0])  # of lanes the first one
-
-
-SEMANTICS: Semantics = {LoadScalarOp: _load_scalar, ExtractScalarOp: _extract_scalar}
+SEMANTICS: Semantics = {LoadScalarOp: _load_scalar}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.dialect.scalar import ExtractScalarOp
+from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError

@@ -10,8 +10,7 @@ from codegen.opencl import arith
 from codegen.opencl.arith import converted
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Coordinate, vector_type, width_of
-from xegpu.dialect.scalar import ExtractScalarOp
-from xegpu.dialect.vector import BitcastOp, IotaOp, PackOp
+from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp
 from xegpu.ir.dtypes import i32, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap

@@ -12,8 +12,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.scalar import ExtractScalarOp
-from xegpu.dialect.vector import IotaOp
+from xegpu.dialect.vector import ExtractScalarOp, IotaOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape
 from xegpu.rewrite.rewriter import ConvertedValues, Rule
