@@ -192,7 +192,7 @@ class CompiledKernel:
                                   f"the text of {self.name} is at the stage {stage_of(self.module)}, and the earlier "
                                   "generation's form is exported after pack-vnni",
                                   "start from the kernel, or from its text at pack-vnni or before")
-            from xetile.text.reader import v1_text
+            from xetile.text.read_module import v1_text
 
             return v1_text(module)
         except XeError as error:
