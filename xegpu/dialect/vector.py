@@ -1,6 +1,11 @@
-"""Vector operations that the lowering adds: ``pack``, ``bitcast``, ``convert_layout``, ``pad``, ``iota``."""
+"""Vector operations that the lowering adds: ``pack``, ``bitcast``, ``convert_layout``, ``pad``, ``iota``.
+
+``extract_scalar`` makes a number of a vector of one element.
+"""
 
 from __future__ import annotations
+
+from math import prod
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -17,12 +22,13 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import DESC, desc_of
+from xegpu.dialect.scalar import TYPES as SCALARS
 from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
 from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i1, i8, of_mlir, u8
 from xegpu.ir.op_definition import operation_definition
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
-from xegpu.support.errors import Invalid, ShapeError, XeError
+from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, XeError
 
 
 @operation_definition
@@ -101,7 +107,37 @@ def check_split_rows(source: SSAValue, result: SSAValue) -> None:
                       f"each row gives {wide.bits // narrow.bits}")
 
 
-OPERATIONS = (PackOp, BitcastOp)
+@operation_definition
+class ExtractScalarOp(IRDLOperation):
+    """Extract of the element of a vector of one, as a number that is uniform in the subgroup.
+
+    ``%n = xegpu.extract_scalar %v : vector<1x1xi32> -> i32``. Of fragments, the first lane's counts.
+    """
+
+    name = "xegpu.extract_scalar"
+    vector = operand_def(VectorType)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+    assembly_format = "$vector attr-dict `:` type($vector) `->` type($result)"
+
+    def __init__(self, vector: SSAValue) -> None:
+        assert isinstance(vector.type, VectorType)
+        super().__init__(operands=[vector], result_types=[vector.type.element_type])
+
+    def verify_(self) -> None:
+        type_ = self.vector.type
+        assert isinstance(type_, VectorType)
+        if prod(type_.get_shape()) != 1:
+            raise Invalid("XT1244", f"the vector has {' x '.join(map(str, type_.get_shape()))} elements, and a number "
+                          "is made of one\nreduce it first, as in xt.tile_reduce(\"max\", v, (0, 1)).item()",
+                          kind=ShapeError, about=("vector",))
+        if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in SCALARS]:
+            raise Invalid("XT1245", f"run-time numbers are {', '.join(map(str, SCALARS))}, and the vector holds "
+                          f"{of_mlir(type_.element_type)}\nconvert it first, as in v.to(xt.f32).item()",
+                          kind=ElementTypeError, about=("vector",))
+
+
+OPERATIONS = (ExtractScalarOp, PackOp, BitcastOp)
 
 
 @operation_definition

@@ -103,7 +103,7 @@ class Tracer:
 
     def location(self) -> Location:
         """Current location in the author's code."""
-        return Location.of_frame(_author(), self.code)
+        return Location.of_frame(_author(), self.code, _is_authors)
 
     def emit(self, operation: Operation) -> Any:
         """Append and verify an operation with the author's location; returns its only result, if there is one."""
@@ -263,9 +263,14 @@ class Tracer:
 def _author() -> FrameType | None:
     """Innermost frame of the author's code."""
     frame: FrameType | None = sys._getframe(1)  # CPython: the frame of the caller
-    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame is not None and not _is_authors(frame):
         frame = frame.f_back
     return frame
+
+
+def _is_authors(frame: FrameType) -> bool:
+    """Whether a frame runs the author's code: a condition of a loop is called by this package."""
+    return not _is_ours(frame.f_globals.get("__name__", ""))
 
 
 def _is_ours(module: str) -> bool:

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.vector import IotaOp, WidenOp
+from xegpu.dialect.vector import ExtractScalarOp, IotaOp, WidenOp
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, widened_side
@@ -28,6 +28,12 @@ def _extract(rewriter: DistributeLanesRewriter, operation: ExtractOp) -> None:
     element = operation.vector.type.element_type  # type: ignore[attr-defined]
     part = rewriter.fragment(form.shape, form.lanes, element)
     rewriter.set(operation.result, rewriter.emit(ExtractOp(source.values[0], position, part)), form)  # type: ignore
+
+
+def _extract_scalar(rewriter: DistributeLanesRewriter, operation: ExtractScalarOp) -> None:
+    source = rewriter.lookup(operation.vector)
+    value = rewriter.converted(source, rewriter.plain(source.encoding.shape))
+    rewriter.set(operation.result, rewriter.emit(ExtractScalarOp(value)))
 
 
 def _extract_strided_slice(rewriter: DistributeLanesRewriter, operation: ExtractStridedSliceOp) -> None:
@@ -158,7 +164,8 @@ def _iota(rewriter: DistributeLanesRewriter, operation: IotaOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
+    ExtractOp: _extract, ExtractScalarOp: _extract_scalar,
+    ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
     **dict.fromkeys(CONVERSIONS, _convert), ub.PoisonOp: _poison, BroadcastOp: _broadcast, IotaOp: _iota,
 }
 """Rules of :mod:`xegpu.passes.distribute_lanes`."""
