@@ -50,6 +50,9 @@ def lift_control_flow(module: ModuleOp) -> None:
     Raises:
         TextError: a graph has a loop with several entries or exits, or one that counts nothing.
     """
+    for operation in reversed(list(module.walk())):  # what is inside a loop first
+        if isinstance(operation, scf.WhileOp):
+            _lift_while(operation)
     for operation in list(module.walk()):
         if isinstance(operation, (func.FuncOp, GpuFuncOp)) and operation.body.first_block is not None and \
                 isinstance(operation.body.first_block.last_op, (cf.BranchOp, cf.ConditionalBranchOp)):
@@ -61,6 +64,44 @@ def _fail(at: Operation | None, code: str, message: str, hint: str) -> NoReturn:
     if at is not None and isinstance(at.location, SourceLocation):
         location = at.location.data  # type: ignore[unreachable]
     raise TextError(code, message if at is None else f"{at.name}: {message}", hint, location)
+
+
+def _lift_while(loop: scf.WhileOp) -> None:
+    """Lift ``scf.while``: as blocks of a function of its own, whose one block then replaces it."""
+    head, body = loop.before_region.block, loop.after_region.block
+    condition, yielded = head.last_op, body.last_op
+    if not isinstance(condition, scf.ConditionOp) or not isinstance(yielded, scf.YieldOp):
+        _fail(loop, "XT2606", "its regions end without scf.condition and scf.yield",
+              "end the first by scf.condition(%c), and the second by scf.yield")
+    head, body = (region.detach_block(0) for region in (loop.before_region, loop.after_region))
+    for argument, passed in zip(list(body.args), condition.args, strict=True):  # the head dominates the body
+        argument.replace_all_uses_with(passed)
+        body.erase_arg(argument)
+    entry, leave = Block(), Block()
+    entry.add_op(_at(cf.BranchOp(head, *loop.arguments), loop))
+    head.add_op(_at(cf.ConditionalBranchOp(condition.condition, body, (), leave, ()), loop))
+    body.add_op(_at(cf.BranchOp(head, *yielded.arguments), loop))
+    leave.add_op(func.ReturnOp(*condition.args))
+    head.erase_op(condition)
+    body.erase_op(yielded)
+    around = func.FuncOp("loop", ((), loop.result_types), Region([entry, head, body, leave]))
+    _Lifter(around).lift()
+    lifted = around.body.block
+    result = lifted.last_op
+    assert isinstance(result, func.ReturnOp)
+    for operation in list(lifted.ops):
+        if operation is not result:
+            lifted.detach_op(operation)
+            _block_around(loop).insert_op_before(operation, loop)
+    for old, new in zip(loop.results, result.arguments, strict=True):
+        old.replace_all_uses_with(new)
+    lifted.erase_op(result)
+    _block_around(loop).erase_op(loop)
+
+
+def _block_around(operation: Operation) -> Block:
+    assert operation.parent is not None
+    return operation.parent
 
 
 @dataclass(frozen=True)
