@@ -22,9 +22,10 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
-from xegpu.dialect.vector import ConvertLayoutOp, PackOp
+from xegpu.dialect.vector import ConvertLayoutOp, PackOp, WidenOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
+from xegpu.ir.region_branch import incoming
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of
 from xegpu.support.errors import TextError
@@ -118,6 +119,9 @@ def _check_fragments(function: func.FuncOp) -> None:
             for values in (operation.body.block.args[1:], operation.results):
                 known.update({inner: known.get(start)
                               for inner, start in zip(values, operation.iter_args, strict=True)})
+        elif isinstance(operation, scf.WhileOp):
+            for value in (*operation.before_region.block.args, *operation.after_region.block.args, *operation.results):
+                known[value] = known.get(incoming(value)[0])
         else:
             known.update({result: _map_of(operation, known) for result in operation.results
                           if isinstance(result.type, VectorType)})
@@ -136,8 +140,8 @@ def _map_of(operation: Any, known: dict[SSAValue, LaneMap | None]) -> LaneMap | 
         assert isinstance(operation.desc.type, TensorDescType)
         lanes = operation.desc.type.data.sg_map
         return lanes.transposed if lanes is not None and operation.transposes else lanes
-    if isinstance(operation, (ConvertLayoutOp, PackOp)):
-        attribute = operation.target_map if isinstance(operation, ConvertLayoutOp) else operation.sg_map
+    if isinstance(operation, (ConvertLayoutOp, WidenOp, PackOp)):
+        attribute = operation.sg_map if isinstance(operation, PackOp) else operation.target_map
         return None if attribute is None else attribute.data
     if isinstance(operation, ProductOp):
         return None if operation.maps is None else operation.maps[2]

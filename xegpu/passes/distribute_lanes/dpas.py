@@ -91,8 +91,11 @@ def _pack(rewriter: DistributeLanesRewriter, operation: PackOp) -> None:
     source = rewriter.lookup(operation.source)
     form: Distributed = source.encoding
     bits = of_mlir(operation.source.type.element_type).bits  # type: ignore[attr-defined]
-    value = rewriter.converted(source, rewriter.plain(form.shape))
     lanes = lane_map.operand_b(rewriter.target.subgroup_size, bits)
+    if form.packed and form.lanes == lanes:  # a conversion has packed it
+        rewriter.set(operation.result, source.values, form)
+        return
+    value = rewriter.converted(source, rewriter.plain(form.shape))
     rewriter.set(operation.result, rewriter.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
 
 
