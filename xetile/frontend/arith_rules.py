@@ -85,7 +85,7 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
         raise ElementTypeError("XT1215", f"{source} is not rounded to {target} in a kernel",
                                f"store f16 or f32, and convert outside: array.astype(ml_dtypes.{target.numpy})",
                                current().location())
-    if source.kind == "s" and target is not dtypes.f16:  # f16 holds every 8-bit float
+    if source.kind == "s" and target not in (dtypes.f16, dtypes.bf16):  # these hold every 8-bit float
         return convert(convert(value, dtypes.f16), target)
     if {source, target} == {dtypes.f16, dtypes.bf16}:  # same width, so neither extends nor truncates
         return convert(convert(value, dtypes.f32), target)

@@ -40,10 +40,9 @@ from xetile.text.gpu_module import (
 from xetile.text.llvm import LLVMReader, converted
 from xetile.text.llvm.scales import scales_as_bytes
 from xetile.text.parse_hints import hint_of
-from xetile.text.read_module import read_module
-from xetile.text.reader import GENERATION, OLDER, V1Reader, from_v1
+from xetile.text.read_module import GENERATION, OLDER, V1Reader, from_v1, read_module
 
-_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
+_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp, scf.WhileOp, scf.ConditionOp)
 ImportedFunction = tuple[func.FuncOp, Mapping[str, Attribute]]
 """A function with the attributes of its module."""
 

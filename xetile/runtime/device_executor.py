@@ -22,6 +22,7 @@ from xegpu.support.notes import notes_at
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel, only_function
+from xetile.runtime.built_programs import PROGRAMS
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
 
@@ -79,8 +80,10 @@ class DeviceExecutor:
         template = [value for each in values for value in each]
         slots = [sum(map(len, values[:position])) for position in range(len(values))]
         local = compiled.emitted.local_size
-        return LaunchPlan(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], slots,
-                      [*grid[:2], grid[2] * local], [1, 1, local], compiled.written)
+        plan = LaunchPlan(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], slots,
+                          [*grid[:2], grid[2] * local], [1, 1, local], compiled.written)
+        PROGRAMS.add_plan(compiled, (self.queue, build_settings()), plan)
+        return plan
 
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
         """Launch the kernel on arguments of :meth:`copy_in`, asynchronously in the queue's order."""
@@ -105,10 +108,8 @@ class DeviceExecutor:
 
     def _kernel(self, compiled: CompiledKernel) -> Any:
         """The built kernel, cached by queue and build settings, which are environment variables and may change."""
-        key = self.queue, build_settings()
-        if key not in compiled.programs:
-            compiled.programs[key] = self._build(compiled, spirv_compiler_for(self.queue))
-        return compiled.programs[key]
+        return PROGRAMS.find(compiled, (self.queue, build_settings()),
+                             lambda: self._build(compiled, spirv_compiler_for(self.queue)))
 
     def _build(self, compiled: CompiledKernel, compiler: str) -> Any:
         emitted, on_cpu = compiled.emitted, _is_cpu(self.queue)

@@ -7,7 +7,8 @@ Each kernel has one :class:`LaunchCache`. Its levels, in the order in which a fi
 | ``bindings`` | device, target and subgroups, as the author gave them | a bound kernel, its :class:`LaunchTable` |
 | ``modules`` | types and ranks of the arguments, constants, subgroups | the XeTile module: recorded, or parsed |
 | ``compiled`` | the same, the target, how each array may be accessed | the compiled kernel: stages, device source |
-| ``compiled[...].programs`` | queue, XETILE_SPIRV, XETILE_BUILD_OPTIONS | the built device kernel |
+| ``compiled[...].programs`` | queue, XETILE_SPIRV, XETILE_BUILD_OPTIONS | the built device kernel, of all kernels the
+last used (:mod:`xetile.runtime.built_programs`) |
 | ``LaunchTable``, by signature | grid, constants, types, shapes, strides, alignment and queue of the arrays | a plan |
 | ``LaunchTable``, by identity | grid, constants, the arrays themselves | a plan with its arrays packed |
 
@@ -162,12 +163,16 @@ class LaunchTable:
             self._by_identity.pop(key, None)
             return False
         plan = known.plan
+        if plan.kernel is None:
+            self._by_identity.pop(key, None)
+            return False
         start(plan.queue, plan.kernel, values, plan.global_range, plan.local_range, args)
         return True
 
     def find(self, key: Hashable) -> LaunchPlan | None:
         """The plan of a signature, None if there is none."""
-        return None if key is None else self._by_signature.get(key)
+        plan = None if key is None else self._by_signature.get(key)
+        return None if plan is None or plan.kernel is None else plan
 
     def add(self, key: Hashable, plan: LaunchPlan) -> None:
         """Store the plan of a signature."""

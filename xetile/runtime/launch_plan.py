@@ -18,14 +18,15 @@ class LaunchPlan:
     """A built kernel with its ranges and packed arguments, for all arguments of one signature.
 
     Args:
-        queue, kernel: dpctl's.
+        queue, kernel: dpctl's; ``kernel`` becomes None when its program is dropped.
         template: the kernel's arguments as dpctl takes them, with None where pointers go.
         slots: for each argument of a call, the position of its pointer or number in the template.
         global_range, local_range: work-items, in SYCL's order of dimensions.
         written: positions of the arguments that the kernel writes.
     """
 
-    __slots__ = ("global_range", "kernel", "local_range", "packers", "queue", "slots", "template", "written")
+    __slots__ = ("__weakref__", "global_range", "kernel", "local_range", "packers", "queue", "slots", "template",
+                 "written")
 
     def __init__(self, queue: Any, kernel: Any, template: list[Any], slots: Sequence[int], global_range: list[int],
                  local_range: list[int], written: Sequence[int]) -> None:
