@@ -227,7 +227,7 @@ class Plan:
         """Progress bar of rank 0, if one is wanted and rich is there."""
         if not self._progress or self.rank:
             return nullcontext(_ignore)
-        from xetile.distributed.progress import progress_bar
+        from xetile.runtime.progress import progress_bar
 
         return progress_bar("product", self.schedule.flops)
 

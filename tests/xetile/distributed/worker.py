@@ -238,7 +238,9 @@ def corrupted(plan: xd.Plan, blocks: Any, bad: int, by_matmul: bool, wrong: list
         wrong.append(f"a changed message of rank {bad}: {error.code} {error.message}")
     Counting.corrupts = False
     adds = any(isinstance(step, Add) for step in plan.schedule.steps)
-    for module, name in (*([(executor, "matmul")] if by_matmul else []), *([(HostMemory, "add"), (DeviceMemory, "add")] if adds else [])):
+    faults: list[tuple[Any, str]] = [(executor, "matmul")] if by_matmul else []
+    faults += [(HostMemory, "add"), (DeviceMemory, "add")] if adds else []
+    for module, name in faults:
         right = getattr(module, name)
         if WORLD.rank == bad:
             setattr(module, name, wrongly(right, name))
