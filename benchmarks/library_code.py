@@ -66,7 +66,7 @@ def _int4(target: str, group: int) -> Report:
 def _scaled(target: str) -> Report:
     widen = not xt.TARGETS[target].multiplies(xt.e4m3, xt.e4m3)
     tiling = WIDENED[0] if widen else BLOCK_IO[0]
-    constants = {**tiling.constants, "BK": 64}
+    constants = {**tiling.constants, "BK": tiling.depth if widen else 64}
     return scaled_product.lower(*[_spec(xt.e4m3)] * 2, *[_spec(xt.f32)] * 4, target=target, **constants,
                                        widen=widen, by_row=True, by_column=True, biased=False, activation=None).report()
 

@@ -100,9 +100,9 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         return result.array if out is None else out
 
 
-WIDENED = (Tiling(128, 256, (8, 4), 0.5), Tiling(64, 256, (4, 4), 0.4), Tiling(32, 256, (2, 4), 0.3),
-           Tiling(8, 256, (1, 4), 0.2))
-"""Tilings for 8-bit floats, which are widened in registers: there must be room, and 64 columns a subgroup."""
+WIDENED = (Tiling(256, 256, (8, 4), 0.6), Tiling(128, 256, (4, 4), 0.5), Tiling(64, 256, (4, 4), 0.4),
+           Tiling(32, 256, (2, 4), 0.3), Tiling(8, 256, (1, 4), 0.2))
+"""Tilings for 8-bit floats, which are widened in registers: 32x64 elements a subgroup leave room for steps of 32."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ def _launch(a: Operand, b: Operand, c: Operand, vectors: Vectors, activation: Ac
     device = bound.target or find_target(target)
     widen = not device.multiplies(a.dtype, b.dtype)
     (m, n), table = c.shape, WIDENED if widen and device.block_io else ()
-    tiling = replace(choose(m, n, a.shape[1], 1, dtypes.f16 if widen else a.dtype, device, table), parts=1, depth=64)
+    tiling = replace(choose(m, n, a.shape[1], 1, dtypes.f16 if widen else a.dtype, device, table), parts=1,
+                     depth=WIDENED[0].depth if table else 64)
     rows, columns, bias = (vector or c for vector in (vectors.rows, vectors.columns, vectors.bias))
     bound[tiling.groups(m, n)](a.argument, b.argument, c.argument, rows.argument, columns.argument, bias.argument,
                                    **tiling.constants, widen=widen, by_row=vectors.rows is not None,
