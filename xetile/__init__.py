@@ -47,10 +47,13 @@ with gc_paused_for_import():
         XeError,
     )
     from xegpu.target.targets import TARGETS
-    from xetile.compiler.arguments import Spec
+    from xetile.compiler.arguments import Spec, at_the_call
     from xetile.dialect.wg_map import WgMap
-    from xetile.frontend.for_loop import range
-    from xetile.frontend.if_else import otherwise, when
+    from xetile.frontend.for_loop import range, while_
+    from xetile.frontend.foreign_names import module_hint
+    from xetile.frontend.if_else import otherwise, return_if, when
+    from xetile.frontend.tiles import Array, Tile
+    from xetile.frontend.values import Scalar, Vector
     from xetile.jit.kernel import Kernel, kernel
     from xetile.lang import vector
     from xetile.lang.creation import full, iota, view, zeros
@@ -105,6 +108,7 @@ with gc_paused_for_import():
 if TYPE_CHECKING:
     from xetile.jit.parsed import parse
     from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul  # type: ignore
+    from xetile.tools.bench import bench
     from xetile.tools.tuner import tune
     from xetile.tools.tuner.autotune import autotune
 
@@ -113,23 +117,25 @@ __version__ = "0.1.0"
 register_cpu_driver()  # before dpctl lists devices for the first time; it does not import dpctl
 
 __all__ = [
-    "ArgumentError", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "MemberError", "RankError",
-    "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs",
-    "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_device",
-    "bf16", "bitcast", "cbrt", "ceil", "copysign", "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2",
-    "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id",
-    "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel",
-    "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
-    "minimum", "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round",
-    "rsqrt", "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan",
-    "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce",
-    "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector",
-    "view", "wg_map", "when", "where", "zeros",
+    "ArgumentError", "Array", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "MemberError", "RankError",
+    "Scalar", "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "Tile", "ToolError", "TraceError",
+    "Vector", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile",
+    "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt", "ceil", "copysign",
+    "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2", "erf", "exp", "exp2", "expm1", "f16", "f32",
+    "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32", "i4",
+    "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather", "load_scalar", "load_tile",
+    "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups",
+    "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "return_if", "round", "rsqrt", "scalar",
+    "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
+    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce",
+    "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset",
+    "vector", "view", "wg_map", "when", "where", "while_", "zeros",
 ]
 
 _LATER = {
     **dict.fromkeys(("attention", "grouped_matmul", "int4_matmul", "matmul", "pack_int4", "scaled_matmul"), "library"),
     "autotune": "tools.tuner.autotune",
+    "bench": "tools.bench",
     "parse": "jit.parsed",
     "tune": "tools.tuner",
 }
@@ -137,11 +143,15 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name.startswith("_"):  # what Python and its tools ask every module for
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER:
+        error = MemberError("XT1083", f"xetile has no {name}", module_hint(name, __all__))
+        at_the_call(error)
+        raise error
     found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*__all__, "__version__"})

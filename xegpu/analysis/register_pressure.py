@@ -16,6 +16,7 @@ from xegpu.analysis.gemm_loops import is_plain
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.region_branch import is_loop
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
 
 VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
@@ -33,14 +34,16 @@ def fragment_bytes(function: func.FuncOp) -> int:
     Of a loop all that it carries and loads counts, except where it does nothing but load and multiply: there the
     compiler keeps loads where they are when registers run out.
     """
-    loops = (operation for operation in function.walk() if isinstance(operation, scf.ForOp))
-    return max([live_bytes(function), *(loop_bytes(loop) for loop in loops if not is_plain(loop))])
+    loops = (operation for operation in function.walk() if is_loop(operation))
+    return max([live_bytes(function), *(loop_bytes(loop) for loop in loops
+                                        if not (isinstance(loop, scf.ForOp) and is_plain(loop)))])
 
 
-def loop_bytes(loop: scf.ForOp) -> int:
+def loop_bytes(loop: Operation) -> int:
     """Upper bound in bytes of the fragments that a loop carries and loads in one iteration, branches included."""
-    loaded = (op.results[0] for op in _ops_of_iteration(loop.body.block) if isinstance(op, LoadNdOp))
-    return sum(bytes_of(value) for value in (*loop.iter_args, *loaded))
+    blocks = [region.block for region in loop.regions]
+    loaded = (op.results[0] for block in blocks for op in _ops_of_iteration(block) if isinstance(op, LoadNdOp))
+    return sum(bytes_of(value) for value in (*loop.operands, *loaded))
 
 
 def live_bytes(function: func.FuncOp, *, grouped: bool = True) -> int:

@@ -40,7 +40,7 @@ from xegpu.analysis.register_pressure import bytes_of, live_bytes
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
-from xegpu.dialect.vector import ConvertLayoutOp
+from xegpu.dialect.vector import ConvertLayoutOp, WidenOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes
@@ -49,7 +49,7 @@ from xegpu.target.targets import Target
 _HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp)
 """What stays where it is, and writes no memory."""
 _DIALECTS = ("arith", "math")
-_MOVES = (BroadcastOp, ExtractStridedSliceOp)
+_MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
 _LOADED = (LoadNdOp, ExtractOp)
 _MARGIN = 1.15
 """Estimated bytes of fragments, as a part of the largest register file, up to which the compiler spills nothing. The

@@ -18,7 +18,7 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.errors import ElementTypeError, MemberError, TraceError
 from xetile.dialect.tile_ops import text
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.numpy_hints import PUBLIC, REFLECTED, function_hint, member_hint
+from xetile.frontend.foreign_names import PUBLIC, REFLECTED, call_hint, function_hint, member_hint
 from xetile.frontend.tracer import current, is_recording
 
 
@@ -64,15 +64,17 @@ class Value:
         """
         tracer = current("a traced value")
         if not tracer.runs:
-            raise TraceError(code, f"a {self.describe()} has no value while the kernel is recorded, so {what}", hint,
-                             tracer.location())
+            location, dtype = tracer.location(), getattr(self, "dtype", None)
+            raise TraceError(code, f"a {self.describe()} has no value while the kernel is recorded, so {what}",
+                             call_hint(location, is_float=dtype is not None and dtype.is_float) or hint, location)
         return tracer.evaluate(self.ssa)
 
     def __bool__(self) -> bool:
         return bool(self._concrete(
             "XT1300", "Python cannot branch on it",
             "choose between values with xt.where(condition, a, b), put code of some work-groups alone under `with "
-            "xt.when(condition):`, check invariants with xt.device_assert, join conditions with & | ~, or branch "
+            "xt.when(condition):`, loop with `for _ in xt.while_(lambda: condition):`, leave the kernel with "
+            "xt.return_if(condition), check invariants with xt.device_assert, join conditions with & | ~, or branch "
             "on a compile-time constant (a keyword-only parameter)"))
 
     def __index__(self) -> int:
@@ -117,6 +119,13 @@ class Value:
         concrete = [np.asarray(each) if isinstance(each, Value) else each for each in inputs]
         return getattr(function, method)(*concrete, **options)
 
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        """NumPy array function protocol: ``np.where`` and the like are errors with a hint."""
+        self._concrete("XT1309", f"NumPy's {function.__name__} does not work on it",
+                       function_hint(function.__name__, "__call__"))
+        return function(*map(_concrete_numpy, args),
+                        **{name: _concrete_numpy(option) for name, option in options.items()})
+
     if not TYPE_CHECKING:  # a type checker sees the declared attributes only
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_") or name in self.__slots__ or name == "ssa" or not is_recording():
@@ -157,6 +166,13 @@ class Value:
                                "multiply vectors with xt.tile_mma(a, b, acc)", current("arithmetic").location())
 
     __rmatmul__ = __matmul__
+
+
+def _concrete_numpy(argument: Any) -> Any:
+    """Argument of a NumPy function with NumPy arrays for traced values, in eager execution."""
+    if isinstance(argument, (tuple, list)):
+        return type(argument)(map(_concrete_numpy, argument))
+    return np.asarray(argument) if isinstance(argument, Value) else argument
 
 
 class Arithmetic(Value):

@@ -8,7 +8,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.memory_access import access_kind, geometry
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.ir.memref import ALIGNED
 from xegpu.ir.use_def import root_definitions
 from xegpu.target.targets import Target
 
@@ -42,12 +44,17 @@ def slow_accesses(function: FuncOp, target: Target, access: Sequence[str]) -> tu
 def _reasons(desc: SSAValue, kinds: dict[SSAValue, str]) -> list[tuple[str, str]]:
     """Arrays that a descriptor may be of, each with the reason that rules block messages out."""
     inits = [value.owner for value in root_definitions(desc) if isinstance(value.owner, CreateNdTdescOp)]
-    return [(init.source.name_hint or "an array", _reason(desc, kinds.get(init.source, ""))) for init in inits]
+    return [(init.source.name_hint or "an array", _reason(desc, init, kinds)) for init in inits]
 
 
-def _reason(desc: SSAValue, kind: str) -> str:
+def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -> str:
     parameters = desc_of(desc)
     elements = _COLUMN_BYTES // parameters.dtype.bytes
+    kind = access_kind(init, kinds)
+    if geometry(init) == "other" and ALIGNED not in init.attributes:
+        return "base_shape and base_strides describe its memory anew, and nothing says how it is aligned; where it " \
+               "starts on a multiple of 64 bytes, with rows of 64 bytes or more that are a multiple of 4 bytes long, " \
+               "and a pitch that is a multiple of 16 bytes, say so: xt.init_tile(..., aligned=True)"
     if not kind.startswith("block"):
         return "these need a base on a multiple of 64 bytes, rows of 64 bytes or more that are a multiple of 4 bytes " \
                "long, and a pitch that is a multiple of 16 bytes"

@@ -16,8 +16,10 @@ from codegen.perf.performance_model import Pass, Prediction, predict, product_tr
 from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
 from xegpu.target.machine_model import MACHINES, find_machine
+from xetile.compiler.compiled import only_function
 from xetile.compiler.report import Report
 from xetile.compiler.report.roofline import plot
+from xetile.compiler.report.slow_access import slow_accesses
 from xetile.compiler.report.table import Row, Table
 from xetile.tools.cli import main
 
@@ -107,7 +109,7 @@ def test_a_kernel_without_a_loop_is_bound_by_memory() -> None:
 def test_spills_come_first_with_the_tile_that_avoids_them() -> None:
     lowered = by_subgroup.lower(*SPECS, target="pvc", BM=64, BN=128)
     require_ocloc()
-    report = lowered.report()
+    report = lowered.report(remedies=600)
     assert report.spill_size + report.private_size > 0
     remedy = report.remedy
     assert remedy is not None
@@ -120,7 +122,7 @@ def test_spills_come_first_with_the_tile_that_avoids_them() -> None:
 
 
 def test_a_tile_far_too_large() -> None:
-    """Rows of 1024 elements are halved three times; what surely does not fit is not built."""
+    """The number of rows is halved, and not their length: the softmax of a shorter row is another one."""
     @xt.kernel
     def softmax(X, Y, *, rows=16, columns=1024):
         x = xt.load_tile(xt.init_tile(X, (xt.group_id(0) * rows, 0), (rows, columns)))
@@ -129,10 +131,24 @@ def test_a_tile_far_too_large() -> None:
         xt.store_tile(e / total, xt.init_tile(Y, (xt.group_id(0) * rows, 0), (rows, columns)))
 
     require_ocloc()
-    remedy = softmax.lower(SPECS[2], SPECS[2], target="bmg").report().remedy
+    remedy = softmax.lower(SPECS[2], SPECS[2], target="bmg").report(remedies=600).remedy
     assert remedy is not None
-    assert remedy.constants == {"columns": 128}
+    assert remedy.constants is not None
+    assert set(remedy.constants) == {"rows"}
     assert softmax.lower(SPECS[2], SPECS[2], target="bmg", **remedy.constants).report().remedy is None
+
+
+def test_remedies_take_no_longer_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first candidate is built in any case; none is looked for on demand."""
+    require_ocloc()
+    lowered = by_subgroup.lower(*SPECS, target="pvc", BM=128, BN=128)
+    assert lowered.report(remedies=False).remedy is None
+    built = []
+    monkeypatch.setattr("xetile.compiler.compiled.CompiledKernel.in_memory", lambda self: built.append(self) or 64)
+    remedy = lowered.report(remedies=1e-9).remedy
+    assert remedy is not None
+    assert (remedy.constants, remedy.cut_off, len(built)) == (None, True, 1)
+    assert "the time for trying was up" in str(remedy)
 
 
 def test_what_block_messages_do_not_reach_is_said_first() -> None:
@@ -154,6 +170,23 @@ def test_what_block_messages_do_not_reach_is_said_first() -> None:
     even = part.lower(*SPECS, target="pvc", even=True).report()
     assert (even.slow, even.loop["load_block2d"]) == ((), 2)
     assert part.lower(*SPECS, target="dg2").report().slow == ()
+
+
+def test_memory_described_anew_is_slow_for_want_of_the_authors_word() -> None:
+    @xt.kernel
+    def copied(A, C, pitch, *, aligned):
+        tile = xt.init_tile(A, (0, 0), (16, 32), base_shape=(16, pitch), base_strides=(pitch, 1), aligned=aligned)
+        xt.store_tile(xt.load_tile(tile), xt.init_tile(C, (0, 0), (16, 32)))
+
+    def slow(aligned: bool) -> tuple[str, ...]:
+        spec = xt.Spec((None, 64), "f16")
+        lowered = copied.lower(spec, spec, 64, aligned=aligned, target="pvc")
+        return slow_accesses(only_function(lowered.legal), lowered.target, lowered.access)
+
+    assert slow(True) == ()
+    sentence, = slow(False)
+    assert sentence.startswith("A is read row by row, not by block messages: base_shape and base_strides describe")
+    assert sentence.endswith("xt.init_tile(..., aligned=True)")
 
 
 def test_two_kernels_side_by_side() -> None:
