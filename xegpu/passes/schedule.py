@@ -75,7 +75,8 @@ class Schedule:
         new = _scheduled(function, loads=not self.target.block_io)
         if not self.target.block_io or not any(map(_may_sink_loads, new.walk())):
             return new
-        room = max(modes(new, self.target), default=0) * self.target.register_bytes / self.target.subgroup_size * _MARGIN
+        registers = max(modes(new, self.target), default=0)
+        room = registers * self.target.register_bytes / self.target.subgroup_size * _MARGIN
         if live_bytes(new) <= room:
             return new
         sunk = _scheduled(function, loads=True)
