@@ -43,7 +43,11 @@ from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
 from xetile.distributed import agreement, plot, transport
-from xetile.distributed.grid import Grid, check_size
+from xetile.distributed.executor import Epilogue
+from xetile.distributed.grid import Grid, Region, check_size
+from xetile.distributed.memory import HostMemory
+from xetile.distributed.schedule import Multiply, Receive, Schedule
+from xetile.distributed.verify import VerifyingExecutor
 from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
@@ -656,6 +660,36 @@ def an_operator_without_its_output() -> None:
     array = np.zeros((8, 16), np.float32)
     with _torch() as module:
         module.register(copy, "mine::copy", outputs=()).launch([1], array, array.copy())
+
+
+def _verify(memory: HostMemory, step: Receive | Multiply) -> None:
+    """Run one step, verified; messages and their checksums are zeros."""
+    schedule = Schedule(Grid(1, 1, 1, m=32, n=32, k=32), 0, (step,), {"a1": 1024, "sums": 1024})
+    ones = np.ones((32, 32), np.float32)
+
+    def receive(view: Any, peer: int, description: str) -> transport.Pending:
+        view[...] = 0
+        return transport.Pending([], description, view)
+
+    mpi = SimpleNamespace(Request=SimpleNamespace(Testall=lambda requests: True), Exception=OSError)
+    with mock.patch.object(transport, "import_mpi", return_value=mpi):
+        alone = transport.Alone()
+        with mock.patch.object(alone, "receive", receive):
+            VerifyingExecutor(schedule, memory, alone, None).run(ones, ones, ones, None, Epilogue(None, 1, 0, None))
+
+
+@provokes("XT7224")
+def a_changed_message() -> None:
+    _verify(HostMemory(), Receive("a1", Region((0, 32), (0, 32)), 1, 4096))
+
+
+@provokes("XT7225")
+def a_wrong_product() -> None:
+    class Wrong(HostMemory):
+        def on_host(self, array: Any, dtype: Any) -> Any:
+            return super().on_host(array, dtype) + (array[0, 0] == 32)
+
+    _verify(Wrong(), Multiply("a", "b", Region((0, 32), (0, 32)), (0, 32), True))
 
 
 @provokes("XT7251")

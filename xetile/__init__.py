@@ -49,9 +49,9 @@ with gc_paused_for_import():
     from xegpu.target.targets import TARGETS
     from xetile.compiler.arguments import Spec, at_the_call
     from xetile.dialect.wg_map import WgMap
-    from xetile.frontend.for_loop import range
+    from xetile.frontend.for_loop import range, while_
     from xetile.frontend.foreign_names import module_hint
-    from xetile.frontend.if_else import otherwise, when
+    from xetile.frontend.if_else import otherwise, return_if, when
     from xetile.frontend.tiles import Array, Tile
     from xetile.frontend.values import Scalar, Vector
     from xetile.jit.kernel import Kernel, kernel
@@ -108,6 +108,7 @@ with gc_paused_for_import():
 if TYPE_CHECKING:
     from xetile.jit.parsed import parse
     from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul  # type: ignore
+    from xetile.tools.bench import bench
     from xetile.tools.tuner import tune
     from xetile.tools.tuner.autotune import autotune
 
@@ -117,22 +118,24 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "ArgumentError", "Array", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "MemberError", "RankError",
-    "Scalar", "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "Tile", "ToolError", "TraceError", "Vector",
-    "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile", "attention", "autotune",
-    "barrier", "best_device", "bf16", "bitcast", "cbrt", "ceil", "copysign", "cos", "cosh", "device_assert",
-    "device_print", "e4m3", "e5m2", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full",
-    "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile",
-    "int4_matmul", "iota", "kernel", "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2",
-    "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse",
-    "prefetch_tile", "range", "round", "rsqrt", "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter",
-    "store_tile", "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma",
-    "tile_mma_scaled", "tile_pack", "tile_reduce", "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4",
-    "u64", "u8", "update_tile_offset", "vector", "view", "wg_map", "when", "where", "zeros",
+    "Scalar", "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "Tile", "ToolError", "TraceError",
+    "Vector", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile",
+    "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt", "ceil", "copysign",
+    "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2", "erf", "exp", "exp2", "expm1", "f16", "f32",
+    "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32", "i4",
+    "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather", "load_scalar", "load_tile",
+    "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups",
+    "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "return_if", "round", "rsqrt", "scalar",
+    "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
+    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce",
+    "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset",
+    "vector", "view", "wg_map", "when", "where", "while_", "zeros",
 ]
 
 _LATER = {
     **dict.fromkeys(("attention", "grouped_matmul", "int4_matmul", "matmul", "pack_int4", "scaled_matmul"), "library"),
     "autotune": "tools.tuner.autotune",
+    "bench": "tools.bench",
     "parse": "jit.parsed",
     "tune": "tools.tuner",
 }

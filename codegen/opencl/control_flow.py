@@ -1,4 +1,4 @@
-"""``scf.for`` and ``scf.if`` in OpenCL C: iter_args are variables that the end of the body assigns."""
+"""``scf.for``, ``scf.while`` and ``scf.if`` in OpenCL C: iter_args are variables that the end of the body assigns."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffs
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED, number
+from xegpu.ir.region_branch import TERMINATORS, forwarded
 from xegpu.ir.use_def import root_definitions
 
 _DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
@@ -164,6 +165,35 @@ def _body(emitter: Emitter, loop: scf.ForOp, carried_values: list[_CarriedValue]
     return []
 
 
+def _while(emitter: Emitter, loop: scf.WhileOp) -> None:
+    """Emit ``scf.while``: an endless loop, which a ``break`` leaves behind the first region."""
+    before, after = loop.before_region.block, loop.after_region.block
+    variables: list[str] = []
+    moving: list[bool] = []
+    for argument, initial in zip(before.args, loop.arguments, strict=True):
+        moving.append(len(root_definitions(argument)) > 1)
+        emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moving[-1])
+        variables += changing
+    tested, forwarded_values = _text(emitter, before), forwarded(before)
+    indent = "  " * (emitter.depth + 1)
+    for result, inner, value in zip(loop.res, after.args, forwarded_values, strict=True):
+        emitter.values[inner] = emitter.values[result] = emitter.values[value]
+        if value not in before.args:  # it is in variables of the loop's body, which end with it
+            moves = len(root_definitions(result)) > 1
+            emitter.values[result], names = carried(emitter, result, _blank(emitter.values[value], moves), moves)
+            tested += [f"{indent}{name} = {part};"
+                       for name, part in zip(names, _parts(emitter.values[value], moves), strict=True)]
+    assert isinstance(before.last_op, scf.ConditionOp)
+    condition = emitter.values[before.last_op.condition]
+    emitter.line("for (;;) {")
+    emitter.lines += [*tested, f"{indent}if (!({condition})) break;", *_text(emitter, after)]
+    emitter.depth += 1
+    _parallel_copy(emitter, variables, [part for value, moves in zip(forwarded(after), moving, strict=True)
+                                        for part in _parts(emitter.values[value], moves)])
+    emitter.depth -= 1
+    emitter.line("}")
+
+
 def _sums(argument: SSAValue) -> bool:
     """Whether an iter_arg is an accumulator in scalar variables (:mod:`codegen.opencl.cpu_gemm.simt`)."""
     return any(_sums_up(use) for use in argument.uses)
@@ -301,11 +331,11 @@ def _branches(emitter: Emitter, operation: scf.IfOp) -> None:
 
 
 def _text(emitter: Emitter, block: Block) -> list[str]:
-    """Statements of a branch."""
+    """Statements of a region of a branch or ``scf.while``."""
     before, emitter.lines = emitter.lines, []
     emitter.depth += 1
     for operation in block.ops:
-        if not isinstance(operation, scf.YieldOp):
+        if not isinstance(operation, TERMINATORS):
             emitter.emit(operation)
     emitter.depth -= 1
     lines, emitter.lines = emitter.lines, before
@@ -347,5 +377,6 @@ def _blank(value: Any, moves: bool) -> Any:
 
 RULES: dict[type[Operation], Rule] = {
     scf.ForOp: _loop,
+    scf.WhileOp: _while,
     scf.IfOp: _branches,
 }

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import Array
 from xegpu.dialect.debug import Assertion
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.memref import static_form
 from xegpu.mlir.arith import rounds_division
 from xegpu.target.grf_mode import requested_registers
@@ -25,6 +25,10 @@ def of_function(emitter: Emitter, function: func.FuncOp) -> list[str]:
     parameters = []
     for argument in function.body.block.args:
         type_, name = argument.type, emitter.name(argument.name_hint or "arg")
+        if type_ == i1.mlir:  # C has no bool among a kernel's parameters
+            emitter.values[argument] = f"({name} != 0)"
+            parameters.append(f"int {name}")
+            continue
         if not isinstance(type_, MemRefType):
             emitter.values[argument] = name
             parameters.append(f"{of_mlir(type_).opencl} {name}")

@@ -31,7 +31,6 @@ class Generator:
         choices: the source of all decisions.
         layouts: work-group layouts of the kernel's number of subgroups; empty for a kernel without maps.
         scope: values that later statements may use.
-        from_shared: values that were loaded from shared local memory.
         depth: loops and conditions around.
         uniform: whether all instances come here equally often, so that shared memory may be exchanged.
         position: index values of the instance along rows and columns.
@@ -43,7 +42,6 @@ class Generator:
         self.numbers: list[Number] = []
         self.features: set[str] = set()
         self.scope: list[Value] = []
-        self.from_shared: set[Value] = set()
         self.body: list[Node] = []
         self.depth = 0
         self.uniform = True

@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.uniformity import enclosing, per_subgroup
 from xegpu.dialect.sync import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
+from xegpu.ir.region_branch import is_loop
 from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError
 from xegpu.support.location import author_location
 from xegpu.support.notes import notes_at
@@ -183,8 +184,11 @@ class _Walk:
         """Barriers that are pending at the end of a block."""
         now = dict(state)
         for operation in block.ops:
-            if isinstance(operation, (scf.ForOp, scf.IfOp)):
-                now = self._region_op(operation, now)
+            if isinstance(operation, scf.WhileOp):
+                now = self._while(operation, now)
+            elif isinstance(operation, (scf.ForOp, scf.IfOp)):
+                ends = [self._block(region.block, now) for region in operation.regions if region.blocks]
+                now = self._alike(operation, [*ends, now])
             elif isinstance(operation, BarrierOp):
                 self.overlapping |= set(now)
             elif isinstance(operation, NbarrierOp):
@@ -203,15 +207,18 @@ class _Walk:
         elif now.pop(key, None) is None:
             raise no_arrival(operation, self.kind)
 
-    def _region_op(self, operation: scf.ForOp | scf.IfOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
-        ends = [self._block(region.block, now) for region in operation.regions if region.blocks]
-        if isinstance(operation, scf.ForOp) or len(ends) < 2:
-            ends.append(now)
+    def _while(self, loop: scf.WhileOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
+        tested = self._block(loop.before_region.block, now)
+        self._alike(loop, [self._block(loop.after_region.block, tested), now])
+        return tested
+
+    def _alike(self, operation: Operation, ends: Sequence[dict[object, NbarrierOp]]) -> dict[object, NbarrierOp]:
+        """The first of the ways to one point, of which two count, checked to leave the same barriers pending."""
         for one, other in ((ends[0], ends[1]), (ends[1], ends[0])):
             if stray := one.keys() - other.keys():
                 key = next(iter(stray))
                 what, than, around = ("the body of a loop", "it finds it", "loop") \
-                    if isinstance(operation, scf.ForOp) else ("a branch", "the other one does", "condition")
+                    if is_loop(operation) else ("a branch", "the other one does", "condition")
                 here = author_location(one[key])
                 raise self.kind("XT1480", f"{what} leaves this barrier otherwise than {than}: on some ways a subgroup "
                                 "has arrived and not waited",

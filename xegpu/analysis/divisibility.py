@@ -6,6 +6,7 @@ known to be such a multiple needs another access kind.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 from weakref import WeakKeyDictionary
 
@@ -14,6 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import BlockArgument, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.ir.region_branch import carried_argument, incoming
 
 Known = dict[SSAValue, int]
 _proved: WeakKeyDictionary[SSAValue, dict[int, int]] = WeakKeyDictionary()
@@ -31,15 +33,11 @@ def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -
     if value in known:
         return known[value]
     owner = value.owner
+    if before := incoming(value):
+        return _of_forwarded(value, before, known, axis)
     if isinstance(value, BlockArgument):
         loop = value.block.parent_op()
-        return _of_argument(loop, value.index, known, axis) if isinstance(loop, scf.ForOp) else 1
-    if isinstance(owner, scf.ForOp):
-        return _carried(owner, list(owner.results).index(value), known, axis)  # type: ignore[arg-type]
-    if isinstance(owner, scf.IfOp):
-        position = list(owner.results).index(value)  # type: ignore[arg-type]
-        ends = [region.block.last_op for region in owner.regions]
-        return gcd(*(multiple_of(end.operands[position], known, axis) for end in ends if end is not None))
+        return gcd(multiple_of(loop.lb, known), multiple_of(loop.step, known)) if isinstance(loop, scf.ForOp) else 1
     if isinstance(owner, arith.ConstantOp):
         return abs(owner.value.value.data) if isinstance(owner.value, IntegerAttr) else 1
     if isinstance(owner, (arith.AddiOp, arith.SubiOp)):
@@ -60,19 +58,13 @@ def _of_moved(move: UpdateNdOffsetOp, known: Known, axis: int) -> int:
     return proved[axis]
 
 
-def _of_argument(loop: scf.ForOp, index: int, known: Known, axis: int) -> int:
-    if index == 0:
-        return gcd(multiple_of(loop.lb, known), multiple_of(loop.step, known))
-    return _carried(loop, index - 1, known, axis)
-
-
-def _carried(loop: scf.ForOp, position: int, known: Known, axis: int) -> int:
-    """Known divisor of a loop-carried value: the greatest that holds initially and by induction."""
-    argument, terminator = loop.body.block.args[position + 1], loop.body.block.last_op
-    assert terminator is not None
-    multiple = multiple_of(loop.iter_args[position], known, axis)
+def _of_forwarded(value: SSAValue, before: Sequence[SSAValue], known: Known, axis: int) -> int:
+    """Known divisor of what a loop or branch forwards: the greatest that holds initially and by induction."""
+    multiple = multiple_of(before[0], known, axis)
+    argument = carried_argument(value)
     while True:
-        after = gcd(multiple, multiple_of(terminator.operands[position], {**known, argument: multiple}, axis))
+        assumed = known if argument is None else {**known, argument: multiple}
+        after = gcd(multiple, *(multiple_of(each, assumed, axis) for each in before[1:]))
         if after == multiple:
             return multiple
         multiple = after

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from xdsl.dialects import arith, func, gpu, scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -10,6 +13,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.matchers import number
+from xegpu.ir.region_branch import carried_argument, incoming
 
 _FAR = 1 << 62
 """Infinity: exceeds every index that occurs."""
@@ -67,18 +71,16 @@ class Ranges:
         """Range of an index, or of a descriptor's offset along ``axis`` (a negative dimension)."""
         if value in self._assumed:
             return self._assumed[value]
+        if before := incoming(value):
+            return self._forwarded(value, before, axis)
         if isinstance(value, BlockArgument):
             loop = value.block.parent_op()
-            return self._argument(loop, value.index, axis) if isinstance(loop, scf.ForOp) else ANY
+            return self._counter(loop) if isinstance(loop, scf.ForOp) else ANY
         owner = value.owner
         assert isinstance(owner, Operation)
         constant = number(value)
         if constant is not None:
             return Range(constant, constant)
-        if isinstance(owner, scf.ForOp):
-            return self._carried(owner, owner.results.index(value), axis)  # type: ignore[arg-type]
-        if isinstance(owner, scf.IfOp):
-            return self._either(owner, owner.results.index(value), axis)  # type: ignore[arg-type]
         return self._result(owner, axis)
 
     def _result(self, owner: Operation, axis: int) -> Range:
@@ -131,29 +133,22 @@ class Ranges:
             return Range(0 if a.low >= 0 else 1 - divisor, divisor - 1)
         return ANY
 
-    def _argument(self, loop: scf.ForOp, index: int, axis: int) -> Range:
-        if index > 0:
-            return self._carried(loop, index - 1, axis)
+    def _counter(self, loop: scf.ForOp) -> Range:
         return Range(self.of(loop.lb).low, _bounded(self.of(loop.ub).high - 1))
 
-    def _carried(self, loop: scf.ForOp, position: int, axis: int) -> Range:
-        """Range of a loop-carried value; a bound that changes in an iteration is widened to infinity."""
-        argument, terminator = loop.body.block.args[position + 1], loop.body.block.last_op
-        assert terminator is not None
-        found = self.of(loop.iter_args[position], axis)
+    def _forwarded(self, value: SSAValue, before: Sequence[SSAValue], axis: int) -> Range:
+        """Range of what a loop or branch forwards; a bound that changes in an iteration is widened to infinity."""
+        argument, found = carried_argument(value), self.of(before[0], axis)
+        if argument is None or len(before) == 1:
+            return reduce(or_, (self.of(each, axis) for each in before[1:]), found)
         for _ in range(3):
             inner = Ranges(self.subgroups, {**self._assumed, argument: found})
-            after = inner.of(terminator.operands[position], axis)
+            after = inner.of(before[1], axis)
             if after.within(found.low, found.high):
                 return found
             found = Range(found.low if after.low >= found.low else -_FAR,
                           found.high if after.high <= found.high else _FAR)
         return ANY
-
-    def _either(self, branch: scf.IfOp, position: int, axis: int) -> Range:
-        ends = [region.block.last_op for region in branch.regions]
-        first, second = (self.of(end.operands[position], axis) for end in ends if end is not None)
-        return first | second
 
 
 def _remainder(left: SSAValue, right: SSAValue) -> int:

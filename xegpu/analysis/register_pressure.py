@@ -16,6 +16,7 @@ from xegpu.analysis.gemm_loops import is_plain
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.region_branch import is_loop
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
 
 VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
@@ -33,19 +34,27 @@ def fragment_bytes(function: func.FuncOp) -> int:
     Of a loop all that it carries and loads counts, except where it does nothing but load and multiply: there the
     compiler keeps loads where they are when registers run out.
     """
-    loops = (operation for operation in function.walk() if isinstance(operation, scf.ForOp))
-    return max([live_bytes(function), *(loop_bytes(loop) for loop in loops if not is_plain(loop))])
+    loops = (operation for operation in function.walk() if is_loop(operation))
+    return max([live_bytes(function), *(loop_bytes(loop) for loop in loops
+                                        if not (isinstance(loop, scf.ForOp) and is_plain(loop)))])
 
 
-def loop_bytes(loop: scf.ForOp) -> int:
+def loop_bytes(loop: Operation) -> int:
     """Upper bound in bytes of the fragments that a loop carries and loads in one iteration, branches included."""
-    loaded = (op.results[0] for op in _ops_of_iteration(loop.body.block) if isinstance(op, LoadNdOp))
-    return sum(bytes_of(value) for value in (*loop.iter_args, *loaded))
+    blocks = [region.block for region in loop.regions]
+    loaded = (op.results[0] for block in blocks for op in _ops_of_iteration(block) if isinstance(op, LoadNdOp))
+    return sum(bytes_of(value) for value in (*loop.operands, *loaded))
 
 
-def live_bytes(function: func.FuncOp) -> int:
-    """Peak live bytes of fragments per lane, in a distributed kernel."""
-    return _peak(function.body.block)
+def live_bytes(function: func.FuncOp, *, grouped: bool = True) -> int:
+    """Peak live bytes of fragments per lane, in a distributed kernel.
+
+    Args:
+        function: the kernel.
+        grouped: whether loads without a write between them are issued together, as the compiler does where it has the
+            registers; else each stands where it is.
+    """
+    return _peak(function.body.block, grouped)
 
 
 def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
@@ -66,9 +75,9 @@ def _ops_of_iteration(block: Block) -> Iterator[Operation]:
                     yield from _ops_of_iteration(inner)
 
 
-def _peak(block: Block) -> int:
+def _peak(block: Block, grouped: bool) -> int:
     """Peak live bytes of values defined in the block, live-through values excluded."""
-    last, ahead = _last_uses(block), _loaded_ahead(block)
+    last, ahead = _last_uses(block), _loaded_ahead(block) if grouped else {}
     ends: dict[Operation, list[SSAValue]] = defaultdict(list)
     for value, operation in last.items():
         ends[operation].append(value)
@@ -80,7 +89,7 @@ def _peak(block: Block) -> int:
         alive |= early
         total += sum(early.values())
         peak = max(peak, total)
-        if within := [_peak(inner) for region in operation.regions for inner in region.blocks]:
+        if within := [_peak(inner, grouped) for region in operation.regions for inner in region.blocks]:
             carried = sum(alive.get(value, 0) for value in {*operation.operands})
             peak = max(peak, total - carried + max(within))
         for value in ends[operation]:

@@ -22,11 +22,12 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
-from xegpu.dialect.vector import ConvertLayoutOp, PackOp
+from xegpu.dialect.vector import ConvertLayoutOp, PackOp, WidenOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
+from xegpu.ir.region_branch import incoming
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of
 from xegpu.support.errors import TextError
 from xegpu.support.location import Location, author_location
 from xegpu.support.notes import defined_at, definition_verb, notes_at
@@ -98,7 +99,7 @@ def _check_all_have_maps(function: func.FuncOp, size: int, first: Operation) -> 
                     other)
         if isinstance(operation, DpasOp) and operation.maps is None:
             bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
-            needed = zip(MAP_NAMES, needed_by_dpas(size, bits), strict=True)
+            needed = zip(MAP_NAMES, needed_by_dpas(size, bits, shape_of(operation.result)[0]), strict=True)
             _refuse(operation, "XT3514",
                     "fragments of a lane are multiplied, and nothing says how they lie over the lanes",
                     f"add {', '.join(f'{name} = #xegpu.{spelled(lanes)}' for name, lanes in needed)}", other)
@@ -118,6 +119,9 @@ def _check_fragments(function: func.FuncOp) -> None:
             for values in (operation.body.block.args[1:], operation.results):
                 known.update({inner: known.get(start)
                               for inner, start in zip(values, operation.iter_args, strict=True)})
+        elif isinstance(operation, scf.WhileOp):
+            for value in (*operation.before_region.block.args, *operation.after_region.block.args, *operation.results):
+                known[value] = known.get(incoming(value)[0])
         else:
             known.update({result: _map_of(operation, known) for result in operation.results
                           if isinstance(result.type, VectorType)})
@@ -136,8 +140,8 @@ def _map_of(operation: Any, known: dict[SSAValue, LaneMap | None]) -> LaneMap | 
         assert isinstance(operation.desc.type, TensorDescType)
         lanes = operation.desc.type.data.sg_map
         return lanes.transposed if lanes is not None and operation.transposes else lanes
-    if isinstance(operation, (ConvertLayoutOp, PackOp)):
-        attribute = operation.target_map if isinstance(operation, ConvertLayoutOp) else operation.sg_map
+    if isinstance(operation, (ConvertLayoutOp, WidenOp, PackOp)):
+        attribute = operation.sg_map if isinstance(operation, PackOp) else operation.target_map
         return None if attribute is None else attribute.data
     if isinstance(operation, ProductOp):
         return None if operation.maps is None else operation.maps[2]

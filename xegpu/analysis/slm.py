@@ -154,13 +154,15 @@ def _wanted(plain: Panels, maker: CreateNdTdescOp, webs: Webs) -> Panels:
     """Panels in which a descriptor's block is contiguous in the order of its lane map."""
     desc = desc_of(maker.result)
     assert desc.sg_map is not None
-    lanes = desc.sg_map if geometry(maker) == "own" else desc.sg_map.transposed
-    rows, columns = desc.shape if geometry(maker) == "own" else desc.shape[::-1]
+    step = 1 if geometry(maker) == "own" else -1
+    (_, lanes_across), (data_down, _), (_, unit_columns) = (
+        pair[::step] for pair in (desc.sg_map.wi_layout, desc.sg_map.wi_data, desc.sg_map.unit))
+    rows, columns = desc.shape[::step]
     loads = [use.operation for use in webs.uses(maker.result) if isinstance(use.operation, LoadNdOp)]
-    if lanes.wi_layout[1] == 1 and any(load.transposes for load in loads):
+    if lanes_across == 1 and any(load.transposes for load in loads):
         return Panels(plain.height, plain.width, 1, columns)  # a lane reads its row
-    assert rows % lanes.wi_data[0] == 0
-    return Panels(plain.height, plain.width, lanes.wi_data[0], min(lanes.unit[1], plain.width))
+    assert rows % data_down == 0
+    return Panels(plain.height, plain.width, data_down, min(unit_columns, plain.width))
 
 
 def check_webs(function: func.FuncOp, webs: Webs) -> None:

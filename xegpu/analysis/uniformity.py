@@ -7,12 +7,15 @@ all subgroups. A branch yields one value for each result.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import func, scf
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.ir.matchers import BARRIER
+from xegpu.ir.region_branch import REGION_BRANCHES, forwarded, is_loop, outgoing
 from xegpu.support.errors import Invalid, Note, TraceError, XeError, error_parts
 from xegpu.support.location import author_location
 from xegpu.support.notes import notes_at
@@ -32,17 +35,40 @@ def check(function: func.FuncOp, workgroup_level: bool, kind: type[XeError] = Tr
         XeError: one breaks a rule of this module; it points at the author's line.
     """
     for operation in function.walk():
-        if isinstance(operation, scf.IfOp):
+        if isinstance(operation, (scf.IfOp, scf.WhileOp)):
             try:
-                check_branches(operation)
+                check_forwarded(operation)
             except VerifyException as error:
                 code, message, hint = error_parts(error)
-                raise kind(code, f"scf.if: {message}", hint, author_location(operation)) from None
+                raise kind(code, f"{operation.name}: {message}", hint, author_location(operation)) from None
     _check_subgroups(function, workgroup_level, kind)
 
 
-def check_branches(operation: scf.IfOp) -> None:
-    """Verify that both branches yield one value of the right type for each result."""
+def check_forwarded(operation: scf.IfOp | scf.WhileOp) -> None:
+    """Verify that a branch or ``scf.while`` forwards values of the types of its results and block arguments."""
+    if isinstance(operation, scf.WhileOp):
+        _check_while(operation)
+    else:
+        _check_branches(operation)
+
+
+def _check_while(loop: scf.WhileOp) -> None:
+    before, after = loop.before_region.block, loop.after_region.block
+    if not isinstance(before.last_op, scf.ConditionOp):
+        raise Invalid("XT1343", "its first region does not end with scf.condition\n"
+                      "end it with scf.condition(%goes_on), and the values that its results are", alone=True)
+    carried, results = [value.type for value in loop.arguments], [result.type for result in loop.res]
+    for what, types, needed in (("it takes", before.arg_types, carried), ("scf.condition forwards",
+                                [value.type for value in forwarded(before)], results),
+                                ("its second region takes", after.arg_types, results),
+                                ("its second region yields", [value.type for value in forwarded(after)], carried)):
+        if list(types) != needed:
+            raise Invalid("XT1342", f"{what} ({_listed(list(types))}) where ({_listed(needed)}) are needed\n"
+                          "the first region takes what the loop starts with and the second one yields; the second one "
+                          "takes what scf.condition forwards, which are the results", alone=True)
+
+
+def _check_branches(operation: scf.IfOp) -> None:
     types = [result.type for result in operation.output]
     if types and not operation.false_region.blocks:
         raise Invalid("XT1340", f"it gives ({_listed(types)}), and there is no else branch that yields them\n"
@@ -75,16 +101,14 @@ def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
 
 def _reached(user: Operation, index: int) -> list[SSAValue]:
     """Values that are divergent if an operand of an operation is."""
-    if isinstance(user, scf.YieldOp):
-        above = user.parent_op()
-        assert above is not None
-        arguments = above.body.block.args[1:][index:index + 1] if isinstance(above, scf.ForOp) else ()
-        return [above.results[index], *arguments]
-    if not isinstance(user, scf.ForOp):
-        return list(user.results)
-    if index < 3:  # lower bound, upper bound, step: the trip count diverges, and so does every result
+    if isinstance(user, scf.ForOp) and index < 3:  # lower bound, upper bound, step: all of the loop diverges
         return [*user.results, *user.body.block.args]
-    return [user.results[index - 3], user.body.block.args[index - 2]]
+    if isinstance(user, scf.ConditionOp) and index == 0:  # so it does where its end diverges
+        above = user.parent_op()
+        assert isinstance(above, scf.WhileOp)
+        return [*above.results, *above.before_region.block.args, *above.after_region.block.args]
+    reached = outgoing(user, index)
+    return list(user.results) if reached is None else reached
 
 
 def _check_subgroups(function: func.FuncOp, workgroup_level: bool, kind: type[XeError]) -> None:
@@ -138,9 +162,18 @@ def enclosing(operation: Operation, differing: set[SSAValue]) -> Operation | Non
 
 def _differs(operation: Operation, differing: set[SSAValue]) -> bool:
     """Whether a loop's bounds or a branch's condition are divergent."""
-    decides = operation.operands[:3] if isinstance(operation, scf.ForOp) else operation.operands
-    return isinstance(operation, (scf.ForOp, scf.IfOp)) and any(value in differing for value in decides)
+    return isinstance(operation, REGION_BRANCHES) and any(value in differing for value in _deciding(operation))
+
+
+def _deciding(operation: Operation) -> Sequence[SSAValue]:
+    """Bounds of a loop, or the condition of a loop or branch."""
+    if isinstance(operation, scf.ForOp):
+        return operation.operands[:3]
+    if isinstance(operation, scf.WhileOp):
+        end = operation.before_region.block.last_op
+        return () if end is None else end.operands[:1]
+    return operation.operands
 
 
 def _named(operation: Operation) -> str:
-    return "a loop" if isinstance(operation, scf.ForOp) else "a condition"
+    return "a loop" if is_loop(operation) else "a condition"

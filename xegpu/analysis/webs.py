@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue, Use
 
+from xegpu.ir.region_branch import LOOPS, REGION_BRANCHES, TERMINATORS, incoming
 from xegpu.ir.traits import MovesView
 
 Links = Callable[[Operation], Iterable[SSAValue]]
@@ -26,26 +27,19 @@ class Webs:
     def __init__(self, function: func.FuncOp, links: Links) -> None:
         self._parent: dict[SSAValue, SSAValue] = {}
         for operation in function.walk():
-            if isinstance(operation, scf.ForOp):
-                self._join_loop(operation)
-            if isinstance(operation, scf.IfOp):
-                self._join_branches(operation)
+            if isinstance(operation, REGION_BRANCHES):
+                self._join_forwarded(operation)
             self._join(list(links(operation)))
         self._noted: dict[tuple[str, SSAValue], Any] = {}
         self._members: dict[SSAValue, list[SSAValue]] = defaultdict(list)
         for value in self._parent:
             self._members[self.root(value)].append(value)
 
-    def _join_loop(self, loop: scf.ForOp) -> None:
-        block = loop.body.block
-        assert block.last_op is not None
-        for group in zip(loop.iter_args, block.args[1:], block.last_op.operands, loop.results, strict=True):
-            self._join(list(group))
-
-    def _join_branches(self, branches: scf.IfOp) -> None:
-        ends = [region.block.last_op for region in branches.regions if branches.results and region.blocks]
-        for group in zip(branches.results, *(end.operands for end in ends if end is not None), strict=True):
-            self._join(list(group))
+    def _join_forwarded(self, operation: Operation) -> None:
+        arguments = [argument for region in operation.regions for block in region.blocks for argument in block.args]
+        for value in (*arguments, *operation.results):
+            if before := incoming(value):
+                self._join([before[0], value, *before[1:]])
 
     def _join(self, values: list[SSAValue]) -> None:
         for value in values:
@@ -74,7 +68,7 @@ class Webs:
     def uses(self, value: SSAValue) -> list[Use]:
         """Uses of the web's members, without those by loops and by the terminators of loops and branches."""
         return [use for member in self.members(value) for use in member.uses
-                if not isinstance(use.operation, (scf.ForOp, scf.YieldOp))]
+                if not isinstance(use.operation, (*LOOPS, *TERMINATORS))]
 
 
 def view_webs(function: func.FuncOp) -> Webs:

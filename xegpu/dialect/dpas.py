@@ -156,7 +156,8 @@ class DpasOp(ProductOp):
 
     def verify_(self) -> None:
         if (maps := self.maps) is not None:
-            check_dpas(maps, of_mlir(self.a.type.element_type).bits)  # type: ignore[attr-defined]
+            rows = shape_of(self.result)[0]  # C has a column a lane
+            check_dpas(maps, of_mlir(self.a.type.element_type).bits, rows)  # type: ignore[attr-defined]
         super().verify_()
 
 

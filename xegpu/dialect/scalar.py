@@ -20,7 +20,7 @@ from xegpu.ir.traits import ReadsMemory
 from xegpu.support.errors import ElementTypeError, Invalid, RankError
 
 TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)
-"""Element types of scalar loads."""
+"""Element types of scalar loads and extracts."""
 
 
 @operation_definition

@@ -287,17 +287,19 @@ def check_load(desc: TensorDesc, packed: bool, transposes: bool) -> None:
                       f"use {spelled(of_columns)}")
 
 
-def needed_by_dpas(subgroup: int, bits: int) -> tuple[LaneMap, LaneMap, LaneMap]:
+def needed_by_dpas(subgroup: int, bits: int, rows: int) -> tuple[LaneMap, LaneMap, LaneMap]:
     """Lane maps of A, B and C that DPAS requires ("Rules of sg_map setting").
 
     Args:
         subgroup: lanes of a subgroup.
         bits: of an element of A and of B.
+        rows: of A and of C.
     """
-    return lane_map.operand_a(subgroup, bits), lane_map.operand_b(subgroup, bits), lane_map.plain(subgroup, subgroup)
+    a, b = lane_map.operand_a(subgroup, bits, rows), lane_map.operand_b(subgroup, bits)
+    return a, b, lane_map.plain(subgroup, subgroup)
 
 
-def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
+def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int, rows: int) -> None:
     """Verify that the lane maps of a DPAS are those of :func:`needed_by_dpas`."""
     subgroup = maps[2].lanes
     if subgroup not in ENGINES:
@@ -306,7 +308,7 @@ def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
                       f"16\nuse {spelled(lane_map.plain(16, 16))}, or [1, 8] on "
                       f"{listed(lambda target: target.subgroup_size == 8)}",
                       alone=True)
-    for name, actual, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits), strict=True):
+    for name, actual, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits, rows), strict=True):
         if actual != needed:
             raise Invalid("XT3508", f"{name} is {spelled(actual)}, in which the matrix engine does not take elements "
                           f"of {bits if name != 'sg_map_c' else 32} bits over {subgroup} lanes\n"

@@ -1,6 +1,11 @@
-"""Vector operations that the lowering adds: ``pack``, ``bitcast``, ``convert_layout``, ``pad``, ``iota``."""
+"""Vector operations that the lowering adds: ``pack``, ``bitcast``, ``convert_layout``, ``pad``, ``iota``.
+
+``extract_scalar`` makes a number of a vector of one element.
+"""
 
 from __future__ import annotations
+
+from math import prod
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -17,12 +22,13 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import DESC, desc_of
+from xegpu.dialect.scalar import TYPES as SCALARS
 from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
-from xegpu.ir.dtypes import i1, of_mlir
+from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i1, i8, of_mlir, u8
 from xegpu.ir.op_definition import operation_definition
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
-from xegpu.support.errors import Invalid, ShapeError, XeError
+from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, XeError
 
 
 @operation_definition
@@ -101,7 +107,37 @@ def check_split_rows(source: SSAValue, result: SSAValue) -> None:
                       f"each row gives {wide.bits // narrow.bits}")
 
 
-OPERATIONS = (PackOp, BitcastOp)
+@operation_definition
+class ExtractScalarOp(IRDLOperation):
+    """Extract of the element of a vector of one, as a number that is uniform in the subgroup.
+
+    ``%n = xegpu.extract_scalar %v : vector<1x1xi32> -> i32``. Of fragments, the first lane's counts.
+    """
+
+    name = "xegpu.extract_scalar"
+    vector = operand_def(VectorType)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+    assembly_format = "$vector attr-dict `:` type($vector) `->` type($result)"
+
+    def __init__(self, vector: SSAValue) -> None:
+        assert isinstance(vector.type, VectorType)
+        super().__init__(operands=[vector], result_types=[vector.type.element_type])
+
+    def verify_(self) -> None:
+        type_ = self.vector.type
+        assert isinstance(type_, VectorType)
+        if prod(type_.get_shape()) != 1:
+            raise Invalid("XT1244", f"the vector has {' x '.join(map(str, type_.get_shape()))} elements, and a number "
+                          "is made of one\nreduce it first, as in xt.tile_reduce(\"max\", v, (0, 1)).item()",
+                          kind=ShapeError, about=("vector",))
+        if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in SCALARS]:
+            raise Invalid("XT1245", f"run-time numbers are {', '.join(map(str, SCALARS))}, and the vector holds "
+                          f"{of_mlir(type_.element_type)}\nconvert it first, as in v.to(xt.f32).item()",
+                          kind=ElementTypeError, about=("vector",))
+
+
+OPERATIONS = (ExtractScalarOp, PackOp, BitcastOp)
 
 
 @operation_definition
@@ -155,6 +191,59 @@ class ConvertLayoutOp(IRDLOperation):
         assert target is not None
         columns = max(source.data.unit[1], target.data.unit[1])
         return target.data.block(two_sizes(shape_of(self.result)), columns)
+
+
+@operation_definition
+class WidenOp(IRDLOperation):
+    """Conversion of a slice of a block of 8-bit elements, in words as DPAS takes them, to a block of 16-bit floats.
+
+    ``source_map`` and ``target_map`` are those of operand A or of operand B; elements of A move between lanes.
+    ``block`` is the shape of the whole source, ``offsets`` are where the slice begins, one unit of ``target_map`` wide.
+    8-bit floats and integers are converted exactly. It goes beyond the seed.
+    """
+
+    name = "xegpu.widen"
+    source = operand_def(VECTOR)
+    source_map = prop_def(SgMapAttr)
+    target_map = prop_def(SgMapAttr)
+    block = prop_def(IntegersAttr)
+    offsets = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, maps: tuple[LaneMap, LaneMap], block: tuple[int, int],
+                 offsets: tuple[int, int], result: Attribute) -> None:
+        numbers = {name: ArrayAttr([IntegerAttr(number, i64) for number in pair])
+                   for name, pair in (("block", block), ("offsets", offsets))}
+        super().__init__(operands=[source], result_types=[result],
+                         properties={"source_map": SgMapAttr(maps[0]), "target_map": SgMapAttr(maps[1]), **numbers})
+
+    def verify_(self) -> None:
+        source, result = (of_mlir(value.type.element_type) for value in (self.source, self.result))  # type: ignore[attr-defined]
+        if source not in WIDENED or result not in (f16, bf16):
+            raise Invalid("XT3291", f"{self.source.type} does not widen to {self.result.type}\n"
+                          f"widen one of {', '.join(map(str, WIDENED))} to f16 or bf16", alone=True)
+        (rows, columns), (row, column) = self.whole(), self.start()
+        height, width = self.target_map.data.block(two_sizes(shape_of(self.result)), self.target_map.data.unit[1])
+        if shape_of(self.source) != self.source_map.data.fragment((rows, columns)) or \
+                row < 0 or column < 0 or row + height > rows or column + width > columns:
+            raise Invalid("XT3292", f"{self.source.type} is no fragment of a block of {rows}x{columns}, or has no "
+                          f"slice of {height}x{width} at {[row, column]}\ngive the shape of the source's block",
+                          alone=True)
+
+    def whole(self) -> tuple[int, int]:
+        """Shape of the source's block."""
+        return two_sizes(tuple(size.value.data for size in self.block))
+
+    def start(self) -> tuple[int, int]:
+        """Row and column where the slice begins."""
+        return two_sizes(tuple(size.value.data for size in self.offsets))
+
+
+WIDENED = (e4m3, e5m2, i8, u8)
+"""Element types that :class:`WidenOp` converts."""
 
 
 @operation_definition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,7 @@ from xdsl.ir import Attribute
 from xegpu.interpreter.interpreter import Interpreter, Semantics, narrow
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
-
-_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-}
+from xegpu.mlir.predicates import ORDERS
 
 
 def _element_type(type_: Attribute) -> DType:
@@ -23,23 +20,17 @@ def _element_type(type_: Attribute) -> DType:
 
 
 def _integers_compared(machine: Interpreter, operation: CmpIOp, operands: Sequence[Any]) -> Any:
-    dtype, predicate = _element_type(operation.lhs.type), operation.name_of_predicate
+    dtype, predicate = _element_type(operation.lhs.type), operation.record
     left, right = (np.asarray(value, dtype.compute) for value in operands)
-    if len(predicate) == 3 and dtype.compute != np.bool_:
-        left, right = (side.view(np.dtype(f"{'u' if predicate[0] == 'u' else 'i'}{side.itemsize}"))
-                       for side in (left, right))
-    return narrow(_ORDERS[predicate[-2:]](left, right))
+    if predicate.operands and dtype.compute != np.bool_:
+        left, right = (side.view(np.dtype(f"{predicate.operands}{side.itemsize}")) for side in (left, right))
+    return narrow(ORDERS[predicate.order](left, right))
 
 
 def _floats_compared(machine: Interpreter, operation: CmpFOp, operands: Sequence[Any]) -> Any:
     left, right = (np.asarray(value, _element_type(operation.lhs.type).compute) for value in operands)
-    predicate = operation.name_of_predicate
-    unordered = np.isnan(left) | np.isnan(right)
-    if predicate in ("true", "false", "uno", "ord"):
-        shaped = {"true": unordered | True, "false": unordered & False, "uno": unordered, "ord": ~unordered}
-        return narrow(shaped[predicate])
-    ordered = _ORDERS[predicate[1:]](left, right)
-    return narrow(ordered | unordered if predicate[0] == "u" else ordered & ~unordered)
+    unordered, ordered = np.isnan(left) | np.isnan(right), ORDERS[operation.record.order](left, right)
+    return narrow(ordered | unordered if operation.record.unordered else ordered & ~unordered)
 
 
 def _selected(machine: Interpreter, operation: SelectOp, operands: Sequence[Any]) -> Any:

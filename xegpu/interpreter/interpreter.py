@@ -25,6 +25,7 @@ from xegpu.interpreter.gather_scatter import Elements, identity
 from xegpu.interpreter.memory import Surfaces
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
+from xegpu.ir.region_branch import TERMINATORS
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.support.errors import BUG, TraceError, XeError
 from xegpu.support.location import author_location
@@ -174,7 +175,7 @@ class Interpreter:
         """Run a block's operations and return the operands of its terminator."""
         values = self.values
         for operation in block.ops:
-            if isinstance(operation, (scf.YieldOp, func.ReturnOp)):
+            if isinstance(operation, (*TERMINATORS, func.ReturnOp)):
                 return [values[operand] for operand in operation.operands]
             operands = [values[operand] for operand in operation.operands]
             results = self.evaluate(operation, operands)
@@ -188,6 +189,9 @@ class Interpreter:
         """Evaluate one operation: one value, or a list where it has several results."""
         if isinstance(operation, scf.ForOp):
             carried = self._loop(operation, operands)
+            return carried[0] if len(carried) == 1 else carried
+        if isinstance(operation, scf.WhileOp):
+            carried = self._while(operation, operands)
             return carried[0] if len(carried) == 1 else carried
         if isinstance(operation, scf.IfOp):
             chosen = self._branches(operation, operands[0])
@@ -226,6 +230,28 @@ class Interpreter:
             position = position + step
         self.active = outer
         return carried
+
+    def _while(self, loop: scf.WhileOp, operands: Sequence[Any]) -> list[Any]:
+        """Run ``scf.while``: an instance that leaves it keeps the values that its condition forwarded last."""
+        outer, carried = self.active, list(operands)
+        before, after = loop.before_region.block, loop.after_region.block
+        results: list[Any] = []
+        while True:
+            self.values.update(zip(before.args, carried, strict=True))
+            condition, *forwarded = self.run(before)
+            results = forwarded if not results or self.active is outer else \
+                [self._select(np.asarray(self.active), new, old) for new, old in zip(forwarded, results, strict=True)]
+            holds = np.asarray(force(condition), bool)
+            holds = holds.reshape(holds.shape or (1,) * BATCH)
+            staying = holds if self.active is None else self.active & holds
+            if not staying.any():
+                break
+            if not holds.all():
+                self.active = staying
+            self.values.update(zip(after.args, forwarded, strict=True))
+            carried = self.run(after)
+        self.active = outer
+        return results
 
     def _branches(self, operation: scf.IfOp, condition: Any) -> list[Any]:
         """Run each branch for the instances that take it; a branch without instances is skipped."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, IotaOp, PackOp, PadOp
+from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, ExtractScalarOp, IotaOp, PackOp, PadOp, WidenOp
 from xegpu.interpreter import memory
-from xegpu.interpreter.interpreter import Interpreter, Semantics
+from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
 from xegpu.ir.dtypes import DType, of_mlir, round_to, to_compute, to_storage
 from xegpu.layout import iota, lane_map
 from xegpu.mlir.vector import shape_of
@@ -69,6 +69,14 @@ def _convert_layout(machine: Interpreter, operation: Any, operands: Sequence[Any
     return lane_map.scatter(whole, operation.target_map.data, machine.lanes)
 
 
+def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+    target = operation.target_map.data
+    (row, column), (height, width) = operation.start(), target.block(shape_of(operation.result), target.unit[1])
+    whole = lane_map.gather(operands[0], operation.whole(), operation.source_map.data)
+    part = whole[..., row:row + height, column:column + width]
+    return lane_map.scatter(round_to(part, of_mlir(operation.result.type.element_type)), target, machine.lanes)
+
+
 def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     shape, axis = operation.block_shape(), operation.axis.value.data
     dtype = of_mlir(operation.result.type.element_type)
@@ -78,5 +86,10 @@ def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Arra
                           machine.lanes or operation.sg_map.data.lanes)
 
 
+def _extract_scalar(machine: Interpreter, operation: ExtractScalarOp, operands: Sequence[Any]) -> Any:
+    vector = np.asarray(operands[0])
+    return narrow(vector.reshape(*vector.shape[:BATCH], -1)[..., 0])  # of lanes the first one
+
+
 SEMANTICS: Semantics = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout,
-                        IotaOp: _iota}
+                        ExtractScalarOp: _extract_scalar, IotaOp: _iota, WidenOp: _widen}

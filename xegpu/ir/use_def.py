@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from xegpu.ir.region_branch import REGION_BRANCHES, incoming
 from xegpu.ir.traits import moves_view, written_operand
 from xegpu.support.location import Location, author_location
 
@@ -35,29 +36,9 @@ def root_definitions(value: SSAValue) -> set[SSAValue]:
 
 def _predecessors(value: SSAValue) -> Iterator[SSAValue]:
     """The values that ``value`` is forwarded, updated or cast from; none for a root."""
-    if isinstance(value, BlockArgument):
-        loop = value.block.parent_op()
-        if isinstance(loop, scf.ForOp) and value.index > 0:
-            yield from _carried(loop, value.index - 1)
-        return
-    owner = value.owner
-    assert isinstance(owner, Operation)
-    if isinstance(owner, scf.ForOp):
-        yield from _carried(owner, owner.results.index(value))  # type: ignore[arg-type]
-    elif isinstance(owner, scf.IfOp):  # the else branch first: it forwards the value from before the scf.if
-        ends = [region.block.last_op for region in reversed(owner.regions)]
-        yield from (end.operands[owner.results.index(value)] for end in ends if end is not None)  # type: ignore
-    elif moves_view(type(owner)):
-        yield owner.operands[0]
-
-
-def _carried(loop: scf.ForOp, position: int) -> Iterator[SSAValue]:
-    """Initial and yielded value of a loop-carried variable."""
-    """Initial and yielded value of a loop-carried variable."""
-    terminator = loop.body.block.last_op
-    assert terminator is not None
-    yield loop.iter_args[position]
-    yield terminator.operands[position]
+    yield from incoming(value)
+    if isinstance(value.owner, Operation) and moves_view(type(value.owner)):
+        yield value.owner.operands[0]
 
 
 def arrays_of(value: SSAValue) -> set[SSAValue]:
@@ -77,7 +58,7 @@ def array_of(value: SSAValue) -> SSAValue:
     It is a function argument, the result of an allocation in shared local memory, or a raw address.
     """
     while True:
-        if isinstance(value.owner, Operation) and not isinstance(value.owner, (scf.ForOp, scf.IfOp)):
+        if isinstance(value.owner, Operation) and not isinstance(value.owner, REGION_BRANCHES):
             if not value.owner.operands:
                 return value
             value = value.owner.operands[0]

@@ -177,12 +177,18 @@ def plain(subgroup: int, columns: int, rows: int | None = None) -> LaneMap:
     )
 
 
-def operand_a(subgroup: int, bits: int) -> LaneMap:
-    """Lane map of DPAS operand A: a row of 8 words over the lanes (XeGPU.md, "Rules of sg_map", matrix A)."""
+def operand_a(subgroup: int, bits: int, rows: int = 8) -> LaneMap:
+    """Lane map of DPAS operand A: a row of 8 words over the lanes (XeGPU.md, "Rules of sg_map", matrix A).
+
+    Args:
+        subgroup: lanes of a subgroup.
+        bits: of an element.
+        rows: of the operand. Where two rows fill a register, a single one is replicated; the engine reads it once.
+    """
     if subgroup == 8:
         return LaneMap((1, 8), (1, 32 // bits))
     if bits == 32:
-        return LaneMap((2, 8))
+        return LaneMap((gcd(2, rows), 8))
     return LaneMap((1, 16), (1, 16 // bits))
 
 

@@ -17,6 +17,8 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.ir.dtypes import DType, f64, of_mlir
 from xegpu.ir.dtypes import i1 as bool_type
 from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir import predicates
+from xegpu.mlir.predicates import Predicate
 from xegpu.support.errors import Invalid, XeError, misread
 
 FASTMATH = "xegpu.fastmath"
@@ -51,7 +53,7 @@ def _number_type(name: str, type_: Attribute) -> DType:
 class ComparisonOp(IRDLOperation):
     """Element-wise comparison of two scalars or vectors; the result is ``i1`` or a vector of it."""
 
-    PREDICATES: ClassVar[tuple[str, ...]] = ()
+    PREDICATES: ClassVar[dict[str, Predicate]] = {}
     OF_FLOATS: ClassVar[bool] = False
     lhs = operand_def(Attribute)
     rhs = operand_def(Attribute)
@@ -61,12 +63,17 @@ class ComparisonOp(IRDLOperation):
 
     def __init__(self, lhs: SSAValue, rhs: SSAValue, predicate: str) -> None:
         super().__init__(operands=[lhs, rhs], result_types=[truth_like(lhs.type)],
-                         properties={"predicate": IntegerAttr(self.PREDICATES.index(predicate), i64)})
+                         properties={"predicate": IntegerAttr([*self.PREDICATES].index(predicate), i64)})
 
     @property
     def name_of_predicate(self) -> str:
         """Name of the predicate: ``slt``, ``une`` ..."""
-        return self.PREDICATES[self.predicate.value.data]
+        return [*self.PREDICATES][self.predicate.value.data]
+
+    @property
+    def record(self) -> Predicate:
+        """Record of the predicate."""
+        return self.PREDICATES[self.name_of_predicate]
 
     def verify_(self) -> None:
         if self.lhs.type != self.rhs.type:
@@ -81,7 +88,7 @@ class ComparisonOp(IRDLOperation):
         if not 0 <= self.predicate.value.data < len(self.PREDICATES):
             raise Invalid("XT3242", f"there is no predicate {self.predicate.value.data}\n"
                           f"predicates are 0 to {len(self.PREDICATES) - 1}: {', '.join(self.PREDICATES)}")
-        if get_element_type_or_self(self.lhs.type) == i1 and self.name_of_predicate.startswith("s"):
+        if get_element_type_or_self(self.lhs.type) == i1 and self.record.operands == "i":
             raise Invalid("XT3243", f"truth values have no sign, so {self.name_of_predicate} does not compare them\n"
                           f"use u{self.name_of_predicate[1:]}")
         if self.result.type != truth_like(self.lhs.type):
@@ -124,7 +131,7 @@ class CmpIOp(ComparisonOp):
     """``arith.cmpi``: integers, compared as signed or as unsigned numbers."""
 
     name = "arith.cmpi"
-    PREDICATES: ClassVar = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+    PREDICATES: ClassVar = predicates.INTEGERS
 
 
 @operation_definition
@@ -133,8 +140,7 @@ class CmpFOp(ComparisonOp):
 
     name = "arith.cmpf"
     OF_FLOATS: ClassVar = True
-    PREDICATES: ClassVar = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult",
-                            "ule", "une", "uno", "true")
+    PREDICATES: ClassVar = predicates.FLOATS
 
 
 @operation_definition
@@ -189,9 +195,6 @@ class SelectOp(IRDLOperation):
             printer.print_attribute(self.condition.type)
             printer.print_string(", ")
         printer.print_attribute(self.lhs.type)
-
-
-COMPARISONS = (CmpIOp, CmpFOp, SelectOp)
 
 
 class ConversionOp(IRDLOperation):
@@ -323,8 +326,7 @@ class IndexCastOp(ConversionOp):
                           "between integers of different widths use arith.extsi, arith.extui or arith.trunci")
 
 
-CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp)
-_OURS = (*CONVERSIONS, *COMPARISONS)
+_OURS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp, CmpIOp, CmpFOp, SelectOp)
 _NAMES = {operation.name for operation in _OURS}
 
 Arith = Dialect("arith", [*(operation for operation in arith.Arith.operations if operation.name not in _NAMES),

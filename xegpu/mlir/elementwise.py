@@ -56,6 +56,7 @@ class Record:
             ``"|"``, ``"a"`` the first operand, ``"0"`` false; ``""`` if it has none.
         defined: the inputs for which it is defined: all, second operands other than 0 (``"divisor"``), or second
             operands of 0 or more and less than the number of bits (``"shift"``).
+        wraps: whether the exact result may leave the type, and wraps around.
         operators: the author's operators that are this operation.
         kinds: the kinds of element types (:attr:`xegpu.ir.dtypes.DType.kind`) of which they are.
         ulp: bound of the error of f32 in units in the last place, OpenCL's full profile; 0 is correctly rounded or
@@ -68,15 +69,16 @@ class Record:
     result: Sign = ""
     truth: Literal["^", "&", "|", "a", "0", ""] = ""
     defined: Literal["", "divisor", "shift"] = ""
+    wraps: bool = False
     operators: tuple[str, ...] = ()
     kinds: str = ""
     ulp: float = 0
 
 
 def _integer(numpy: Function, sign: Sign, truth: Literal["^", "&", "|", "a", "0"], operators: str = "",
-             defined: Literal["", "divisor", "shift"] = "") -> Record:
+             defined: Literal["", "divisor", "shift"] = "", *, wraps: bool = False) -> Record:
     """Record of an integer operation; its operators are those of the types of its signedness."""
-    return Record("integer", numpy, sign, sign, truth, defined, tuple(operators.split()),
+    return Record("integer", numpy, sign, sign, truth, defined, wraps, tuple(operators.split()),
                   {"i": "ix", "u": "u", "": "iux"}[sign])
 
 
@@ -96,11 +98,12 @@ def _divide_upward(a: Any, b: Any) -> Any:
 _erf = np.frompyfunc(erf, 1, 1)
 
 RECORDS: dict[type[Operation], Record] = {
-    arith.AddiOp: _integer(np.add, "", "^", "+"), arith.SubiOp: _integer(np.subtract, "", "^", "-"),
-    arith.MuliOp: _integer(np.multiply, "", "&", "*"),
+    arith.AddiOp: _integer(np.add, "", "^", "+", wraps=True),
+    arith.SubiOp: _integer(np.subtract, "", "^", "-", wraps=True),
+    arith.MuliOp: _integer(np.multiply, "", "&", "*", wraps=True),
     arith.AndIOp: _integer(np.bitwise_and, "", "&", "&"), arith.OrIOp: _integer(np.bitwise_or, "", "|", "|"),
     arith.XOrIOp: _integer(np.bitwise_xor, "", "^", "^"),
-    arith.ShLIOp: _integer(np.left_shift, "", "a", "<<", "shift"),
+    arith.ShLIOp: _integer(np.left_shift, "", "a", "<<", "shift", wraps=True),
     arith.ShRSIOp: _integer(np.right_shift, "i", "a", ">>", "shift"),
     arith.ShRUIOp: _integer(np.right_shift, "u", "a", ">>", "shift"),
     arith.DivSIOp: _integer(_divide_toward_zero, "i", "a", defined="divisor"),

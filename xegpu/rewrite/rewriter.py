@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.ir.matchers import number
+from xegpu.ir.region_branch import TERMINATORS
 from xegpu.ir.traits import moves_view, type_inference
 from xegpu.mlir.vector import vector_type
 from xegpu.rewrite.builder import INDEX_OPS, Builder
@@ -82,7 +83,7 @@ class Rewriter(Builder):
         with self.inside(new):
             for operation in old.ops:
                 self.location = operation.location
-                if isinstance(operation, scf.YieldOp):
+                if isinstance(operation, TERMINATORS):
                     yielded = [self.lookup(value) for value in operation.operands]
                 else:
                     self.visit(operation)
@@ -95,6 +96,8 @@ class Rewriter(Builder):
             rule(self, operation)
         elif isinstance(operation, scf.ForOp):
             self.loop(operation)
+        elif isinstance(operation, scf.WhileOp):
+            self._while(operation)
         elif isinstance(operation, scf.IfOp):
             self._branches(operation)
         elif any(len(self.lookup(operand).values) != 1 for operand in operation.operands):
@@ -181,6 +184,25 @@ class Rewriter(Builder):
         new.attributes.update(loop.attributes)
         self.emit(new)
         self.regroup(loop.res, carried, new.res)
+
+    def _while(self, loop: scf.WhileOp) -> None:
+        """Rewrite ``scf.while``: carried values in the encodings of the initial ones, results in those forwarded."""
+        carried = [self.lookup(value) for value in loop.arguments]
+        old, old_after = loop.before_region.block, loop.after_region.block
+        before = Block(arg_types=[value.type for parts in carried for value in parts.values])
+        self.regroup(old.args, carried, before.args)
+        location = self.location
+        condition, *forwarded = self.body(old, before)
+        before.add_op(scf.ConditionOp(*condition.values, *(value for parts in forwarded for value in parts.values)))
+        after = Block(arg_types=[value.type for parts in forwarded for value in parts.values])
+        self.regroup(old_after.args, forwarded, after.args)
+        yielded, self.location = self.body(old_after, after), location
+        self.close(after, yielded, carried)
+        new = scf.WhileOp([value for parts in carried for value in parts.values],
+                          [argument.type for argument in after.args], Region(before), Region(after))
+        new.attributes.update(loop.attributes)
+        self.emit(new)
+        self.regroup(loop.res, forwarded, new.res)
 
     def _branches(self, operation: scf.IfOp) -> None:
         """Rewrite both branches; results have the encodings of the else branch, which may forward earlier values."""

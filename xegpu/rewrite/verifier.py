@@ -13,7 +13,7 @@ from xdsl.dialects import func, scf
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.analysis.uniformity import check_branches
+from xegpu.analysis.uniformity import check_forwarded
 from xegpu.dialect.block_io import StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
@@ -47,9 +47,10 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
         if operation in valid or _is_like_another(operation, seen):
             continue
         try:
-            operation.verify_()
-            if isinstance(operation, scf.IfOp):
-                check_branches(operation)
+            if isinstance(operation, (scf.IfOp, scf.WhileOp)):
+                check_forwarded(operation)
+            else:
+                operation.verify_()
         except VerifyException as error:
             code, message, hint = error_parts(error)
             notes = operand_notes(operation, error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
@@ -40,11 +41,19 @@ class Location:
     source: str | None = None
 
     @classmethod
-    def of_frame(cls, frame: FrameType | None, stop: CodeType | None = None) -> Location:
-        """The location of ``frame``, with its callers up to and including the frame that runs ``stop``."""
+    def of_frame(cls, frame: FrameType | None, stop: CodeType | None = None,
+                 keeps: Callable[[FrameType], bool] = lambda frame: True) -> Location:
+        """The location of ``frame``, with its callers up to and including the frame that runs ``stop``.
+
+        Args:
+            frame: the innermost frame.
+            stop: code of the outermost one; by default there are no callers.
+            keeps: whether a caller is listed.
+        """
         chain: list[tuple[CodeType, int]] = []
         while frame is not None:
-            chain.append((frame.f_code, frame.f_lasti))
+            if keeps(frame):
+                chain.append((frame.f_code, frame.f_lasti))
             if stop is None or frame.f_code is stop:
                 break
             frame = frame.f_back

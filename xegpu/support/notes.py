@@ -66,7 +66,18 @@ def initial_value(value: SSAValue, starts: InitialValues | None = None) -> SSAVa
             return initial_value(starts[value], starts)
         if isinstance(above, scf.ForOp) and value.index > 0:
             return initial_value(above.iter_args[value.index - 1], starts)
+        if isinstance(above, scf.WhileOp):
+            return initial_value(_forwarded_first(above, value), starts)
     return value
+
+
+def _forwarded_first(loop: scf.WhileOp, argument: BlockArgument) -> SSAValue:
+    """The value that a loop forwards to a block argument first."""
+    if argument.owner is loop.before_region.block:
+        return loop.arguments[argument.index]
+    end = loop.before_region.block.last_op
+    assert isinstance(end, scf.ConditionOp)
+    return end.args[argument.index]
 
 
 def defined_at(value: SSAValue, arguments: Location | None = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import func
@@ -192,7 +192,7 @@ class CompiledKernel:
                                   f"the text of {self.name} is at the stage {stage_of(self.module)}, and the earlier "
                                   "generation's form is exported after pack-vnni",
                                   "start from the kernel, or from its text at pack-vnni or before")
-            from xetile.text.reader import v1_text
+            from xetile.text.read_module import v1_text
 
             return v1_text(module)
         except XeError as error:
@@ -323,8 +323,12 @@ class CompiledKernel:
 
         return ocloc.disassemble(self._binary)
 
-    def report(self) -> Report:
+    def report(self, *, remedies: bool | float = True) -> Report:
         """Resource use of the machine code: registers, spills, private and shared memory, instruction mix, prediction.
+
+        Args:
+            remedies: whether smaller tile sizes are looked for where registers are spilled, and for how many seconds
+                (True: five).
 
         Raises:
             ToolError: ocloc is missing, or it refused the text.
@@ -332,11 +336,13 @@ class CompiledKernel:
         """
         from xetile.compiler.report import Report
         from xetile.compiler.report.slow_access import slow_accesses
+        from xetile.compiler.report.suggest_tile_sizes import SECONDS
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup_size
         slow = slow_accesses(only_function(self.legal), self.target, self.access)
-        remedy = self._remedy if self._origin else None
+        seconds = SECONDS if remedies is True else float(remedies)
+        remedy = partial(self._remedy, seconds) if self._origin and seconds else None
         return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow, self.execution)
 
     def _work(self, subgroups: int) -> Work | None:
@@ -358,12 +364,12 @@ class CompiledKernel:
         facts = self.isa().kernels[self.emitted.name]
         return facts.spill_size + facts.private_size
 
-    def _remedy(self) -> Remedy:
+    def _remedy(self, seconds: float) -> Remedy:
         from xetile.compiler.report.suggest_tile_sizes import find_remedy
 
         assert self._origin is not None
         register_bytes = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
-        return find_remedy(self._origin, self.live_bytes(), register_bytes)
+        return find_remedy(self._origin, self.function, self.live_bytes(), register_bytes, seconds)
 
 
 def upstream_text(compiled: CompiledKernel, level: str) -> str:

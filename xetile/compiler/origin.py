@@ -6,9 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from xdsl.dialects import func
+
 
 class Variant(Protocol):
     """Kernel lowered with other constants."""
+
+    @property
+    def function(self) -> func.FuncOp:
+        """The kernel as recorded."""
 
     def live_bytes(self) -> int:
         """Estimated peak of live bytes per lane, before compilation."""

@@ -35,6 +35,7 @@ from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
 from xetile.passes.deepen_k import DeepenK
 from xetile.passes.distribute_subgroups import DistributeSubgroups
+from xetile.passes.duplicate_loads import DuplicateLoads
 from xetile.passes.fuse_load_mma import FuseLoadMma
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
@@ -85,6 +86,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("cooperative-loads", lambda options: CooperativeLoads(options.target, options.access)
         if options.loads_shares else None),
     ("unpack-blocks", lambda options: UnpackBlocks()),
+    ("duplicate-loads", lambda options: DuplicateLoads(options.access)
+        if options.transposes and options.target.block_io else None),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-major", lambda options: RowMajor(options.access)),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),

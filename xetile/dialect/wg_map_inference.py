@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import OpTrait
 
+from xegpu.ir.region_branch import REGION_BRANCHES, incoming
 from xetile.dialect.types import TileType, WgMapAttr
 from xetile.dialect.wg_map import WgMap
 
@@ -45,10 +46,10 @@ def map_of(value: SSAValue) -> WgMap | None:
         seen.add(current)
         owner = current.owner
         if isinstance(owner, Block):
-            pending += _first_value(current, owner)
+            pending += _first_value(current)
             unfinished = owner if owner.parent_op() is None else unfinished
             continue
-        if isinstance(owner, (scf.ForOp, scf.IfOp)):
+        if isinstance(owner, REGION_BRANCHES):
             pending += _carried_out(current, owner)
             continue
         if (found := _explicit_map(owner)) is not None:
@@ -91,18 +92,12 @@ def _transformed(operation: Operation, trait: TransformsWgMap) -> WgMap | None:
     return None if source is None else trait.transform(operation, source)
 
 
-def _first_value(argument: SSAValue, block: Block) -> list[SSAValue]:
+def _first_value(argument: SSAValue) -> list[SSAValue]:
     """Initial value of a loop-carried block argument."""
-    loop = block.parent_op()
-    if not isinstance(loop, scf.ForOp) or argument is block.args[0]:
-        return []
-    return [loop.iter_args[block.args.index(argument) - 1]]  # type: ignore[arg-type]
+    return list(incoming(argument)[:1])
 
 
-def _carried_out(value: SSAValue, operation: scf.ForOp | scf.IfOp) -> list[SSAValue]:
-    """Values that a result of a loop or branch may have: the initial one and those yielded."""
-    position = operation.results.index(value)  # type: ignore[arg-type]
-    if isinstance(operation, scf.ForOp):
-        return [operation.iter_args[position]]
-    ends = [region.block.last_op for region in operation.regions if region.blocks]
-    return [end.operands[position] for end in ends if end is not None]
+def _carried_out(value: SSAValue, operation: Operation) -> list[SSAValue]:
+    """Values that a result of a loop or branch may have: the initial one, or those that branches yield."""
+    before = incoming(value)
+    return list(before[:1] if isinstance(operation, scf.ForOp) else before[::-1])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from xetile.compiler.arguments import Argument, TypedView
@@ -98,6 +100,9 @@ class Executor:
         self._signalled = False
         if "sums" in self.slots:
             self._fill_sums()
+        if schedule.rank == 0 and any(isinstance(step, Multiply) and step.signals for step in schedule.steps) and \
+                not self._may_signal():
+            _warn_of_no_signals()
 
     def run(self, a: Any, b: Any, out: Any, bias: Any, epilogue: Epilogue) -> None:
         """Multiply blocks into ``out``, this rank's block of C.
@@ -275,9 +280,12 @@ class Executor:
 
     def _signals_of(self) -> Signals | None:
         """Counters of finished tiles, on a device that can count in host memory."""
-        if self._signals is None and isinstance(self.memory, DeviceMemory) and can_signal(self.memory.queue):
+        if self._signals is None and isinstance(self.memory, DeviceMemory) and self._may_signal():
             self._signals = Signals(self.memory.queue)
         return self._signals
+
+    def _may_signal(self) -> bool:
+        return isinstance(self.memory, DeviceMemory) and can_signal(self.memory.queue)
 
     def _add(self, step: Add) -> None:
         source, target = self.slots[step.source], self.slots[step.target]
@@ -318,6 +326,14 @@ class Executor:
     def bytes(self) -> int:
         """Bytes of the buffers."""
         return sum(count * buffer_bytes(self.schedule.grid, name) for name, count in self.schedule.buffers.items())
+
+
+@cache
+def _warn_of_no_signals() -> None:
+    """Warn, once in a process, that bands leave when their launch has ended."""
+    warnings.warn('overlap="signalled" needs blocks on a device with atomics on host memory (usm_atomic_host_'
+                  'allocations): bands of C are sent when the launch has ended. overlap="chunked" overlaps everywhere',
+                  stacklevel=2)
 
 
 def part(value: Any, region: Region, outer: Region) -> Any:

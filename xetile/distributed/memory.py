@@ -55,6 +55,9 @@ class Memory(Protocol):
     def incoming(self, array: Any) -> tuple[Any, Callable[[], None]]:
         """Bytes that MPI may write, and what must be called when they have come."""
 
+    def on_host(self, array: Any, dtype: DType) -> np.ndarray[Any, Any]:
+        """A contiguous copy in host memory, when all products and copies so far have ended."""
+
 
 def _nothing() -> None:
     """Nothing to do when a message has come."""
@@ -88,6 +91,9 @@ class HostMemory:
 
     def incoming(self, array: Any) -> tuple[Any, Callable[[], None]]:
         return host_bytes(array), _nothing
+
+    def on_host(self, array: Any, dtype: DType) -> np.ndarray[Any, Any]:
+        return np.array(array, order="C")
 
 
 class DeviceMemory:
@@ -149,6 +155,10 @@ class DeviceMemory:
             copy(self.copy_queue(), usm_bytes(array), staged, array.nbytes)
 
         return np.frombuffer(staged, np.uint8, array.nbytes), arrived
+
+    def on_host(self, array: Any, dtype: DType) -> np.ndarray[Any, Any]:
+        self.wait(self.now())
+        return np.ascontiguousarray(self._dpnp.asnumpy(array)).view(dtype.numpy)
 
     def _bytes(self, array: Any) -> Any:
         pointer = Argument.of("a panel", array).pointer

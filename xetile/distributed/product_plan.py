@@ -16,6 +16,7 @@ from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
 from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
 from xetile.distributed.schedule import ORDERS, OVERLAPS, Schedule, schedule
 from xetile.distributed.transport import Alone, transport_of
+from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation
 from xetile.library.array_operands import Operand, check_same_device
 from xetile.library.matmul import array_of_number, bias_operand, epilogue_of, matmul, result_dtype
@@ -42,9 +43,9 @@ class Plan:
     def __init__(self, grid: Grid, *, out_dtype: Any = None, activation: str | Activation | None = None,
                  alpha: float = 1, beta: float = 0, target: str | Target | None = None, panel: int | None = None,
                  overlap: str = "chunked", order: str = "ring", transport: str = "auto", memory: int | None = None,
-                 timeout: float | None = None, progress: bool = False) -> None:
+                 timeout: float | None = None, progress: bool = False, verify: bool = False) -> None:
         self.grid, self.timeout, self._target, self._progress = grid, timeout, target, progress
-        self._way, self._limit = transport, memory
+        self._way, self._limit, self._verify = transport, memory, verify
         self._executor: Executor | None = None
         self._transport = transport_of(grid.comm, grid.ranks, timeout)
         self.rank = self._transport.rank
@@ -61,11 +62,13 @@ class Plan:
             if self.panel is not None and self.panel < 1:
                 raise ArgumentError("XT7231", f"a panel of {panel} has no columns of A", "give panel=256, or leave it "
                                     "out")
-            self.schedule = schedule(grid, self.rank, panel=self.panel, overlap=overlap, order=order)
+            self.schedule = schedule(grid, self.rank, panel=self.panel, overlap=overlap, order=order,
+                                     fuse=not verify)
             self._check_room()
             fields = {"the grid": f"{grid.shape} of {grid.m}x{grid.k} by {grid.k}x{grid.n}", "dtype": grid.dtype,
                       "out_dtype": self.out_dtype, "activation": describe(activation), "alpha": float(alpha),
                       "beta": float(beta), "panel": self.panel, "overlap": overlap, "order": order,
+                      "verify": bool(verify),
                       "A's split": "rows" if grid.rows_of_a else "columns"}
         except Exception as error:
             trouble = error
@@ -135,7 +138,8 @@ class Plan:
         try:
             out = self._checked(a, b, out, bias)
             memory = memory_of(Argument.of("a", a), self._way)
-            executor = Executor(self.schedule, memory, self._transport, self.timeout)
+            kind = VerifyingExecutor if self._verify else Executor
+            executor = kind(self.schedule, memory, self._transport, self.timeout)
             fields = {"the kind of arrays": memory.name, "bias": "none" if bias is None else "one"}
         except Exception as error:
             trouble = error

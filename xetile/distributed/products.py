@@ -27,6 +27,8 @@ def plan(grid: Grid, **options: Any) -> Plan:
         memory: bytes that blocks and buffers of a rank may take.
         timeout: seconds that a message, or a rank that has not called yet, may take; None for any time.
         progress: whether rank 0 shows a progress bar.
+        verify: whether messages are followed by checksums, and products and sums are checked on the host, which waits
+            for each of them: docs/distributed.md has the bounds.
 
     Raises:
         ToolError: no MPI.

@@ -167,7 +167,7 @@ def buffer_bytes(grid: Grid, name: str) -> int:
 
 
 def schedule(grid: Grid, rank: int, *, panel: int | None = None, overlap: str = "chunked",
-             order: str = "ring") -> Schedule:
+             order: str = "ring", fuse: bool = True) -> Schedule:
     """Steps of a rank.
 
     Args:
@@ -178,8 +178,9 @@ def schedule(grid: Grid, rank: int, *, panel: int | None = None, overlap: str = 
             the bands of a reduce-scatter are one launch that signals each band; ``"none"``.
         order: ``"ring"``: messages go to the neighbour, or ``"direct"``: to each rank that needs them. The bands of a
             signalled product always go directly.
+        fuse: whether whole products apply the epilogue at once, and their sums are nowhere.
     """
-    return _Builder(grid, rank, panel, overlap, order).build()
+    return _Builder(grid, rank, panel, overlap, order, fuse).build()
 
 
 @dataclass(frozen=True)
@@ -195,9 +196,9 @@ class _Panel:
 
 
 class _Builder:
-    def __init__(self, grid: Grid, rank: int, panel: int | None, overlap: str, order: str) -> None:
+    def __init__(self, grid: Grid, rank: int, panel: int | None, overlap: str, order: str, fuse: bool) -> None:
         self.grid, self.rank, self.panel, self.overlap = grid, rank, panel, overlap
-        self.signalled = overlap == "signalled"
+        self.signalled, self.fuse = overlap == "signalled", fuse
         self.order = "direct" if self.signalled else order
         self.row, self.column, self.layer = grid.coordinates(rank)
         self.rows, self.columns, self.depth = grid.product_of(rank)
@@ -208,7 +209,8 @@ class _Builder:
         # K = 0: one product of nothing, so that the sums become zero.
         nothing = _Panel("a", "b", Region(self.rows, self.columns), (self.depth[0], self.depth[0]))
         panels = list(self._panels()) or [nothing]
-        fused = self.grid.pk == 1 and (self.grid.rows_of_a or len(panels) == 1) and self.depth[0] < self.depth[1]
+        fused = self.fuse and self.grid.pk == 1 and (self.grid.rows_of_a or len(panels) == 1) and \
+            self.depth[0] < self.depth[1]
         if not fused:
             self._room("sums", Region(self.rows, self.columns))
         chunked = self.overlap != "none"

@@ -15,34 +15,30 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.mlir import arith as conversions
 from xegpu.mlir.arith import CmpFOp, CmpIOp
 from xegpu.mlir.elementwise import RECORDS
+from xegpu.mlir.predicates import predicate_of
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.tracer import current
 
 Rule = Callable[[SSAValue, SSAValue], Operation]
 
 
-def _compare(kind: type[CmpIOp] | type[CmpFOp], predicates: str) -> dict[str, Rule]:
-    """Comparison operators ``< <= > >= == !=`` of one operation, in this order of predicates."""
-    return {symbol: partial(kind, predicate=predicate)
-            for symbol, predicate in zip(COMPARISONS, predicates.split(), strict=True)}
+def _compare(kind: str) -> dict[str, Rule]:
+    """Comparison operators of a kind of element types."""
+    return {symbol: partial(CmpFOp if kind == "f" else CmpIOp, predicate=predicate_of(symbol, kind))
+            for symbol in COMPARISONS}
 
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-_PREDICATES: dict[str, tuple[type[CmpIOp] | type[CmpFOp], str]] = {
-    "f": (CmpFOp, "olt ole ogt oge oeq une"), "i": (CmpIOp, "slt sle sgt sge eq ne"),
-    "u": (CmpIOp, "ult ule ugt uge eq ne"), "x": (CmpIOp, "slt sle sgt sge eq ne"),
-}
 
 
 def _operators(kind: str) -> dict[str, Rule]:
     """Operator table of a kind of element types, from the records of the operations."""
     constructors: dict[str, Any] = {operator: operation for operation, record in RECORDS.items()
                                     if kind in record.kinds for operator in record.operators}
-    comparison, predicates = _PREDICATES[kind]
-    return {**constructors, **_compare(comparison, predicates)}
+    return {**constructors, **_compare(kind)}
 
 
-_KINDS: dict[str, dict[str, Rule]] = {**{kind: _operators(kind) for kind in _PREDICATES}, "s": {}}
+_KINDS: dict[str, dict[str, Rule]] = {**{kind: _operators(kind) for kind in "fiux"}, "s": {}}
 _TRUTH: dict[str, Rule] = {symbol: _KINDS["u"][symbol] for symbol in ("&", "|", "^", *COMPARISONS)}
 
 
@@ -89,7 +85,7 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
         raise ElementTypeError("XT1215", f"{source} is not rounded to {target} in a kernel",
                                f"store f16 or f32, and convert outside: array.astype(ml_dtypes.{target.numpy})",
                                current().location())
-    if source.kind == "s" and target is not dtypes.f16:  # f16 holds every 8-bit float
+    if source.kind == "s" and target not in (dtypes.f16, dtypes.bf16):  # these hold every 8-bit float
         return convert(convert(value, dtypes.f16), target)
     if {source, target} == {dtypes.f16, dtypes.bf16}:  # same width, so neither extends nor truncates
         return convert(convert(value, dtypes.f32), target)

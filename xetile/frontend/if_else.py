@@ -12,12 +12,12 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Region, SSAValue
 
 from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError, Note, TraceError, XeError
-from xegpu.support.location import Location
+from xegpu.support.location import Location, SourceLocation
 from xetile.frontend.bytecode import Statement, with_statement
 from xetile.frontend.frames import Path, Scope
 from xetile.frontend.loop_carried import PYTHON_TYPES, Body, Construct, describe_object, described
@@ -192,7 +192,7 @@ class when(_Branch):
 
     def __init__(self, condition: Any) -> None:
         super().__init__()
-        self.condition = _condition(condition, self._location)
+        self.condition = condition_of(condition, self._location)
         self._state = "new"
 
     def _runs_now(self) -> bool:
@@ -331,21 +331,54 @@ def changes(body: Body) -> dict[Path, Any]:
     return found
 
 
-def _condition(condition: Any, location: Location) -> SSAValue:
+def condition_of(condition: Any, location: Location, name: str = "xt.when") -> SSAValue:
     """Condition as an i1 SSA value, checked."""
     if isinstance(condition, Scalar) and condition.dtype is dtypes.i1:
         return condition.ssa
     if isinstance(condition, (bool, int, float, np.bool_, np.number)):
-        raise TraceError("XT1324", f"the condition of xt.when is {condition!r}, known when the kernel is recorded",
+        raise TraceError("XT1324", f"the condition of {name} is {condition!r}, known when the kernel is recorded",
                          "branch on it with Python's `if`", location)
     if isinstance(condition, Scalar):
-        raise ElementTypeError("XT1325", f"the condition of xt.when is a {condition.describe()}, and no truth value",
-                               "compare it, as in xt.when(x != 0)", location, notes(location, it=condition))
+        raise ElementTypeError("XT1325", f"the condition of {name} is a {condition.describe()}, and no truth value",
+                               "compare it, as in x != 0", location, notes(location, it=condition))
     if isinstance(condition, Vector):
-        raise ElementTypeError("XT1326", f"the condition of xt.when is a {condition.describe()}, of many truth values",
+        raise ElementTypeError("XT1326", f"the condition of {name} is a {condition.describe()}, of many truth values",
                                "a condition is one value for the subgroup; select element by element with "
                                "xt.where(condition, a, b)", location, notes(location, it=condition))
     what = condition.describe() if isinstance(condition, Value) else f"{type(condition).__name__} {condition!r:.40}"
-    raise ElementTypeError("XT1327", f"the condition of xt.when is a {what}, which neither holds nor fails",
-                           "compare run-time numbers, as in xt.when(xt.group_id(0) == 0)", location,
+    raise ElementTypeError("XT1327", f"the condition of {name} is a {what}, which neither holds nor fails",
+                           "compare run-time numbers, as in xt.group_id(0) == 0", location,
                            notes(location, it=condition))
+
+
+class KernelExit(BaseException):
+    """Exception that leaves the kernel, in eager execution."""
+
+
+def return_if(condition: Any) -> None:
+    """Leave the kernel where the condition is true: what follows runs only where it is false.
+
+    It stands in the kernel itself or a helper, in no loop on the device and under no ``xt.when``. Code behind it meets
+    a barrier only if all subgroups of a work-group get there.
+
+    Args:
+        condition: a run-time ``i1``, uniform in a subgroup.
+
+    Raises:
+        TraceError: it stands in the body of a loop on the device or of a condition; a Python ``bool`` as the condition.
+        ElementTypeError: the condition is not a run-time ``i1``.
+    """
+    tracer = current("xt.return_if")
+    location = tracer.location()
+    leaves = condition_of(condition, location, "xt.return_if")
+    if tracer.runs:
+        if tracer.evaluate(leaves):
+            raise KernelExit
+        return
+    if len(tracer.blocks) > 1 + len(tracer.exits):
+        raise TraceError("XT1328", "xt.return_if stands in the body of a loop or of a condition on the device",
+                         "end a loop by its condition, as in xt.range(n, while_=lambda: ...), and write xt.return_if "
+                         "behind it", location)
+    stays = tracer.emit(arith.XOrIOp(leaves, tracer.constant(True, dtypes.i1)))
+    tracer.exits.append((stays, SourceLocation(location)))
+    tracer.blocks.append(Block())

@@ -73,7 +73,8 @@ class Value:
         return bool(self._concrete(
             "XT1300", "Python cannot branch on it",
             "choose between values with xt.where(condition, a, b), put code of some work-groups alone under `with "
-            "xt.when(condition):`, check invariants with xt.device_assert, join conditions with & | ~, or branch "
+            "xt.when(condition):`, loop with `for _ in xt.while_(lambda: condition):`, leave the kernel with "
+            "xt.return_if(condition), check invariants with xt.device_assert, join conditions with & | ~, or branch "
             "on a compile-time constant (a keyword-only parameter)"))
 
     def __index__(self) -> int:

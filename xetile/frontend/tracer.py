@@ -28,6 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType
+from xegpu.ir.region_branch import is_loop
 from xegpu.support.errors import Note, ShapeError, TraceError, XeError, error_class, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import defined_at, notes_at, operand_notes
@@ -68,10 +69,12 @@ class Tracer:
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
         self.code, self.subgroups = code, subgroups
         self.stage = "xetile"  # functions of SuperVector set theirs
+        self.fast_math = False
         self.entry = Block()
         self.blocks = [self.entry]
         self.starts: dict[SSAValue, SSAValue] = {}
         self.function = func.FuncOp(name, ([], []), Region(self.entry))
+        self.exits: list[tuple[SSAValue, SourceLocation]] = []  # of xt.return_if: what stays, in the block behind it
         self.broken: XeError | None = None
         self.condition: object = None  # the xt.when that was recorded last: xt.otherwise goes on from it
         self._mapped, self._split = 0, False
@@ -100,7 +103,7 @@ class Tracer:
 
     def location(self) -> Location:
         """Current location in the author's code."""
-        return Location.of_frame(_author(), self.code)
+        return Location.of_frame(_author(), self.code, _is_authors)
 
     def emit(self, operation: Operation) -> Any:
         """Append and verify an operation with the author's location; returns its only result, if there is one."""
@@ -176,7 +179,7 @@ class Tracer:
         if self.dominates(value):
             return
         name, others = self._variable(value), notes_at(location, [("it is defined here", defined_at(value))])
-        if isinstance(value.owner, Operation) and not isinstance(value.owner.parent_op(), scf.ForOp):
+        if isinstance(value.owner, Operation) and not is_loop(value.owner.parent_op()):
             raise TraceError("XT1082", f"{name} is defined under a condition and is used outside it",
                              "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "
                              "a body rebinds is then carried out of it", location, others)
@@ -243,6 +246,12 @@ class Tracer:
         """Close and verify the function; returns its module."""
         if self.broken is not None:
             raise self.broken
+        for stays, location in reversed(self.exits):
+            block = self.blocks.pop()
+            block.add_op(scf.YieldOp())
+            operation = scf.IfOp(stays, [], Region(block))
+            operation.location = location  # type: ignore[assignment]
+            self.blocks[-1].add_op(operation)
         self.entry.add_op(func.ReturnOp())
         self.function.update_function_type()  # type: ignore[no-untyped-call]
         self.function.attributes.update(attributes)
@@ -254,9 +263,14 @@ class Tracer:
 def _author() -> FrameType | None:
     """Innermost frame of the author's code."""
     frame: FrameType | None = sys._getframe(1)  # CPython: the frame of the caller
-    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame is not None and not _is_authors(frame):
         frame = frame.f_back
     return frame
+
+
+def _is_authors(frame: FrameType) -> bool:
+    """Whether a frame runs the author's code: a condition of a loop is called by this package."""
+    return not _is_ours(frame.f_globals.get("__name__", ""))
 
 
 def _is_ours(module: str) -> bool:
@@ -302,7 +316,7 @@ def current(what: str = "this") -> Tracer:
 def trace(
     function: Callable[..., object], name: str, arguments: Sequence[Callable[[Tracer], object]],
     constants: dict[str, Any], attributes: dict[str, Attribute],
-    subgroups: tuple[int, int] = (1, 1),
+    subgroups: tuple[int, int] = (1, 1), *, fast_math: bool = False,
 ) -> ModuleOp:
     """Trace ``function`` on symbolic arguments; returns the recorded module.
 
@@ -313,8 +327,10 @@ def trace(
         constants: keyword-only parameters.
         attributes: attributes of the recorded function.
         subgroups: subgroups of a work-group, for ``subgroup_id(d)``.
+        fast_math: whether functions are approximate unless their calls say otherwise.
     """
     tracer = Tracer(name, function.__code__, subgroups)
+    tracer.fast_math = fast_math
     with recording(tracer):
         values = [make(tracer) for make in arguments]
         returned = function(*values, **constants)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
@@ -155,6 +156,17 @@ class Vector(_Operators, VectorBase):
         if target is dtypes.i1:
             return self if self.dtype is target else self != 0  # type: ignore[no-any-return]
         return Vector(convert(self.ssa, target), self.wg_map)
+
+    def item(self) -> Scalar:
+        """The only element of a vector of one, as a run-time number.
+
+        It is an index, a size, a bound or a condition's operand from then on, and the same in the whole subgroup.
+
+        Raises:
+            ShapeError: the vector has more elements.
+            ElementTypeError: its type is not i32, u32, i64, u64 or f32.
+        """
+        return Scalar(current("item").emit(ExtractScalarOp(self.ssa)))
 
 
 def element_type(dtype: Any) -> DType:

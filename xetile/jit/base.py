@@ -15,7 +15,7 @@ from xegpu.support.location import Location
 from xegpu.target import block2d
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
-from xetile.frontend.constants import hashable
+from xetile.frontend.constants import hashable, python_number
 from xetile.frontend.tracer import is_recording
 from xetile.runtime.executors import executor_at, is_machine, machine_executor
 from xetile.runtime.grid import Grid, normalize_grid
@@ -39,6 +39,7 @@ class BaseKernel:
     Attributes:
         name: the kernel's name.
         parameters: names of its run-time arguments.
+        defaults: default values of the last of them.
         grid_function: computes the grid of a launch without one; None if there is none.
         fixed_target: the device that the kernel is written for, None for any.
         cache: the in-memory state that launches reuse.
@@ -46,6 +47,7 @@ class BaseKernel:
 
     name: str
     parameters: tuple[str, ...]
+    defaults: Mapping[str, Any] = {}
     grid_function: Callable[..., Any] | None = None
     fixed_target: Target | None = None
 
@@ -203,30 +205,45 @@ class BaseKernel:
             XeError: the kernel cannot be compiled for these types, constants and target.
         """
         with AtTheCall():
+            args, constants = self.by_position(args, constants)
             arguments = self.bind_arguments(args, constants)
             shape = None if subgroups is None else check_subgroups(subgroups)
             return self.compile(arguments, self._target(target) or find_target(), constants, shape)
+
+    def by_position(self, args: tuple[Any, ...],
+                    constants: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The run-time arguments of a call in order, with those passed by keyword and defaults; and the constants.
+
+        What a call lacks is left out; :meth:`bind_arguments` raises for it.
+        """
+        missing = self.parameters[len(args):]
+        known = {**self.defaults, **constants}
+        if not missing or not all(name in known for name in missing):
+            return args, constants
+        rest = {name: value for name, value in constants.items() if name not in missing}
+        return (*args, *(known[name] for name in missing)), rest
 
     def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
         """The arguments of a call, checked against the parameters.
 
         Raises:
-            ArgumentError: there are too few or too many, or some are passed by keyword.
+            ArgumentError: there are too few or too many, or one is passed twice.
             ElementTypeError: one is neither an array nor a number, or of a type that is no element type.
             TraceError: the call stands in another kernel.
         """
         if is_recording():
-            raise TraceError("XT1023", f"{self.name} is a kernel, and is called inside another one",
-                             f"code that two kernels share is an undecorated function: drop @xt.kernel at {self.name}, "
-                             "and call it with vectors or tiles; or launch one kernel after the other from outside",
+            raise TraceError("XT1023", f"{self.name} is a kernel, and is launched inside another one",
+                             f"call it without a grid, {self.name}({', '.join(self.parameters)}), to have "
+                             "its operations in this kernel; or launch one kernel after the other from outside",
                              notes=self.defined())
-        if named := [name for name in self.parameters if name in (constants or ())]:
-            raise ArgumentError("XT1010", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
-                                self._usage(), notes=self.defined())
+        by_name = [name for name in self.parameters if name in (constants or ())]
+        if twice := [name for name in by_name if name in self.parameters[:len(args)]]:
+            raise ArgumentError("XT1010", f"{twice[0]}, a run-time argument of {self.name}, is passed by position and "
+                                "by keyword", self._usage(), notes=self.defined())
         if len(args) != (count := len(self.parameters)):
             raise ArgumentError("XT1011", f"{self.name} takes {count} argument{'' if count == 1 else 's'} "
-                                f"({', '.join(self.parameters)}), and is called with {len(args)}", self._usage(),
-                                notes=self.defined())
+                                f"({', '.join(self.parameters)}), and is called with {len(args) + len(by_name)}",
+                                self._usage(), notes=self.defined())
         try:
             return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
         except XeError as error:
@@ -320,8 +337,8 @@ def check_subgroups(subgroups: Any) -> tuple[int, int]:
         ShapeError: they are not two positive integers.
     """
     if not isinstance(subgroups, (tuple, list)) or len(subgroups) != 2 or \
-            not all(type(count) is int and count > 0 for count in subgroups):
+            not all(type(python_number(count)) is int and count > 0 for count in subgroups):
         raise ShapeError("XT1004", f"subgroups are two positive integers, not {subgroups!r}",
                          "give rows and columns of subgroups, for example subgroups="
                          + (f"(1, {subgroups})" if type(subgroups) is int and subgroups > 0 else "(8, 4)"))
-    return subgroups[0], subgroups[1]
+    return int(subgroups[0]), int(subgroups[1])

@@ -38,11 +38,11 @@ from xetile.text.gpu_module import (
     printed,
 )
 from xetile.text.llvm import LLVMReader, converted
+from xetile.text.llvm.scales import scales_as_bytes
 from xetile.text.parse_hints import hint_of
-from xetile.text.read_module import read_module
-from xetile.text.reader import GENERATION, OLDER, V1Reader, from_v1
+from xetile.text.read_module import GENERATION, OLDER, V1Reader, from_v1, read_module
 
-_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
+_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp, scf.WhileOp, scf.ConditionOp)
 ImportedFunction = tuple[func.FuncOp, Mapping[str, Attribute]]
 """A function with the attributes of its module."""
 
@@ -58,6 +58,8 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
     module, reader = read_module(text, name)
+    if "f8E8M0FNU" in text:
+        scales_as_bytes(module)
     lift_control_flow(module)
     resolve_views(module)
     name_maps(module)

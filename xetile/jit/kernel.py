@@ -9,19 +9,20 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
 from xegpu.mlir.arith import FASTMATH
-from xegpu.support.errors import ArgumentError, ShapeError
+from xegpu.support.errors import ArgumentError, ShapeError, TraceError
 from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target.grf_mode import REGISTERS
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
-from xetile.frontend.tracer import Tracer, trace
+from xetile.frontend.tracer import Tracer, current, is_recording, trace
 from xetile.frontend.values import Scalar
 from xetile.jit.base import BaseKernel, check_subgroups
 from xetile.jit.captures import Captures
@@ -34,16 +35,18 @@ class Kernel(BaseKernel):
     """A decorated function. ``kernel[grid](*arrays, **constants)`` launches it.
 
     Args:
-        function: the author's function. Positional parameters are run-time arguments, keyword-only parameters
-            compile-time constants.
+        function: the author's function. Positional parameters are run-time arguments, numbers among them with
+            defaults, keyword-only parameters compile-time constants.
         grid: ``grid(*arguments, **constants)`` computes the grid of a launch without one.
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
         registers: registers of a thread, 128 or 256; None to choose automatically.
         fastmath: whether f32 divisions and square roots may be less than correctly rounded.
+        fast_math: whether functions, too, may be a GPU's own approximations.
     """
 
     def __init__(self, function: Callable[..., None], grid: Callable[..., Any] | None = None,
-                 subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fastmath: bool = False) -> None:
+                 subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fastmath: bool = False,
+                 fast_math: bool = False) -> None:
         super().__init__()
         if not inspect.isfunction(function):
             option = f"subgroups={function!r}" if isinstance(function, tuple) else "grid=..."
@@ -54,8 +57,9 @@ class Kernel(BaseKernel):
         self.function, self.grid_function = function, grid
         self.name = function.__name__
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
-        self.fastmath = fastmath
+        self.fastmath, self.fast_math = fastmath or fast_math, fast_math
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
+        self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
         self._captures: Captures | None = None
 
@@ -84,12 +88,34 @@ class Kernel(BaseKernel):
                                     "name every parameter; those behind a bare * are compile-time constants",
                                     self.location())
             if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
-                raise ArgumentError("XT1003",
-                                    f"the run-time argument {parameter.name} of {self.name} has a default value",
-                                    "make it a compile-time constant by putting it behind a bare *, or drop the "
-                                    "default",
-                                    self.location())
+                self.defaults[parameter.name] = self._checked_default(parameter)
         return tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+
+    def _checked_default(self, parameter: inspect.Parameter) -> Any:
+        if isinstance(parameter.default, bool) or not isinstance(parameter.default, (int, float, np.number)):
+            raise ArgumentError("XT1003", f"the run-time argument {parameter.name} of {self.name} has the default "
+                                f"value {parameter.default!r:.40}, which is no number",
+                                "make it a compile-time constant by putting it behind a bare *, or drop the default",
+                                self.location())
+        return parameter.default
+
+    def __call__(self, *args: Any, **constants: Any) -> Any:
+        """Launch with the grid of the decorator's function; inside a kernel, call the function as a helper of it.
+
+        A helper's operations are those of the kernel that calls it, whose options count; it may return values.
+
+        Raises:
+            TraceError: a helper for other ``subgroups`` than the kernel that calls it.
+        """
+        if not is_recording():
+            super().__call__(*args, **constants)
+            return None
+        tracer = current()
+        if self.subgroups not in ((1, 1), tracer.subgroups):
+            raise TraceError("XT1024", f"{self.name} is for {self.subgroups[0]} x {self.subgroups[1]} subgroups, and "
+                             f"the kernel that calls it has {tracer.subgroups[0]} x {tracer.subgroups[1]}",
+                             f"give the calling kernel subgroups={self.subgroups}", tracer.location(), self.defined())
+        return self.function(*args, **constants)
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         unknown = set(constants) - set(self._constants)
@@ -127,8 +153,7 @@ class Kernel(BaseKernel):
                 attributes[FASTMATH] = UnitAttr()
             with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
-                                                attributes,
-                                                shape)
+                                                attributes, shape, fast_math=self.fast_math)
             self._captures = Captures(self.function)  # behind the recording, which may itself fill an author's list
         return self.cache.modules[key]
 
@@ -141,8 +166,8 @@ class Kernel(BaseKernel):
         from xetile.runtime.eager import EagerKernel, check_only
 
         shape = self.subgroups if subgroups is None else check_subgroups(subgroups)
-        return EagerKernel(self.name, self.function, self.bind_arguments, self.evaluate_grid, _symbol_builders, shape,
-                           check_only(only))
+        return EagerKernel(self.name, self.function, self.by_position, self.bind_arguments, self.evaluate_grid,
+                           _symbol_builders, shape, check_only(only))
 
 
 def _symbol_builders(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
@@ -164,12 +189,15 @@ def _symbol(name: str, dtype: DType, rank: int | None, tracer: Tracer) -> Value:
 
 @overload
 def kernel(function: Callable[..., None], *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False) -> Any: ...
+           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
+           fast_math: bool = False) -> Any: ...
 @overload
 def kernel(*, grid: Callable[..., Any] | None = None, subgroups: tuple[int, int] = (1, 1),
-           registers: int | None = None, fastmath: bool = False) -> Callable[[Callable[..., None]], Any]: ...
+           registers: int | None = None, fastmath: bool = False,
+           fast_math: bool = False) -> Callable[[Callable[..., None]], Any]: ...
 def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False) -> Any:
+           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
+           fast_math: bool = False) -> Any:
     """Make a kernel of a function: ``@xt.kernel``, ``@xt.kernel(grid=f)``, ``@xt.kernel(subgroups=(8, 4))``.
 
     Args:
@@ -182,9 +210,11 @@ def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., A
         fastmath: let a GPU divide f32 within 2.5 ulp and take square roots within 3 ulp, as its instructions do. By
             default both are correctly rounded, as in NumPy, which takes about 17 instructions for 16 elements instead
             of 2.
+        fast_math: the same, and functions by a GPU's own instructions: ``fast=True`` for each :func:`xetile.exp`,
+            ``exp2``, ``log``, ``log2``, ``log10``, ``rsqrt``, ``tanh`` and ``erf`` that does not say otherwise.
     """
     def decorate(function: Callable[..., None]) -> Kernel:
         with AtTheCall():
-            return Kernel(function, grid, subgroups, registers, fastmath=fastmath)
+            return Kernel(function, grid, subgroups, registers, fastmath=fastmath, fast_math=fast_math)
 
     return decorate if function is None else decorate(function)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
 from xegpu.analysis import barriers, uniformity
-from xegpu.ir.dtypes import DType, i64, of_mlir, u64
+from xegpu.ir.dtypes import DType, i1, i64, of_mlir, u64
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.ir.memref import static_form
 from xegpu.support.errors import (
@@ -99,6 +100,15 @@ class ParsedKernel(BaseKernel):
     def argument_types(self) -> tuple[Attribute, ...]:
         """The MLIR types of its run-time arguments."""
         return tuple(argument.type for argument in self._function.body.block.args)
+
+    def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
+        """The arguments of a call; a parameter of type ``i1`` takes a truth value."""
+        types = [*self.argument_types, *[None] * len(args)]  # too many arguments are an error there
+        return super().bind_arguments(
+            [Argument(parameter, i1, None, (), (), bool(value), "number")
+             if type_ == i1.mlir and isinstance(value, (bool, np.bool_)) else value
+             for parameter, value, type_ in zip([*self.parameters, *[""] * len(args)], args, types, strict=False)],
+            constants)
 
     def location(self) -> Location:
         """Location of the function in the text."""
@@ -210,6 +220,8 @@ def _check_argument(argument: Argument, type_: Any, note: Note) -> None:
 
 def _number_hint(dtype: DType) -> str:
     """The hint that says which number to pass for a type."""
+    if dtype is i1:
+        return "pass True or False"
     if dtype in (i64, u64):
         return f"pass numpy.{dtype.numpy.name}(...)"
     return "pass a float" if dtype.is_float else "pass an integer of at most 32 bits"

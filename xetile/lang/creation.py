@@ -14,7 +14,7 @@ from xetile.compiler.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.types import WgMapAttr, check_axis
 from xetile.dialect.vector import IotaOp
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.constants import scalar, scalar_of_element
+from xetile.frontend.constants import python_number, scalar, scalar_of_element
 from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
@@ -69,6 +69,7 @@ def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: 
     tracer = current("xt.iota")
     shape, element = check_shape_2d(shape, "a vector's shape"), element_type(dtype)
     check_map(wg_map, shape)
+    axis = python_number(axis)
     at_author_line(lambda: check_axis(axis))
     at_author_line(lambda: check_type(element.mlir, shape[axis]))
     return Vector(tracer.emit(IotaOp(VectorType(element.mlir, shape), axis, wg_map=wg_map)), wg_map)

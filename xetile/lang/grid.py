@@ -6,6 +6,7 @@ from xdsl.dialects import gpu
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
+from xetile.frontend.constants import python_number
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar
@@ -32,6 +33,7 @@ def subgroup_id(d: int | None = None) -> Scalar:
     linear = Scalar(tracer.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
     if d is None:
         return linear
+    d = python_number(d)
     if not isinstance(d, int) or d not in (0, 1):
         raise RankError("XT1061", f"subgroups have dimensions 0 and 1, not {_describe(d)}",
                         "use xt.subgroup_id(0) for its row, xt.subgroup_id(1) for its column", tracer.location())
@@ -80,6 +82,7 @@ def grouped_id(rows: int) -> tuple[Scalar, Scalar]:
 
 def _dimension(d: int) -> DimensionAttr:
     """Dimension attribute of a grid operation, checked."""
+    d = python_number(d)
     if not isinstance(d, int) or d not in (0, 1, 2) or isinstance(d, bool):
         raise RankError("XT1060", f"a grid has dimensions 0, 1 and 2, not {_describe(d)}",
                         "write xt.group_id(0) for the first number of kernel[grid]", current().location())

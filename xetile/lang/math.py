@@ -10,6 +10,7 @@ from typing import Any
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
 from xegpu.ir import dtypes
@@ -26,12 +27,14 @@ from xetile.frontend.values import Scalar, Vector, element_type
 from xetile.lang.operands import check_operands, matched_operands
 
 
-def _apply(name: str, operation: type[Operation], v: Any) -> Any:
-    """Emit a unary function of a vector or scalar."""
+def _apply(name: str, operation: type[Operation], v: Any, fast: bool | None = False) -> Any:
+    """Emit a unary function of a vector or scalar; ``fast`` of None is what the kernel says (``fast_math``)."""
     tracer = current(f"xt.{name}")
     if not isinstance(v, Arithmetic) or not (v.dtype.is_float or operation is math.AbsIOp):
         raise _float_error(name, v)
-    result = tracer.emit(operation.create(operands=[v.ssa], result_types=[v.ssa.type]))
+    approximate = tracer.fast_math if fast is None else fast
+    flags = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])} if approximate else {}
+    result = tracer.emit(operation.create(operands=[v.ssa], result_types=[v.ssa.type], properties={**flags}))
     return Vector(result, v.wg_map) if isinstance(v, Vector) else Scalar(result)
 
 
@@ -53,14 +56,24 @@ def _describe(v: Any) -> str:
     return f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {python_number(v)!r:.40}"
 
 
-def exp(v: Any) -> Any:
-    """e to the power of ``v``."""
-    return _apply("exp", math.ExpOp, v)
+def exp(v: Any, *, fast: bool | None = None) -> Any:
+    """e to the power of ``v``.
+
+    Args:
+        v: floats.
+        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
+    """
+    return _apply("exp", math.ExpOp, v, fast)
 
 
-def exp2(v: Any) -> Any:
-    """2 to the power of ``v``."""
-    return _apply("exp2", math.Exp2Op, v)
+def exp2(v: Any, *, fast: bool | None = None) -> Any:
+    """2 to the power of ``v``.
+
+    Args:
+        v: floats.
+        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
+    """
+    return _apply("exp2", math.Exp2Op, v, fast)
 
 
 def expm1(v: Any) -> Any:
@@ -68,19 +81,34 @@ def expm1(v: Any) -> Any:
     return _apply("expm1", math.ExpM1Op, v)
 
 
-def log(v: Any) -> Any:
-    """The natural logarithm of ``v``."""
-    return _apply("log", math.LogOp, v)
+def log(v: Any, *, fast: bool | None = None) -> Any:
+    """The natural logarithm of ``v``.
+
+    Args:
+        v: floats.
+        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
+    """
+    return _apply("log", math.LogOp, v, fast)
 
 
-def log2(v: Any) -> Any:
-    """The logarithm of ``v`` to base 2."""
-    return _apply("log2", math.Log2Op, v)
+def log2(v: Any, *, fast: bool | None = None) -> Any:
+    """The logarithm of ``v`` to base 2.
+
+    Args:
+        v: floats.
+        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
+    """
+    return _apply("log2", math.Log2Op, v, fast)
 
 
-def log10(v: Any) -> Any:
-    """The logarithm of ``v`` to base 10."""
-    return _apply("log10", math.Log10Op, v)
+def log10(v: Any, *, fast: bool | None = None) -> Any:
+    """The logarithm of ``v`` to base 10.
+
+    Args:
+        v: floats.
+        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
+    """
+    return _apply("log10", math.Log10Op, v, fast)
 
 
 def log1p(v: Any) -> Any:
@@ -93,9 +121,14 @@ def sqrt(v: Any) -> Any:
     return _apply("sqrt", math.SqrtOp, v)
 
 
-def rsqrt(v: Any) -> Any:
-    """One over the square root of ``v``."""
-    return _apply("rsqrt", math.RsqrtOp, v)
+def rsqrt(v: Any, *, fast: bool | None = None) -> Any:
+    """One over the square root of ``v``.
+
+    Args:
+        v: floats.
+        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
+    """
+    return _apply("rsqrt", math.RsqrtOp, v, fast)
 
 
 def cbrt(v: Any) -> Any:
@@ -113,14 +146,24 @@ def cosh(v: Any) -> Any:
     return _apply("cosh", math.CoshOp, v)
 
 
-def tanh(v: Any) -> Any:
-    """The hyperbolic tangent of ``v``."""
-    return _apply("tanh", math.TanhOp, v)
+def tanh(v: Any, *, fast: bool | None = None) -> Any:
+    """The hyperbolic tangent of ``v``.
+
+    Args:
+        v: floats.
+        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
+    """
+    return _apply("tanh", math.TanhOp, v, fast)
 
 
-def erf(v: Any) -> Any:
-    """The error function of ``v``."""
-    return _apply("erf", math.ErfOp, v)
+def erf(v: Any, *, fast: bool | None = None) -> Any:
+    """The error function of ``v``.
+
+    Args:
+        v: floats.
+        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
+    """
+    return _apply("erf", math.ErfOp, v, fast)
 
 
 def sin(v: Any) -> Any:

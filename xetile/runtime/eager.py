@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -29,6 +30,8 @@ from xegpu.interpreter.subgroup_scheduler import Subgroup, SubgroupScheduler
 from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, XeError
 from xegpu.support.location import Location
 from xetile.compiler.arguments import Argument, AtTheCall
+from xetile.frontend.constants import python_number
+from xetile.frontend.if_else import KernelExit
 from xetile.frontend.tracer import Tracer, recording
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.runtime.grid import Grid
@@ -215,6 +218,7 @@ class EagerKernel:
     Attributes:
         name: the kernel's name.
         function: the author's function.
+        by_position: the run-time arguments of a call in their order, and the constants.
         bind_arguments: checks the arguments of a call.
         evaluate_grid: checks the grid of a launch.
         symbol_builders: functions that build the traced value of each argument.
@@ -224,6 +228,7 @@ class EagerKernel:
 
     name: str
     function: Callable[..., None]
+    by_position: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]
     bind_arguments: Callable[..., tuple[Argument, ...]]
     evaluate_grid: Callable[..., Grid]
     symbol_builders: Callable[[Sequence[Argument]], list[Callable[[Tracer], Any]]]
@@ -241,6 +246,7 @@ class EagerKernel:
 
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
         with AtTheCall():
+            args, constants = self.by_position(args, constants)
             arguments = self.bind_arguments(args, constants)
             counts = self.evaluate_grid(grid, args, constants)
             for argument in arguments:
@@ -274,7 +280,8 @@ class EagerKernel:
                 symbols = [build(tracer) for build in self.symbol_builders(arguments)]
                 for symbol, value in zip(symbols, values, strict=True):
                     machine.values[symbol.ssa] = value
-                self.function(*symbols, **constants)
+                with suppress(KernelExit):
+                    self.function(*symbols, **constants)
                 tracer.check_end()
 
         shared.scheduler.run(instance)
@@ -290,7 +297,7 @@ def check_only(only: Any) -> tuple[int, ...] | None:
     Raises:
         ArgumentError: it is neither an integer nor a tuple of up to three.
     """
-    indices = only if isinstance(only, tuple) else (only,)
+    indices = tuple(python_number(index) for index in (only if isinstance(only, tuple) else (only,)))
     if only is not None and not (1 <= len(indices) <= 3 and all(type(index) is int for index in indices)):
         raise ArgumentError("XT1602", f"only={only!r} names no group", "give one to three integers, as in only=(3, 0)")
     return None if only is None else indices

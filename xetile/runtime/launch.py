@@ -33,6 +33,10 @@ class Launchable(Protocol):
     def refresh(self) -> None:
         """Clear the launch cache if a Python value that the recording depends on is another one now."""
 
+    def by_position(self, args: tuple[Any, ...],
+                    constants: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The run-time arguments of a call in their order, and the constants."""
+
     def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
         """The arguments of a call, checked against the parameters."""
 
@@ -94,6 +98,8 @@ class BoundKernel:
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
         kernel = self._kernel
         kernel.refresh()
+        if len(args) != len(kernel.parameters):
+            args, constants = kernel.by_position(args, constants)
         try:
             if grid is None and kernel.grid_function is not None and len(args) == len(kernel.parameters) and \
                     self.launches.may_relaunch(args):
@@ -145,6 +151,7 @@ class BoundKernel:
     def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> PreparedLaunch:
         """The checked and compiled launch; see :meth:`xetile.jit.base.BaseKernel.prepare`."""
         with AtTheCall():
+            args, constants = self._kernel.by_position(args, constants)
             call = self._compile(grid, args, constants)
             plan = call.plan()
             bound = call.run_again if plan is None or signature_of(args) is None else plan.bind(args)

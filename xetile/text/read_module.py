@@ -1,24 +1,100 @@
-"""Text to module: errors of xDSL and of the rules become TextErrors."""
+"""Text to module: errors of xDSL and of the rules become TextErrors. XeGPU v1 (XeGPU-older.md) has a reader here.
+
+A text is of that generation if it says so, by the attribute ``xegpu.generation = "older"`` of its module, or if it
+has what only that one has: a ``mode``, a ``vnni_axis``, an ``mfence``, or a map that is named ``sg`` in a
+``tdesc_attr``.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.utils.exceptions import ParseError
 
+from xegpu.interop.v1.exporter import exported
+from xegpu.interop.v1.importer import converted
+from xegpu.interop.v1.types import OlderDescType
+from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import UNREADABLE, ElementTypeError, Note, TextError, XeError, error_parts
 from xegpu.support.location import Location, SourceLocation
+from xegpu.support.lookahead import next_token
 from xegpu.support.notes import value_notes
+from xetile.dialect import context
+from xetile.dialect.stage import STAGE, TARGET
+from xetile.text import xegpu_ops
+from xetile.text.gpu_module import printed
 from xetile.text.llvm import LLVMReader, is_llvm
 from xetile.text.parse_hints import hint_of, reworded
-from xetile.text.reader import Reader, V1Reader, is_v1
+from xetile.text.reader import FOREIGN_READERS, Reader
+from xetile.text.types import read_tensor_desc
 
 _DEEPEST = 60
 """Nested brackets that are read: each takes the recursive parser a few frames of Python's thousand."""
 _PASSED_OVER = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|->|=>|<=|>=')
 """Comments, strings and arrows, whose brackets do not nest."""
 _BRACKETS = re.compile(r"[][(){}<>]")
+GENERATION, OLDER = "xegpu.generation", "older"
+"""A module's attribute that tells the generations apart, and its value."""
+_V1_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.OLDER_RULES, xegpu_ops.read_v1_operation)}
+_COMMENT = re.compile(r"//[^\n]*")
+_SIGNS = re.compile(rf'{re.escape(GENERATION)}\s*=\s*"{OLDER}"|[{{,]\s*mode\s*=\s*\w+|\bvnni_axis\s*='
+                    r"|\b(?:XeGPU|XeGpu|xegpu)\.mfence\b|[<,]\s*sg\s*=\s*#")
+
+
+def descriptor_of_tile(parser: Reader) -> Any:
+    """Descriptor type of ``tile<...>`` in XeGPU texts; None before anything else."""
+    if next_token(parser).text != "tile" or parser.descriptor is None:
+        return None
+    parser._consume_token()  # private: the word is no keyword that a public function takes
+    return parser.descriptor(read_tensor_desc(parser))
+
+
+def is_v1(text: str) -> bool:
+    """Whether a text is XeGPU v1 (XeGPU-older.md)."""
+    return isinstance(text, str) and _SIGNS.search(_COMMENT.sub("", text)) is not None
+
+
+class V1Reader(Reader):
+    """Reader of XeGPU v1, which also calls descriptors tiles."""
+
+    readers = _V1_READERS
+    descriptor: type[Any] | None = OlderDescType
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text, name)
+        self.ctx = context()
+
+    def parse_optional_type(self) -> Any:
+        """Parse an optional type; ``tile<8x16xf32>`` is the document's spelling of some descriptors."""
+        return descriptor_of_tile(self) or super().parse_optional_type()
+
+
+def from_v1(functions: list[func.FuncOp]) -> list[func.FuncOp]:
+    """Kernels of XeGPU v1 converted to the present dialect.
+
+    Raises:
+        XeError: something in them cannot be; it points at the text's line.
+    """
+    kernels = [converted(function) for function in functions]
+    for function in kernels:
+        verify(function)
+    return kernels
+
+
+def v1_text(module: ModuleOp) -> str:
+    """Text in XeGPU v1 of kernels of the present dialect.
+
+    Raises:
+        XeError: something in them has no form there; it points at the author's line.
+    """
+    attributes = {name: value for name, value in module.attributes.items() if name not in (STAGE, TARGET)}
+    functions = [exported(function) for function in module.body.block.ops if isinstance(function, func.FuncOp)]
+    for function in functions:
+        verify(function)
+    return printed(ModuleOp(functions, {**attributes, GENERATION: StringAttr(OLDER)}))
 
 
 def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:

@@ -1,4 +1,4 @@
-"""Reader of ``xt.parse``: MLIR's syntax with the spellings of the seed and mlir-extensions, and XeGPU v1 texts."""
+"""Reader of ``xt.parse``: MLIR's syntax with the spellings of the seed and mlir-extensions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, Signedness, StringAttr, f16, f32
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, Signedness, f16, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
@@ -17,19 +17,14 @@ from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from xegpu.dialect.types import SgMapAttr, TensorDescType
-from xegpu.interop.v1.exporter import exported
-from xegpu.interop.v1.importer import converted
-from xegpu.interop.v1.types import OlderDescType
 from xegpu.mlir.gpu import ForeignAttr
-from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import TextError, misread
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.lookahead import next_token
 from xetile.dialect import context
-from xetile.dialect.stage import STAGE, TARGET
 from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.text import index_ops, memref_ops, other_dialects, supervector_ops, xegpu_ops, xetile_ops
-from xetile.text.gpu_module import Launch, has_kernels, joined, launches, printed
+from xetile.text.gpu_module import Launch, has_kernels, joined, launches
 from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.other_dialects import with_bits
 from xetile.text.parse_hints import COMPARE
@@ -77,15 +72,9 @@ _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
 MLIRLexer._unescaped_characters_regex = re.compile(  # private: the parser's constructor lexes the first token
     r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
 """String literal, in the place of xDSL's private pattern, which takes exponential time where one is not closed."""
+_VECTOR = re.compile(r"vector<(?:\d+x)+(?!b16\b)[a-z]+\d*>")
+"""Vector types of built-in elements, which mean the same wherever they stand; ``b16`` depends on the text."""
 _SPACED_DIMENSIONS = re.compile(r"(?<=[<x])(\d+) x (\w+)")
-
-
-def descriptor_of_tile(parser: Reader) -> Any:
-    """Descriptor type of ``tile<...>`` in XeGPU texts; None before anything else."""
-    if next_token(parser).text != "tile" or parser.descriptor is None:
-        return None
-    parser._consume_token()  # private: the word is no keyword that a public function takes
-    return parser.descriptor(read_tensor_desc(parser))
 
 
 def normalize_characters(text: str) -> str:
@@ -119,6 +108,7 @@ class Reader(Parser):
         self._start = 0
         self._within = False
         self._pending: list[Operation] = []
+        self._vectors: dict[str, Any] = {}
         self._bound: list[Any] = []
         self._foreign = False
         self._has_kernels = has_kernels(text)
@@ -249,7 +239,8 @@ class Reader(Parser):
         """Parse an optional type: also ``tile<...>``, ``float``, and memrefs in the seed's spelling."""
         token = next_token(self)
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in _WORDS:
-            return super().parse_optional_type()
+            found = _VECTOR.match(token.span.input.content, token.span.start)
+            return super().parse_optional_type() if found is None else self._parse_vector_type(found)
         self._consume_token()
         if token.text in _NUMBERS:
             return _NUMBERS[token.text]
@@ -260,6 +251,14 @@ class Reader(Parser):
                 fail(self, "XT2007",
                      "b16 does not say which type of 16 bits it is", "write bf16, f16 or i16", token.span)
         return TileType(read_tile(self)) if token.text == "tile" else read_memref(self)
+
+    def _parse_vector_type(self, found: re.Match[str]) -> Any:
+        """Type of a vector, parsed once for each spelling: a third of the time of reading a lowered kernel."""
+        if (known := self._vectors.get(found[0])) is None:
+            known = self._vectors[found[0]] = super().parse_optional_type()
+        else:
+            self._resume_from(found.end())  # private: behind the type, whose tokens need not be lexed
+        return known
 
     def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
         name = attr_or_dialect_name
@@ -340,63 +339,3 @@ class Reader(Parser):
         if not self._within or start <= self._start or "\n" not in self.text[len(before):start]:
             return start, end
         return len(before) - len(before.split()[-1]), len(before)
-
-
-# XeGPU v1 (XeGPU-older.md): reader, and conversion of its kernels to the present dialect.
-#
-# A text is of that generation if it says so, by the attribute ``xegpu.generation = "older"`` of its module, or if it
-# has what only that one has: a ``mode``, a ``vnni_axis``, an ``mfence``, or a map that is named ``sg`` in a
-# ``tdesc_attr``.
-
-
-GENERATION, OLDER = "xegpu.generation", "older"
-"""A module's attribute that tells the generations apart, and its value."""
-_V1_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.OLDER_RULES, xegpu_ops.read_v1_operation)}
-_COMMENT = re.compile(r"//[^\n]*")
-_SIGNS = re.compile(rf'{re.escape(GENERATION)}\s*=\s*"{OLDER}"|[{{,]\s*mode\s*=\s*\w+|\bvnni_axis\s*='
-                    r"|\b(?:XeGPU|XeGpu|xegpu)\.mfence\b|[<,]\s*sg\s*=\s*#")
-
-
-def is_v1(text: str) -> bool:
-    """Whether a text is XeGPU v1 (XeGPU-older.md)."""
-    return isinstance(text, str) and _SIGNS.search(_COMMENT.sub("", text)) is not None
-
-
-class V1Reader(Reader):
-    """Reader of XeGPU v1, which also calls descriptors tiles."""
-
-    readers = _V1_READERS
-    descriptor: type[Any] | None = OlderDescType
-
-    def __init__(self, text: str, name: str) -> None:
-        super().__init__(text, name)
-        self.ctx = context()
-
-    def parse_optional_type(self) -> Any:
-        """Parse an optional type; ``tile<8x16xf32>`` is the document's spelling of some descriptors."""
-        return descriptor_of_tile(self) or super().parse_optional_type()
-
-
-def from_v1(functions: list[func.FuncOp]) -> list[func.FuncOp]:
-    """Kernels of XeGPU v1 converted to the present dialect.
-
-    Raises:
-        XeError: something in them cannot be; it points at the text's line.
-    """
-    kernels = [converted(function) for function in functions]
-    for function in kernels:
-        verify(function)
-    return kernels
-
-
-def v1_text(module: ModuleOp) -> str:
-    """Text in XeGPU v1 of kernels of the present dialect.
-
-    Raises:
-        XeError: something in them has no form there; it points at the author's line.
-    """
-    attributes = {name: value for name, value in module.attributes.items() if name not in (STAGE, TARGET)}
-    functions = [exported(function) for function in module.body.block.ops if isinstance(function, func.FuncOp)]
-    for function in functions:
-        verify(function)
-    return printed(ModuleOp(functions, {**attributes, GENERATION: StringAttr(OLDER)}))

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import arith, gpu, math, scf
 from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import BlockArgument, Operation
 from xdsl.utils.type import get_element_type_or_self
 
 from codegen.opencl.arith import integer, predicate
 from codegen.opencl.arith.predicate import register_bits
-from codegen.opencl.arith.text import TEXT
+from codegen.opencl.arith.text import FAST, FAST_FUNCTIONS, TEXT
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
@@ -111,7 +112,31 @@ def _absolute(value: str, dtype: DType, width: int) -> str:
 def float_call(emitter: Emitter, operation: Operation) -> None:
     """Emit a function of floats; f16 computes in float, whose functions are more accurate than half's."""
     dtype, width, groups = operand_groups(emitter, operation)
+    if _is_approximate(operation, dtype):
+        finish(emitter, operation, [_approximated(emitter, type(operation), group[0], dtype, width)
+                                    for group in groups])
+        return
     finish(emitter, operation, [_called(TEXT[type(operation)].text, group, dtype, width) for group in groups])
+
+
+def _is_approximate(operation: Operation, dtype: DType) -> bool:
+    """Whether a function may be approximate and has an approximation, which is in float."""
+    flags = operation.properties.get("fastmath")
+    return type(operation) in FAST and dtype is not f64 and isinstance(flags, arith.FastMathFlagsAttr) and \
+        FastMathFlag.APPROX_FUNC in flags.data
+
+
+def _approximated(emitter: Emitter, kind: type[Operation], value: str, dtype: DType, width: int) -> str:
+    """Expression of a function by native instructions."""
+    floats, text = vector_type("float", width), FAST[kind]
+    if kind in FAST_FUNCTIONS:
+        name = FAST[kind].partition("(")[0]
+        body = FAST_FUNCTIONS[kind].replace("(F)", f"({floats})").replace("const F ", f"const {floats} ")
+        emitter.function(f"static {floats} {name}{width}({floats} v)\n{{\n  {body}\n}}\n")
+        text = f"{name}{width}({{v}})"
+    if dtype is f16:
+        return f"convert_{vector_type('half', width)}({text.format(v=f'convert_{floats}({value})')})"
+    return rounded(text.format(v=atom(computed(value, dtype, width))), dtype, width)
 
 
 def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
@@ -142,12 +167,15 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     if source is i1 and sign.operands == "i":
         source, groups = i8, [[f"(char)-{value}"] for (value,) in groups]
     if source.kind == "s":
-        finish(emitter, operation, [f"{_float8(emitter, source, width)}({group[0]})" for group in groups])
-        return
+        groups = [[f"{float8_function(emitter, source, width)}({value})"] for (value,) in groups]
+        source = f16
     values = [group[0] for group in groups]
     if source is f64 and target.is_float and isinstance(result, VectorType) and emitter.target.ocloc:
         to_float = _f64_to_float(emitter, target, width)
         source, values = f32, [f"{to_float}({value})" for value in values]
+    if source is target:  # f16, to which 8-bit floats have been widened
+        finish(emitter, operation, values)
+        return
     read, given = read_as(source, sign.operands), read_as(target, sign.result)
     if source is index and sign.operands == "u":
         read = u32
@@ -224,7 +252,7 @@ WIDENED: dict[DType, tuple[str, ...]] = {
 """Statements of a function that widens elements ``v`` of an 8-bit float type to f16, exactly."""
 
 
-def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
+def float8_function(emitter: Emitter, dtype: DType, width: int) -> str:
     """Define a function that widens 8-bit floats to f16 (:data:`WIDENED`), and return its name."""
     half, word, signed, wide = (vector_type(scalar, width) for scalar in ("half", "ushort", "char", "short"))
     name = f"{dtype}_to_{half}"

@@ -11,38 +11,38 @@ from codegen.opencl.arith.integer import cast
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, computed
 from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
+from xegpu.mlir.predicates import Predicate, name_of
 
-_FLOATS = {"oeq": "{0} == {1}", "ogt": "{0} > {1}", "oge": "{0} >= {1}", "olt": "{0} < {1}", "ole": "{0} <= {1}",
-           "one": "({0} < {1}) | ({0} > {1})", "ord": "({0} == {0}) & ({1} == {1})", "une": "{0} != {1}",
+_FLOATS = {"one": "({0} < {1}) | ({0} > {1})", "ord": "({0} == {0}) & ({1} == {1})", "une": "{0} != {1}",
            "uno": "({0} != {0}) | ({1} != {1})", "false": "({0} < {1}) & ({0} > {1})"}
-_OPPOSITES = {"ueq": "one", "ugt": "ole", "uge": "olt", "ult": "oge", "ule": "ogt", "true": "false"}
-"""Unordered predicates, each with the ordered one that is true exactly where it is not."""
-_INTEGERS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+"""Text of the predicates that are not one of C's comparisons, all of which but ``!=`` are false on NaN."""
 
 
 def _compare(emitter: Emitter, operation: CmpIOp | CmpFOp) -> None:
     dtype, width, groups = operand_groups(emitter, operation)
-    vector, name = isinstance(operation.result.type, VectorType), operation.name_of_predicate
-    opposite = isinstance(operation, CmpFOp) and name in _OPPOSITES
+    vector, predicate = isinstance(operation.result.type, VectorType), operation.record
+    opposite = predicate.unordered is True and operation.name_of_predicate not in _FLOATS
+    if opposite:
+        predicate = predicate.inverse()
     expressions = []
     for group in groups:
         left, right = (computed(value, dtype, width) for value in group)
         if isinstance(operation, CmpIOp):
-            condition = _integers(name, left, right, dtype.register if vector else dtype.opencl, width)
+            condition = _integers(predicate, left, right, dtype.register if vector else dtype.opencl, width)
         else:
-            condition = _FLOATS[_OPPOSITES.get(name, name)].format(left, right)
+            condition = _FLOATS.get(name_of(predicate), f"{{0}} {predicate.order} {{1}}").format(left, right)
         expressions.append(truth.from_condition(condition, width, opposite=opposite) if vector else
                            f"{'!' * opposite}({condition})")
     finish(emitter, operation, expressions)
 
 
-def _integers(predicate: str, left: str, right: str, c_type: str, width: int) -> str:
+def _integers(predicate: Predicate, left: str, right: str, c_type: str, width: int) -> str:
     """Integer comparison, signed or unsigned as the predicate says."""
     signed = c_type.removeprefix("u")
-    kind = {"u": f"u{signed}", "s": signed}[predicate[0]] if len(predicate) == 3 else c_type
+    kind = {"u": f"u{signed}", "i": signed, "": c_type}[predicate.operands]
     if kind != c_type:
         left, right = (cast(side, c_type, kind, width) for side in (left, right))
-    return f"{left} {_INTEGERS[predicate[-2:]]} {right}"
+    return f"{left} {predicate.order} {right}"
 
 
 def _select(emitter: Emitter, operation: SelectOp) -> None:

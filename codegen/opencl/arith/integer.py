@@ -25,7 +25,7 @@ def binary(emitter: Emitter, operation: Operation, left: str, right: str, dtype:
         return {"a": left, "0": f"{left} ^ {left}"}.get(sign.truth, f"{left} {sign.truth} {right}")
     own = dtype.opencl
     scalar = dict(zip("iu", _integer_types(own), strict=True)).get(sign.operands, own)
-    if kind in _WRAPPING and width == 1 and dtype is not index:
+    if sign.wraps and width == 1 and dtype is not index:
         scalar = UNSIGNED[max(dtype.bits, 32)]  # C computes narrower unsigned scalars as int, too
     left, right = (cast(side, own, scalar, width) for side in (left, right))
     if kind is arith.CeilDivUIOp:
@@ -39,9 +39,6 @@ def binary(emitter: Emitter, operation: Operation, left: str, right: str, dtype:
     if scalar != own or (width == 1 and dtype.bits < 32):
         return cast(f"({expression})", scalar, own, width, always=True)
     return expression
-
-
-_WRAPPING = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
 
 
 def _integer_types(c_type: str) -> tuple[str, str]:

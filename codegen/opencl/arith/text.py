@@ -54,6 +54,25 @@ TEXT: dict[type[Operation], Text] = {
 are in :func:`codegen.opencl.arith.binary` and :func:`codegen.opencl.arith.float_call`."""
 
 
+FAST: dict[type[Operation], str] = {
+    math.ExpOp: "native_exp2({v} * 1.44269504f)", math.Exp2Op: "native_exp2({v})",
+    math.LogOp: "native_log2({v}) * 0.693147181f", math.Log2Op: "native_log2({v})",
+    math.Log10Op: "native_log2({v}) * 0.301029996f", math.RsqrtOp: "native_rsqrt({v})",
+    math.TanhOp: "fast_tanh({v})", math.ErfOp: "fast_erf({v})",
+}
+"""Expressions in float of functions that may be approximate (``fastmath<afn>``)."""
+FAST_FUNCTIONS: dict[type[Operation], str] = {
+    # 1 - 2 / (1 + e^2v), and log2(e^2) = 2.88539008.
+    math.TanhOp: "return (F)(1.0f) - (F)(2.0f) * native_recip((F)(1.0f) + native_exp2(v * (F)(2.88539008f)));",
+    # The same of an odd polynomial instead of v, of degree 5, minimax over the error of the result: 3.7e-5. It would
+    # fall from v = 5 on, where the result is 1, so that v * v stays below 16.
+    math.ErfOp: "const F square = fmin(v * v, (F)(16.0f)); "
+                "const F power = fma(fma((F)(-0.00515468f), square, (F)(0.30031483f)), square, (F)(3.25513372f)); "
+                "return (F)(1.0f) - (F)(2.0f) * native_recip((F)(1.0f) + native_exp2(v * power));",
+}
+"""Bodies of the functions of ``v`` that these call, in the vector type ``F``."""
+
+
 def extreme(order: str, left: str, right: str, width: int) -> str:
     """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
     if width == 1:

@@ -22,6 +22,8 @@ SCHEDULE_BARRIER = "XETILE_SCHEDULE_BARRIER"
 """Barrier for the compiler's instruction schedulers."""
 ROWS_APART = "XETILE_ROWS_APART"
 """``ROWS_APART(even, odd, words)``: the low and the high halves of eight words, which are rows of 16-bit elements."""
+NO_VISA = "XETILE_NO_VISA"
+"""Defined where a compiler takes no virtual assembly of Intel's GPUs."""
 F64_TO_F32 = "XETILE_F64_TO_F32"
 """``F64_TO_F32(to, from)``: conversion that Intel's GPU compiler gets wrong for vectors."""
 SLM_READ = "XETILE_SLM_READ_"
@@ -43,6 +45,10 @@ SCHEDULE_BARRIERS = ((SCHEDULE_BARRIER, ""),)
 """A device that does not compile through vISA has no use for a scheduling barrier."""
 ROWS = ((f"{ROWS_APART}(even, odd, words)",
          "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"),)
+PORTABLE = ((NO_VISA, ""),)
+NATIVE = (("native_exp2", "exp2"), ("native_log2", "log2"), ("native_rsqrt", "rsqrt"),
+          ("native_recip(v)", "(1.0f / (v))"))
+"""Functions that are one instruction of a GPU; those of Intel's CPU driver are good to 11 bits only."""
 F64_NARROWING = ((f"{F64_TO_F32}(to, from)", "to = (float)(from)"),)
 SLM_READS = tuple(
     (f"{SLM_READ}{word}{width}(words, from, distance)",

@@ -10,8 +10,8 @@ from codegen.opencl import arith
 from codegen.opencl.arith import converted
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Coordinate, vector_type, width_of
-from xegpu.dialect.vector import BitcastOp, IotaOp, PackOp
-from xegpu.ir.dtypes import i32
+from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp
+from xegpu.ir.dtypes import i32, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -23,6 +23,11 @@ def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:
     (position,) = operation.static_position.get_values()
     units = fragment.units // operation.vector.type.get_shape()[0]  # type: ignore[attr-defined]
     emitter.values[operation.result] = fragment.slice(position * units, units)
+
+
+def _extract_scalar(emitter: Emitter, operation: ExtractScalarOp) -> None:
+    (word,) = emitter.words(operation.vector)
+    emitter.define(operation.result, of_mlir(operation.result.type).opencl, f"sub_group_broadcast({word}, 0)")
 
 
 def _slice(emitter: Emitter, operation: ExtractStridedSliceOp) -> None:
@@ -111,6 +116,7 @@ def _lane(lanes: LaneMap, axis: int, subgroup: int) -> str:
 
 RULES: dict[type[Operation], Rule] = {
     xvector.ExtractOp: _extract,
+    ExtractScalarOp: _extract_scalar,
     ExtractStridedSliceOp: _slice,
     InsertStridedSliceOp: _insert,
     ShapeCastOp: lambda emitter, op: emitter.values.update({op.result: emitter.values[op.source]}),

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.generator import Generator
-from tests.fuzz.known import KNOWN
 from tests.fuzz.numerics import EXACT, HOLDS, Array
 from tests.fuzz.program import Map, Shape, Value
 from tests.fuzz.statements import memory
@@ -38,8 +37,6 @@ def product(generator: Generator) -> Value | None:
     a_type, b_type, acc_type = choices.pick(PRODUCTS)
     step = 32 if a_type in ("i8", "u8") else 16
     m, n, k = choices.pick((8, 1, 2, 3, 4, 6, 7, 16, 24)), choices.pick((16, 32, 48)), step * choices.between(1, 2)
-    if a_type == "tf32" and "odd rows of tf32" in KNOWN:
-        m += m % 2
     maps: list[Map | None] = [None, None, None]
     if generator.mapped:
         layout = choices.pick(generator.layouts)

@@ -180,11 +180,9 @@ def shared(generator: Generator) -> Value | None:
 
     generator.features.add("shared memory")
     barrier.arrays = (memory,)  # type: ignore[attr-defined]
-    loaded = generator.let(f"xt.load_tile(xt.init_tile({memory}, {other}, ({rows}, {columns}){keyword(map_)}))", (),
-                           read, value.dtype, (rows, columns), map_, low=value.low, high=value.high,
-                           zero_sign=value.zero_sign)
-    generator.from_shared.add(loaded)
-    return loaded
+    return generator.let(f"xt.load_tile(xt.init_tile({memory}, {other}, ({rows}, {columns}){keyword(map_)}))", (),
+                         read, value.dtype, (rows, columns), map_, low=value.low, high=value.high,
+                         zero_sign=value.zero_sign)
 
 
 def single(generator: Generator) -> Value | None:

@@ -45,14 +45,15 @@ def _suite(ranks: int, name: str, cache: Path | None = None) -> None:
 
 
 @pytest.mark.parametrize(("ranks", "suite"), [
-    pytest.param(1, "numpy", marks=pytest.mark.everything), pytest.param(2, "numpy:few"), pytest.param(3, "numpy:few"),
-    pytest.param(4, "numpy"), pytest.param(3, "numpy", marks=pytest.mark.everything)])
+    pytest.param(1, "numpy", marks=pytest.mark.everything),
+    pytest.param(2, "numpy", marks=pytest.mark.everything), pytest.param(3, "numpy:few"), pytest.param(4, "numpy")])
 def test_numpy(ranks: int, suite: str) -> None:
     _suite(ranks, suite)
 
 
 @pytest.mark.parametrize(("ranks", "suite"), [
-    pytest.param(2, "device:few"), pytest.param(4, "device:few", marks=pytest.mark.everything),
+    pytest.param(2, "device:few"), pytest.param(3, "device:verified", marks=pytest.mark.everything),
+    pytest.param(4, "device:few", marks=pytest.mark.everything),
     pytest.param(2, "device:pvc", marks=pytest.mark.everything)])
 def test_the_cpu_device(ranks: int, suite: str, tmp_path: Path) -> None:
     require_dpnp()
@@ -87,6 +88,7 @@ def test_an_error_of_one_rank_is_raised_on_all() -> None:
             assert found[name] == every[0][0][name]
 
 
+@pytest.mark.everything
 def test_a_rank_that_does_not_call() -> None:
     done = run(2, "failing.py", "absent")
     assert done.returncode != 0
@@ -100,7 +102,7 @@ def test_a_rank_that_stays_away_in_the_middle() -> None:
         0, "XT7222", "rank 0 waited 1.5 seconds for a message of 432 bytes, a1[0:12, 9:18], from rank 1"]
 
 
-@pytest.mark.parametrize("case", ["killed", "raised"])
+@pytest.mark.parametrize("case", ["killed", pytest.param("raised", marks=pytest.mark.everything)])
 def test_a_rank_that_dies_ends_all(case: str) -> None:
     done = run(3, "failing.py", case)
     assert done.returncode != 0
@@ -127,8 +129,10 @@ def test_one_rank_works_without_mpi() -> None:
 
 @pytest.mark.parametrize(("name", "words", "ranks"), [
     ("gemm_distributed", ("--m", "70", "--n", "51", "--k", "45"), 1),
-    ("gemm_distributed", ("--m", "70", "--n", "51", "--k", "45", "--grid", "2,1,1"), 2),
-    ("tensor_parallel_mlp", ("--tokens", "21", "--width", "18", "--hidden", "26"), 1),
+    pytest.param("gemm_distributed", ("--m", "70", "--n", "51", "--k", "45", "--grid", "2,1,1"), 2,
+                 marks=pytest.mark.everything),
+    pytest.param("tensor_parallel_mlp", ("--tokens", "21", "--width", "18", "--hidden", "26"), 1,
+                 marks=pytest.mark.everything),
     ("tensor_parallel_mlp", ("--tokens", "21", "--width", "18", "--hidden", "26"), 2)])
 def test_the_examples(name: str, words: tuple[str, ...], ranks: int) -> None:
     """With plain Python and over MPI: they check themselves, and rank 0 alone says what was moved."""

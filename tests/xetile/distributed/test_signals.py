@@ -13,8 +13,12 @@ import pytest
 import xetile as xt
 from tests.conftest import require_dpnp, require_ocloc
 from tests.kernels import EXECUTIONS, Execution, integers
-from xetile.distributed.grid import Region, split
+from xetile.distributed.executor import Executor, _warn_of_no_signals
+from xetile.distributed.grid import Grid, Region, split
+from xetile.distributed.memory import HostMemory
+from xetile.distributed.schedule import schedule
 from xetile.distributed.signals import Signals, can_signal, signalled_product
+from xetile.distributed.transport import Alone
 
 # NumPy takes all work-groups at once, and has one description of an array for all of them; here each band has its own.
 _ON_DEVICES = [execution for execution in EXECUTIONS if not execution.where.startswith("numpy")]
@@ -34,6 +38,14 @@ def test_each_band_is_stored_and_counted(execution: Execution, bands: int, first
         a, b, c, counters, bands, first, tiles, BM=8, BN=32, BK=16, sg=(1, 2), as_type=xt.f32, added=added)
     assert np.array_equal(c, a @ b + (old if added else 0))
     assert (counters == tiles * 2).all()
+
+
+def test_blocks_that_cannot_signal_are_said_once() -> None:
+    steps = schedule(Grid(1, 1, 2, m=8, n=6, k=4), 0, overlap="signalled")
+    _warn_of_no_signals.cache_clear()
+    with pytest.warns(UserWarning, match="needs blocks on a device with atomics on host memory") as found:
+        [Executor(steps, HostMemory(), Alone(), None) for _ in range(2)]
+    assert len(found) == 1
 
 
 def test_the_host_sees_bands_of_the_cpu_device() -> None:

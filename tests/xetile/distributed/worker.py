@@ -21,8 +21,10 @@ from mpi4py import MPI
 
 import xetile as xt
 import xetile.distributed as xd
+from xetile.distributed import executor
 from xetile.distributed.grid import shapes_of
-from xetile.distributed.schedule import ORDERS, OVERLAPS
+from xetile.distributed.memory import DeviceMemory, HostMemory
+from xetile.distributed.schedule import ORDERS, OVERLAPS, Add, Broadcast, Receive, Send
 
 WORLD = Counting(MPI.COMM_WORLD)
 SIZES = [(70, 51, 45), (3, 2, 5), (1, 1, 1), (7, 1, 64), (16, 33, 0)]
@@ -202,10 +204,79 @@ def staged(device: Device, wrong: list[str]) -> int:
     return 2
 
 
+def verified(device: Device, wrong: list[str]) -> int:
+    """What is verified is right, and costs four bytes a message; one bit changed on any rank is found by all."""
+    m, n, k = 37, 29, 50
+    cases = ((1, WORLD.size, 1), "f32", "none"), (best_shape(), "f32", "chunked"), (best_shape(), "i8", "signalled")
+    for shape, kind, overlap in cases:
+        a, b = integers(17, m, k, kind), integers(18, k, n, kind)
+        grid = xd.Grid(*shape, m=m, n=n, k=k, dtype=kind, comm=WORLD)
+        blocks = device.put(a[grid.block("a")]), device.put(b[grid.block("b")])
+        with xd.plan(grid, verify=True, overlap=overlap, out_dtype=grid.sums, target=device.target) as plan:
+            before = Counting.received
+            check(("verified", shape, kind, overlap), grid.gather(plan(*blocks)), exact(a, b), wrong)
+            before = Counting.received
+            plan(*blocks)
+            messages = sum(isinstance(step, Receive) or (isinstance(step, Broadcast) and step.root != WORLD.rank)
+                           for step in plan.schedule.steps)
+            if Counting.received - before != plan.schedule.received + 4 * messages:
+                wrong.append(f"verified {shape}: {Counting.received - before} bytes")
+            if WORLD.size > 1:
+                # A signalled product of a device is no call of matmul, where the fault is put.
+                corrupted(plan, blocks, WORLD.size - 1, overlap != "signalled" or device.queue is None, wrong)
+            check(("verified again", shape, kind, overlap), grid.gather(plan(*blocks)), exact(a, b), wrong)
+    return len(cases)
+
+
+def corrupted(plan: xd.Plan, blocks: Any, bad: int, by_matmul: bool, wrong: list[str]) -> None:
+    """A message, a product and a sum that one rank gets wrong."""
+    sends = any(isinstance(step, Send) or (isinstance(step, Broadcast) and step.root == bad)
+                for step in plan.schedule.steps)
+    Counting.corrupts = WORLD.rank == bad and sends
+    error = _error_of(plan, blocks)
+    if WORLD.bcast(sends, bad) and (error.code != "XT7224" or f"from rank {bad} " not in error.message):
+        wrong.append(f"a changed message of rank {bad}: {error.code} {error.message}")
+    Counting.corrupts = False
+    adds = any(isinstance(step, Add) for step in plan.schedule.steps)
+    for module, name in (*([(executor, "matmul")] if by_matmul else []), *([(HostMemory, "add"), (DeviceMemory, "add")] if adds else [])):
+        right = getattr(module, name)
+        if WORLD.rank == bad:
+            setattr(module, name, wrongly(right, name))
+        try:
+            error = _error_of(plan, blocks)
+        finally:
+            setattr(module, name, right)
+        if module in (executor, type(plan._executor.memory)) and (
+                error.code != "XT7225" or not error.message.startswith(f"rank {bad}: ") or
+                WORLD.allreduce(int(error.message == WORLD.bcast(error.message))) != WORLD.size):
+            wrong.append(f"a wrong {name} of rank {bad}: {error.code} {error.message}")
+
+
+def wrongly(right: Any, name: str) -> Any:
+    """The function with one element of its result changed."""
+    def act(*args: Any, **options: Any) -> Any:
+        result = right(*args, **options)
+        target = options["out"] if name == "matmul" else args[1]
+        target[0, -1:] += 1
+        return result
+
+    return act
+
+
+def _error_of(plan: xd.Plan, blocks: Any) -> Any:
+    """The error of a call."""
+    try:
+        plan(*blocks)
+    except xt.XeError as error:
+        return error
+    return xt.DeviceError("XT7211", "nothing was found", "")
+
+
 SUITES = {
     "numpy": (products, types, epilogues, layers, same_bits, slow_peers),
-    "device": (products, types, epilogues, layers, same_bits, slow_peers, staged),
-    "numpy:few": (products, same_bits, slow_peers),
+    "device": (products, types, epilogues, layers, same_bits, slow_peers, staged, verified),
+    "device:verified": (verified,),
+    "numpy:few": (products, same_bits, slow_peers, verified),
     "device:few": (layers, staged),
     "device:pvc": (layers,),
 }

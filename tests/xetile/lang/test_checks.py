@@ -329,7 +329,7 @@ def test_calls(where: str) -> None:
     read_only = c[:]
     read_only.flags.writeable = False
     fails("XT1011", lambda: on[2](a, c), "on[2](a, c)")
-    fails("XT1010", lambda: on[2](a, c, offset=0), "on[2](a, c, offset=0)")
+    fails("XT1010", lambda: on[2](a, c, 0, offset=0), "on[2](a, c, 0, offset=0)")
     fails("XT1012", lambda: on[2](a, c, 0, row=8), "on[2]")
     fails("XT1020", lambda: on(a, c, 0), "on(a, c, 0)")
     for grid in (-1, (1, 2, 3, 4), 1.5, "2", True, (), 2**31, None, (1, None)):
@@ -412,7 +412,7 @@ def test_definitions() -> None:
     def named(A, **rest):
         pass
 
-    def default(A, size=3):
+    def default(A, size=None):
         pass
 
     fails("XT1002", lambda: xt.kernel(starred), "starred")

@@ -264,6 +264,8 @@ def executions(elements: Sequence[str]) -> list[Any]:
         if element not in lacking(execution) and not (element in ("tf32", "f64") and shape == "scalar"):
             # The device's own code runs as users have it; its compiler sees other targets' operations as the same.
             marks = [pytest.mark.optimised] if execution.target == "cpu" and shape == "vectors" else []
+            if shape == "scalars of a tile":  # OpenCL's scalars and vectors of a lane are the same in machine code
+                marks.append(pytest.mark.on_devices_only)
             found.append(pytest.param(element, shape, execution, id=f"{element}-{shape}-{execution}", marks=marks))
     return found
 

@@ -34,14 +34,14 @@ from xegpu.dialect.block_io import (
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import FenceOp
-from xegpu.dialect.types import DescriptorType, TensorDescType
+from xegpu.dialect.types import DescriptorType, TensorDescType, needed_by_dpas
 from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.interop.v1 import dialect
 from xegpu.interop.v1.types import present_map
 from xegpu.ir.dtypes import of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import ShapeCastOp
+from xegpu.mlir.vector import ShapeCastOp, shape_of
 from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.support.errors import TextError
 
@@ -150,11 +150,11 @@ def _dpas(rewriter: _Import, operation: dialect.DpasOp) -> None:
                             "operations on whole vectors", rewriter.where())
         maps = (a.encoding, b.encoding, lane_map.plain(b.encoding.lanes, b.encoding.lanes))
         bits = of_mlir(a.values[0].type.element_type).bits  # type: ignore[attr-defined]
-        needed = lane_map.operand_a(b.encoding.lanes, bits), lane_map.operand_b(b.encoding.lanes, bits)
-        if maps[:2] != needed:
+        needed = needed_by_dpas(b.encoding.lanes, bits, shape_of(operation.result)[0])
+        if maps != needed:
             raise TextError("XT3508", "xegpu.dpas: the fragments lie in maps that the matrix engine does not take",
                             "use " + " and ".join(f"sg_map<wi_layout = {list(lanes.wi_layout)}, wi_data = "
-                                                  f"{list(lanes.wi_data)}>" for lanes in needed), rewriter.where())
+                                                  f"{list(lanes.wi_data)}>" for lanes in needed[:2]), rewriter.where())
     new = DpasOp(a.values[0], b.values[0], acc, operation.result.type, maps)
     rewriter.set(operation.result, rewriter.emit(new), None if maps is None else maps[2])
 

@@ -91,8 +91,11 @@ def _pack(rewriter: DistributeLanesRewriter, operation: PackOp) -> None:
     source = rewriter.lookup(operation.source)
     form: Distributed = source.encoding
     bits = of_mlir(operation.source.type.element_type).bits  # type: ignore[attr-defined]
-    value = rewriter.converted(source, rewriter.plain(form.shape))
     lanes = lane_map.operand_b(rewriter.target.subgroup_size, bits)
+    if form.packed and form.lanes == lanes:  # a conversion has packed it
+        rewriter.set(operation.result, source.values, form)
+        return
+    value = rewriter.converted(source, rewriter.plain(form.shape))
     rewriter.set(operation.result, rewriter.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
 
 
@@ -116,7 +119,8 @@ def _product(rewriter: DistributeLanesRewriter, operation: ProductOp) -> None:
             check_product(operation, rewriter.target)
         except XeError as error:
             raise error.at(rewriter.where()) from None
-    a_map = lane_map.operand_a(rewriter.target.subgroup_size, bits) if engine else rewriter.plain(form.shape)
+    a_map = lane_map.operand_a(rewriter.target.subgroup_size, bits, form.shape[0]) if engine else \
+        rewriter.plain(form.shape)
     shape = shape_of(operation.result)
     c = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
     acc = None if operation.acc is None else rewriter.converted(rewriter.lookup(operation.acc), c.lanes)

@@ -8,15 +8,20 @@ In words of several rows, as operand B, a lane holds a column, whose elements ar
 
 from __future__ import annotations
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import ExtractOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 
 from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
+from xegpu.dialect.vector import PackOp
+from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, u8
 from xegpu.ir.use_def import root_definitions
-from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
+from xegpu.mlir.arith import SIToFPOp, UIToFPOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, values_of
 from xegpu.target.targets import Target
 
 
@@ -73,18 +78,72 @@ def _is_transposed(desc: SSAValue) -> bool:
 # What a loaded value is for: which operand of which product, seen through the slices that are taken of it.
 
 
+_CONVERTED: dict[type[Operation], tuple[DType, ...]] = {arith.ExtFOp: (e4m3, e5m2), SIToFPOp: (i8,), UIToFPOp: (u8,)}
+CONVERSIONS = tuple(_CONVERTED)
+"""Conversions to floats; :class:`~xegpu.dialect.vector.WidenOp` has those of certain element types."""
 _SLICES = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 _OPERANDS = "abc"
 
 
+def is_widened(operation: Operation, source: DType, result: DType) -> bool:
+    """Whether a conversion between two element types is one of :class:`~xegpu.dialect.vector.WidenOp`."""
+    return source in _CONVERTED[type(operation)] and result in (f16, bf16)
+
+
+def widened_side(operation: Operation) -> str:
+    """``a`` or ``b`` for a conversion of 8-bit elements to 16-bit floats that is only ever that operand of DPAS, else
+    empty."""
+    if not isinstance(operation, CONVERSIONS) or not isinstance(operation.operands[0].type, VectorType):
+        return ""
+    source, result = (of_mlir(value.type.element_type) for value in (operation.operands[0], operation.results[0]))  # type: ignore
+    if not is_widened(operation, source, result) or not _is_aligned(operation.operands[0]):
+        return ""
+    used = {_operand_of_dpas(use) for use in operation.results[0].uses}
+    side = used.pop() if len(used) == 1 else ""
+    return side if side in ("a", "b") else ""
+
+
+def _operand_of_dpas(use: Use) -> str:
+    """``a``, ``b`` or ``c`` for a use by DPAS, also in VNNI form; else empty."""
+    if isinstance(use.operation, PackOp):
+        return "b"
+    return _OPERANDS[use.index] if isinstance(use.operation, DpasOp) else ""
+
+
+def _is_aligned(value: SSAValue) -> bool:
+    """Whether a slice begins at whole words of operand A and of operand B in 8 bits."""
+    if not isinstance(value.owner, ExtractStridedSliceOp):
+        return True
+    row, column, *_ = values_of(value.owner.offsets)
+    return row % 4 == 0 and column % 16 == 0
+
+
+def widened_operand(webs: Webs, desc: SSAValue, target: Target) -> str:
+    """``a`` or ``b`` where all that is loaded through a descriptor's web becomes that operand of DPAS by
+    :class:`~xegpu.dialect.vector.WidenOp`, which takes it in the words of a product of 8-bit elements; else empty."""
+    parameters = desc_of(desc)
+    if not target.block_io or parameters.dtype.bits != 8 or len(parameters.shape) != 2 or \
+            parameters.block.memory_scope == "slm" or parameters.sg_map is not None:
+        return ""
+    if any(isinstance(use.operation, LoadNdOp) and use.operation.transposes for use in webs.uses(desc)):
+        return ""
+    used, (rows, columns) = sides(webs, desc), parameters.shape
+    if used == {"widened a"} and columns == 32:
+        return "a"
+    return "b" if used == {"widened b"} and (rows, columns) == (32, target.subgroup_size) else ""
+
+
 def uses_of_value(value: SSAValue) -> set[str]:
-    """``a``, ``b``, ``c`` for the operands of DPAS that a value and its slices are; ``other`` for all else."""
+    """``a``, ``b``, ``c`` for the operands of DPAS that a value and its slices are, ``widened a`` and ``widened b`` for
+    those that they become by a conversion to 16 bits; ``other`` for all else."""
     found: set[str] = set()
     for use in value.uses:
         if isinstance(use.operation, _SLICES):
             found |= uses_of_value(use.operation.results[0])
         elif isinstance(use.operation, DpasOp) or (isinstance(use.operation, DpasScaledOp) and use.index < 3):
             found.add(_OPERANDS[use.index])
+        elif side := widened_side(use.operation):
+            found.add(f"widened {side}")
         else:
             found.add("other")
     return found

@@ -42,6 +42,19 @@ class Distributed:
         return self
 
 
+@dataclass(frozen=True)
+class WidenedSlice(Distributed):
+    """The form of a slice that a conversion takes from the fragment of a whole block (``xegpu.widen``).
+
+    Attributes:
+        block: the whole block's shape.
+        offsets: where the slice begins in it.
+    """
+
+    block: Shape = (0, 0)
+    offsets: Shape = (0, 0)
+
+
 class DistributeLanesRewriter(Rewriter):
     """One function's rewrite.
 
@@ -90,12 +103,13 @@ class DistributeLanesRewriter(Rewriter):
 
     def goes_by_words(self, desc: SSAValue) -> bool:
         """Whether copies through a descriptor are VNNI words (:mod:`xegpu.passes.distribute_lanes.operand_roles`)."""
-        return operand_roles.transposes(self.webs, desc, self.target)
+        return operand_roles.transposes(self.webs, desc, self.target) or \
+            operand_roles.widened_operand(self.webs, desc, self.target) == "b"
 
     def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:
         parameters, used = desc_of(desc), sides(self.webs, desc)
-        if used == {"a"}:
-            return lane_map.operand_a(self.target.subgroup_size, parameters.dtype.bits)
+        if used == {"a"} or operand_roles.widened_operand(self.webs, desc, self.target) == "a":
+            return lane_map.operand_a(self.target.subgroup_size, parameters.dtype.bits, shape[0])
         if used == {"b"} and parameters.dtype.bits < 32:
             return lane_map.operand_b(self.target.subgroup_size, parameters.dtype.bits)
         return self.plain(shape)

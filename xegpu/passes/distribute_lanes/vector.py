@@ -12,9 +12,11 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.vector import IotaOp
+from xegpu.dialect.vector import ExtractScalarOp, IotaOp, WidenOp
+from xegpu.layout import lane_map
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
-from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape
+from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, widened_side
+from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape, WidenedSlice
 from xegpu.rewrite.rewriter import ConvertedValues, Rule
 
 
@@ -28,11 +30,21 @@ def _extract(rewriter: DistributeLanesRewriter, operation: ExtractOp) -> None:
     rewriter.set(operation.result, rewriter.emit(ExtractOp(source.values[0], position, part)), form)  # type: ignore
 
 
+def _extract_scalar(rewriter: DistributeLanesRewriter, operation: ExtractScalarOp) -> None:
+    source = rewriter.lookup(operation.vector)
+    value = rewriter.converted(source, rewriter.plain(source.encoding.shape))
+    rewriter.set(operation.result, rewriter.emit(ExtractScalarOp(value)))
+
+
 def _extract_strided_slice(rewriter: DistributeLanesRewriter, operation: ExtractStridedSliceOp) -> None:
     source = rewriter.lookup(operation.source)
     form: Distributed = source.encoding
     factor = form.lanes.wi_data[0] if form.packed else 1
     (row, column, *_), (rows, columns, *_) = values_of(operation.offsets), values_of(operation.sizes)
+    if form.lanes.per_lane > 1 and all(widened_side(use.operation) for use in operation.result.uses):
+        slice_ = WidenedSlice((rows, columns), form.lanes, form.packed, form.shape, (row, column))
+        rewriter.set(operation.result, source.values, slice_)
+        return
     shape = (rows * factor, columns)
     whole = not any(size % unit for size, unit in zip((row * factor, column, *shape), form.lanes.unit * 2, strict=True))
     lanes = form.lanes if form.packed or whole else rewriter.plain(shape)
@@ -40,6 +52,21 @@ def _extract_strided_slice(rewriter: DistributeLanesRewriter, operation: Extract
     result = Distributed(shape, lanes, form.packed)
     rewriter.set(operation.result, _units(rewriter, value, block, result, (row * factor, column), operation.source),
                  result)
+
+
+def _convert(rewriter: DistributeLanesRewriter, operation: Operation) -> None:
+    """A conversion between element types; one of words as DPAS takes them is a ``widen``."""
+    source, side = rewriter.lookup(operation.operands[0]), widened_side(operation)
+    form = source.encoding
+    if not side or not isinstance(form, Distributed) or form.lanes.per_lane == 1:
+        rewriter.copy(operation)
+        return
+    element = operation.results[0].type.element_type  # type: ignore[attr-defined]
+    lanes = (lane_map.operand_a if side == "a" else lane_map.operand_b)(rewriter.target.subgroup_size, 16)
+    block, offsets = (form.block, form.offsets) if isinstance(form, WidenedSlice) else (form.shape, (0, 0))
+    result = rewriter.fragment(form.shape, lanes, element)
+    widen = WidenOp(source.values[0], (form.lanes, lanes), block, offsets, result)
+    rewriter.set(operation.results[0], rewriter.emit(widen), Distributed(form.shape, lanes, side == "b"))
 
 
 def _units(rewriter: DistributeLanesRewriter, value: SSAValue, source: Distributed, part: Distributed, at: Shape,
@@ -137,7 +164,8 @@ def _iota(rewriter: DistributeLanesRewriter, operation: IotaOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
-    ub.PoisonOp: _poison, BroadcastOp: _broadcast, IotaOp: _iota,
+    ExtractOp: _extract, ExtractScalarOp: _extract_scalar,
+    ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
+    **dict.fromkeys(CONVERSIONS, _convert), ub.PoisonOp: _poison, BroadcastOp: _broadcast, IotaOp: _iota,
 }
 """Rules of :mod:`xegpu.passes.distribute_lanes`."""

@@ -45,8 +45,8 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    functions = (op for op in next(iter(modules.values())).walk() if isinstance(op, FuncOp))
-    asked = next((grf_mode.requested_registers(function) for function in functions), None)
+    function = next(op for op in next(iter(modules.values())).walk() if isinstance(op, FuncOp))  # as recorded
+    asked = grf_mode.requested_registers(function)
     most, used = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or used <= most * _FOR_ACCUMULATORS:
         return
@@ -54,7 +54,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     def fits(variant: Variant) -> bool:
         return variant.accumulator_registers() <= most * _FOR_ACCUMULATORS
 
-    change = None if origin is None else first_change(origin, fits)
+    change = None if origin is None else first_change(origin, function, fits)
     hint = "lower " + ", ".join(f"{name} to {value}" for name, value in change.items()) if change else \
         f"lower the tile sizes, or distribute the tile to more subgroups: accumulators may take " \
         f"{most * _FOR_ACCUMULATORS:.0f} registers"

@@ -76,10 +76,28 @@ class _BlockingRewriter(Rewriter):
             super().copy(operation)
             return
         operands = [self.single(operand) for operand in operation.operands]
+        if blocks := self._widened_blocks(operation):
+            operands = [self.reblock(operands[0], blocks)]
+            rows, columns, *_ = tile_ops.shape_of(operands[0])
+            element = operation.results[0].type.element_type  # type: ignore[attr-defined]
+            result = self._like(operation, operands, [VectorType(element, (rows, columns, *blocks))])
+            self.set(operation.results[0], result.results[0])
+            return
         types = [self.blocked(result) for result in operation.results]
         copied = self._like(operation, operands, types)
         for before, after in zip(operation.results, copied.results, strict=True):
             self.set(before, after)
+
+    def _widened_blocks(self, operation: Operation) -> Pair | None:
+        """Blocks of a conversion of an operand that is loaded in 8 bits: those of the product; None for all else."""
+        source = operation.operands[0].owner if operation.operands else None
+        if not isinstance(source, tile_ops.LoadTileOp) or not self.sizes.widened_tile(source.tile):
+            return None
+        (use, *_), side = operation.results[0].uses, self.sizes.widens(operation)
+        assert isinstance(use.operation, TileMmaOp)
+        depth = self.sizes.mma_shape(use.operation).k
+        rows = tile_ops.shape_of(operation.results[0])[0]
+        return (self.target.repeat(rows), depth) if side == "a" else (depth, self.target.subgroup_size)
 
     def blocked(self, value: SSAValue) -> Attribute:
         """The 4D type of a vector in the blocks of the accumulator."""
@@ -141,7 +159,8 @@ def _emit_with_assumptions(rewriter: _BlockingRewriter, init_tile: tile_ops.Init
 def _load_tile(rewriter: _BlockingRewriter, operation: tile_ops.LoadTileOp) -> None:
     value = rewriter.emit(hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation))
     flat = tile_ops.shape_of(operation.result)
-    if len(flat) == 2 and not rewriter.sizes.side(operation.result) and rewriter.sizes.words(operation.tile) is None:
+    if len(flat) == 2 and not rewriter.sizes.side(operation.result) and \
+            not rewriter.sizes.widened_tile(operation.tile) and rewriter.sizes.words(operation.tile) is None:
         value = rewriter.reblock(value, rewriter.sizes.compute_block((flat[0], flat[1])))
     rewriter.set(operation.result, value)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
+from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, is_widened
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MmaShape, Target
 from xetile.dialect import tile_ops
@@ -38,8 +40,8 @@ def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     """Links of vector webs: element-wise operations link their vectors, products their accumulator and result."""
     if isinstance(operation, _PRODUCTS):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp, scf.ForOp,
-                                    scf.IfOp, scf.YieldOp)):
+    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp,
+                                    *REGION_BRANCHES, *TERMINATORS)):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 
@@ -80,6 +82,41 @@ class BlockSizes:
             return ""
         sides = {"ab"[use.index] for use in uses if use.index < 2} | {"c" for use in uses if use.index == 2}
         return sides.pop() if len(sides) == 1 and sides < {"a", "b"} else ""
+
+    def widened(self, vector: SSAValue) -> str:
+        """``"a"`` or ``"b"`` for a value that is loaded in 8 bits, and of which every use is a conversion to that
+        operand of DPAS in 16 bits (``xegpu.widen``); else empty."""
+        load = vector.owner
+        if not isinstance(load, tile_ops.LoadTileOp) or load.padding is not None or not self.target.block_io:
+            return ""
+        parameters = tile_ops.tile_of(load.tile)
+        sides = {self.widens(use.operation) for use in vector.uses}
+        if len(sides) != 1 or parameters.encoding.order != (1, 0) or parameters.encoding.inner_blocks is not None:
+            return ""
+        side = sides.pop()
+        return side if side and parameters.shape["ab".index(side) ^ 1] % 32 == 0 else ""
+
+    def widens(self, operation: Operation) -> str:
+        """``"a"`` or ``"b"`` for a conversion from 8 to 16 bits whose result is only ever that operand of DPAS."""
+        if not isinstance(operation, CONVERSIONS) or not isinstance(operation.operands[0].type, VectorType):
+            return ""
+        source, result = (of_mlir(value.type.element_type) for value in (operation.operands[0], operation.results[0]))  # type: ignore
+        uses = list(operation.results[0].uses)
+        if not is_widened(operation, source, result) or not uses or \
+                not all(isinstance(use.operation, TileMmaOp) for use in uses):
+            return ""
+        sides = {use.index for use in uses}
+        return "ab"[sides.pop()] if len(sides) == 1 and sides < {0, 1} else ""
+
+    def widened_tile(self, tile: SSAValue) -> str:
+        """What :meth:`widened` says of all that is loaded of a tile's web."""
+        return self.tiles.note("widened", tile, self._widened_tile)
+
+    def _widened_tile(self, tile: SSAValue) -> str:
+        users = [use.operation for use in self.tiles.uses(tile)]
+        sides = {self.widened(user.result) for user in users if isinstance(user, tile_ops.LoadTileOp)}
+        stores = any(isinstance(user, (tile_ops.StoreTileOp, AtomicRMWTileOp)) for user in users)
+        return sides.pop() if len(sides) == 1 and not stores else ""
 
     def role(self, tile: SSAValue) -> str:
         """The role of a tile's web: ``a``, ``b``, ``load``, ``store``, ``prefetch``, ``words`` or ``fused``."""
@@ -145,6 +182,9 @@ class BlockSizes:
             return self._transposed_blocks(tile, role)
         if role == "prefetch":
             return self._prefetch_blocks(shape, dtype)
+        if side := self.widened_tile(tile):
+            kind, columns = ("read", 32) if side == "a" else ("read_transform", self.target.subgroup_size)
+            return self._message(kind, dtype, columns, shape)
         if role in "ab" and (form := self.mma_shape_of(tile)) is not None:
             columns = form.k if role == "a" else self.target.subgroup_size
             transform = role == "b" and form.engine == "dpas" and dtype.bits < 32

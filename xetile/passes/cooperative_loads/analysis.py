@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.sync import NbarrierOp
 from xegpu.ir.dtypes import DType
+from xegpu.ir.region_branch import LOOPS
 from xegpu.ir.use_def import array_of
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
@@ -31,7 +32,7 @@ _ROWS = "block"
 """Access kind of a row-major array that 2D block messages can reach."""
 EXCHANGES = (TileTransposeOp, TileConvLayoutOp, TileReduceOp)
 """Operations that may go through shared local memory, with barriers around them."""
-_WAITS = (gpu.BarrierOp, NbarrierOp, scf.ForOp, *EXCHANGES)
+_WAITS = (gpu.BarrierOp, NbarrierOp, *LOOPS, *EXCHANGES)
 """Operations with barriers; an inner loop may have cooperative loads, too."""
 
 

@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
+from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
@@ -265,7 +266,13 @@ def _print_or_assert(rewriter: DistributeSubgroupsRewriter, operation: Diagnosti
     rewriter.only_if(conditions, lambda: rewriter.each_part(operation))
 
 
+def _extract_scalar(rewriter: DistributeSubgroupsRewriter, operation: ExtractScalarOp) -> None:
+    """Each subgroup has the element: it is all of the vector."""
+    rewriter.set(operation.result, rewriter.emit(ExtractScalarOp(rewriter.single(operation.vector))))
+
+
 RULES: dict[type[Operation], Rule] = {
+    ExtractScalarOp: _extract_scalar,
     PrintOp: _print_or_assert,
     AssertOp: _print_or_assert,
     tile_ops.InitTileOp: _init_tile,

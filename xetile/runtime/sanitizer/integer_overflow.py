@@ -24,6 +24,7 @@ from xegpu.interpreter.gather_scatter import active_elements
 from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, Semantic, TileView
 from xegpu.ir.dtypes import DType
 from xegpu.mlir.arith import FPToSIOp, FPToUIOp, TruncIOp
+from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import CheckError
 from xegpu.support.location import Location, author_location
 from xetile.dialect.gather_scatter import InitScatteredTileOp, UpdateScatteredTileOp
@@ -42,9 +43,10 @@ from xetile.runtime.sanitizer.findings import (
 from xetile.runtime.sanitizer.taint import Taint, of_active
 
 Array = np.ndarray[Any, Any]
-_WRAPPING: dict[type[Operation], tuple[str, Callable[[Any, Any], Any]]] = {
-    arith.AddiOp: ("+", operator.add), arith.SubiOp: ("-", operator.sub), arith.MuliOp: ("*", operator.mul),
-    arith.ShLIOp: ("<<", operator.lshift)}
+_EXACT: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "<<": operator.lshift}
+_WRAPPING = {kind: (symbol, _EXACT[symbol]) for kind, record in RECORDS.items() if record.wraps
+             for symbol in record.operators}
 _CONVERTING = (FPToSIOp, FPToUIOp, TruncIOp)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
@@ -34,6 +34,7 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.matchers import number
+from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid, TextError, error_parts
 from xegpu.support.location import Location, SourceLocation
@@ -264,7 +265,7 @@ _HAS_MAP = ("xetile.", "supervector.")
 """Operations that carry a map of their own or take it from their tile."""
 _RESHAPES = (BroadcastOp, ShapeCastOp, TransposeOp, MultiReductionOp)
 """Operations whose result has another map than their operand."""
-_LINKS_NOTHING = (scf.ForOp, scf.IfOp, scf.YieldOp, ShapeCastOp)
+_LINKS_NOTHING = (*REGION_BRANCHES, *TERMINATORS, ShapeCastOp)
 """Operations whose vectors have different maps, or are joined by the webs themselves."""
 _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
 

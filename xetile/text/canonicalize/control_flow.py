@@ -38,10 +38,6 @@ from xetile.text.canonicalize.flow_graph import FlowGraph, successors
 
 Edge = tuple[Block, list[SSAValue]]
 """A block to go on in, with the values of its arguments."""
-_INVERSE = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle", "ult": "uge", "uge": "ult", "ule": "ugt",
-            "ugt": "ule"}
-_SWAPPED = {"slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle", "ult": "ugt", "ugt": "ult", "ule": "uge",
-            "uge": "ule"}
 _MOST_NESTED = 60
 """Most loops and branches inside each other: each takes frames of Python's stack here and in every pass."""
 _MOST_COPIES = 8
@@ -54,6 +50,9 @@ def lift_control_flow(module: ModuleOp) -> None:
     Raises:
         TextError: a graph has a loop with several entries or exits, or one that counts nothing.
     """
+    for operation in reversed(list(module.walk())):  # what is inside a loop first
+        if isinstance(operation, scf.WhileOp):
+            _lift_while(operation)
     for operation in list(module.walk()):
         if isinstance(operation, (func.FuncOp, GpuFuncOp)) and operation.body.first_block is not None and \
                 isinstance(operation.body.first_block.last_op, (cf.BranchOp, cf.ConditionalBranchOp)):
@@ -65,6 +64,44 @@ def _fail(at: Operation | None, code: str, message: str, hint: str) -> NoReturn:
     if at is not None and isinstance(at.location, SourceLocation):
         location = at.location.data  # type: ignore[unreachable]
     raise TextError(code, message if at is None else f"{at.name}: {message}", hint, location)
+
+
+def _lift_while(loop: scf.WhileOp) -> None:
+    """Lift ``scf.while``: as blocks of a function of its own, whose one block then replaces it."""
+    head, body = loop.before_region.block, loop.after_region.block
+    condition, yielded = head.last_op, body.last_op
+    if not isinstance(condition, scf.ConditionOp) or not isinstance(yielded, scf.YieldOp):
+        _fail(loop, "XT2606", "its regions end without scf.condition and scf.yield",
+              "end the first by scf.condition(%c), and the second by scf.yield")
+    head, body = (region.detach_block(0) for region in (loop.before_region, loop.after_region))
+    for argument, passed in zip(list(body.args), condition.args, strict=True):  # the head dominates the body
+        argument.replace_all_uses_with(passed)
+        body.erase_arg(argument)
+    entry, leave = Block(), Block()
+    entry.add_op(_at(cf.BranchOp(head, *loop.arguments), loop))
+    head.add_op(_at(cf.ConditionalBranchOp(condition.condition, body, (), leave, ()), loop))
+    body.add_op(_at(cf.BranchOp(head, *yielded.arguments), loop))
+    leave.add_op(func.ReturnOp(*condition.args))
+    head.erase_op(condition)
+    body.erase_op(yielded)
+    around = func.FuncOp("loop", ((), loop.result_types), Region([entry, head, body, leave]))
+    _Lifter(around).lift()
+    lifted = around.body.block
+    result = lifted.last_op
+    assert isinstance(result, func.ReturnOp)
+    for operation in list(lifted.ops):
+        if operation is not result:
+            lifted.detach_op(operation)
+            _block_around(loop).insert_op_before(operation, loop)
+    for old, new in zip(loop.results, result.arguments, strict=True):
+        old.replace_all_uses_with(new)
+    lifted.erase_op(result)
+    _block_around(loop).erase_op(loop)
+
+
+def _block_around(operation: Operation) -> Block:
+    assert operation.parent is not None
+    return operation.parent
 
 
 @dataclass(frozen=True)
@@ -238,13 +275,13 @@ class _Lifter:
         if not isinstance(comparison, CmpIOp):
             return None
         body = last.then_block if last.then_block in inside else last.else_block
-        predicate, sides = comparison.name_of_predicate, [comparison.lhs, comparison.rhs]
+        predicate, sides = comparison.record, [comparison.lhs, comparison.rhs]
         if not (isinstance(sides[0], BlockArgument) and sides[0].owner is header):
-            sides, predicate = sides[::-1], _SWAPPED.get(predicate, "")
+            sides, predicate = sides[::-1], predicate.swapped()
         if body is last.else_block:
-            predicate = _INVERSE.get(predicate, "")
+            predicate = predicate.inverse()
         counter, bound = sides
-        if predicate not in ("slt", "sle", "ult", "ule") or not isinstance(counter, BlockArgument) or \
+        if predicate.order not in ("<", "<=") or not isinstance(counter, BlockArgument) or \
                 counter.owner is not header or _block_of(bound) in inside:
             return None
         steps = [self._step(block, counter) for block in self._graph.predecessors[header] if block in inside]
@@ -254,7 +291,7 @@ class _Lifter:
             return None
         if (size := number(first)) is not None and size <= 0:
             return None
-        return _Counted(counter.index, bound, first, predicate.endswith("le"), predicate.startswith("u"), body,
+        return _Counted(counter.index, bound, first, predicate.order == "<=", predicate.operands == "u", body,
                         comparison)
 
     @staticmethod

@@ -26,6 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.mlir.combining_kind import combined
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
@@ -66,7 +67,7 @@ def _computed_together(operation: Operation) -> Iterator[SSAValue]:
     """Vectors of one dimension that have one form."""
     if isinstance(operation, MultiReductionOp):
         yield from (value for value in (operation.acc, operation.result) if _is_line(value))
-    elif not isinstance(operation, (BroadcastOp, ShapeCastOp, scf.ForOp, scf.IfOp, scf.YieldOp)):
+    elif not isinstance(operation, (BroadcastOp, ShapeCastOp, *REGION_BRANCHES, *TERMINATORS)):
         yield from (value for value in (*operation.operands, *operation.results) if _is_line(value))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
@@ -22,11 +22,12 @@ from xegpu.interop.llvm.gather_scatter import LoadOp, StoreOp
 from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp, flat_shape
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid
 from xetile.dialect.wg_map import Pair, WgMap
 
-_INFERS_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp, scf.IfOp, scf.YieldOp)
+_INFERS_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, *REGION_BRANCHES, *TERMINATORS)
 
 
 @dataclass

@@ -109,7 +109,7 @@ def test_a_kernel_without_a_loop_is_bound_by_memory() -> None:
 def test_spills_come_first_with_the_tile_that_avoids_them() -> None:
     lowered = by_subgroup.lower(*SPECS, target="pvc", BM=64, BN=128)
     require_ocloc()
-    report = lowered.report()
+    report = lowered.report(remedies=600)
     assert report.spill_size + report.private_size > 0
     remedy = report.remedy
     assert remedy is not None
@@ -122,7 +122,7 @@ def test_spills_come_first_with_the_tile_that_avoids_them() -> None:
 
 
 def test_a_tile_far_too_large() -> None:
-    """Rows of 1024 elements are halved three times; what surely does not fit is not built."""
+    """The number of rows is halved, and not their length: the softmax of a shorter row is another one."""
     @xt.kernel
     def softmax(X, Y, *, rows=16, columns=1024):
         x = xt.load_tile(xt.init_tile(X, (xt.group_id(0) * rows, 0), (rows, columns)))
@@ -131,10 +131,24 @@ def test_a_tile_far_too_large() -> None:
         xt.store_tile(e / total, xt.init_tile(Y, (xt.group_id(0) * rows, 0), (rows, columns)))
 
     require_ocloc()
-    remedy = softmax.lower(SPECS[2], SPECS[2], target="bmg").report().remedy
+    remedy = softmax.lower(SPECS[2], SPECS[2], target="bmg").report(remedies=600).remedy
     assert remedy is not None
-    assert remedy.constants == {"columns": 128}
+    assert remedy.constants is not None
+    assert set(remedy.constants) == {"rows"}
     assert softmax.lower(SPECS[2], SPECS[2], target="bmg", **remedy.constants).report().remedy is None
+
+
+def test_remedies_take_no_longer_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first candidate is built in any case; none is looked for on demand."""
+    require_ocloc()
+    lowered = by_subgroup.lower(*SPECS, target="pvc", BM=128, BN=128)
+    assert lowered.report(remedies=False).remedy is None
+    built = []
+    monkeypatch.setattr("xetile.compiler.compiled.CompiledKernel.in_memory", lambda self: built.append(self) or 64)
+    remedy = lowered.report(remedies=1e-9).remedy
+    assert remedy is not None
+    assert (remedy.constants, remedy.cut_off, len(built)) == (None, True, 1)
+    assert "the time for trying was up" in str(remedy)
 
 
 def test_what_block_messages_do_not_reach_is_said_first() -> None:

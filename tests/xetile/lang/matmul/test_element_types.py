@@ -77,6 +77,31 @@ def test_tf32_ignores_the_lowest_bits(execution: Execution) -> None:
     np.testing.assert_array_equal(result_of(execution, types, a, b), product(*exact, xt.f32))
 
 
+@xt.kernel
+def transposed_product(A, B, C, *, M, N, K, transposed):
+    """A product of one tile, of which A may be transposed in registers."""
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (K, M) if transposed else (M, K)))
+    b = xt.load_tile(xt.init_tile(B, (0, 0), (K, N)))
+    c = xt.tile_mma(xt.tile_transpose(a) if transposed else a, b)
+    xt.store_tile(c, xt.init_tile(C, (0, 0), (M, N)))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 7])
+@pytest.mark.parametrize("execution", executions_of("tf32-tf32-f32"), ids=str)
+def test_odd_rows_of_tf32_are_multiplied(execution: Execution, rows: int) -> None:
+    """Two rows of A fill a register of 16 lanes; a single one is replicated over it."""
+    types, rng = BY_NAME["tf32-tf32-f32"], np.random.default_rng(rows)
+    a, b = operands(rng, types, rows, 32, 16)
+    bound, expected = execution.bind(transposed_product), product(a, b, types.acc)
+    for transposed in (False, True):
+        c = np.full((rows + 1, 33), 99, np.float32)
+        stored = np.ascontiguousarray(a.T) if transposed else a
+        bound[1](viewed(stored, xt.tf32), viewed(b, xt.tf32), c[:rows, :32], M=rows, N=32, K=16, transposed=transposed)
+        np.testing.assert_array_equal(c[:rows, :32], expected)
+        assert (c[rows:] == 99).all()
+        assert (c[:, 32:] == 99).all()
+
+
 @pytest.mark.parametrize(("types", "execution"), [case for case in WITH_EXECUTIONS if case.values[0].acc is xt.i32])
 def test_bytes_use_their_whole_range_and_sums_wrap_around(types: Types, execution: Execution) -> None:
     rng = np.random.default_rng(4)

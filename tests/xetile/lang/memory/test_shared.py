@@ -415,3 +415,27 @@ INSIDE = """func.func @copy() {
 def test_mistakes_in_text(text: str, message: str) -> None:
     with pytest.raises(xt.TextError, match=message):
         xt.parse(text)
+
+
+@xt.kernel
+def transposed_from_shared(A, C, *, rows, columns, dtype):
+    """A tile goes through shared local memory, and is transposed as it is loaded."""
+    memory = xt.alloc_slm((rows, columns), dtype)
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (rows, columns))), xt.init_tile(memory, (0, 0), (rows, columns)))
+    xt.barrier()
+    tile = xt.load_tile(xt.init_tile(memory, (0, 0), (rows, columns)))
+    xt.store_tile(xt.tile_transpose(tile), xt.init_tile(C, (0, 0), (columns, rows)))
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("name", ["i32", "i8", "f16"])
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 3])
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_tile_of_few_rows_is_transposed(execution: Execution, rows: int, name: str) -> None:
+    dtype, columns = dtypes.of(name), 48
+    a = integers(np.random.default_rng(rows), dtype, rows, columns, most=90)
+    c = np.full((columns + 1, rows + 1), 99, dtype.numpy)
+    execution.bind(transposed_from_shared)[1](a, c[:columns, :rows], rows=rows, columns=columns, dtype=dtype)
+    np.testing.assert_array_equal(c[:columns, :rows], a.T)
+    assert (c[columns:] == 99).all()
+    assert (c[:, rows:] == 99).all()

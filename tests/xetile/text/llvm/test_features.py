@@ -71,6 +71,19 @@ def _conversion(a: Array, b: Array) -> None:
     b[32:64, 16:48] = 2 * a[16:48, 8:40].T
 
 
+def _while(a: Array, b: Array) -> None:
+    b[24:32, 16:32] = 1 + a[:24, 32:48].reshape(3, 8, 16).sum(0)
+
+
+def _while_in_a_loop(a: Array, b: Array) -> None:
+    for row in (0, 8, 16):
+        b[row:row + 8, 40:56] = a[row:row + 8, :16] * 2 ** (5 - row // 8)
+
+
+def _truth_argument(a: Array, b: Array) -> None:
+    b[:8, :16], b[16:24, 8:24] = a[8:16, 16:32], a[24:32, 32:48]
+
+
 EXPECTED: dict[str, Callable[..., Any]] = {
     "layout_on_accesses": lambda a, b: b.__setitem__(np.s_[:8, 32:48], a[8:16, 16:32]),
     "attributes": lambda a, b: b.__setitem__(np.s_[:8, :16], a[:8, :16] + a[8:16, :16]),
@@ -96,11 +109,16 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "reduction_of_a_row": lambda a, b: b.__setitem__(np.s_[:16], a[24:40].sum() + 4),
     "interleaved": _interleaved,
     "loop_without_parentheses": lambda a, b: b.__setitem__(np.s_[:8, :16], a[:32, 16:32].reshape(4, 8, 16).sum(0)),
+    "while_loop": _while,
+    "while_in_a_loop": _while_in_a_loop,
+    "truth_argument": _truth_argument,
     "subgroup": lambda a, b: b.__setitem__(np.s_[:8, :16], a[24:32, 32:48]),
     "work_group": lambda a, b: b.__setitem__(np.s_[:32, 8:40], a[16:48, 16:48].T),
 }
 """What each function does to its arrays."""
-_ONLY_READ = ("one_dimension_of_an_address",)
+NUMBERS: dict[str, Any] = {"masks": 11, "while_loop": 17, "truth_argument": True}
+"""The number that a function takes behind its arrays."""
+_ONLY_READ = ("one_dimension_of_an_address", "dpas_mx")
 FUNCTIONS = [(file, name) for file in TEXTS for name in module(file) if name not in _ONLY_READ]
 
 
@@ -120,8 +138,7 @@ def run(kernel: Any, name: str, execution: Execution) -> None:
     values = arrays(kernel)
     expected = [value.copy() for value in values]
     EXPECTED[name](*expected)
-    counts = [11] if len(kernel.argument_types) > len(values) and name == "masks" else []
-    execution.bind(kernel)[1](*values, *counts)
+    execution.bind(kernel)[1](*values, *([NUMBERS[name]] if name in NUMBERS else []))
     for value, wanted in zip(values, expected, strict=True):
         np.testing.assert_array_equal(value, wanted)
 
@@ -130,6 +147,31 @@ def run(kernel: Any, name: str, execution: Execution) -> None:
 @pytest.mark.parametrize(("file", "name"), FUNCTIONS)
 def test_it_runs(file: str, name: str, execution: Execution) -> None:
     run(module(file)[name], name, execution)
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "opencl:cpu"])
+def test_scales_are_bytes(where: str) -> None:
+    """A product with scales on the target that has it; LLVM's scales are floats of eight bits of exponent."""
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-4, 5, shape).astype(xt.e5m2.numpy) for shape in ((8, 64), (64, 16)))
+    s, t = (rng.integers(124, 131, shape).astype(np.uint8) for shape in ((8, 2), (2, 16)))
+    c = rng.integers(-9, 10, (8, 16)).astype(np.float32)
+    left = a.astype(np.float64) * np.repeat(2.0 ** (s.astype(int) - 127), 32, 1)
+    expected = c + left @ (b.astype(np.float64) * np.repeat(2.0 ** (t.astype(int) - 127), 32, 0))
+    Execution(where, "cri").bind(module("scaled")["dpas_mx"])[1](a, b, s, t, c)
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("kind", ["constant", "reduction"])
+def test_scales_are_no_numbers(kind: str) -> None:
+    line = {"constant": "%q = arith.constant dense<1.0> : vector<8x2xf8E8M0FNU>",
+            "reduction": "%q = vector.multi_reduction <mul>, %u, %u [] : vector<8x2xf8E8M0FNU> to "
+                         "vector<8x2xf8E8M0FNU>"}[kind]
+    text = TEXTS["scaled"].replace("    %z =", f"    {line}\n    %z =")
+    assert text != TEXTS["scaled"]
+    with pytest.raises(xt.XeError) as caught:
+        xt.parse(text)
+    assert caught.value.code == "XT3272"
 
 
 @pytest.mark.parametrize("file", TEXTS)
@@ -146,8 +188,8 @@ def _accepted(text: str) -> None:
 def test_what_is_printed_means_the_same(file: str, name: str) -> None:
     """LLVM accepts what is printed, and it runs here as before."""
     kernel = module(file)[name]
-    specs = [xt.Spec(type_.get_shape(), of_mlir(type_.element_type).name) if isinstance(type_, MemRefType) else 11
-             for type_ in kernel.argument_types]
+    specs = [xt.Spec(type_.get_shape(), of_mlir(type_.element_type).name) if isinstance(type_, MemRefType) else
+             NUMBERS[name] for type_ in kernel.argument_types]
     printed = kernel.lower(*specs, target="pvc").xegpu_upstream
     _accepted(printed)
     run(xt.parse(printed)[name], name, Execution("numpy", "pvc"))

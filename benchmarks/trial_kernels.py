@@ -1,0 +1,164 @@
+"""``python -m benchmarks.trial_kernels``: kernels as users write them, counted in the disassembly.
+
+Each row has what the hot loop costs for a target: the part of dpas, instructions of the vector unit, bytes spilled;
+and what is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import xetile as xt
+from benchmarks.rows import Progress, Row
+from codegen.toolchain.ocloc import has_ocloc
+from xetile.compiler.report import Report
+
+GROUP = "Users' kernels, machine code"
+_TARGETS = ("pvc", "bmg")
+_HEADS = ("kernel", "target", "dpas", "density", "vector instructions", "a unit", "spilled", "goal")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A kernel of the trial.
+
+    Attributes:
+        name: what it computes.
+        report: its report for a target.
+        goal: what is asked for: a density, or instructions of the vector unit a unit of work.
+        dense: whether the goal is a density.
+        per: how many dpas are a unit of work, for instructions of the vector unit.
+        unit: what the unit of work is.
+    """
+
+    name: str
+    report: Callable[[str], Report]
+    goal: float
+    dense: bool = True
+    per: int = 32
+    unit: str = "32 dpas"
+
+    def value(self, report: Report) -> float:
+        """The figure that the goal is for."""
+        return report.density if self.dense else self.vector(report)
+
+    def vector(self, report: Report) -> float:
+        """Instructions of the vector unit a unit of work."""
+        return report.loop.get("vector", 0) * self.per / max(report.loop.get("dpas", 0), 1)
+
+    def ratio(self, report: Report) -> float:
+        """How much better than the goal; over one is better. No spill is ever within a goal."""
+        if report.spill_size + report.private_size:
+            return 0.0
+        return report.density / self.goal if self.dense else self.goal / max(self.vector(report), 1)
+
+
+@xt.kernel
+def converted(A: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 64, BK: int = 32, to: Any = xt.f16) -> None:
+    """Product of operands that are converted to one element type by ``.to`` where they have another."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    a, b = xt.init_tile(A, (m, 0), (BM, BK)), xt.init_tile(B, (0, n), (BK, BN))
+    acc = xt.zeros((BM, BN), xt.f32)
+    for _ in xt.range(0, A.shape[1], BK):
+        acc = xt.tile_mma(xt.load_tile(a).to(to), xt.load_tile(b).to(to), acc)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
+def four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128) -> None:
+    """Weights of 4 bits, eight rows of B in the words of a row, row 4 * i + j of a step in bits 4 * j of its word i:
+    A @ ((W - Z) * S), with a scale and a zero point for each group of rows."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], 128):
+        words = xt.load_tile(xt.init_tile(W, (k // 8, n), (16, BN)))
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // group, n), (1, BN)))
+        for number in range(8):
+            a = xt.load_tile(xt.init_tile(A, (m, k + 16 * number), (BM, 16)))
+            weights = (((words >> (4 * number)) & 15).to(A.dtype) - zero) * scale
+            acc = xt.tile_mma(a, weights, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+def _matrix(dtype: Any) -> xt.Spec:
+    return xt.Spec((4096, 4096), dtype)
+
+
+def _converted(left: Any, right: Any, to: Any = xt.f16) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        return converted.lower(_matrix(left), _matrix(right), _matrix(xt.f32), target=target, to=to).report()
+
+    return report
+
+
+def _four_bits(dtype: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        return four_bits.lower(_matrix(dtype), xt.Spec((512, 4096), xt.u32), xt.Spec((32, 4096), dtype),
+                               xt.Spec((32, 4096), dtype), _matrix(xt.f32), target=target).report()
+
+    return report
+
+
+LOW_PRECISION = (
+    Trial("e4m3 x e4m3 by .to(f16)", _converted(xt.e4m3, xt.e4m3), 450, dense=False),
+    Trial("e5m2 x e5m2 by .to(f16)", _converted(xt.e5m2, xt.e5m2), 450, dense=False),
+    Trial("e4m3 x e4m3 by .to(bf16)", _converted(xt.e4m3, xt.e4m3, xt.bf16), 450, dense=False),
+    Trial("4-bit weights, f16", _four_bits(xt.f16), 260, dense=False, per=16, unit="32 x 64 weights"),
+    Trial("4-bit weights, bf16", _four_bits(xt.bf16), 260, dense=False, per=16, unit="32 x 64 weights"),
+    Trial("f16 x i8 by .to(f16)", _converted(xt.f16, xt.i8), 0.30),
+    Trial("i8 x f16 by .to(f16)", _converted(xt.i8, xt.f16), 0.25),
+    Trial("bf16 x i8 by .to(bf16)", _converted(xt.bf16, xt.i8, xt.bf16), 0.30),
+    Trial("i8 x bf16 by .to(bf16)", _converted(xt.i8, xt.bf16, xt.bf16), 0.25),
+)
+"""Products of operands of few bits, which are converted in registers."""
+TRIALS: tuple[Trial, ...] = LOW_PRECISION
+"""All kernels of the trial."""
+
+
+def measure(quick: bool, progress: Progress) -> list[Row]:
+    """A row for each kernel and target, the first alone if quick; none where Intel's offline compiler is missing.
+
+    Where registers are spilled, the ratio is 0.
+    """
+    if not has_ocloc():
+        progress("users' kernels: ocloc is not installed")
+        return []
+    rows = []
+    for trial in TRIALS[:1] if quick else TRIALS:
+        for target in _TARGETS:
+            progress(f"machine code of {trial.name} for {target}")
+            report = trial.report(target)
+            facts = {"loop": dict(report.loop), "spill": report.spill_size, "private": report.private_size}
+            unit = "dpas / instructions" if trial.dense else f"vector instructions for {trial.unit}"
+            rows.append(Row(GROUP, f"{trial.name}, {target}", trial.value(report), unit, trial.ratio(report),
+                            f"{trial.goal:g}", facts=facts))
+    return rows
+
+
+def _lines(names: list[str]) -> Iterator[str]:
+    for trial in TRIALS:
+        if names and not any(name in trial.name for name in names):
+            continue
+        for target in _TARGETS:
+            report = trial.report(target)
+            goal = f"density {trial.goal:.2f}" if trial.dense else f"{trial.goal:g} for {trial.unit}"
+            cells = (trial.name, target, report.loop.get("dpas", 0), f"{report.density:.3f}",
+                     report.loop.get("vector", 0), f"{trial.vector(report):.0f}",
+                     f"{report.spill_size}, {report.private_size}", goal)
+            yield "| " + " | ".join(map(str, cells)) + " |"
+
+
+def main() -> None:
+    """Print the table, as Markdown; arguments are parts of the names of kernels."""
+    print("| " + " | ".join(_HEADS) + " |", "|" + "---|" * len(_HEADS), sep="\n")
+    for line in _lines(sys.argv[1:]):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

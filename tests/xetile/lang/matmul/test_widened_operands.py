@@ -1,0 +1,119 @@
+"""Operands of 8 bits that become 16-bit floats before a product: every code, on every execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import EXECUTIONS, Array, Execution
+
+pytestmark = pytest.mark.unoptimised
+
+SOURCES = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "i8": np.int8, "u8": np.uint8}
+RESULTS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+SIZE = 64
+
+
+@xt.kernel
+def converted(A: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 32, BK: int = 32, to: Any = xt.f16) -> None:
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    a, b = xt.init_tile(A, (m, 0), (BM, BK)), xt.init_tile(B, (0, n), (BK, BN))
+    acc = xt.zeros((BM, BN), xt.f32)
+    for _ in xt.range(0, A.shape[1], BK):
+        acc = xt.tile_mma(xt.load_tile(a).to(to), xt.load_tile(b).to(to), acc)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+def multiplied(execution: Execution, a: Array, b: Array, to: str, **sizes: int) -> Array:
+    c = np.full((a.shape[0], b.shape[1]), 99, np.float32)
+    constants = {"BM": 32, "BN": 32, **sizes}
+    grid = -(-a.shape[0] // constants["BM"]), -(-b.shape[1] // constants["BN"])
+    execution.bind(converted)[grid](a, b, c, to=to, **constants)
+    return c
+
+
+def codes(source: str, seed: int) -> Array:
+    """All 256 codes, each 16 times, at random places."""
+    shuffled = np.random.default_rng(seed).permutation(np.arange(SIZE * SIZE) % 256)
+    return shuffled.astype(np.uint8).reshape(SIZE, SIZE).view(SOURCES[source])
+
+
+def without_faults(values: Array) -> Array:
+    """The same with 1 where there is an infinity or NaN, which zeros of the other operand would spread."""
+    return np.where(np.isfinite(values.astype(np.float32)), values, np.ones((), values.dtype))
+
+
+def unit(dtype: Any) -> Array:
+    return np.eye(SIZE, dtype=np.float32).astype(dtype)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("to", RESULTS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_finite_code_is_converted_exactly(source: str, to: str, execution: Execution) -> None:
+    values = without_faults(codes(source, 0))
+    expected = values.astype(np.float32)
+    for other in (SOURCES[source], RESULTS[to]):
+        np.testing.assert_array_equal(multiplied(execution, values, unit(other), to), expected)
+        np.testing.assert_array_equal(multiplied(execution, unit(other), values, to), expected)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("to", RESULTS)
+@pytest.mark.parametrize("source", ["e4m3", "e5m2"])
+def test_infinities_and_nan(source: str, to: str, execution: Execution) -> None:
+    """One in a row of A, or in a column of B: times ones of the other operand, whose sum it decides alone."""
+    every = np.arange(256).astype(np.uint8).view(SOURCES[source])
+    faults = every[~np.isfinite(every.astype(np.float32))]
+    rows = np.ones((32, 32), np.float32).astype(SOURCES[source])
+    rows[np.arange(faults.size) * 3 % 32, np.arange(faults.size) * 5 % 32] = faults
+    ones = np.ones((32, 32), np.float32).astype(RESULTS[to])
+    with np.errstate(invalid="ignore"):
+        expected = rows.astype(np.float32) @ ones.astype(np.float32)
+    np.testing.assert_array_equal(multiplied(execution, rows, ones, to), expected)
+    np.testing.assert_array_equal(multiplied(execution, ones, np.ascontiguousarray(rows.T), to), expected.T)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize(("m", "n", "k", "sizes"), [(37, 45, 77, {}), (33, 70, 96, {"BM": 4, "BN": 64}),
+                                                    (9, 40, 130, {"BM": 1}), (70, 64, 64, {"BM": 64, "BK": 64})])
+def test_odd_sizes(m: int, n: int, k: int, sizes: dict[str, int], execution: Execution) -> None:
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-8, 9, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    result = multiplied(execution, a.astype(SOURCES["e4m3"]), b.astype(np.int8), "f16", **sizes)
+    np.testing.assert_array_equal(result, a @ b)
+
+
+def _report(target: str, a: str, b: str, to: str) -> Any:
+    left, right = (xt.Spec((4096, 4096), dtype) for dtype in (a, b))
+    return converted.lower(left, right, xt.Spec((4096, 4096), "f32"), target=target, BN=64, to=to).report()
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+@pytest.mark.parametrize(("a", "b", "to", "most"), [
+    ("e4m3", "e4m3", "f16", 450), ("e5m2", "e5m2", "f16", 150), ("e4m3", "e5m2", "bf16", 700),
+    ("f16", "i8", "f16", 150), ("i8", "f16", "f16", 80), ("u8", "bf16", "bf16", 200)])
+def test_machine_code(a: str, b: str, to: str, most: int, target: str) -> None:
+    """Few instructions a register of 32 elements, and blocks for both operands."""
+    require_ocloc()
+    report = _report(target, a, b, to)
+    assert report.loop["dpas"] == 32
+    assert report.loop["vector"] <= most
+    assert report.loop["load_block2d"] <= 6
+    assert (report.spill_size, report.private_size) == (0, 0)
+
+
+def test_the_lowered_text_is_read_back() -> None:
+    values = without_faults(codes("e4m3", 1))
+    specs = [xt.Spec((SIZE, SIZE), "e4m3"), xt.Spec((SIZE, SIZE), "i8"), xt.Spec((SIZE, SIZE), "f32")]
+    stage = converted.lower(*specs, target="pvc").stages["distribute-lanes"]
+    assert stage.count("xegpu.widen") == 8 + 4
+    c = np.zeros((SIZE, SIZE), np.float32)
+    xt.parse(stage)["converted"].on("numpy")[2, 2](values, unit(np.int8), c)
+    np.testing.assert_array_equal(c, values.astype(np.float32))
