@@ -13,7 +13,9 @@ import io
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -632,6 +634,32 @@ def a_failing_mpi() -> None:
         raise OSError("MPI_ERR_OTHER: known error not in list")
 
     _wait_for_a_message(answer)
+
+
+@contextlib.contextmanager
+def _torch() -> Iterator[Any]:
+    """``xetile.torch``, imported with something in the place of torch that keeps an operator's function."""
+    def custom_op(name: str, function: Any = None, **options: Any) -> Any:
+        return SimpleNamespace(launch=function, register_fake=lambda fake: None, register_autograd=lambda *a, **b: None)
+
+    library = SimpleNamespace(custom_op=custom_op, register_fake=lambda *a: None)
+    fake = SimpleNamespace(Tensor=np.ndarray, library=library)
+    with mock.patch.dict(sys.modules, {"torch": fake}):
+        sys.modules.pop("xetile.torch", None)
+        yield import_module("xetile.torch")
+
+
+@provokes("XT1092")
+def an_operator_of_an_unknown_parameter() -> None:
+    with _torch() as module:
+        module.register(copy, "mine::copy", outputs=("D",))
+
+
+@provokes("XT1093")
+def an_operator_without_its_output() -> None:
+    array = np.zeros((8, 16), np.float32)
+    with _torch() as module:
+        module.register(copy, "mine::copy", outputs=()).launch([1], array, array.copy())
 
 
 def _verify(memory: HostMemory, step: Receive | Multiply) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.usm import is_usm, usm_interface
+from codegen.runtime.usm import UsmArray, is_usm, usm_interface
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError
 from xegpu.support.location import Location
+from xetile.compiler.dlpack import from_dlpack, has_dlpack
 
 Sizes = tuple[int | None, ...]
 _PACKAGES = ("xetile", "codegen", "xegpu")
@@ -140,7 +141,10 @@ class Argument:
         if isinstance(value, np.ndarray):
             return _of_numpy(name, value)
         if is_usm(value):
-            return _of_usm(name, value)
+            return _of_usm(name, usm_interface(value))
+        if has_dlpack(value) and not isinstance(value, np.generic):
+            imported = from_dlpack(name, value)
+            return _of_usm(name, imported) if isinstance(imported, UsmArray) else _of_numpy(name, imported)
         return _of_number(name, value)
 
     @property
@@ -197,8 +201,7 @@ def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
     return Argument(name, dtype, array.ndim, array.shape, strides, array, "numpy")
 
 
-def _of_usm(name: str, array: Any) -> Argument:
-    usm = usm_interface(array)
+def _of_usm(name: str, usm: UsmArray) -> Argument:
     dtype = _element_type(name, np.dtype(usm.typestr))
     return Argument(name, dtype, len(usm.shape), usm.shape, usm.strides, usm, "usm")
 

@@ -42,6 +42,8 @@ class Operand:
         """
         array = value.array if isinstance(value, TypedView) else value
         argument = Argument.of(name, value)
+        if argument.kind == "numpy" and not isinstance(array, np.ndarray):
+            array = argument.source  # the memory of an object with __dlpack__
         if argument.rank is None or argument.kind == "spec":
             raise ElementTypeError("XT7009",
                                    f"{name} is {'a description' if argument.kind == 'spec' else 'a number'}, not an "
