@@ -22,7 +22,7 @@ from xetile.library.array_operands import Operand, check_same_device
 from xetile.library.matmul import array_of_number, bias_operand, epilogue_of, matmul, result_dtype
 
 if TYPE_CHECKING:
-    from xetile.distributed.model import Machine, Prediction
+    from xetile.distributed.prediction import Machine, Prediction
 
 _PANEL_FLOPS = 50e9
 """Operations of a panel's product: 200 microseconds of a stack of a Data Center GPU Max."""
@@ -121,7 +121,7 @@ class Plan:
         Raises:
             ArgumentError: no such machine.
         """
-        from xetile.distributed.model import predict
+        from xetile.distributed.prediction import predict
 
         with AtTheCall():
             return predict(self.grid, machine, panel=self.panel)

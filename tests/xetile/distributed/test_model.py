@@ -10,7 +10,7 @@ import pytest
 
 import xetile as xt
 from xetile.distributed.grid import Grid
-from xetile.distributed.model import MACHINES, Machine, predict, scaling
+from xetile.distributed.prediction import MACHINES, Machine, predict, scaling
 from xetile.tools.cli import main
 
 SIMPLE = Machine("simple", "a machine of round numbers", 1e12, 1 << 40, 1, 1e9, 1e9, 0.0, 0.0)

@@ -11,7 +11,7 @@ from xegpu.ir import dtypes
 from xegpu.support.errors import ArgumentError
 from xetile.compiler.report.table import Row, Table
 from xetile.distributed.grid import Grid
-from xetile.distributed.model import MACHINES, Prediction, predict, scaling
+from xetile.distributed.prediction import MACHINES, Prediction, predict, scaling
 from xetile.tools.cli.output import show
 
 _RANKS = (1, 2, 4, 12, 24, 96, 384, 1200, 2400, 5000, 10000)
@@ -51,7 +51,7 @@ def command(args: argparse.Namespace) -> None:
         found = scaling(args.m, args.n, args.k, dtype, args.machine, ranks)
         show(_table(found))
     if args.plot:
-        from xetile.distributed.plot import plot
+        from xetile.distributed.prediction.plot import plot
 
         plot(args.plot, found)
 

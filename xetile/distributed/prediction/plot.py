@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xegpu.support.errors import ArgumentError, ToolError
-from xetile.distributed.model import Prediction
+from xetile.distributed.prediction import Prediction
 
 _INCHES = (8.0, 5.0)
 
