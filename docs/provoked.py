@@ -42,10 +42,11 @@ from xegpu.rewrite.rewriter import ConvertedValues
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
-from xetile.distributed import agreement, plot, transport
+from xetile.distributed import agreement, transport
 from xetile.distributed.executor import Epilogue
 from xetile.distributed.grid import Grid, Region, check_size
 from xetile.distributed.memory import HostMemory
+from xetile.distributed.prediction import plot
 from xetile.distributed.schedule import Multiply, Receive, Schedule
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.jit.kernel import Kernel
