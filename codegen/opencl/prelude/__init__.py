@@ -95,7 +95,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "lsc.cl": (r"\b__builtin_IB_lsc_\w+", dict(_lsc_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
-    "": (r"\b(?:XETILE_(?:SCHEDULE|ROWS|F64|NO)|native)_\w+",  # macros alone: no file
+    "": (r"\b(?:XETILE_(?:SCHEDULE|ROWS|F64|NO)_\w+|native_(?:exp2|log2|recip|rsqrt)\b)",  # macros alone: no file
          dict(_macro_lines(*macros.SCHEDULE_BARRIERS, *macros.ROWS, *macros.F64_NARROWING, *macros.PORTABLE,
                            *macros.NATIVE))),
     "slm.cl": (rf"\b{macros.SLM_READ}\w+", dict(_macro_lines(*macros.SLM_READS))),
