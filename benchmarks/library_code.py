@@ -43,7 +43,7 @@ def _rows() -> Iterator[Row]:
         yield _row(f"8-bit floats, {target}", report.density, "dpas / instructions", report)
     for target in ("pvc", "dg2", "arl"):
         for size in (64, 128, 256):
-            report = _attention(target, size)
+            report = library_attention(target, size)
             yield _row(f"attention, heads of {size}, {target}", report.spill_size, "bytes spilled", report)
 
 
@@ -71,7 +71,8 @@ def _scaled(target: str) -> Report:
                                        widen=widen, by_row=True, by_column=True, biased=False, activation=None).report()
 
 
-def _attention(target: str, size: int) -> Report:
+def library_attention(target: str, size: int) -> Report:
+    """Report of the library's causal attention with heads of a size."""
     operands = [_spec(xt.bf16, 4, size)] * 4
     blocks = blocks_for(size, 1000, xt.TARGETS[target])
     return attention_of_heads.lower(*operands, 1.0, target=target, D=size, DV=size, share=1, causal=True,
