@@ -90,7 +90,7 @@ def four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int =
 @xt.kernel
 def backward_dq(Q: Any, K: Any, V: Any, dO: Any, L: Any, Delta: Any, dQ: Any, *, D: int = 64, BM: int = 128,
                 BN: int = 32, subgroups: int = 8) -> None:
-    """Gradient of attention to its queries; L: logarithms of the rows' sums, base 2, Delta: the rows' sums of O * dO."""
+    """Gradient of attention to its queries; L: logarithms of rows' sums, base 2, Delta: rows' sums of O * dO."""
     m, head = xt.group_id(0) * BM, xt.group_id(1)
     rows, layout = BM // subgroups, (subgroups, 1)
     map_o, map_l = xt.wg_map(layout, (rows, D)), xt.wg_map(layout, (rows, 1))
