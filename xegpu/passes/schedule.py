@@ -52,7 +52,7 @@ _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
 _LOADED = (LoadNdOp, ExtractOp)
 _MARGIN = 1.15
-"""Estimated bytes of fragments, as a part of the largest register file, up to which the compiler spills nothing: fitted,
+"""Estimated bytes of fragments, as a part of the largest register file, to which nothing is spilled: fitted,
 between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled nothing, 1.31 and more did)."""
 
 
