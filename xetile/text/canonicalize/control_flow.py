@@ -50,9 +50,14 @@ def lift_control_flow(module: ModuleOp) -> None:
     Raises:
         TextError: a graph has a loop with several entries or exits, or one that counts nothing.
     """
-    for operation in reversed(list(module.walk())):  # what is inside a loop first
-        if isinstance(operation, scf.WhileOp):
-            _lift_while(operation)
+    loops = [operation for operation in module.walk() if isinstance(operation, scf.WhileOp)]
+    for loop in reversed(loops):  # what is inside a loop first
+        _lift_while(loop)
+    if loops:  # what is left of attempts uses values of the functions
+        body = module.body.block
+        for operation in list(body.ops):
+            body.insert_op_before(operation.clone(), operation)
+            body.erase_op(operation, safe_erase=False)
     for operation in list(module.walk()):
         if isinstance(operation, (func.FuncOp, GpuFuncOp)) and operation.body.first_block is not None and \
                 isinstance(operation.body.first_block.last_op, (cf.BranchOp, cf.ConditionalBranchOp)):
@@ -67,13 +72,16 @@ def _fail(at: Operation | None, code: str, message: str, hint: str) -> NoReturn:
 
 
 def _lift_while(loop: scf.WhileOp) -> None:
-    """Lift ``scf.while``: as blocks of a function of its own, whose one block then replaces it."""
-    head, body = loop.before_region.block, loop.after_region.block
+    """Lift a ``scf.while`` that counts to ``scf.for``; another one stays.
+
+    Its copy becomes the blocks of a function of its own, whose one block then replaces it.
+    """
+    copy = loop.clone()
+    head, body = (region.detach_block(0) for region in (copy.before_region, copy.after_region))
     condition, yielded = head.last_op, body.last_op
-    if not isinstance(condition, scf.ConditionOp) or not isinstance(yielded, scf.YieldOp):
-        _fail(loop, "XT2606", "its regions end without scf.condition and scf.yield",
-              "end the first by scf.condition(%c), and the second by scf.yield")
-    head, body = (region.detach_block(0) for region in (loop.before_region, loop.after_region))
+    if not isinstance(condition, scf.ConditionOp) or not isinstance(yielded, scf.YieldOp) or \
+            [each.type for each in condition.args] != [each.type for each in body.args]:
+        return  # the verifier says what is wrong with it
     for argument, passed in zip(list(body.args), condition.args, strict=True):  # the head dominates the body
         argument.replace_all_uses_with(passed)
         body.erase_arg(argument)
@@ -85,7 +93,10 @@ def _lift_while(loop: scf.WhileOp) -> None:
     head.erase_op(condition)
     body.erase_op(yielded)
     around = func.FuncOp("loop", ((), loop.result_types), Region([entry, head, body, leave]))
-    _Lifter(around).lift()
+    try:
+        _Lifter(around).lift()
+    except TextError:
+        return
     lifted = around.body.block
     result = lifted.last_op
     assert isinstance(result, func.ReturnOp)
