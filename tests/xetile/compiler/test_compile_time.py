@@ -84,5 +84,5 @@ def test_importing_loads_no_more_than_a_kernel_needs() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert {"parse", "matmul", "tune"} <= set(dir(xt))
-    with pytest.raises(AttributeError, match="no attribute 'pares'"):
+    with pytest.raises(AttributeError, match=r"has no pares(?s:.*)did you mean xt\.parse"):
         _ = xt.pares
