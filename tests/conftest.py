@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.util
 import os
 import shutil
 import sys
@@ -38,6 +39,8 @@ from xetile.jit.base import BaseKernel
 
 FINDINGS = pytest.StashKey[Path]()
 ROOT = Path(__file__).resolve().parent.parent
+collect_ignore = [] if importlib.util.find_spec("torch") else ["xetile/test_torch.py"]
+"""PyTorch is not among the packages of ``.[all]``: its tests have an environment of their own (.ci/run)."""
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
