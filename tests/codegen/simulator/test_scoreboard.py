@@ -18,7 +18,8 @@ from codegen.simulator.instruction import (
     RegisterOperand,
     Scoreboard,
 )
-from codegen.simulator.scoreboard import ScoreboardChecker, leave
+from codegen.simulator.scoreboard import ScoreboardChecker
+from codegen.simulator.scoreboard_state import leave
 from codegen.simulator.simulator import Program, load
 from codegen.toolchain.ocloc import compile_device
 from tests.codegen.simulator.run_opencl import SIMD, TARGETS
