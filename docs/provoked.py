@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,6 +55,8 @@ from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
 from xetile.passes.wg_offsets import Distributed
 from xetile.runtime import device_executor, machine_arena, numpy_executor
+from xetile.tools import selftest
+from xetile.tools.cli import selftest as selftest_command
 from xetile.tools.cli.output import write_bytes
 
 BY_CODE: dict[str, Callable[[], object]] = {}
@@ -697,3 +700,10 @@ def a_wrong_product() -> None:
 def no_matplotlib_for_scaling() -> None:
     with without_module("matplotlib"):
         plot.plot("scaling.png", [])
+
+
+@provokes("XT8071")
+def a_selftest_of_a_wrong_result() -> None:
+    wrong = replace(selftest.PROBES[0], run=lambda launch: (np.zeros(1), np.ones(1)))
+    with mock.patch.object(selftest, "PROBES", (wrong,)), contextlib.redirect_stdout(io.StringIO()):
+        selftest_command.command(SimpleNamespace(where=["numpy:program"]))  # type: ignore[arg-type]
