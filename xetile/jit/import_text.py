@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import prod
 
 from xdsl.dialects import func, scf, vector
@@ -195,7 +196,7 @@ def _check_regions(module: ModuleOp) -> None:
         if isinstance(operation, scf.WhileOp):
             for region in operation.regions:
                 _check_one_block(operation, region)
-            _verified(operation, lambda loop=operation: uniformity.check_forwarded(loop))
+            _verified(operation, partial(uniformity.check_forwarded, operation))
 
 
 def _check_blocks(operation: Operation) -> None:
