@@ -48,7 +48,7 @@ from xetile.distributed.executor import Epilogue
 from xetile.distributed.grid import Grid, Region, check_size
 from xetile.distributed.memory import HostMemory
 from xetile.distributed.prediction import plot
-from xetile.distributed.schedule import Multiply, Receive, Schedule
+from xetile.distributed.steps import Multiply, Receive, Schedule
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups

@@ -21,7 +21,7 @@ from xetile.compiler.arguments import AtTheCall
 from xetile.distributed.executor import Epilogue, Executor
 from xetile.distributed.grid import SUM_BYTES, Grid, Region
 from xetile.distributed.memory import DeviceMemory, usm_bytes
-from xetile.distributed.schedule import Finish, Multiply, Pack, Schedule, Step
+from xetile.distributed.steps import Finish, Multiply, Pack, Schedule, Step
 from xetile.distributed.transport import Alone
 from xetile.library.activations import Activation
 from xetile.library.array_operands import Operand, check_shapes, result_for

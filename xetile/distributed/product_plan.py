@@ -14,7 +14,8 @@ from xetile.distributed.agreement import agree, describe
 from xetile.distributed.executor import Epilogue, Executor
 from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
 from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
-from xetile.distributed.schedule import ORDERS, OVERLAPS, Schedule, schedule
+from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
+from xetile.distributed.steps import Schedule
 from xetile.distributed.transport import Alone, transport_of
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation

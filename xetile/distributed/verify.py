@@ -19,7 +19,7 @@ from xegpu.support.errors import DeviceError
 from xetile.distributed.agreement import agree
 from xetile.distributed.executor import Epilogue, Executor, Slot
 from xetile.distributed.grid import Region
-from xetile.distributed.schedule import Add, Broadcast, Multiply, Receive, Send, Step
+from xetile.distributed.steps import Add, Broadcast, Multiply, Receive, Send, Step
 from xetile.distributed.transport import Pending, host_bytes
 
 Array = np.ndarray[Any, Any]

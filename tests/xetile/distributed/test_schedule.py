@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import xetile as xt
 from xetile.distributed.grid import Grid, Region, best_grids, shapes_of
 from xetile.distributed.replay import replay
-from xetile.distributed.schedule import ORDERS, OVERLAPS, Broadcast, Receive, Schedule, Send, schedule
+from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
+from xetile.distributed.steps import Broadcast, Receive, Schedule, Send
 
 SIZES = [(13, 9, 17), (3, 2, 5), (1, 1, 1), (7, 1, 64), (0, 3, 2), (4, 5, 0), (40, 33, 50)]
 

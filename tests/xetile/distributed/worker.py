@@ -24,7 +24,8 @@ import xetile.distributed as xd
 from xetile.distributed import executor
 from xetile.distributed.grid import shapes_of
 from xetile.distributed.memory import DeviceMemory, HostMemory
-from xetile.distributed.schedule import ORDERS, OVERLAPS, Add, Broadcast, Receive, Send
+from xetile.distributed.schedule import ORDERS, OVERLAPS
+from xetile.distributed.steps import Add, Broadcast, Receive, Send
 
 WORLD = Counting(MPI.COMM_WORLD)
 SIZES = [(70, 51, 45), (3, 2, 5), (1, 1, 1), (7, 1, 64), (16, 33, 0)]
