@@ -217,8 +217,8 @@ def behind_shared_memory() -> object:
 
 @provokes("XT6103")
 def block_off_its_words() -> object:
-    rows = _ones(8, 21)[:, :20]
-    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, rows, rows)
+    rows = _ones(8, 21)[:, :20], _ones(8, 21)[:, :20]
+    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, *rows)
 
 
 @provokes("XT6106")
@@ -707,3 +707,12 @@ def a_selftest_of_a_wrong_result() -> None:
     wrong = replace(selftest.PROBES[0], run=lambda launch: (np.zeros(1), np.ones(1)))
     with mock.patch.object(selftest, "PROBES", (wrong,)), contextlib.redirect_stdout(io.StringIO()):
         selftest_command.command(SimpleNamespace(where=["numpy:program"]))  # type: ignore[arg-type]
+
+
+@provokes("XT5147")
+def no_yaml() -> object:
+    name = "xetile.runtime.machine_executor"
+    with without_module("yaml"), mock.patch.dict(sys.modules):
+        for module in ["yaml", name, *(module for module in sys.modules if module.startswith("codegen.simulator"))]:
+            sys.modules.pop(module, None)
+        return copy.on("machine:pvc")
