@@ -54,7 +54,7 @@ from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
 from xetile.passes.wg_offsets import Distributed
-from xetile.runtime import device_executor, machine_arena, numpy_executor
+from xetile.runtime import device_executor, executors, machine_arena, numpy_executor
 from xetile.tools import selftest
 from xetile.tools.cli import selftest as selftest_command
 from xetile.tools.cli.output import write_bytes
@@ -715,4 +715,4 @@ def no_yaml() -> object:
     with without_module("yaml"), mock.patch.dict(sys.modules):
         for module in ["yaml", name, *(module for module in sys.modules if module.startswith("codegen.simulator"))]:
             sys.modules.pop(module, None)
-        return copy.on("machine:pvc")
+        return executors.machine_executor("machine:pvc", None, check=False)
