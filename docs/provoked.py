@@ -54,7 +54,7 @@ from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
 from xetile.passes.wg_offsets import Distributed
-from xetile.runtime import device_executor, machine_arena, numpy_executor
+from xetile.runtime import device_executor, executors, machine_arena, numpy_executor
 from xetile.tools import selftest
 from xetile.tools.cli import selftest as selftest_command
 from xetile.tools.cli.output import write_bytes
@@ -217,8 +217,8 @@ def behind_shared_memory() -> object:
 
 @provokes("XT6103")
 def block_off_its_words() -> object:
-    rows = _ones(8, 21)[:, :20]
-    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, rows, rows)
+    rows = _ones(8, 21)[:, :20], _ones(8, 21)[:, :20]
+    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, *rows)
 
 
 @provokes("XT6106")
@@ -707,3 +707,12 @@ def a_selftest_of_a_wrong_result() -> None:
     wrong = replace(selftest.PROBES[0], run=lambda launch: (np.zeros(1), np.ones(1)))
     with mock.patch.object(selftest, "PROBES", (wrong,)), contextlib.redirect_stdout(io.StringIO()):
         selftest_command.command(SimpleNamespace(where=["numpy:program"]))  # type: ignore[arg-type]
+
+
+@provokes("XT5147")
+def no_yaml() -> object:
+    name = "xetile.runtime.machine_executor"
+    with without_module("yaml"), mock.patch.dict(sys.modules):
+        for module in ["yaml", name, *(module for module in sys.modules if module.startswith("codegen.simulator"))]:
+            sys.modules.pop(module, None)
+        return executors.machine_executor("machine:pvc", None, check=False)

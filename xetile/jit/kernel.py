@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, i64
@@ -45,7 +45,7 @@ class Kernel(BaseKernel):
         may_alias: whether arrays may share elements with one that the kernel writes.
     """
 
-    def __init__(self, function: Callable[..., None], grid: Callable[..., Any] | None = None,
+    def __init__(self, function: Callable[..., Any], grid: Callable[..., Any] | None = None,
                  subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fastmath: bool = False,
                  fast_math: bool = False, may_alias: bool = False) -> None:
         super().__init__()
@@ -189,15 +189,22 @@ def _symbol(name: str, dtype: DType, rank: int | None, tracer: Tracer) -> Value:
     return Array(tracer.array_argument(name, dtype, rank), name, rank, dtype)
 
 
+class _Options(TypedDict, total=False):
+    """The options of :func:`kernel`, for type checkers."""
+
+    grid: Callable[..., Any] | None
+    subgroups: tuple[int, int]
+    registers: int | None
+    fastmath: bool
+    fast_math: bool
+    may_alias: bool
+
+
 @overload
-def kernel(function: Callable[..., None], *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
-           fast_math: bool = False, may_alias: bool = False) -> Any: ...
+def kernel(function: Callable[..., Any], **options: Unpack[_Options]) -> Kernel: ...
 @overload
-def kernel(*, grid: Callable[..., Any] | None = None, subgroups: tuple[int, int] = (1, 1),
-           registers: int | None = None, fastmath: bool = False,
-           fast_math: bool = False, may_alias: bool = False) -> Callable[[Callable[..., None]], Any]: ...
-def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., Any] | None = None,
+def kernel(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(function: Callable[..., Any] | None = None, *, grid: Callable[..., Any] | None = None,
            subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
            fast_math: bool = False, may_alias: bool = False) -> Any:
     """Make a kernel of a function: ``@xt.kernel``, ``@xt.kernel(grid=f)``, ``@xt.kernel(subgroups=(8, 4))``.
@@ -217,7 +224,7 @@ def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., A
         may_alias: allow a launch whose arrays share elements with one that the kernel writes, such as a tensor that is
             changed in place through two arguments. Each work-group must read only elements that no other one writes.
     """
-    def decorate(function: Callable[..., None]) -> Kernel:
+    def decorate(function: Callable[..., Any]) -> Kernel:
         with AtTheCall():
             return Kernel(function, grid, subgroups, registers, fastmath=fastmath, fast_math=fast_math,
                           may_alias=may_alias)

@@ -16,9 +16,9 @@ import numpy as np
 
 import xetile as xt
 from codegen.runtime import devices
-from codegen.simulator.decoder import PLATFORMS, find_iga64
-from codegen.toolchain import ocloc
+from codegen.simulator.decoder import PLATFORMS
 from xegpu.support.errors import XeError
+from xetile.runtime.executors import check_simulator
 
 Array = np.ndarray[Any, Any]
 Launch = Callable[..., None]
@@ -85,7 +85,7 @@ def halved(X: xt.Array, N: xt.Array) -> None:
     """N = how often X can be halved: run-time loops and conditions."""
     group = xt.group_id(0)
     value, count = xt.load_scalar(X, (group, 0)), xt.scalar(0, xt.i32)
-    for _ in xt.while_(lambda: value > 1):  # noqa: B023: called for every iteration, before the next one
+    for _ in xt.while_(lambda: value > 1):  # noqa: B023  # called at once in each iteration
         value, count = value // 2, count + 1
     xt.store_tile(xt.full((1, 1), count, xt.i32), xt.init_tile(N, (group, 0), (1, 1)))
 
@@ -211,8 +211,7 @@ def executions() -> Iterator[Execution]:
             if device.is_cpu:
                 yield Execution(where, "pvc")
     with suppress(XeError):  # without the tools
-        ocloc.find_ocloc()
-        find_iga64()
+        check_simulator()
         yield from (Execution(f"machine:{name}") for name in PLATFORMS)
 
 

@@ -80,5 +80,5 @@ def test_without_a_device_numpy_remains(monkeypatch: pytest.MonkeyPatch) -> None
         raise DeviceError("XT5001", "no dpctl", "install it")
 
     monkeypatch.setattr(selftest.devices, "all_devices", missing)
-    monkeypatch.setattr(selftest.ocloc, "find_ocloc", missing)
+    monkeypatch.setattr(selftest, "check_simulator", missing)
     assert [each.where for each in selftest.executions()] == ["numpy", "numpy:program", "numpy:xegpu"]
