@@ -45,6 +45,9 @@ class Plan:
                  alpha: float = 1, beta: float = 0, target: str | Target | None = None, panel: int | None = None,
                  overlap: str = "chunked", order: str = "ring", transport: str = "auto", memory: int | None = None,
                  timeout: float | None = None, progress: bool = False, verify: bool = False) -> None:
+        if not isinstance(grid, Grid):
+            raise ArgumentError("XT7232", f"a product has a Grid, and this is {type(grid).__name__}",
+                                "pass xd.Grid(2, 2, 1, m=m, n=n, k=k) or xd.Grid.choose(m, n, k)")
         self.grid, self.timeout, self._target, self._progress = grid, timeout, target, progress
         self._way, self._limit, self._verify = transport, memory, verify
         self._executor: Executor | None = None
