@@ -56,9 +56,10 @@ def access(
     """Fastest legal access kind of an array on ``target``: ``"block"``, ``"rows"`` or ``"strided"``.
 
     An array that is stored column by column, such as a transposed view, is judged as its transpose; the answer is then
-    ``"block-columns"`` or ``"columns"``. A single row whose strides are both 1 is the transpose of a column.
+    ``"block-columns"`` or ``"columns"``. A single row or column whose strides are both 1 is stored either way, and
+    is judged as a column: tiles of both orders fit it.
     """
-    if len(shape) >= 2 and strides[-2] == 1 and (strides[-1] != 1 or shape[-2] == 1):
+    if len(shape) >= 2 and strides[-2] == 1 and (strides[-1] != 1 or 1 in shape[-2:]):
         sizes, steps = ((*numbers[:-2], numbers[-1], numbers[-2]) for numbers in (shape, strides))
         transposed = _row_access(target, pointer, sizes, steps, itemsize)
         return {"block": "block-columns", "rows": "columns"}[transposed]

@@ -224,3 +224,21 @@ def test_tiles_smaller_than_a_register_repeat_over_the_lanes(tile: tuple[int, in
     c = np.zeros_like(a)
     execution.bind(doubled(tile))[2, 3](a, c)
     np.testing.assert_array_equal(c, 2 * a)
+
+
+@xt.kernel
+def filling(X, Y, *, rows, wg_map=None):
+    v = xt.load_tile(xt.init_tile(X, (0, 0), (rows, 256), wg_map=wg_map))
+    xt.store_tile(v + v, xt.init_tile(Y, (0, 0), (rows, 256), wg_map=wg_map))
+
+
+@pytest.mark.parametrize(("rows", "wg_map"), [(256, None), (512, xt.wg_map((2, 1), (256, 256)))], ids=["one", "two"])
+def test_a_subgroup_lowers_a_vector_of_256_kib_and_no_more(rows: int, wg_map: Any) -> None:
+    """The limit counts what a subgroup holds, and the error is at the line that loads it."""
+    matrix, more = xt.Spec((1024, 256), "f32"), 8 * rows // 256
+    assert filling.lower(matrix, matrix, target="pvc", rows=rows, wg_map=wg_map).xegpu
+    if wg_map is not None:
+        wg_map = xt.wg_map((2, 1), (264, 256))
+    with pytest.raises(xt.XeError, match="264x256 elements of f32, 270336 bytes") as raised:
+        _ = filling.lower(matrix, matrix, target="pvc", rows=rows + more, wg_map=wg_map).xegpu
+    assert raised.value.code == "XT4113"

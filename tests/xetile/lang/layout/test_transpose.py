@@ -131,6 +131,26 @@ def test_a_row_whose_strides_are_both_one_is_the_transpose_of_a_column():
             assert np.array_equal(y, column.T), (where, target, order)
 
 
+@pytest.mark.execution("opencl:cpu", "pvc")
+def test_a_column_whose_strides_are_both_one_takes_both_orders():
+    """Tiles of one column and of more, which the array ends within."""
+    @xt.kernel
+    def copy(X, Y, *, order, columns):
+        v = xt.load_tile(xt.init_tile(X, (3, 0), (16, columns), order=order))
+        xt.store_tile(v, xt.init_tile(Y, (3, 0), (16, columns), order=order))
+
+    column = RNG.integers(1, 99, (11, 1)).astype(np.float32)
+    assert column.strides == (4, 4)
+    for where, target in EXECUTIONS:
+        if where == "opencl:cpu":
+            require_device(where)
+        for order, columns in (((0, 1), 1), ((1, 0), 1), ((0, 1), 16), ((1, 0), 16)):
+            y = np.zeros((11, 1), np.float32)
+            copy.on(where, target=target)[1](column, y, order=order, columns=columns)
+            assert np.array_equal(y[3:], column[3:]), (where, target, order, columns)
+            assert not y[:3].any(), (where, target, order, columns)
+
+
 def test_maps_that_need_an_exchange_are_exchanged():
     @xt.kernel
     def exchanging(B, C, *, sg=(2, 2)):
