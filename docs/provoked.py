@@ -48,7 +48,7 @@ from xetile.distributed.executor import Epilogue
 from xetile.distributed.grid import Grid, Region, check_size
 from xetile.distributed.memory import HostMemory
 from xetile.distributed.prediction import plot
-from xetile.distributed.schedule import Multiply, Receive, Schedule
+from xetile.distributed.steps import Finish, Multiply, Receive, Schedule
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
@@ -666,7 +666,7 @@ def an_operator_without_its_output() -> None:
         module.register(copy, "mine::copy", outputs=()).launch([1], array, array.copy())
 
 
-def _verify(memory: HostMemory, step: Receive | Multiply) -> None:
+def _verify(memory: HostMemory, step: Receive | Multiply | Finish) -> None:
     """Run one step, verified; messages and their checksums are zeros."""
     schedule = Schedule(Grid(1, 1, 1, m=32, n=32, k=32), 0, (step,), {"a1": 1024, "sums": 1024})
     ones = np.ones((32, 32), np.float32)
@@ -694,6 +694,15 @@ def a_wrong_product() -> None:
             return super().on_host(array, dtype) + (array[0, 0] == 32)
 
     _verify(Wrong(), Multiply("a", "b", Region((0, 32), (0, 32)), (0, 32), True))
+
+
+@provokes("XT7226")
+def a_wrong_epilogue() -> None:
+    class Wrong(HostMemory):
+        def on_host(self, array: Any, dtype: Any) -> Any:
+            return np.ones(array.shape, np.float32)
+
+    _verify(Wrong(), Finish(Region((0, 32), (0, 32))))
 
 
 @provokes("XT7251")
