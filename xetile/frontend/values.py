@@ -9,7 +9,7 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.arith_rules import convert
-from xetile.frontend.operators import operate
+from xetile.frontend.operators import absolute, operate
 from xetile.frontend.ssa_value import Arithmetic, ScalarBase, VectorBase
 from xetile.frontend.tracer import current
 
@@ -118,6 +118,9 @@ class _Operators(Arithmetic):
 
     def __pos__(self) -> Any:
         return self
+
+    def __abs__(self) -> Any:
+        return absolute(self)
 
 
 class Scalar(_Operators, ScalarBase):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
@@ -26,6 +26,7 @@ from xetile.frontend.tracer import Tracer, current, is_recording, trace
 from xetile.frontend.values import Scalar
 from xetile.jit.base import BaseKernel, check_subgroups
 from xetile.jit.captures import Captures
+from xetile.jit.structures import Structure, flatten, is_structured
 
 if TYPE_CHECKING:
     from xetile.runtime.eager import EagerKernel
@@ -64,6 +65,7 @@ class Kernel(BaseKernel):
         self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
         self._captures: Captures | None = None
+        self._flat: dict[Hashable, BaseKernel] = {}  # for structured arguments, by their structures
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
@@ -142,6 +144,24 @@ class Kernel(BaseKernel):
     def forget(self) -> None:
         super().forget()
         self._captures = None
+        self._flat.clear()
+
+    def assemble(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The arguments of the author's function: those of the kernel."""
+        return leaves
+
+    def flattened(self, args: Sequence[Any]) -> tuple[BaseKernel, tuple[Any, ...]] | None:
+        if len(args) != len(self.parameters) or not any(is_structured(value) for value in args):
+            return None
+        found = [flatten(name, value) for name, value in zip(self.parameters, args, strict=True)]
+        structures = tuple(structure for structure, _ in found)
+        leaves = [leaf for _, part in found for leaf in part]
+        kernel = self._flat.get(structures)
+        if kernel is None:
+            kernel = self._flat[structures] = FlatKernel(self, structures, tuple(name for name, _ in leaves))
+            kernel.compile_from(self._override, self._override_opencl)
+        kernel.may_alias = self.may_alias
+        return kernel, tuple(value for _, value in leaves)
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
@@ -155,7 +175,7 @@ class Kernel(BaseKernel):
                 attributes[FASTMATH] = UnitAttr()
             with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
-                                                attributes, shape, fast_math=self.fast_math)
+                                                attributes, shape, fast_math=self.fast_math, assemble=self.assemble)
             self._captures = Captures(self.function)  # behind the recording, which may itself fill an author's list
         return self.cache.modules[key]
 
@@ -169,7 +189,33 @@ class Kernel(BaseKernel):
 
         shape = self.subgroups if subgroups is None else check_subgroups(subgroups)
         return EagerKernel(self.name, self.function, self.by_position, self.bind_arguments, self.evaluate_grid,
-                           _symbol_builders, shape, check_only(only))
+                           _symbol_builders, self.assemble, self.flattened, shape, check_only(only))
+
+
+class FlatKernel(Kernel):
+    """A kernel for arguments of given structures: its run-time arguments are their leaves.
+
+    Args:
+        kernel: the author's kernel.
+        structures: of its arguments.
+        names: of the leaves.
+    """
+
+    def __init__(self, kernel: Kernel, structures: tuple[Structure, ...], names: tuple[str, ...]) -> None:
+        super().__init__(kernel.function, kernel.grid_function, kernel.subgroups, kernel.registers,
+                         fastmath=kernel.fastmath, fast_math=kernel.fast_math, may_alias=kernel.may_alias)
+        self.structures, self.parameters, self.defaults = structures, names, {}
+
+    def assemble(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The arguments of the author's function."""
+        rest = iter(leaves)
+        return [structure.build(rest) for structure in self.structures]
+
+    def flattened(self, args: Sequence[Any]) -> None:
+        """None: its arguments are flat."""
+
+    def _call_grid_function(self, function: Callable[..., Any], args: Sequence[Any], constants: dict[str, Any]) -> Any:
+        return super()._call_grid_function(function, self.assemble(args), constants)
 
 
 def _symbol_builders(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:

@@ -17,6 +17,7 @@ from xegpu.ir import dtypes
 from xegpu.mlir.arith import SelectOp
 from xegpu.support.errors import ElementTypeError
 from xetile.dialect.vector import TileBitcastOp
+from xetile.frontend import operators
 from xetile.frontend.broadcast import broadcast_operands
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
@@ -30,7 +31,7 @@ from xetile.lang.operands import check_operands, matched_operands
 def _apply(name: str, operation: type[Operation], v: Any, fast: bool | None = False) -> Any:
     """Emit a unary function of a vector or scalar; ``fast`` of None is what the kernel says (``fast_math``)."""
     tracer = current(f"xt.{name}")
-    if not isinstance(v, Arithmetic) or not (v.dtype.is_float or operation is math.AbsIOp):
+    if not isinstance(v, Arithmetic) or not v.dtype.is_float:
         raise _float_error(name, v)
     approximate = tracer.fast_math if fast is None else fast
     flags = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])} if approximate else {}
@@ -218,8 +219,9 @@ def round_even(v: Any) -> Any:
 
 def absolute(v: Any) -> Any:
     """``v`` without its sign, of floats and integers; the smallest signed integer stays as it is."""
-    integer = isinstance(v, Arithmetic) and not v.dtype.is_float
-    return v if integer and not v.dtype.signed else _apply("abs", math.AbsIOp if integer else math.AbsFOp, v)
+    if not isinstance(v, Arithmetic):
+        raise _float_error("abs", v)
+    return operators.absolute(v)
 
 
 def maximum(a: Any, b: Any) -> Any:
