@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,7 +54,9 @@ from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
 from xetile.passes.wg_offsets import Distributed
-from xetile.runtime import device_executor, machine_arena, numpy_executor
+from xetile.runtime import device_executor, executors, machine_arena, numpy_executor
+from xetile.tools import selftest
+from xetile.tools.cli import selftest as selftest_command
 from xetile.tools.cli.output import write_bytes
 
 BY_CODE: dict[str, Callable[[], object]] = {}
@@ -214,8 +217,8 @@ def behind_shared_memory() -> object:
 
 @provokes("XT6103")
 def block_off_its_words() -> object:
-    rows = _ones(8, 21)[:, :20]
-    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, rows, rows)
+    rows = _ones(8, 21)[:, :20], _ones(8, 21)[:, :20]
+    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, *rows)
 
 
 @provokes("XT6106")
@@ -712,3 +715,19 @@ def no_simgrid() -> None:
 def no_matplotlib_for_scaling() -> None:
     with without_module("matplotlib"):
         plot.plot("scaling.png", [])
+
+
+@provokes("XT8071")
+def a_selftest_of_a_wrong_result() -> None:
+    wrong = replace(selftest.PROBES[0], run=lambda launch: (np.zeros(1), np.ones(1)))
+    with mock.patch.object(selftest, "PROBES", (wrong,)), contextlib.redirect_stdout(io.StringIO()):
+        selftest_command.command(SimpleNamespace(where=["numpy:program"]))  # type: ignore[arg-type]
+
+
+@provokes("XT5147")
+def no_yaml() -> object:
+    name = "xetile.runtime.machine_executor"
+    with without_module("yaml"), mock.patch.dict(sys.modules):
+        for module in ["yaml", name, *(module for module in sys.modules if module.startswith("codegen.simulator"))]:
+            sys.modules.pop(module, None)
+        return executors.machine_executor("machine:pvc", None, check=False)
