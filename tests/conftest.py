@@ -116,7 +116,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have the CPU device's compiler leave out its optimiser, which takes four fifths of its time.
 
     For tests marked ``unoptimised``; in the default run for all that are not marked ``optimised``, and with
-    ``--everything`` for those of them in which no value of a parameter occurs for the first time.
+    ``--everything`` for those of them that are not among the few in which every value of every parameter occurs.
     """
     quick = item.get_closest_marker("unoptimised") is not None or _selects(item.config) \
         or item not in item.config.stash.get(OPTIMISED, {item})
