@@ -72,6 +72,11 @@ class BoundKernel:
         self.launches = LaunchTable()
         self._last: CompiledKernel | None = None
 
+    def forget(self) -> None:
+        """Empty the launch table, and drop the compiled kernel of the last launch."""
+        self.launches.clear()
+        self._last = None
+
     @property
     def target(self) -> Target | None:
         """The device that code is generated for; None if it depends on the arrays of a call."""

@@ -78,7 +78,7 @@ class LaunchCache:
         self.modules.clear()
         self.compiled.clear()
         for bound in self.bindings.values():
-            bound.launches.clear()
+            bound.forget()
 
 
 @dataclass(eq=False, repr=False, slots=True)
