@@ -40,8 +40,8 @@ def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
 def may_peel(loop: scf.ForOp) -> bool:
     """Whether a loop may run in two parts, first the steps whose blocks lie inside their arrays (``peel-bounds``).
 
-    It is straight, multiplies, loads something without 2D block IO, and has no barrier: that must be one and the same for
-    all subgroups, and they may leave the first part at different times.
+    It is straight, multiplies, loads something without 2D block IO, and has no barrier: that must be one and the same
+    for all subgroups, and they may leave the first part at different times.
     """
     body = loop.body.block.ops
     accesses = {desc_of(operation.desc).block.access for operation in body if isinstance(operation, LoadNdOp)}

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue, Use
 
-from xegpu.ir.region_branch import LOOPS, REGION_BRANCHES, TERMINATORS, incoming
+from xegpu.ir.region_branch import LOOPS, TERMINATORS, incoming
 from xegpu.ir.traits import moves_view
 
 Links = Callable[[Operation], Iterable[SSAValue]]

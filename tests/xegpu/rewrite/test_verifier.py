@@ -23,8 +23,9 @@ def function_of(*operations: Operation) -> func.FuncOp:
 def test_a_value_from_outside_is_refused_though_its_user_is_valid(outside: SSAValue) -> None:
     inside = constant()
     total = arith.AddiOp(inside.result, outside)
+    function = function_of(inside, total)
     with pytest.raises(xt.XeError, match="defined outside of the function"):
-        verify(function_of(inside, total), {total})
+        verify(function, {function, total})
 
 
 def test_values_of_the_function_are_taken() -> None:
