@@ -1,7 +1,8 @@
 """Element-wise functions of float vectors and run-time floats (``math`` dialect), select, bitcast.
 
 f16 and bf16 compute in float32 and are rounded once. Devices compute with OpenCL's accuracy, a few units in the last
-place of float32; NumPy with its own.
+place of float32; NumPy with its own. Where a function takes ``fast``, a GPU's own instructions may approximate it:
+True, False, or None (the default) for what ``@xt.kernel(fast_math=...)`` says.
 """
 
 from __future__ import annotations
@@ -58,22 +59,12 @@ def _describe(v: Any) -> str:
 
 
 def exp(v: Any, *, fast: bool | None = None) -> Any:
-    """e to the power of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """e to the power of ``v``."""
     return _apply("exp", math.ExpOp, v, fast)
 
 
 def exp2(v: Any, *, fast: bool | None = None) -> Any:
-    """2 to the power of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """2 to the power of ``v``."""
     return _apply("exp2", math.Exp2Op, v, fast)
 
 
@@ -83,32 +74,17 @@ def expm1(v: Any) -> Any:
 
 
 def log(v: Any, *, fast: bool | None = None) -> Any:
-    """The natural logarithm of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The natural logarithm of ``v``."""
     return _apply("log", math.LogOp, v, fast)
 
 
 def log2(v: Any, *, fast: bool | None = None) -> Any:
-    """The logarithm of ``v`` to base 2.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The logarithm of ``v`` to base 2."""
     return _apply("log2", math.Log2Op, v, fast)
 
 
 def log10(v: Any, *, fast: bool | None = None) -> Any:
-    """The logarithm of ``v`` to base 10.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The logarithm of ``v`` to base 10."""
     return _apply("log10", math.Log10Op, v, fast)
 
 
@@ -123,12 +99,7 @@ def sqrt(v: Any) -> Any:
 
 
 def rsqrt(v: Any, *, fast: bool | None = None) -> Any:
-    """One over the square root of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """One over the square root of ``v``."""
     return _apply("rsqrt", math.RsqrtOp, v, fast)
 
 
@@ -148,22 +119,12 @@ def cosh(v: Any) -> Any:
 
 
 def tanh(v: Any, *, fast: bool | None = None) -> Any:
-    """The hyperbolic tangent of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The hyperbolic tangent of ``v``."""
     return _apply("tanh", math.TanhOp, v, fast)
 
 
 def erf(v: Any, *, fast: bool | None = None) -> Any:
-    """The error function of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The error function of ``v``."""
     return _apply("erf", math.ErfOp, v, fast)
 
 
