@@ -135,7 +135,8 @@ def needs_blocks(function: func.FuncOp) -> bool:
 
 def _is_line(operation: ElementsOp) -> bool:
     """Whether a subgroup accesses one element a lane."""
-    distributed = isinstance(operation.layout, LayoutAttr) and operation.layout.data.sg_layout is not None
+    layouts = [operation.layout, *operation.attributes.values()]
+    distributed = any(isinstance(layout, LayoutAttr) and layout.data.sg_layout is not None for layout in layouts)
     return operation.chunk == 1 and len(getattr(operation.offsets.type, "shape", ())) == 1 and not distributed
 
 

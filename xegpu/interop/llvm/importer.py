@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from xegpu.dialect.sync import CompileHintOp
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.export_vector import is_neutral
@@ -340,6 +341,7 @@ RULES: dict[type[Operation], Rule] = {
     arith.DivSIOp: _of_indices(_divide),
     arith.RemUIOp: _of_indices(_remainder),
     arith.RemSIOp: _of_indices(_remainder),
+    CompileHintOp: lambda rewriter, operation: None,  # the passes schedule what they make themselves
     gpu.ThreadIdOp: _thread_id,
     gpu.BlockDimOp: _block_dim,
     gpu.NumSubgroupsOp: _num_subgroups,
