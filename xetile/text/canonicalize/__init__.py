@@ -35,7 +35,7 @@ from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
-from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, integers, shape_of, values_of
 from xegpu.support.errors import Invalid, TextError, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import notes_at
@@ -78,6 +78,18 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
         elif isinstance(operation, ShapeCastOp) and is_reshape(operation):
             lower_reshape(function, operation)
     forget()
+
+
+def complete_slices(module: ModuleOp) -> None:
+    """Give ``vector.extract_strided_slice`` the numbers of all dimensions; MLIR takes the last ones whole."""
+    for operation in module.walk():
+        if not isinstance(operation, ExtractStridedSliceOp):
+            continue
+        shape, known = shape_of(operation.source), len(operation.offsets)
+        if known < len(shape) and known == len(operation.sizes) == len(operation.strides):
+            for name, rest in (("offsets", [0] * len(shape)), ("sizes", list(shape)), ("strides", [1] * len(shape))):
+                given = values_of(getattr(operation, name))
+                operation.properties[name] = integers([*given, *rest[known:]])
 
 
 def name_maps(module: ModuleOp) -> None:
