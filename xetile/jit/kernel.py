@@ -203,7 +203,7 @@ class FlatKernel(Kernel):
 
     def __init__(self, kernel: Kernel, structures: tuple[Structure, ...], names: tuple[str, ...]) -> None:
         super().__init__(kernel.function, kernel.grid_function, kernel.subgroups, kernel.registers,
-                         fastmath=kernel.fastmath, fast_math=kernel.fast_math, may_alias=kernel.may_alias)
+                         fast_division=kernel.fast_division, fast_math=kernel.fast_math, may_alias=kernel.may_alias)
         self.structures, self.parameters, self.defaults = structures, names, {}
 
     def assemble(self, leaves: Sequence[Any]) -> Sequence[Any]:
