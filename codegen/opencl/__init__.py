@@ -58,8 +58,8 @@ def emit(function: func.FuncOp, target: Target) -> Source:
 
 RULES: dict[type[Operation], Rule] = {
     operation: rule
-    for family in (arith, compare, vector, reduction, convert_layout, shuffle, shuffle_rows, widen, dpas, simt, block_io,
-                   padding, scalar, slm,
+    for family in (arith, compare, vector, reduction, convert_layout, shuffle, shuffle_rows, widen, dpas, simt,
+                   block_io, padding, scalar, slm,
                    gather_scatter, sync, debug, control_flow, kernel, fused_store, bounds, payload)
     for operation, rule in family.RULES.items()
 }

@@ -92,7 +92,8 @@ def _rearrange(rewriter: Any, operation: Operation) -> None:
         operation.results[0])))))
 
 
-RULES: dict[type[Any], Rule] = {**dict.fromkeys(KINDS, _rearrange), TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,
+RULES: dict[type[Any], Rule] = {**dict.fromkeys(KINDS, _rearrange),
+                                TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,
                                 TileTransposeOp: _tile_transpose,
                                 TileBitcastOp: _tile_bitcast}
 """Rules of :mod:`xetile.passes.blocking`; its rewriter has the block sizes."""
