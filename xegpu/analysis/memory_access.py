@@ -34,7 +34,7 @@ def access_kind(operation: Described, array_kinds: Mapping[Any, str]) -> str:
         (:data:`~xegpu.ir.memref.ALIGNED`).
     """
     array = array_of(operation.source)
-    kind, form = "" if is_shared(array.type) else array_kinds.get(array, ""), geometry(operation)
+    kind, form = "" if is_shared(array.type) else array_kinds.get(array, ""), _relation(operation)
     if kind and form == "row":
         return kind
     if not kind or form == "other":
@@ -48,12 +48,19 @@ def access_kind(operation: Described, array_kinds: Mapping[Any, str]) -> str:
 
 
 def geometry(operation: Described) -> str:
-    """Relation of a tile's or descriptor's strides, and of its leading sizes, to those of its array.
+    """Relation of a tile's or descriptor's sizes and strides to those of its array.
 
     Returns:
-        ``row`` for an array of one dimension that is seen as rows of its elements; ``own`` if they are equal,
-        ``exchanged`` if equal with the last two dimensions transposed, else ``other``. The last two sizes are the
-        array's but for :func:`bounded_axes`.
+        ``own`` if they are equal, ``exchanged`` if equal with the last two dimensions transposed, else ``other``.
+    """
+    return "other" if bounded_axes(operation) else _relation(operation)
+
+
+def _relation(operation: Described) -> str:
+    """Relation of strides, and of leading sizes, to those of the array; the last two sizes may differ.
+
+    Returns:
+        as :func:`geometry`, and ``row`` for an array of one dimension that is seen as rows of its elements.
     """
     if not operation.shape:
         return "own"
@@ -70,12 +77,12 @@ def geometry(operation: Described) -> str:
 
 
 def bounded_axes(operation: Described) -> list[int]:
-    """Those of the last two dimensions, as -2 and -1, whose size is not the array's; none of another geometry."""
-    form = geometry(operation)
+    """Those of the last two dimensions, as -2 and -1, whose size is not that of the array, whose strides it has."""
+    form = _relation(operation)
     if not operation.shape or form in ("other", "row"):
         return []
     own = _own_numbers(operation, array_of(operation.source))
-    assert own is not None, "the geometry is known"
+    assert own is not None, "the relation is known"
     sizes = own[0] if form == "own" else exchanged(own[0])  # type: ignore[arg-type, type-var]
     return [axis for axis in (-2, -1) if not _same([operation.shape[axis]], [sizes[axis]])]
 

@@ -42,7 +42,7 @@ def subscript(v: VectorBase, key: Any) -> tuple[Any, bool]:
                         "use xt.tile_unpack(v) first", location, notes(location, it=v))
     keys = _expanded(v, key)
     taken = [each for each in keys if each is not None]
-    whole = all(isinstance(each, slice) and each == WHOLE for each in taken)
+    whole = all(isinstance(each, slice) and each.start is each.stop is each.step is None for each in taken)
     if v.wg_map is not None and not (whole and len(keys) - len(taken) + len(v.shape) <= 2 and keys[-1] is not None):
         raise ShapeError("XT1418", f"the vector is distributed over subgroups, as {v.wg_map}, and a subscript takes a "
                          "part of it", "reduce it with xt.tile_reduce, load the part with a tile of its own, or use a "
@@ -125,7 +125,8 @@ def _slice_text(parts: list[Any]) -> str:
 def _selected(matrix: Any, axis: int, index: ScalarBase) -> Any:
     """The row or column of a matrix at a run-time index, with size 1; zeros where there is none.
 
-    The bits of all others become zero, and an or of all is what remains: so every number comes out as it is.
+    The bits of all others become zero, and the sum of all, as integers, is what remains: every number comes out as it
+    is, NaN and the sign of zero included.
     """
     dtype: DType = matrix.dtype
     if dtype is dtypes.i1:
@@ -136,7 +137,7 @@ def _selected(matrix: Any, axis: int, index: ScalarBase) -> Any:
     count = matrix.like(emit(IotaOp(VectorType(IndexType(), shape), axis)))
     here = emit(CmpIOp(count.ssa, splat(index, count), "eq"))
     zeros = splat(0, matrix, bits)
-    result = emit(TileReduceOp("or", emit(SelectOp(here, value, zeros)), [axis]))
+    result = emit(TileReduceOp("add", emit(SelectOp(here, value, zeros)), [axis]))
     reduced = tuple(1 if along == axis else size for along, size in enumerate(shape))
     return matrix.like(result if bits is dtype else emit(arith.BitcastOp(result, VectorType(dtype.mlir, reduced))))
 

@@ -104,9 +104,9 @@ def shift(v: Vector, distance: int, axis: int = -1, *, fill: float = 0) -> Vecto
     _check("shift", v, distributed=False)
     along, distance = _axis(axis, v) + 2 - len(v.shape), python_number(distance)
     if type(distance) is not int:
-        raise ElementTypeError("XT1249", f"the distance of a shift is {describe_argument(distance)}, not a compile-time "
-                               "integer", "make it a keyword-only parameter, or load the elements from their new "
-                               "place", current().location())
+        raise ElementTypeError("XT1246", f"the distance of a shift is {describe_argument(distance)}, and elements move "
+                               "by a compile-time integer", "make it a keyword-only parameter, or load the elements "
+                               "from their new place", current().location())
     matrix = _matrix(v)
     left = matrix.shape[along] - abs(distance)
     scalar_of_element(python_number(fill), v.dtype) if fill else None  # which refuses what the type does not hold
