@@ -75,7 +75,8 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
     for operation in list(function.walk()):
         if isinstance(operation, arith.ConstantOp) and _varies(operation):
             expand_constant(operation)
-        elif isinstance(operation, ShapeCastOp) and is_reshape(operation) and not (any_rank and _is_subgroups(operation)):
+        elif isinstance(operation, ShapeCastOp) and is_reshape(operation) and \
+                not (any_rank and _is_subgroups(operation)):
             lower_reshape(function, operation)
     forget()
 

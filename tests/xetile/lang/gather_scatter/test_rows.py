@@ -85,8 +85,8 @@ def test_stores_and_atomic_updates_of_rows(execution: Execution) -> None:
 
 
 @xt.kernel
-def of_a_batch(A, I, C, matrix):
-    indices = xt.load_tile(xt.init_tile(I, (0,), (16,)))
+def of_a_batch(A, K, C, matrix):
+    indices = xt.load_tile(xt.init_tile(K, (0,), (16,)))
     xt.store_tile(xt.load_tile(xt.init_tile(A, (matrix, indices, 0), (16, 16))), xt.init_tile(C, (0, 0), (16, 16)))
 
 
@@ -101,10 +101,10 @@ def test_rows_of_a_matrix_that_a_batch_may_lack(matrix: int, execution: Executio
 
 
 @xt.kernel
-def by_subgroups(A, I, C, *, sg=(4, 2)):
+def by_subgroups(A, K, C, *, sg=(4, 2)):
     """A work-group's tile of rows, distributed to its subgroups."""
     map_ = xt.wg_map(sg, (64 // sg[0], 32 // sg[1]))
-    indices = xt.load_tile(xt.init_tile(I, (0, 0), (64, 1), wg_map=xt.wg_map(sg, (64 // sg[0], 1))))
+    indices = xt.load_tile(xt.init_tile(K, (0, 0), (64, 1), wg_map=xt.wg_map(sg, (64 // sg[0], 1))))
     rows = xt.load_tile(xt.init_tile(A, (indices, 0), (64, 32), wg_map=map_))
     xt.store_tile(rows, xt.init_tile(C, (0, 0), (64, 32), wg_map=map_))
 
@@ -121,11 +121,11 @@ def test_rows_of_a_work_group(execution: Execution) -> None:
 @pytest.mark.parametrize("execution", FEW, ids=str)
 def test_rows_of_shared_local_memory(execution: Execution) -> None:
     @xt.kernel
-    def permuted(A, I, C):
+    def permuted(A, K, C):
         shared = xt.alloc_slm((16, 32), xt.f32)
         xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (16, 32))), xt.init_tile(shared, (0, 0), (16, 32)))
         xt.barrier()
-        indices = xt.load_tile(xt.init_tile(I, (0,), (8,)))
+        indices = xt.load_tile(xt.init_tile(K, (0,), (8,)))
         xt.store_tile(xt.load_tile(xt.init_tile(shared, (indices, 4), (8, 32))), xt.init_tile(C, (0, 0), (8, 32)))
 
     a, i = integers(np.random.default_rng(5), xt.f32, 16, 32), np.array([3, 15, -1, 16, 0, 0, 7, 9], np.int32)
@@ -141,33 +141,33 @@ def test_a_row_is_contiguous_over_the_lanes() -> None:
     assert "2d_block_write" in text
 
 
-def wrong_length(A, I):
-    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(I, (0,), (8,))), 0), (16, 32)))
+def wrong_length(A, K):
+    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(K, (0,), (8,))), 0), (16, 32)))
 
 
-def wrong_place(A, I):
-    xt.load_tile(xt.init_tile(A, (0, xt.load_tile(xt.init_tile(I, (0,), (16,)))), (16, 32)))
+def wrong_place(A, K):
+    xt.load_tile(xt.init_tile(A, (0, xt.load_tile(xt.init_tile(K, (0,), (16,)))), (16, 32)))
 
 
-def floats(A, I):
-    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(I, (0,), (16,))).to(xt.f32), 0), (16, 32)))
+def floats(A, K):
+    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(K, (0,), (16,))).to(xt.f32), 0), (16, 32)))
 
 
-def too_few(A, I):
-    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(I, (0,), (16,))),), (16, 32)))
+def too_few(A, K):
+    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(K, (0,), (16,))),), (16, 32)))
 
 
-def window(A, I):
-    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(I, (0,), (16,))), 0), (16, 32), rows=3))
+def window(A, K):
+    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(K, (0,), (16,))), 0), (16, 32), rows=3))
 
 
-def other_shape(A, I):
-    tile = xt.init_tile(A, (xt.load_tile(xt.init_tile(I, (0,), (16,))), 0), (16, 32))
+def other_shape(A, K):
+    tile = xt.init_tile(A, (xt.load_tile(xt.init_tile(K, (0,), (16,))), 0), (16, 32))
     xt.store_tile(xt.zeros((16, 16), xt.f32), tile)
 
 
-def promised(A, I):
-    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(I, (0,), (16,))), 0), (16, 32)), oob="error")
+def promised(A, K):
+    xt.load_tile(xt.init_tile(A, (xt.load_tile(xt.init_tile(K, (0,), (16,))), 0), (16, 32)), oob="error")
 
 
 @pytest.mark.parametrize(("function", "code"), [

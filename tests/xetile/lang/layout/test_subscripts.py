@@ -74,7 +74,8 @@ def test_a_subscript_is_numpys(name: str, execution: Execution) -> None:
 
 @pytest.mark.parametrize("execution", FEW, ids=str)
 @pytest.mark.parametrize(("name", "element"), [*((name, "f32") for name in AT_RUN_TIME), ("a row", "f16"),
-                                               ("a column", "i8"), ("a column of some rows", "f64"), ("a column", "i1")])
+                                               ("a column", "i8"), ("a column of some rows", "f64"),
+                                               ("a column", "i1")])
 def test_a_row_or_column_at_a_run_time_index(name: str, element: str, execution: Execution) -> None:
     if element == "f64" and execution.target == "dg2":
         element = "i64"  # dg2 has no f64

@@ -145,7 +145,8 @@ def test_the_text_is_read_back() -> None:
 
 
 @pytest.mark.parametrize(("function", "code"), [
-    (lambda A: xt.init_tile(A, (0, 0), (64,)), "XT1103"), (lambda A: xt.init_tile(A, (0,), (xt.group_id(0),)), "XT1105"),
+    (lambda A: xt.init_tile(A, (0, 0), (64,)), "XT1103"),
+    (lambda A: xt.init_tile(A, (0,), (xt.group_id(0),)), "XT1105"),
     (lambda A: xt.init_tile(A, (0,), (-3,)), "XT1106"), (lambda A: xt.init_tile(A, (0, 0), (8, 8)), "XT1102"),
     (lambda A: xt.init_tile(A, (0,), (8,), base_shape=(4,)), "XT1114"), (lambda A: xt.iota(8, 1), "XT1155"),
     (lambda A: xt.tile_transpose(xt.zeros(8, xt.f32)), "XT1122"),
