@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,13 +48,15 @@ from xetile.distributed.executor import Epilogue
 from xetile.distributed.grid import Grid, Region, check_size
 from xetile.distributed.memory import HostMemory
 from xetile.distributed.prediction import plot
-from xetile.distributed.schedule import Multiply, Receive, Schedule
+from xetile.distributed.steps import Finish, Multiply, Receive, Schedule
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.jit.kernel import Kernel
 from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
 from xetile.passes.wg_offsets import Distributed
-from xetile.runtime import device_executor, machine_arena, numpy_executor
+from xetile.runtime import device_executor, executors, machine_arena, numpy_executor
+from xetile.tools import selftest
+from xetile.tools.cli import selftest as selftest_command
 from xetile.tools.cli.output import write_bytes
 
 BY_CODE: dict[str, Callable[[], object]] = {}
@@ -214,8 +217,8 @@ def behind_shared_memory() -> object:
 
 @provokes("XT6103")
 def block_off_its_words() -> object:
-    rows = _ones(8, 21)[:, :20]
-    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, rows, rows)
+    rows = _ones(8, 21)[:, :20], _ones(8, 21)[:, :20]
+    return _as_edited(copy, {r"(kernel void [^{]*{)": r"\1 A = (global float *)((global char *)A + 2);"}, *rows)
 
 
 @provokes("XT6106")
@@ -663,7 +666,7 @@ def an_operator_without_its_output() -> None:
         module.register(copy, "mine::copy", outputs=()).launch([1], array, array.copy())
 
 
-def _verify(memory: HostMemory, step: Receive | Multiply) -> None:
+def _verify(memory: HostMemory, step: Receive | Multiply | Finish) -> None:
     """Run one step, verified; messages and their checksums are zeros."""
     schedule = Schedule(Grid(1, 1, 1, m=32, n=32, k=32), 0, (step,), {"a1": 1024, "sums": 1024})
     ones = np.ones((32, 32), np.float32)
@@ -693,7 +696,32 @@ def a_wrong_product() -> None:
     _verify(Wrong(), Multiply("a", "b", Region((0, 32), (0, 32)), (0, 32), True))
 
 
+@provokes("XT7226")
+def a_wrong_epilogue() -> None:
+    class Wrong(HostMemory):
+        def on_host(self, array: Any, dtype: Any) -> Any:
+            return np.ones(array.shape, np.float32)
+
+    _verify(Wrong(), Finish(Region((0, 32), (0, 32))))
+
+
 @provokes("XT7251")
 def no_matplotlib_for_scaling() -> None:
     with without_module("matplotlib"):
         plot.plot("scaling.png", [])
+
+
+@provokes("XT8071")
+def a_selftest_of_a_wrong_result() -> None:
+    wrong = replace(selftest.PROBES[0], run=lambda launch: (np.zeros(1), np.ones(1)))
+    with mock.patch.object(selftest, "PROBES", (wrong,)), contextlib.redirect_stdout(io.StringIO()):
+        selftest_command.command(SimpleNamespace(where=["numpy:program"]))  # type: ignore[arg-type]
+
+
+@provokes("XT5147")
+def no_yaml() -> object:
+    name = "xetile.runtime.machine_executor"
+    with without_module("yaml"), mock.patch.dict(sys.modules):
+        for module in ["yaml", name, *(module for module in sys.modules if module.startswith("codegen.simulator"))]:
+            sys.modules.pop(module, None)
+        return executors.machine_executor("machine:pvc", None, check=False)

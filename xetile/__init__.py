@@ -145,15 +145,16 @@ _LATER = {
 """Names that many programs do not use, with the modules that they come from: those are imported on first use."""
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):  # what Python and its tools ask every module for
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name not in _LATER:
-        error = MemberError("XT1083", f"xetile has no {name}", module_hint(name, __all__))
-        at_the_call(error)
-        raise error
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return found
+if not TYPE_CHECKING:  # for type checkers a module with __getattr__ has every name
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_"):  # what Python and its tools ask every module for
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _LATER:
+            error = MemberError("XT1083", f"xetile has no {name}", module_hint(name, __all__))
+            at_the_call(error)
+            raise error
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        return found
 
 
 def __dir__() -> list[str]:

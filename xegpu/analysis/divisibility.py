@@ -16,6 +16,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.ir.region_branch import carried_argument, incoming
+from xegpu.mlir.arith import SelectOp
 
 Known = dict[SSAValue, int]
 _proved: WeakKeyDictionary[SSAValue, dict[int, int]] = WeakKeyDictionary()
@@ -41,6 +42,8 @@ def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -
     if isinstance(owner, arith.ConstantOp):
         return abs(owner.value.value.data) if isinstance(owner.value, IntegerAttr) else 1
     if isinstance(owner, (arith.AddiOp, arith.SubiOp)):
+        return gcd(multiple_of(owner.lhs, known), multiple_of(owner.rhs, known))
+    if isinstance(owner, SelectOp):
         return gcd(multiple_of(owner.lhs, known), multiple_of(owner.rhs, known))
     if isinstance(owner, arith.MuliOp):
         return multiple_of(owner.lhs, known) * multiple_of(owner.rhs, known)

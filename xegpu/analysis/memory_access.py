@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xdsl.dialects import arith
 from xdsl.dialects.memref import ExtractStridedMetaDataOp
 from xdsl.ir import SSAValue
 
@@ -14,6 +15,7 @@ from xegpu.ir.use_def import array_of
 
 Numbers = Sequence[SSAValue] | Sequence[int]
 _TRANSPOSED_KINDS = {"block": "block-columns", "rows": "columns", "block-columns": "block", "columns": "rows"}
+_UNALIGNED_KINDS = {"block": "rows", "block-columns": "columns"}
 _ALIGNED_KINDS = {"rows": "block", "columns": "block-columns"}
 
 
@@ -25,34 +27,58 @@ def access_kind(operation: Described, array_kinds: Mapping[Any, str]) -> str:
         array_kinds: access kind of each array argument (:func:`xegpu.target.block2d.access`).
 
     Returns:
-        the array's access kind, transposed where the last two dimensions are; where sizes or strides differ from the
-        array's, and for shared local memory, ``rows`` or ``columns`` if one of the last two strides is the constant 1,
-        or ``block`` or ``block-columns`` if the author asserts alignment (:data:`~xegpu.ir.memref.ALIGNED`).
+        the array's access kind, transposed where the last two dimensions are; ``rows`` or ``columns`` for ``block`` or
+        ``block-columns`` where a size is not the array's, unless it is a surface's number of rows, and surely positive.
+        Where strides differ from the array's, and for shared local memory, ``rows`` or ``columns`` if one of the last
+        two strides is the constant 1, or ``block`` or ``block-columns`` if the author asserts alignment
+        (:data:`~xegpu.ir.memref.ALIGNED`).
     """
     array = array_of(operation.source)
     kind, form = "" if is_shared(array.type) else array_kinds.get(array, ""), geometry(operation)
     if not kind or form == "other":
         along = _kind_by_strides(operation)
         return _ALIGNED_KINDS.get(along, along) if ALIGNED in operation.attributes else along
-    return kind if form == "own" else _TRANSPOSED_KINDS.get(kind, kind)
+    kind = kind if form == "own" else _TRANSPOSED_KINDS.get(kind, kind)
+    along_memory = -2 if kind.endswith("columns") else -1  # the dimension whose size is a surface's width
+    free = 0 if kind == "strided" else -3 - along_memory
+    keeps = all(axis == free and _is_positive(operation.shape[axis]) for axis in bounded_axes(operation))
+    return kind if keeps else _UNALIGNED_KINDS.get(kind, kind)
 
 
 def geometry(operation: Described) -> str:
-    """Relation of a tile's or descriptor's sizes and strides to those of its array.
+    """Relation of a tile's or descriptor's strides, and of its leading sizes, to those of its array.
 
     Returns:
-        ``own`` if they are equal, ``exchanged`` if equal with the last two dimensions transposed, else ``other``.
+        ``own`` if they are equal, ``exchanged`` if equal with the last two dimensions transposed, else ``other``. The
+        last two sizes are the array's but for :func:`bounded_axes`.
     """
     if not operation.shape:
         return "own"
     if is_address(operation.source.type) or len(operation.source.type.get_shape()) < 2:  # type: ignore[attr-defined]
         return "other"
     own = _own_numbers(operation, array_of(operation.source))
-    if own is not None and _same(operation.shape, own[0]) and _same(operation.strides, own[1]):
+    if own is None or not _same(operation.shape[:-2], own[0][:-2]):
+        return "other"
+    if _same(operation.strides, own[1]):
         return "own"
-    if own is not None and _same(operation.shape, exchanged(own[0])) and _same(operation.strides, exchanged(own[1])):
-        return "exchanged"
-    return "other"
+    return "exchanged" if _same(operation.strides, exchanged(own[1])) else "other"
+
+
+def bounded_axes(operation: Described) -> list[int]:
+    """Those of the last two dimensions, as -2 and -1, whose size is not the array's; none of another geometry."""
+    form = geometry(operation)
+    if not operation.shape or form == "other":
+        return []
+    own = _own_numbers(operation, array_of(operation.source))
+    assert own is not None, "the geometry is known"
+    sizes = own[0] if form == "own" else exchanged(own[0])  # type: ignore[arg-type, type-var]
+    return [axis for axis in (-2, -1) if not _same([operation.shape[axis]], [sizes[axis]])]
+
+
+def _is_positive(size: SSAValue) -> bool:
+    """Whether a size is surely one or more: a surface of block messages has no fewer rows."""
+    owner = size.owner
+    return isinstance(owner, arith.MaxSIOp) and any((number(side) or 0) > 0 for side in owner.operands)
 
 
 def _own_numbers(operation: Described, array: SSAValue) -> tuple[Numbers, Numbers] | None:

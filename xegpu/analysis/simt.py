@@ -22,7 +22,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
-from xegpu.dialect.vector import ConvertLayoutOp, PackOp, WidenOp
+from xegpu.dialect.vector import ConvertLayoutOp, PackOp, PadOp, WidenOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.ir.region_branch import incoming
@@ -97,6 +97,9 @@ def _check_all_have_maps(function: func.FuncOp, size: int, first: Operation) -> 
             _refuse(operation, "XT3513", "the descriptor has no sg_map, and others of this kernel have one",
                     f"add one of {size} lanes here: a kernel is written for lanes, or for whole subgroups",
                     other)
+        if isinstance(operation, PadOp) and operation.sg_map is None:
+            _refuse(operation, "XT3513", "the padded fragment has no sg_map, and others of this kernel have one",
+                    "give it the map of the descriptor: {padding = 1.0 : f32, sg_map = #xegpu.sg_map<...>}", other)
         if isinstance(operation, DpasOp) and operation.maps is None:
             bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
             needed = zip(MAP_NAMES, needed_by_dpas(size, bits, shape_of(operation.result)[0]), strict=True)

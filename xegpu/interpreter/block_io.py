@@ -72,9 +72,13 @@ def _described(machine: Interpreter, operation: Any, operands: Sequence[Any]) ->
         across = [stride // array.itemsize for stride in array.strides[:len(group)]]
         sizes, strides = numbers[first:second], numbers[second:]
         if not group and any(np.size(number) > 1 for number in (*sizes, *strides)):  # they differ between instances
+            there = np.asarray(True)
+            for index, size in zip(lead, sizes, strict=False):
+                there = there & (np.asarray(index) >= 0) & (np.asarray(index) < size)
             address = array.ctypes.data + array.itemsize * sum(
-                (np.asarray(index) * stride for index, stride in zip(lead, strides, strict=False)), np.int64(0))
-            array, where = memory_at(address, sizes[-2:], strides[-2:], operation.result.type.data.dtype,
+                (np.where(there, index, 0) * stride for index, stride in zip(lead, strides, strict=False)), np.int64(0))
+            extents = [np.where(there, size, 0) for size in sizes[-2:]] if lead else sizes[-2:]
+            array, where = memory_at(address, extents, strides[-2:], operation.result.type.data.dtype,
                                      machine.active, aligned=ALIGNED in operation.attributes)
             return array, row, column, where
         if ALIGNED in operation.attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects import func
+from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType
 from xdsl.ir import Operation, SSAValue
 
@@ -74,6 +74,12 @@ def array_of(value: SSAValue) -> SSAValue:
 def written_arguments(function: func.FuncOp) -> tuple[int, ...]:
     """Indices of the array arguments that a kernel writes to."""
     return tuple(sorted({position for _, written in _writes(function) for position in arguments_of(function, written)}))
+
+
+def used_arguments(function: func.FuncOp) -> frozenset[int]:
+    """Indices of the arguments that an operation refers to for more than the sizes of an array."""
+    return frozenset(position for position, argument in enumerate(function.body.block.args)
+                     if any(not isinstance(use.operation, memref.ExtractStridedMetaDataOp) for use in argument.uses))
 
 
 def arguments_of(function: func.FuncOp, value: SSAValue) -> tuple[int, ...]:

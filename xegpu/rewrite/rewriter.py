@@ -24,6 +24,7 @@ from xegpu.mlir.vector import vector_type
 from xegpu.rewrite.builder import INDEX_OPS, Builder
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.verifier import known_valid, verify
+from xegpu.support.errors import Invalid, error_class, error_parts
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,16 @@ class Rewriter(Builder):
                 if isinstance(operation, TERMINATORS):
                     yielded = [self.lookup(value) for value in operation.operands]
                 else:
-                    self.visit(operation)
+                    self._visit(operation)
         return yielded
+
+    def _visit(self, operation: Operation) -> None:
+        """Rewrite one operation; what its rule makes of it may not verify, which is an error at its line."""
+        try:
+            self.visit(operation)
+        except Invalid as error:
+            code, message, hint = error_parts(error)
+            raise error_class(error)(code, f"{operation.name}: {message}", hint, self.where()) from error
 
     def visit(self, operation: Operation) -> None:
         """Rewrite one operation: by its rule, as a loop or branch, or by cloning."""

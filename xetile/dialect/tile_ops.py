@@ -168,7 +168,9 @@ def check_stored(value: SSAValue, tile: TileParameters) -> None:
     if blocks is not None:
         message += f" in blocks of {text(blocks)}"
     if shape != tile.blocked_shape():
-        if flat_shape(shape) != tile.shape:
+        if len(shape) not in (2, 4):
+            hint = "store a vector of two dimensions, or of four in blocks"
+        elif flat_shape(shape) != tile.shape:
             hint = f"make a tile of {text(shape)}: xt.init_tile(array, offsets, {shape})"
         elif blocks is not None:
             hint = f"give it the tile's blocks: xt.tile_pack(v, {tuple(blocks)})"

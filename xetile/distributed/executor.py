@@ -11,7 +11,8 @@ from typing import Any
 from xetile.compiler.arguments import Argument, TypedView
 from xetile.distributed.grid import Region
 from xetile.distributed.memory import DeviceMemory, Memory
-from xetile.distributed.schedule import (
+from xetile.distributed.signals import Signals, can_signal
+from xetile.distributed.steps import (
     Add,
     Broadcast,
     Finish,
@@ -24,7 +25,6 @@ from xetile.distributed.schedule import (
     Wait,
     buffer_bytes,
 )
-from xetile.distributed.signals import Signals, can_signal
 from xetile.distributed.transport import Pending, Transport
 from xetile.library.matmul import finish_sums, matmul
 

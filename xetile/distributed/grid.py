@@ -14,7 +14,8 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ShapeError
 from xetile.compiler.arguments import AtTheCall, TypedView
 from xetile.distributed import exchange
-from xetile.distributed.transport import rank_of, transport_of
+from xetile.distributed.memory import default_limit
+from xetile.distributed.transport import rank_of, transport_of, transport_of_all
 
 SUM_BYTES = 4
 """Bytes of a partial sum: f32, or i32 of 8-bit integers."""
@@ -123,7 +124,8 @@ class Grid:
         Args:
             m, n, k: sizes of the whole product.
             dtype: element type of A and B.
-            memory: bytes of a rank, panels included; None does not limit the choice.
+            memory: bytes of a rank, panels included. None is nine tenths of the rank's device's memory, shared with
+                the other ranks that use it; with ``ranks``, and without devices, it does not limit the choice.
             comm: a communicator of mpi4py; None is the world.
             ranks: how many ranks, for plans without MPI; by default those of ``comm``.
 
@@ -131,13 +133,16 @@ class Grid:
             DeviceError: no grid fits.
         """
         with AtTheCall():
-            count = transport_of(comm).size if ranks is None else ranks
+            count = transport_of_all(comm).size if ranks is None else ranks
+            if memory is None and ranks is None:
+                memory = default_limit(comm)
             found = best_grids(m, n, k, dtype, count)
             needs = [grid.blocks() + grid.workspace(PANEL_STEP) for grid in found]
             fits = [grid for grid, need in zip(found, needs, strict=True) if memory is None or need <= memory]
             if not fits:
                 raise DeviceError("XT7240", f"blocks and buffers take {min(needs)} bytes a rank on the best grid of "
-                                  f"{count} ranks, and memory={memory} is allowed", "use more ranks")
+                                  f"{count} ranks, and memory={memory} is allowed",
+                                  "use more ranks, or allow more: memory=")
             return replace(fits[0], comm=comm)
 
     @property
@@ -169,24 +174,30 @@ class Grid:
             array = dpnp.zeros(region.shape, dtype=kind.numpy if wide else np.uint16, sycl_queue=queue)
             return array if wide else TypedView(array, kind)
 
-    def scatter(self, whole: Any, operand: str, *, root: int = 0) -> Any:
+    def scatter(self, whole: Any, operand: str, *, root: int = 0, timeout: float | None = None) -> Any:
         """This rank's block of a NumPy matrix of rank ``root``; the others pass None. All ranks call.
 
         Raises:
             ShapeError: the matrix has another shape than the grid says; on all ranks.
+            DeviceError: a rank or a message took longer than ``timeout`` seconds.
         """
         with AtTheCall():
-            return exchange.scatter(self._layout(operand), whole, operand, self._size(operand), self.dtype.numpy,
-                                    transport_of(self.comm, self.ranks), root)
+            return exchange.scatter(self._layout(operand, timeout), whole, operand, self._size(operand),
+                                    self.dtype.numpy, transport_of(self.comm, self.ranks, timeout), root, timeout)
 
-    def gather(self, block: Any, operand: str = "c", *, root: int = 0) -> Any:
-        """The whole NumPy matrix on rank ``root``, None on others, of blocks of NumPy or dpnp. All ranks call."""
+    def gather(self, block: Any, operand: str = "c", *, root: int = 0, timeout: float | None = None) -> Any:
+        """The whole NumPy matrix on rank ``root``, None on others, of blocks of NumPy or dpnp. All ranks call.
+
+        Raises:
+            ShapeError: a block has another shape than the grid says; on all ranks.
+            DeviceError: a rank or a message took longer than ``timeout`` seconds.
+        """
         with AtTheCall():
-            return exchange.gather(self._layout(operand), block, self._size(operand),
-                                   transport_of(self.comm, self.ranks), root)
+            return exchange.gather(self._layout(operand, timeout), block, self._size(operand),
+                                   transport_of(self.comm, self.ranks, timeout), root, timeout)
 
-    def _layout(self, operand: str) -> list[tuple[slice, slice]]:
-        check_size(self, transport_of(self.comm, self.ranks).size)
+    def _layout(self, operand: str, timeout: float | None) -> list[tuple[slice, slice]]:
+        check_size(self, transport_of(self.comm, self.ranks, timeout).size)
         return [self.region(operand, rank).slices for rank in range(self.ranks)]
 
     def _size(self, operand: str) -> tuple[int, int]:

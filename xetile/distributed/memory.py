@@ -15,9 +15,11 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError
 from xetile.compiler.arguments import Argument, TypedView
-from xetile.distributed.transport import address_bytes, host_bytes, takes_device_memory
+from xetile.distributed.transport import address_bytes, host_bytes, takes_device_memory, transport_of_all
 
 TRANSPORTS = ("auto", "host", "device")
+_NO_DEVICE = 1 << 62
+"""More than any device has."""
 
 
 class Memory(Protocol):
@@ -212,11 +214,34 @@ def queue(comm: Any = None) -> Queue:
     Raises:
         DeviceError: there is no device.
     """
-    from xetile.distributed.transport import transport_of
-
-    gpus = [device for device in import_dpctl().get_devices() if device.is_gpu and
-            device.backend.name == "level_zero"]
+    gpus = _gpus()
     if not gpus:
         return find_queue("opencl:cpu")
-    position = int(transport_of(comm).node.Get_rank()) if len(gpus) > 1 else 0
+    position = _position_on_node(comm)[0] if len(gpus) > 1 else 0
     return find_queue(gpus[position % len(gpus)].filter_string)
+
+
+def _gpus() -> list[Any]:
+    return [device for device in import_dpctl().get_devices() if device.is_gpu and device.backend.name == "level_zero"]
+
+
+def _position_on_node(comm: Any) -> tuple[int, int]:
+    """This rank's number among the ranks of its machine, and how many these are; alone where there is no MPI."""
+    node = transport_of_all(comm).node
+    return (0, 1) if node is None else (int(node.Get_rank()), int(node.Get_size()))
+
+
+def default_limit(comm: Any) -> int | None:
+    """Bytes that blocks and buffers of a rank may take by default: nine tenths of its share of a device's memory.
+
+    It is that of the rank which has least, the same on all ranks; None where no rank has a device. A collective call.
+    """
+    transport = transport_of_all(comm)
+    try:
+        devices = _gpus() or [find_queue("opencl:cpu").sycl_device]
+        sharing = -(-_position_on_node(comm)[1] // len(devices))
+        own = min(int(device.global_mem_size) for device in devices) // sharing * 9 // 10
+    except DeviceError:  # without dpctl, or with no device at all, blocks are of NumPy
+        own = _NO_DEVICE
+    least = own if transport.size == 1 else -transport.maximum([-own])[0]
+    return None if least == _NO_DEVICE else least

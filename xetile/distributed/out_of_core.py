@@ -21,8 +21,10 @@ from xetile.compiler.arguments import AtTheCall
 from xetile.distributed.executor import Epilogue, Executor
 from xetile.distributed.grid import SUM_BYTES, Grid, Region
 from xetile.distributed.memory import DeviceMemory, usm_bytes
-from xetile.distributed.schedule import Finish, Multiply, Pack, Schedule, Step
+from xetile.distributed.memory import queue as queue_of_rank
+from xetile.distributed.steps import Finish, Multiply, Pack, Schedule, Step
 from xetile.distributed.transport import Alone
+from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation
 from xetile.library.array_operands import Operand, check_shapes, result_for
 from xetile.library.matmul import epilogue_of, result_dtype
@@ -128,9 +130,16 @@ class _Streamed(Executor):
         return self.memory.typed(there, kind)
 
 
+class _VerifiedStreamed(VerifyingExecutor, _Streamed):
+    """Streamed executor that checks its products with the operands in host memory, and so the copies of panels too."""
+
+    def operand_on_host(self, buffer: str, region: Region) -> Any:
+        return self.slots[buffer[0]].view(region)
+
+
 def matmul_out_of_core(a: Any, b: Any, *, memory: int, queue: Queue | str | None = None, out: Any = None,
                        bias: Any = None, activation: str | Activation | None = None, alpha: float = 1, beta: float = 0,
-                       out_dtype: Any = None, target: str | Target | None = None) -> Any:
+                       out_dtype: Any = None, target: str | Target | None = None, verify: bool = False) -> Any:
     """Product of NumPy matrices on a device that they do not fit: panels travel while others are multiplied.
 
     A device that is fed at w bytes a second and multiplies f operations a second needs tiles of 2 s f / w rows and
@@ -141,12 +150,13 @@ def matmul_out_of_core(a: Any, b: Any, *, memory: int, queue: Queue | str | None
         memory: bytes of the device that may be used.
         queue: the device's queue or filter string; None for :func:`xetile.distributed.queue`.
         out, bias, activation, alpha, beta, out_dtype, target: as for :func:`xetile.matmul`, in host memory.
+        verify: whether panels, products and epilogues are checked on the host, as :func:`xetile.distributed.plan` does.
 
     Returns:
         ``out``, or a new NumPy array.
 
     Raises:
-        DeviceError: not even the least tile fits, or there is no device.
+        DeviceError: not even the least tile fits, there is no device, or it computed wrongly.
         ShapeError: the shapes do not multiply.
     """
     with AtTheCall():
@@ -162,8 +172,9 @@ def matmul_out_of_core(a: Any, b: Any, *, memory: int, queue: Queue | str | None
         if 0 in (m, n):
             return result.array
         tile = tile_that_fits(grid, memory, kind.bytes)
-        there = DeviceMemory(find_queue(queue or "opencl:cpu"), "auto")
-        executor = _Streamed(streamed_schedule(grid, tile, _PANEL), there, Alone(), None)
+        there = DeviceMemory(find_queue(queue) if queue is not None else queue_of_rank(), "auto")
+        kind_of_executor = _VerifiedStreamed if verify else _Streamed
+        executor = kind_of_executor(streamed_schedule(grid, tile, _PANEL), there, Alone(), None)
         executor.run(left.array, right.array, result.array, bias,
                      Epilogue(epilogue.activation, epilogue.alpha, epilogue.beta, target))
         return result.array

@@ -14,7 +14,8 @@ from xetile.distributed.agreement import agree, describe
 from xetile.distributed.executor import Epilogue, Executor
 from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
 from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
-from xetile.distributed.schedule import ORDERS, OVERLAPS, Schedule, schedule
+from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
+from xetile.distributed.steps import Schedule
 from xetile.distributed.transport import Alone, transport_of
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation
@@ -44,6 +45,9 @@ class Plan:
                  alpha: float = 1, beta: float = 0, target: str | Target | None = None, panel: int | None = None,
                  overlap: str = "chunked", order: str = "ring", transport: str = "auto", memory: int | None = None,
                  timeout: float | None = None, progress: bool = False, verify: bool = False) -> None:
+        if not isinstance(grid, Grid):
+            raise ArgumentError("XT7232", f"a product has a Grid, and this is {type(grid).__name__}",
+                                "pass xd.Grid(2, 2, 1, m=m, n=n, k=k) or xd.Grid.choose(m, n, k)")
         self.grid, self.timeout, self._target, self._progress = grid, timeout, target, progress
         self._way, self._limit, self._verify = transport, memory, verify
         self._executor: Executor | None = None

@@ -72,7 +72,7 @@ def all_gather_matmul(x: Any, w: Any, *, comm: Any = None, out: Any = None, bias
         out, bias, options: as for :func:`matmul`; the block is all rows, and this rank's columns.
     """
     with AtTheCall():
-        m, n, k = _layer_sizes(x, w, comm, "rows")
+        m, n, k = _layer_sizes(x, w, comm, "rows", options.get("timeout"))
         size = transport_of(comm).size
         dtype = Argument.of("x", x).dtype
         grid = Grid(1, size, 1, m=m, n=n, k=k, dtype=dtype, comm=comm, rows_of_a=True)
@@ -92,20 +92,21 @@ def matmul_reduce_scatter(y: Any, w: Any, *, comm: Any = None, out: Any = None, 
         out, bias, options: as for :func:`matmul`; the block is this rank's rows, and all columns.
     """
     with AtTheCall():
-        m, n, k = _layer_sizes(y, w, comm, "depth")
+        m, n, k = _layer_sizes(y, w, comm, "depth", options.get("timeout"))
         grid = Grid(1, 1, transport_of(comm).size, m=m, n=n, k=k, dtype=Argument.of("y", y).dtype, comm=comm)
         return matmul(y, w, grid=grid, out=out, bias=bias, **options)
 
 
-def _layer_sizes(x: Any, w: Any, comm: Any, split: str) -> tuple[int, int, int]:
+def _layer_sizes(x: Any, w: Any, comm: Any, split: str, timeout: float | None) -> tuple[int, int, int]:
     """M, N and K of a layer, of which each rank has a part; a collective call.
 
     Args:
         x, w: the operands of this rank.
         comm: the communicator.
         split: ``"rows"``: X is split by rows and W by columns; ``"depth"``: both are split along K.
+        timeout: seconds to wait for the other ranks; None for any time.
     """
-    transport, trouble = transport_of(comm), None
+    transport, trouble = transport_of(comm, timeout=timeout), None
     m = n = k = 0
     fields: dict[str, object] = {}
     try:
@@ -118,9 +119,9 @@ def _layer_sizes(x: Any, w: Any, comm: Any, split: str) -> tuple[int, int, int]:
         fields = {"columns of a": k} if split == "rows" else {"rows of a": m, "columns of b": n}
     except Exception as error:
         trouble = error
-    agree(transport, fields, trouble)
+    agree(transport, fields, trouble, timeout)
     if split == "rows":
-        m, n = transport.total((m, n))
+        m, n = transport.total((m, n), timeout)
     else:
-        (k,) = transport.total((k,))
+        (k,) = transport.total((k,), timeout)
     return m, n, k

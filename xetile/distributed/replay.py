@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xetile.distributed.grid import Region
-from xetile.distributed.schedule import (
+from xetile.distributed.steps import (
     Add,
     Broadcast,
     Finish,

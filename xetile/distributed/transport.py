@@ -20,6 +20,8 @@ _INSTALL = 'install both: pip install -e ".[mpi]"; on a cluster load its MPI, an
 _SPINS = 200
 """Polls before a waiting rank gives up its core between polls, as ranks that share cores must."""
 _NAP = 50e-6
+_STARTED = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE")
+"""Variables that the mpiexec of MPICH, Intel MPI and Open MPI sets."""
 _GPU_AWARE = ("I_MPI_OFFLOAD", "MPIR_CVAR_ENABLE_GPU")
 """Variables that tell Intel MPI and MPICH to take device memory. An MPI is never probed: it would crash."""
 
@@ -175,6 +177,11 @@ def transport_of(comm: Any, ranks: int | None = None, timeout: float | None = No
         found = Transport(comm, timeout)
         comm.Set_attr(_KEYVALS["transport"], found)
     return found  # type: ignore[no-any-return]
+
+
+def transport_of_all(comm: Any, timeout: float | None = None) -> Transport:
+    """The transport of all ranks that there are: one, where MPI is missing and nothing has started several."""
+    return transport_of(comm, None if any(name in os.environ for name in _STARTED) else 1, timeout)
 
 
 def rank_of(comm: Any, ranks: int) -> int:

@@ -42,6 +42,7 @@ class BaseKernel:
         defaults: default values of the last of them.
         grid_function: computes the grid of a launch without one; None if there is none.
         fixed_target: the device that the kernel is written for, None for any.
+        may_alias: whether a launch may pass arrays that share elements with one that the kernel writes.
         cache: the in-memory state that launches reuse.
     """
 
@@ -50,6 +51,7 @@ class BaseKernel:
     defaults: Mapping[str, Any] = {}
     grid_function: Callable[..., Any] | None = None
     fixed_target: Target | None = None
+    may_alias: bool = False
 
     def __init__(self) -> None:
         self.cache = LaunchCache()
@@ -109,7 +111,7 @@ class BaseKernel:
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
             only: with ``"numpy:program"``, the work-groups that run: the first one, two or three of their indices.
             check: with ``"numpy"``, True or the names of the checks that watch the launch: ``"bounds"``, ``"races"``,
-                ``"shared"``, ``"numbers"``, ``"integers"``, ``"overlap"``; a finding is a :class:`CheckError`. With
+                ``"shared"``, ``"numbers"``, ``"integers"``; a finding is a :class:`CheckError`. With
                 machine code, True looks for races in shared local memory and reads of what nothing wrote as well.
 
         Raises:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import prod
 
 from xdsl.dialects import func, scf, vector
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, StringAttr, UnrealizedConversionCastOp, VectorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ModuleOp,
+    StringAttr,
+    UnrealizedConversionCastOp,
+    UnregisteredOp,
+    VectorType,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, simt, uniformity
 from xegpu.analysis.slm import verify_memory
 from xegpu.ir.matchers import number
+from xegpu.mlir.gpu import GpuFuncOp
 from xegpu.passes.normalize import Normalize
 from xegpu.support.errors import (
     Invalid,
@@ -60,12 +70,14 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
     module, reader = read_module(text, name)
     if "f8E8M0FNU" in text:
         scales_as_bytes(module)
+    _check_regions(module)
     lift_control_flow(module)
     resolve_views(module)
     name_maps(module)
     _check_names(module)
     _check_dominance(module)
     for operation in module.walk():
+        _check_blocks(operation)
         _check_sizes(operation)
         _check_yield(operation)
         _check_position(operation)
@@ -174,6 +186,36 @@ def _check_dominance(module: ModuleOp) -> None:
         check(block)
 
 
+def _check_regions(module: ModuleOp) -> None:
+    """Raise if an operation lacks a region, or if a ``scf.while`` forwards other values than it takes."""
+    for operation in module.walk():
+        declared = len(operation.get_irdl_definition().regions) if isinstance(operation, IRDLOperation) else 0
+        if len(operation.regions) != declared and not isinstance(operation, UnregisteredOp):
+            raise TextError("XT2001", f"{operation.name} has {declared} regions, and the text gives it "
+                            f"{len(operation.regions)}", "write its body in braces", text_location(operation))
+        if isinstance(operation, scf.WhileOp):
+            for region in operation.regions:
+                _check_one_block(operation, region)
+            _verified(operation, partial(uniformity.check_forwarded, operation))
+
+
+def _check_blocks(operation: Operation) -> None:
+    """Raise if blocks are left that no branch reaches, or regions without a block."""
+    if isinstance(operation, (GpuFuncOp, scf.ForOp)) or (isinstance(operation, func.FuncOp) and operation.body.blocks):
+        _check_one_block(operation, operation.regions[0])
+    elif isinstance(operation, scf.IfOp):
+        for region in operation.regions:
+            if region.blocks:
+                _check_one_block(operation, region)
+
+
+def _check_one_block(operation: Operation, region: Region) -> None:
+    if len(region.blocks) != 1:
+        raise TextError("XT2001", f"{operation.name}: a body of one block is needed, and this one has "
+                        f"{len(region.blocks)}", "leave out the blocks that nothing branches to",
+                        text_location(operation))
+
+
 def _check_sizes(operation: Operation) -> None:
     """Raise if a vector or an array has a dimension without elements, or a negative one."""
     values = [*operation.results, *(argument for region in operation.regions for block in region.blocks
@@ -235,11 +277,23 @@ def _check_known(operation: Operation) -> None:
 
 
 def _verify(operation: Operation) -> None:
-    try:
+    def check() -> None:
         operation.verify(verify_nested_ops=False)
         verify_memory(operation)
         if isinstance(operation, scf.ForOp) and (step := number(operation.step)) is not None and step <= 0:
             raise Invalid("XT1331", f"the step of a loop is {step}, and it counts up\nwrite a positive step")
+
+    _verified(operation, check)
+
+
+def _verified(operation: Operation, check: Callable[[], None]) -> None:
+    """Run a check of an operation, whose errors get the operation's name and line.
+
+    Raises:
+        XeError: the check failed.
+    """
+    try:
+        check()
     except VerifyException as error:
         code, message, hint = error_parts(error)
         hint = "" if "\n" in hint else hint or hint_of(message)  # several lines are xDSL's own message about a type

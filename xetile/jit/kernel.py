@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, i64
@@ -42,11 +42,12 @@ class Kernel(BaseKernel):
         registers: registers of a thread, 128 or 256; None to choose automatically.
         fastmath: whether f32 divisions and square roots may be less than correctly rounded.
         fast_math: whether functions, too, may be a GPU's own approximations.
+        may_alias: whether arrays may share elements with one that the kernel writes.
     """
 
-    def __init__(self, function: Callable[..., None], grid: Callable[..., Any] | None = None,
+    def __init__(self, function: Callable[..., Any], grid: Callable[..., Any] | None = None,
                  subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fastmath: bool = False,
-                 fast_math: bool = False) -> None:
+                 fast_math: bool = False, may_alias: bool = False) -> None:
         super().__init__()
         if not inspect.isfunction(function):
             option = f"subgroups={function!r}" if isinstance(function, tuple) else "grid=..."
@@ -58,6 +59,7 @@ class Kernel(BaseKernel):
         self.name = function.__name__
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
         self.fastmath, self.fast_math = fastmath or fast_math, fast_math
+        self.may_alias = may_alias
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
@@ -187,17 +189,24 @@ def _symbol(name: str, dtype: DType, rank: int | None, tracer: Tracer) -> Value:
     return Array(tracer.array_argument(name, dtype, rank), name, rank, dtype)
 
 
+class _Options(TypedDict, total=False):
+    """The options of :func:`kernel`, for type checkers."""
+
+    grid: Callable[..., Any] | None
+    subgroups: tuple[int, int]
+    registers: int | None
+    fastmath: bool
+    fast_math: bool
+    may_alias: bool
+
+
 @overload
-def kernel(function: Callable[..., None], *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
-           fast_math: bool = False) -> Any: ...
+def kernel(function: Callable[..., Any], **options: Unpack[_Options]) -> Kernel: ...
 @overload
-def kernel(*, grid: Callable[..., Any] | None = None, subgroups: tuple[int, int] = (1, 1),
-           registers: int | None = None, fastmath: bool = False,
-           fast_math: bool = False) -> Callable[[Callable[..., None]], Any]: ...
-def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., Any] | None = None,
+def kernel(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(function: Callable[..., Any] | None = None, *, grid: Callable[..., Any] | None = None,
            subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
-           fast_math: bool = False) -> Any:
+           fast_math: bool = False, may_alias: bool = False) -> Any:
     """Make a kernel of a function: ``@xt.kernel``, ``@xt.kernel(grid=f)``, ``@xt.kernel(subgroups=(8, 4))``.
 
     Args:
@@ -212,9 +221,12 @@ def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., A
             of 2.
         fast_math: the same, and functions by a GPU's own instructions: ``fast=True`` for each :func:`xetile.exp`,
             ``exp2``, ``log``, ``log2``, ``log10``, ``rsqrt``, ``tanh`` and ``erf`` that does not say otherwise.
+        may_alias: allow a launch whose arrays share elements with one that the kernel writes, such as a tensor that is
+            changed in place through two arguments. Each work-group must read only elements that no other one writes.
     """
-    def decorate(function: Callable[..., None]) -> Kernel:
+    def decorate(function: Callable[..., Any]) -> Kernel:
         with AtTheCall():
-            return Kernel(function, grid, subgroups, registers, fastmath=fastmath, fast_math=fast_math)
+            return Kernel(function, grid, subgroups, registers, fastmath=fastmath, fast_math=fast_math,
+                          may_alias=may_alias)
 
     return decorate if function is None else decorate(function)

@@ -31,6 +31,7 @@ from xetile.lang.gather_scatter import init_scattered, update_scattered
 from xetile.lang.hints import padding_of, with_cache_hints
 from xetile.lang.layout import check_blocks
 from xetile.lang.memory import memory_of, offsets_of
+from xetile.lang.memory.bounds import bounded
 
 
 def init_tile(
@@ -45,6 +46,8 @@ def init_tile(
     base_strides: tuple[Any, ...] | None = None,
     dtype: Any = None,
     aligned: bool = False,
+    rows: Any = None,
+    columns: Any = None,
 ) -> Tile:
     """Tile of ``shape`` at ``offsets`` of an array (``init_tile``), in the array's last two dimensions.
 
@@ -69,6 +72,9 @@ def init_tile(
         aligned: guarantees that memory with explicit sizes is legal for 2D block messages: it starts at a multiple of
             64 bytes, its rows (with ``base_strides=(1, pitch)`` its columns) have 64 bytes at least and a multiple of
             4, and the pitch is a multiple of 16 bytes. NumPy checks it, devices do not.
+        rows, columns: bounds of the array for this tile, integers or run-time indices, such as the length of a
+            sequence: what lies from there on counts as out of bounds. A bound beyond the array's changes nothing, one
+            below 1 leaves nothing. With ``rows`` (of a column-major array: ``columns``) block messages stay.
 
     Raises:
         RankError: the array has less than two dimensions, or not as many as there are offsets, sizes or strides.
@@ -79,14 +85,19 @@ def init_tile(
     at_author_line(lambda: check_order(order))
     if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
         return init_scattered(base, offsets, shape, order, wg_map, dtype, inner_blocks=inner_blocks,
-                              base_shape=base_shape, base_strides=base_strides, aligned=aligned or None)
+                              base_shape=base_shape, base_strides=base_strides, aligned=aligned or None, rows=rows,
+                              columns=columns)
     memory = memory_of(base, base_shape, base_strides, dtype, aligned=aligned)
-    rows, columns = check_shape_2d(shape, "a tile's shape")
-    check_map(wg_map, (rows, columns))
-    first = offsets_of(base, memory.rank, offsets)
-    blocks = None if inner_blocks is None else check_blocks(inner_blocks, (rows, columns), "the tile", wg_map)
-    parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding((order[0], order[1]), wg_map, blocks))
-    operation = InitTileOp(memory.source, first, *memory.description(), TileType(parameters))
+    size = check_shape_2d(shape, "a tile's shape")
+    check_map(wg_map, size)
+    source, first = memory.source, offsets_of(base, memory.rank, offsets)
+    if rows is None and columns is None:
+        numbers = memory.description()
+    else:
+        source, first, numbers = bounded(base, memory, first, (rows, columns), aligned=aligned)
+    blocks = None if inner_blocks is None else check_blocks(inner_blocks, size, "the tile", wg_map)
+    parameters = TileParameters(size, memory.dtype.mlir, TileEncoding((order[0], order[1]), wg_map, blocks))
+    operation = InitTileOp(source, first, *numbers, TileType(parameters))
     if aligned:
         operation.attributes[ALIGNED] = UnitAttr()
     return Tile(tracer.emit(operation))

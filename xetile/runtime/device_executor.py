@@ -16,12 +16,14 @@ from codegen.runtime.program_source import Program, queue_program, spirv_compile
 from codegen.runtime.usm import UsmArray
 from xegpu.analysis import barriers
 from xegpu.ir.dtypes import DType
+from xegpu.ir.use_def import used_arguments
 from xegpu.support.errors import DeviceError, ShapeError, TargetError
 from xegpu.support.location import author_location
 from xegpu.support.notes import notes_at
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel, only_function
+from xetile.runtime.aliasing import extent
 from xetile.runtime.built_programs import PROGRAMS
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
@@ -80,8 +82,11 @@ class DeviceExecutor:
         template = [value for each in values for value in each]
         slots = [sum(map(len, values[:position])) for position in range(len(values))]
         local = compiled.emitted.local_size
+        extents = {position: extent(arguments[position]) for position in used_arguments(compiled.function)
+                   if arguments[position].kind == "usm"}
         plan = LaunchPlan(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], slots,
-                          [*grid[:2], grid[2] * local], [1, 1, local], compiled.written)
+                          [*grid[:2], grid[2] * local], [1, 1, local], compiled.written,
+                          {position: span for position, span in extents.items() if span is not None})
         PROGRAMS.add_plan(compiled, (self.queue, build_settings()), plan)
         return plan
 

@@ -6,11 +6,11 @@ Each is imported when a kernel first uses it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codegen.runtime.devices import best_sycl_device
-from xegpu.support.errors import ArgumentError, DeviceError
+from xegpu.support.errors import ArgumentError, DeviceError, ToolError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.runtime.grid import Grid
@@ -112,13 +112,35 @@ def machine_executor(where: str, target: Target | None, check: Any) -> Executor:
         ArgumentError: ``check`` is neither True nor False: the checks have no names here.
         DeviceError: there is no such GPU.
         TargetError: the GPU does not run code for the target.
+        ToolError: a package that reads device binaries is not installed.
     """
     if check not in (True, False):
         raise ArgumentError("XT1056", f"check={check!r} names checks, and machine code has one set of them",
                             f'write .on("{where}", check=True)')
-    from xetile.runtime.machine_executor import MachineExecutor
+    return _machine_executor_type()(where, target, check)
 
-    return MachineExecutor(where, target, check)
+
+def check_simulator() -> None:
+    """Raise unless machine code can be executed here.
+
+    Raises:
+        ToolError: Intel's offline compiler, its disassembler, or a package that reads device binaries is missing.
+    """
+    from codegen.simulator.decoder import find_iga64
+    from codegen.toolchain import ocloc
+
+    ocloc.find_ocloc()
+    find_iga64()
+    _machine_executor_type()
+
+
+def _machine_executor_type() -> Callable[[str, Target | None, Any], Executor]:
+    try:
+        from xetile.runtime.machine_executor import MachineExecutor
+    except ImportError as error:  # PyYAML and pyelftools, which device binaries are read with
+        raise ToolError("XT5147", f"machine code cannot be read: {error}",
+                        'install what the simulator needs: pip install "xetile[simulator]"') from error
+    return MachineExecutor
 
 
 def executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:

@@ -12,6 +12,7 @@ from xegpu.support.errors import DeviceError, ElementTypeError, Note, XeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument, AtTheCall, at_the_call
 from xetile.frontend.tracer import is_recording
+from xetile.runtime.aliasing import check_aliasing
 from xetile.runtime.executors import Executor, executor_of_arrays
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_cache import INTEGERS, LaunchCache, LaunchTable, constants_key, signature_of
@@ -28,6 +29,7 @@ class Launchable(Protocol):
     name: str
     parameters: tuple[str, ...]
     grid_function: Callable[..., Any] | None
+    may_alias: bool
     cache: LaunchCache
 
     def refresh(self) -> None:
@@ -121,6 +123,8 @@ class BoundKernel:
                 call.run()
                 return
             self.launches.add(key, plan)
+        elif not self._kernel.may_alias and plan.may_alias(args):
+            self._compile(grid, args, constants)  # looks at the single elements
         plan.launch(args)
         self.launches.add_arrays(grid, args, constants, plan)
 
@@ -146,6 +150,8 @@ class BoundKernel:
         compiled = kernel.compile(copied_in, executor.target, constants, self._subgroups)
         self._last = compiled
         _check_outputs(compiled, arguments, kernel.name)
+        if not kernel.may_alias:
+            check_aliasing(compiled, arguments, kernel.name)
         return _CheckedCall(executor, compiled, counts, arguments, copied_in)
 
     def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> PreparedLaunch:

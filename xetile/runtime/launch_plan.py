@@ -23,16 +23,34 @@ class LaunchPlan:
         slots: for each argument of a call, the position of its pointer or number in the template.
         global_range, local_range: work-items, in SYCL's order of dimensions.
         written: positions of the arguments that the kernel writes.
+        extents: for the position of each array, its lowest byte and the end of its highest, from its first element.
     """
 
-    __slots__ = ("__weakref__", "global_range", "kernel", "local_range", "packers", "queue", "slots", "template",
-                 "written")
+    __slots__ = ("__weakref__", "_extents", "global_range", "kernel", "local_range", "packers", "queue", "slots",
+                 "template", "written")
 
     def __init__(self, queue: Any, kernel: Any, template: list[Any], slots: Sequence[int], global_range: list[int],
-                 local_range: list[int], written: Sequence[int]) -> None:
+                 local_range: list[int], written: Sequence[int], extents: Mapping[int, tuple[int, int]]) -> None:
         self.queue, self.kernel, self.template, self.slots = queue, kernel, template, slots
         self.global_range, self.local_range, self.written = global_range, local_range, written
+        self._extents = [(position, low, high, position in written) for position, (low, high) in extents.items()]
         self.packers = [_PACKERS.get(type(template[slot]), address_of) for slot in slots]
+
+    def may_alias(self, args: Sequence[Any]) -> bool:
+        """Whether the memory of an array that the kernel writes overlaps another one's, gaps between elements included.
+
+        ``args`` have the plan's signature.
+        """
+        before: list[tuple[int, int, bool]] = []
+        for position, low, high, is_written in self._extents:
+            value = args[position]
+            first = (value.array if type(value) is TypedView else value).get_array()._pointer
+            low, high = first + low, first + high
+            for other_low, other_high, other_is_written in before:
+                if low < other_high and other_low < high and (is_written or other_is_written):
+                    return True
+            before.append((low, high, is_written))
+        return False
 
     def pack(self, args: Sequence[Any]) -> list[Any]:
         """The template with the pointers and numbers of ``args``, which have the plan's signature."""

@@ -110,7 +110,17 @@ def absent() -> None:
     """One rank does not call."""
     if BAD:
         time.sleep(20)
-    timed_out(lambda: xd.matmul(*blocks(), grid=GRID, timeout=0.5))
+    timed_out(lambda: xd.all_gather_matmul(*blocks()[::-1], comm=WORLD, timeout=0.5))
+
+
+def apart() -> None:
+    """One rank gathers nothing."""
+    if BAD:
+        GRID.scatter(None, "a")
+        time.sleep(20)
+    else:
+        GRID.scatter(np.zeros((M, K), np.float32), "a", timeout=10)
+    timed_out(lambda: GRID.gather(np.zeros((M, -(-N // WORLD.size)), np.float32), timeout=0.5))
 
 
 def stuck() -> None:
@@ -139,4 +149,4 @@ def raised() -> None:
     xd.matmul(*blocks(), grid=GRID)
 
 
-{each.__name__: each for each in (agreed, absent, stuck, killed, raised)}[sys.argv[1]]()
+{each.__name__: each for each in (agreed, absent, apart, stuck, killed, raised)}[sys.argv[1]]()

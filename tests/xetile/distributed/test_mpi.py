@@ -89,8 +89,9 @@ def test_an_error_of_one_rank_is_raised_on_all() -> None:
 
 
 @pytest.mark.everything
-def test_a_rank_that_does_not_call() -> None:
-    done = run(2, "failing.py", "absent")
+@pytest.mark.parametrize("case", ["absent", "apart"])
+def test_a_rank_that_does_not_call(case: str) -> None:
+    done = run(2, "failing.py", case)
     assert done.returncode != 0
     assert json.loads(done.stdout.splitlines()[0]) == [0, "XT7222", "rank 0 waited 0.5 seconds for all ranks to call"]
 
@@ -121,6 +122,11 @@ def test_one_rank_works_without_mpi() -> None:
               "a, b = np.random.default_rng(1).integers(-8, 9, (2, 7, 7)).astype(np.float32)\n" \
               "c = xd.matmul(a[:5], b[:, :6].copy(), grid=grid)\n" \
               "assert np.array_equal(grid.gather(c), a[:5] @ b[:, :6])\n" \
+              "assert xd.Grid.choose(5, 6, 7).ranks == 1\n" \
+              "import os; os.environ['PMI_SIZE'] = '2'\n" \
+              "try: xd.Grid.choose(5, 6, 7)\n" \
+              "except Exception as error: assert error.code == 'XT7220'\n" \
+              "else: raise AssertionError('started by mpiexec without MPI, and no error')\n" \
               "try: xd.Grid(1, 2, 1, m=5, n=6, k=7).rank\n" \
               "except Exception as error: assert error.code == 'XT7220'\n" \
               "else: raise AssertionError('no MPI, and no error')\n"

@@ -9,7 +9,9 @@ import pytest
 
 import xetile as xt
 import xetile.distributed as xd
+from codegen.runtime.synchronize import copy
 from tests.conftest import require_device, require_dpnp
+from xetile.distributed import executor, out_of_core
 from xetile.distributed.grid import Grid
 from xetile.distributed.out_of_core import streamed_schedule, tile_that_fits
 from xetile.distributed.replay import replay
@@ -53,6 +55,60 @@ def test_the_cpu_device(dtype: Any) -> None:
     old = c.copy()
     xd.matmul_out_of_core(a, b, memory=4_000_000, queue="opencl:cpu", out=c, beta=1)
     assert np.array_equal(c.astype(np.int64), a.astype(np.int64) @ b.astype(np.int64) + old)
+
+
+def test_faults_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One wrong element of a panel's copy, a product, an epilogue and a result's copy; all else passes the checks."""
+    require_dpnp()
+    require_device("opencl:cpu")
+    m, n, k = 300, 200, 1200
+    a, b, old = _integers(3, m, k), _integers(4, k, n), _integers(5, m, n)
+
+    def product() -> Any:
+        return xd.matmul_out_of_core(a, b, memory=1_600_000, queue="opencl:cpu", out=old.copy(), beta=2, bias=old[0],
+                                     activation="relu", verify=True)
+
+    expected = np.maximum(a @ b + 2 * old + old[0], 0)
+    assert np.array_equal(product(), expected)
+
+    def wrong_copy(number: int) -> None:
+        """The copy of that number changes one element; one to the host, if it is -1."""
+        calls = iter(range(1000))
+
+        def act(queue: Any, target: Any, source: Any, size: int) -> None:
+            if next(calls) == number:
+                source = source.copy()
+                source.view(np.float32)[-1] += 1000
+            copy(queue, target, source, size)
+            if number < 0 and isinstance(target, np.ndarray):
+                target.view(np.float32)[-1] += 1
+
+        monkeypatch.setattr(out_of_core, "copy", act)
+
+    def wrong(name: str) -> None:
+        right = getattr(executor, name)
+
+        def act(*args: Any, **options: Any) -> None:
+            right(*args, **options)
+            options["out"][0, -1:] += 1000
+
+        monkeypatch.setattr(executor, name, act)
+
+    for fault, which, code in ((wrong_copy, 1, "XT7225"), (wrong_copy, -1, "XT7226"), (wrong, "matmul", "XT7225"),
+                               (wrong, "finish_sums", "XT7226")):
+        fault(which)  # type: ignore[operator]
+        with pytest.raises(xt.DeviceError) as caught:
+            product()
+        assert (which, caught.value.code) == (which, code)
+        monkeypatch.undo()
+
+
+def test_by_default_it_is_the_device_of_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(out_of_core, "queue_of_rank", lambda: asked.append(None) or "opencl:none")
+    with pytest.raises((xt.XeError, AttributeError)):
+        xd.matmul_out_of_core(_integers(1, 9, 9), _integers(2, 9, 9), memory=1 << 20)
+    assert asked == [None]
 
 
 def test_no_tile_fits() -> None:

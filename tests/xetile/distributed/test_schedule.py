@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xetile as xt
+from xetile.distributed import grid as grid_module
+from xetile.distributed import memory
 from xetile.distributed.grid import Grid, Region, best_grids, shapes_of
 from xetile.distributed.replay import replay
-from xetile.distributed.schedule import ORDERS, OVERLAPS, Broadcast, Receive, Schedule, Send, schedule
+from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
+from xetile.distributed.steps import Broadcast, Receive, Schedule, Send
+from xetile.distributed.transport import Alone
 
 SIZES = [(13, 9, 17), (3, 2, 5), (1, 1, 1), (7, 1, 64), (0, 3, 2), (4, 5, 0), (40, 33, 50)]
 
@@ -131,3 +136,18 @@ def test_regions() -> None:
     region = Region((2, 5), (10, 14))
     assert (region.shape, region.size, str(region)) == ((3, 4), 12, "[2:5, 10:14]")
     assert region.within(Region((2, 9), (8, 20))) == (slice(0, 3), slice(2, 6))
+
+
+@pytest.mark.parametrize(("gpus", "sharing", "share"), [(6, 6, 1), (2, 5, 3)])
+def test_a_grid_fits_the_memory_of_the_ranks_gpu(monkeypatch: pytest.MonkeyPatch, gpus: int, sharing: int,
+                                                 share: int) -> None:
+    """A node of GPUs of 1000 bytes each: nine tenths of one, or of the part of it that a rank has."""
+    monkeypatch.setattr(memory, "_gpus", lambda: [SimpleNamespace(global_mem_size=1000)] * gpus)
+    monkeypatch.setattr(memory, "_position_on_node", lambda comm: (0, sharing))
+    monkeypatch.setattr(memory, "transport_of_all", lambda comm: Alone())
+    assert memory.default_limit(None) == 1000 // share * 9 // 10
+    monkeypatch.setattr(grid_module, "transport_of_all", lambda comm: Alone())
+    assert Grid.choose(4, 4, 4).ranks == 1  # 192 bytes
+    with pytest.raises(xt.DeviceError, match="the best grid of 1 ranks") as caught:
+        Grid.choose(10, 10, 10)
+    assert caught.value.code == "XT7240"

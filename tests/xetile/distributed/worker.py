@@ -24,7 +24,8 @@ import xetile.distributed as xd
 from xetile.distributed import executor
 from xetile.distributed.grid import shapes_of
 from xetile.distributed.memory import DeviceMemory, HostMemory
-from xetile.distributed.schedule import ORDERS, OVERLAPS, Add, Broadcast, Receive, Send
+from xetile.distributed.schedule import ORDERS, OVERLAPS
+from xetile.distributed.steps import Add, Broadcast, Receive, Send
 
 WORLD = Counting(MPI.COMM_WORLD)
 SIZES = [(70, 51, 45), (3, 2, 5), (1, 1, 1), (7, 1, 64), (16, 33, 0)]
@@ -208,10 +209,19 @@ def verified(device: Device, wrong: list[str]) -> int:
     """What is verified is right, and costs four bytes a message; one bit changed on any rank is found by all."""
     m, n, k = 37, 29, 50
     cases = ((1, WORLD.size, 1), "f32", "none"), (best_shape(), "f32", "chunked"), (best_shape(), "i8", "signalled")
+    old = integers(19, m, n)
     for shape, kind, overlap in cases:
         a, b = integers(17, m, k, kind), integers(18, k, n, kind)
         grid = xd.Grid(*shape, m=m, n=n, k=k, dtype=kind, comm=WORLD)
         blocks = device.put(a[grid.block("a")]), device.put(b[grid.block("b")])
+        with xd.plan(grid, verify=True, overlap=overlap, out_dtype=xt.f32, target=device.target, activation="relu",
+                     beta=2) as plan:
+            out = device.put(old[grid.block("c")].copy())
+            bias = device.put(np.ascontiguousarray(old[0, grid.block("c")[1]]))
+            check(("verified with an epilogue", shape, kind, overlap), grid.gather(plan(*blocks, out=out, bias=bias)),
+                  np.maximum(exact(a, b) + 2 * old + old[0], 0), wrong)
+            if WORLD.size > 1:
+                wrongly_called(plan, (*blocks, out, bias), executor, "finish_sums", WORLD.size - 1, "XT7226", wrong)
         with xd.plan(grid, verify=True, overlap=overlap, out_dtype=grid.sums, target=device.target) as plan:
             before = Counting.received
             check(("verified", shape, kind, overlap), grid.gather(plan(*blocks)), exact(a, b), wrong)
@@ -241,34 +251,41 @@ def corrupted(plan: xd.Plan, blocks: Any, bad: int, by_matmul: bool, wrong: list
     faults: list[tuple[Any, str]] = [(executor, "matmul")] if by_matmul else []
     faults += [(HostMemory, "add"), (DeviceMemory, "add")] if adds else []
     for module, name in faults:
-        right = getattr(module, name)
-        if WORLD.rank == bad:
-            setattr(module, name, wrongly(right, name))
-        try:
-            error = _error_of(plan, blocks)
-        finally:
-            setattr(module, name, right)
-        if module in (executor, type(plan._executor.memory)) and (
-                error.code != "XT7225" or not error.message.startswith(f"rank {bad}: ") or
-                WORLD.allreduce(int(error.message == WORLD.bcast(error.message))) != WORLD.size):
-            wrong.append(f"a wrong {name} of rank {bad}: {error.code} {error.message}")
+        if module in (executor, type(plan._executor.memory)):
+            wrongly_called(plan, blocks, module, name, bad, "XT7225", wrong)
+
+
+def wrongly_called(plan: xd.Plan, arguments: Any, module: Any, name: str, bad: int, code: str,
+                   wrong: list[str]) -> None:
+    """A function that one rank gets wrong: all ranks raise the error of that rank."""
+    right = getattr(module, name)
+    if WORLD.rank == bad:
+        setattr(module, name, wrongly(right, name))
+    try:
+        error = _error_of(plan, arguments)
+    finally:
+        setattr(module, name, right)
+    if error.code != code or not error.message.startswith(f"rank {bad}: ") or \
+            WORLD.allreduce(int(error.message == WORLD.bcast(error.message))) != WORLD.size:
+        wrong.append(f"a wrong {name} of rank {bad}: {error.code} {error.message}")
 
 
 def wrongly(right: Any, name: str) -> Any:
     """The function with one element of its result changed."""
     def act(*args: Any, **options: Any) -> Any:
         result = right(*args, **options)
-        target = options["out"] if name == "matmul" else args[1]
+        target = args[1] if name == "add" else options["out"]
         target[0, -1:] += 1
         return result
 
     return act
 
 
-def _error_of(plan: xd.Plan, blocks: Any) -> Any:
-    """The error of a call."""
+def _error_of(plan: xd.Plan, arguments: Any) -> Any:
+    """The error of a call with blocks of A and B, and perhaps of C and a bias."""
+    a, b, *more = arguments
     try:
-        plan(*blocks)
+        plan(a, b, **dict(zip(("out", "bias"), more, strict=False)))
     except xt.XeError as error:
         return error
     return xt.DeviceError("XT7211", "nothing was found", "")

@@ -219,17 +219,6 @@ def test_the_same_object_serves_every_array() -> None:
         check(a, b, c)
 
 
-def test_arguments_that_overlap() -> None:
-    @xt.kernel
-    def own(A, C):
-        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))) + 1, xt.init_tile(C, (0, 0), (8, 16)))
-
-    for where in ("numpy", "numpy:xegpu"):
-        a = np.zeros((8, 16), np.float32)
-        own.on(where)[1](a, a)
-        assert (a == 1).all()
-
-
 def test_a_kernel_keeps_its_documentation() -> None:
     @xt.kernel
     def own(A):

@@ -56,7 +56,7 @@ def gathered(A, AT, C):
     xt.store_tile(values, xt.init_tile(C, here, (8, 16)))
 
 
-@xt.kernel
+@xt.kernel(may_alias=True)
 def scattered(A, AT, C):
     here = (xt.group_id(0) * 8, 0)
     at = xt.load_tile(xt.init_tile(AT, here, (8, 16))).to(xt.index)

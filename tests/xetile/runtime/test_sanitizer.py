@@ -164,14 +164,6 @@ def test_outside_an_array() -> None:
     edges.on("numpy")[2](a, c, load="error", store="error")  # unwatched it changes nothing
 
 
-def test_overlapping_arguments() -> None:
-    whole_array = whole(40, 16)
-    said = finding(edges, 2, whole_array[:16], whole_array[15:31], load="padding", store="drop")
-    assert "edges writes C, which overlaps A" in said
-    edges.on("numpy", check=True)[2](whole_array[:16], whole_array[16:32], load="padding", store="drop")
-    edges.on("numpy", check={"races", "bounds"})[2](whole_array[:16], whole_array[:16], load="padding", store="drop")
-
-
 @xt.kernel(subgroups=(4, 1))
 def exchanged(A, C, *, before=True, after=True, named=False):
     slm, me, split = xt.alloc_slm((16, 16), xt.f32), xt.subgroup_id(), xt.nbarrier(0, 4)

@@ -34,6 +34,19 @@ CASES = {
     "nested branches": ("scf.if %p {\n" * 2000 + "}\n" * 2000, "XT2002"),
     "a string that does not end": ('"' + "a" * 60, "XT2002"),
     "nested brackets": ("%v = arith.constant " + "[" * 3000 + "]" * 3000, "XT2002"),
+    "an element type without numbers": ("%a = arith.constant 1.0 : f128", "XT2016"),
+    "a loop without a body": ('"scf.while"(%p) : (i1) -> ()', "XT2001"),
+    "a loop that yields too few": ("%r = scf.while (%k = %c0) : (index) -> index {\n scf.condition(%p) %k : index\n"
+                                   "} do {\n^bb0(%k: index):\n scf.yield\n}", "XT1342"),
+    "a loop that ends in a yield": ("%r = scf.while (%k = %c0) : (index) -> index {\n scf.yield %k : index\n"
+                                    "} do {\n^bb0(%k: index):\n}", "XT1343"),
+    "a block behind the return": ("func.return\n^bb0:", "XT2001"),
+    "three dimensions in a tile of blocks": (
+        "%t = xetile.init_tile %A, [%n, %n] : memref<64x64xf32> -> "
+        "!xetile.tile<32x32xf32, #xetile.tile_attr<inner_blocks = [16, 16]>>\n"
+        "%v = arith.constant dense<0.0> : vector<4x2x128xf32>\n"
+        "xetile.store_tile %v, %t : vector<4x2x128xf32>, "
+        "!xetile.tile<32x32xf32, #xetile.tile_attr<inner_blocks = [16, 16]>>", "XT1130"),
     "nested types": ("%v = arith.constant dense<0> : " + "vector<" * 3000, "XT2002"),
 }
 
@@ -70,3 +83,29 @@ def test_a_splat_costs_nothing_by_its_size(text: str) -> None:
     kernel = xt.parse(f"{HEAD}%v = arith.constant {text}\nfunc.return\n}}\n")["f"]
     printed = str(kernel)
     assert str(xt.parse(printed)["f"]) == printed
+
+
+WHOLE = {
+    "gpu.func without a body": ('"gpu.func"() : () -> ()', "XT2001"),
+    "func.func without a body": ('"func.func"() <{sym_name = "f", function_type = () -> ()}> : () -> ()', "XT2001"),
+    "a block behind gpu.return": ("gpu.module @m {\n  gpu.func @f(%A: memref<64xf32>) kernel {\n    gpu.return\n"
+                                  "  ^bb0:}\n}", "XT2001"),
+    "an older load of a line, transposed": (
+        "func.func @f(%b: tensor_desc<1024xf16>) {\n  %v = XeGPU.load_nd %b {transpose = [1, 0], "
+        "transpose_bit_width = 32, mode = vc} : tile<1024xf16> into vector<8x64xf16>\n  func.return\n}", "XT3101"),
+    "padding of a fragment without a map": (
+        "func.func @f(%A: memref<64x64xf32>) {\n  %c0 = arith.constant 0 : index\n  %d = xegpu.create_nd_tdesc %A, "
+        "[%c0, %c0] : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32, "
+        "#xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>\n  %v = xegpu.load_nd %d : !xegpu.tensor_desc<8x16xf32, "
+        "#xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>> -> vector<8x1xf32>\n  %p = xegpu.pad %v, %d {padding = "
+        "1.0 : f32} : vector<8x1xf32>, !xegpu.tensor_desc<8x16xf32, #xegpu.sg_map<wi_layout = [1, 16], wi_data = "
+        "[1, 1]>> -> vector<8x1xf32>\n  func.return\n}", "XT3513"),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_a_function_is_refused(case: str) -> None:
+    text, code = WHOLE[case]
+    with pytest.raises(xt.XeError) as raised:
+        xt.parse(text)
+    assert raised.value.code == code

@@ -13,9 +13,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, StridedLayoutAttr, VectorType, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    StridedLayoutAttr,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
@@ -24,14 +32,48 @@ from xegpu.interop.llvm.matrix import (
     LoadMatrixOp,
     MatrixOp,
     MemDesc,
+    MemDescType,
     MemLayout,
     StoreMatrixOp,
     flat_shape,
     matrix_of,
 )
+from xegpu.ir.memref import is_shared
+from xegpu.support.errors import TextError
+from xegpu.support.location import author_location
 
 _SHARED = 3
 """Memory space of shared local memory."""
+
+
+def allocate_shared(function: func.FuncOp) -> None:
+    """Allocate arrays and matrices in shared local memory that are arguments in the kernel, in place.
+
+    Each work-group has its own, whose elements are undefined when it starts; no launch passes one.
+    """
+    entry = function.body.block
+    for argument in list(entry.args):
+        type_ = argument.type
+        if isinstance(type_, MemDescType):
+            size = MemRefType(IntegerType(8), [-(-type_.data.bits // 8)], memory_space=IntegerAttr(_SHARED, i64))
+        elif isinstance(type_, MemRefType) and is_shared(type_):
+            size = type_
+        else:
+            continue
+        if DYNAMIC_INDEX in size.get_shape():
+            raise TextError("XT2413", f"{type_}, an argument in shared local memory, has no static size",
+                            "give it static dimensions: memref<4096xi8, 3>", author_location(function))
+        array: Operation = memref.AllocaOp.get(size)
+        made = [array]
+        if isinstance(type_, MemDescType):
+            made.append(CreateMemDescOp(array.results[0], type_))
+        for operation in made:
+            operation.location = function.location
+        assert entry.first_op is not None
+        entry.insert_ops_before(made, entry.first_op)
+        argument.replace_all_uses_with(made[-1].results[0])
+        entry.erase_arg(argument)
+    function.update_function_type()  # type: ignore[no-untyped-call]
 
 
 def alloca(rewriter: Any, operation: memref.AllocaOp | memref.AllocOp) -> None:

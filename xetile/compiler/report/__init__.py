@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codegen.perf.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from codegen.perf.performance_model import Pass, Prediction, predict, product_traffic, resident
-from codegen.simulator.launch import Execution
 from codegen.toolchain.ocloc import KernelFacts
 from xegpu.support.errors import ArgumentError, ShapeError, XeError
 from xegpu.support.location import Location
@@ -20,6 +19,9 @@ from xetile.compiler.report.cost import Work
 from xetile.compiler.report.executed import executed_rows
 from xetile.compiler.report.suggest_tile_sizes import Remedy
 from xetile.compiler.report.table import Row, Table
+
+if TYPE_CHECKING:
+    from codegen.simulator.launch import Execution  # which needs packages that a report does not
 
 _PACKAGES = ("xetile", "xegpu", "codegen")
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from codegen.perf.isa import CATEGORIES
-from codegen.simulator.launch import Execution
 from xetile.compiler.report.table import Row
+
+if TYPE_CHECKING:
+    from codegen.simulator.launch import Execution
 
 MOVED = {
     "load_block2d": "2D block loads", "store_block2d": "2D block stores", "load": "loads", "store": "stores",

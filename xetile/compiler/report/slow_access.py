@@ -8,7 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
-from xegpu.analysis.memory_access import access_kind, geometry
+from xegpu.analysis.memory_access import access_kind, bounded_axes, geometry
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.memref import ALIGNED
 from xegpu.ir.use_def import root_definitions
@@ -55,6 +55,9 @@ def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -
         return "base_shape and base_strides describe its memory anew, and nothing says how it is aligned; where it " \
                "starts on a multiple of 64 bytes, with rows of 64 bytes or more that are a multiple of 4 bytes long, " \
                "and a pitch that is a multiple of 16 bytes, say so: xt.init_tile(..., aligned=True)"
+    if not kind.startswith("block") and bounded_axes(init):
+        return "its tile ends at a run-time bound along its rows (columns=, or base_shape=), and messages take rows " \
+               "of 64 bytes or more that are a multiple of 4 bytes; bounds of rows= keep block messages"
     if not kind.startswith("block"):
         return "these need a base on a multiple of 64 bytes, rows of 64 bytes or more that are a multiple of 4 bytes " \
                "long, and a pitch that is a multiple of 16 bytes"

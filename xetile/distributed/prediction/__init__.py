@@ -14,7 +14,8 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError
 from xetile.distributed.grid import Grid, best_grids
-from xetile.distributed.schedule import Broadcast, Multiply, Receive, Schedule, schedule
+from xetile.distributed.schedule import schedule
+from xetile.distributed.steps import Broadcast, Multiply, Receive, Schedule
 
 _TERA, _GIGA = 1e12, 1e9
 _RATES = {dtypes.bf16: 1.0, dtypes.f16: 1.0, dtypes.i8: 2.0, dtypes.u8: 2.0, dtypes.f32: 0.1}

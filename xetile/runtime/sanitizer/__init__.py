@@ -17,9 +17,9 @@ from xegpu.analysis.barriers import in_step
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.interpreter import subgroup_scheduler
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantic, Semantics
-from xegpu.ir.use_def import arrays_of, written_at
+from xegpu.ir.use_def import arrays_of
 from xegpu.mlir.elementwise import RECORDS
-from xegpu.support.errors import CheckError, DeviceError, Note
+from xegpu.support.errors import DeviceError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel, only_function
@@ -67,8 +67,6 @@ class CheckedExecutor(NumPyExecutor):
         """
         function = _xetile_function(compiled)
         compiled.dump({stage_of(compiled.module): compiled.module})
-        if "overlap" in self._names:
-            _check_overlap(compiled, arguments)
         subgroups = subgroups_of(function)
         waits = any(isinstance(operation, (BarrierOp, NbarrierWaitOp)) for operation in function.walk())
         distributed = is_distributed(function)
@@ -105,20 +103,6 @@ def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, froze
     arguments = zip(function.body.block.args, values, strict=True)
     return [(value, frozenset(kinds[argument])) for argument, value in arguments
             if isinstance(value, np.ndarray) and argument in kinds]
-
-
-def _check_overlap(compiled: CompiledKernel, arguments: Sequence[Argument]) -> None:
-    arrays = [argument for argument in arguments if argument.kind == "numpy"]
-    for position in compiled.written:
-        output = arguments[position]
-        for other in arrays:
-            if other is not output and np.may_share_memory(output.source, other.source) and \
-                    np.shares_memory(output.source, other.source):
-                stored = written_at(compiled.function, position)
-                raise CheckError("XT6006", f"{compiled.name} writes {output.name}, which overlaps {other.name}",
-                                 f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
-                                 "which then knows what it writes",
-                                 notes=[Note(f"{output.name} is written here", stored)] if stored else [])
 
 
 def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:

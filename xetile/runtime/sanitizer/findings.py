@@ -27,7 +27,6 @@ NAMES = {
     "shared": "shared local memory that is read before it is written, or without a barrier between",
     "numbers": "infinities and NaNs that an operation makes of numbers that were none, and that reach memory",
     "integers": "signed integers that wrap around, and conversions that lose, where what follows reaches memory",
-    "overlap": "an array that is written and overlaps another argument",
 }
 """The checks, with what each finds. ``check=True`` is all of them but ``bounds``, which then minds ``oob="error"``."""
 

@@ -1,7 +1,7 @@
 """LLVM's form of XeGPU: reader, and conversion of its kernels to ours.
 
-A text is in that form if it has a ``#xegpu.layout``, offsets on an operation that accesses memory, or a descriptor
-without offsets; ours has none of these.
+A text is in that form if it has a ``#xegpu.layout``, offsets on an operation that accesses memory, a descriptor
+without offsets, a matrix in shared local memory, or a product of fragments or batches; ours has none of these.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from xegpu.interop.llvm import block_level, context
 from xegpu.interop.llvm.import_blocks import needs_blocks
+from xegpu.interop.llvm.import_matrix import allocate_shared
 from xegpu.interop.llvm.importer import LANES
 from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.verifier import verify
@@ -26,7 +27,8 @@ from xetile.text.llvm import tile_level
 from xetile.text.reader import FOREIGN_READERS, Reader
 
 _COMMENT = re.compile(r"//[^\n]*")
-_SIGNS = re.compile(r"#xegpu\.(layout|slice|range|mem_layout)\b|xegpu\.(create_mem_desc|truncf|dpas_mx)\b"
+_SIGNS = re.compile(r"#xegpu\.(layout|slice|range|mem_layout)\b|xegpu\.(create_mem_desc|mem_desc|truncf|dpas_mx)\b"
+                    r"|xegpu\.fence\s+memory_kind\b|xegpu\.dpas\s[^\n]*->\s*vector<(\d+x|\d+x\d+x\d+x)[a-z]"
                     r"|xegpu\.(load_nd|prefetch_nd)\s+%[\w$.#-]+\s*\["
                     r"|xegpu\.store_nd\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.(load|prefetch)\s+%[\w$.#-]+\s*\[|xegpu\.store\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
@@ -64,6 +66,7 @@ def converted(function: func.FuncOp) -> ModuleOp:
         TextError: something in it cannot be read; it points at the text's line.
     """
     threads = _threads(function)
+    allocate_shared(function)
     blocks = needs_blocks(function)
     new = (block_level if blocks else tile_level).imported(function, threads)
     for name in _CONSUMED:

@@ -124,7 +124,7 @@ def scattered_block(rewriter: Any, form: Described, starts: Sequence[SSAValue],
             mask = both(rewriter, mask, compared(rewriter, at, splat(rewriter, sizes[axis], shape, map_), "slt"))
     assert offset is not None
     inside = mask if mask is not None else number(rewriter, 1, shape, map_, i1)
-    return _scattered(rewriter, source, offset, form.desc.element_type, map_), inside
+    return scattered(rewriter, source, offset, form.desc.element_type, map_), inside
 
 
 def _times(rewriter: Any, value: SSAValue, factor: int, map_: WgMap | None) -> SSAValue:
@@ -132,7 +132,8 @@ def _times(rewriter: Any, value: SSAValue, factor: int, map_: WgMap | None) -> S
     return rewriter.emit(arith.MuliOp(value, number(rewriter, factor, (rows, columns), map_)))  # type: ignore
 
 
-def _scattered(rewriter: Any, source: SSAValue, offsets: SSAValue, element: Attribute, map_: WgMap | None) -> SSAValue:
+def scattered(rewriter: Any, source: SSAValue, offsets: SSAValue, element: Attribute, map_: WgMap | None) -> SSAValue:
+    """Scattered tile of elements at offsets from the first one of an array."""
     encoding = TileEncoding(scatter=True, wg_map=map_)
     shape = shape_of(offsets)
     type_ = TileType(TileParameters((shape[0], shape[1]), element, encoding))
@@ -156,7 +157,7 @@ def _access(rewriter: Any, operation: LoadOp | StoreOp, moved: SSAValue,
             offsets, mask = (_by_rows(rewriter, value, shape, map_) for value in (offsets, mask))
     if chunk > 1:
         offsets = rewriter.emit(arith.AddiOp(offsets, positions(rewriter, shape, 1, map_)))
-    return _scattered(rewriter, source_of(rewriter, operation), offsets, element, map_), mask
+    return scattered(rewriter, source_of(rewriter, operation), offsets, element, map_), mask
 
 
 def _by_rows(rewriter: Any, value: SSAValue, shape: Pair, map_: WgMap | None) -> SSAValue:

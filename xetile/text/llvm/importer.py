@@ -15,6 +15,7 @@ that it is a part of. Our passes choose VNNI form, array_length and layouts with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
@@ -25,7 +26,7 @@ from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_policies
 from xegpu.interop.llvm.importer import LANES, Described, Import
-from xegpu.interop.llvm.matrix import flat_shape
+from xegpu.interop.llvm.matrix import MatrixOp, flat_shape
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
@@ -40,9 +41,11 @@ from xetile.dialect.types import CacheHintAttr as OurHint
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.text.llvm import elements, vector
+from xetile.text.llvm import elements, lanes, vector
+from xetile.text.llvm.lanes import LANE
 from xetile.text.llvm.layout_facts import (
     Facts,
+    divides_by_lanes,
     flat_layout,
     is_column_numbered,
     map_from,
@@ -53,6 +56,8 @@ from xetile.text.llvm.layout_facts import (
 _BLOCK, _SIDE_BY_SIDE = elements.BLOCK, "blocks side by side"
 _OF_NUMBERS = ("arith.", "math.", "vector.", "scf.yield", "xegpu.store_matrix", "xegpu.convert_layout")
 """Operations that take a number as a block of one element."""
+_NUMBERS: dict[Any, Pair] = {vector.SCALAR: (1, 1), LANE: lanes.ROW}
+"""Encodings of scalars as blocks, with the shape of the block."""
 _CONVERTED = (LayoutAttr, SliceAttr, CacheHintAttr)
 
 
@@ -79,25 +84,36 @@ class Tiles(Import):
     def visit(self, operation: Operation) -> None:
         """Rewrite one operation; one that needs a number does not take a block of one element."""
         operands = operation.operands[:3] if isinstance(operation, scf.ForOp) else operation.operands
-        if not operation.name.startswith(_OF_NUMBERS) and self._on_scalar_block(operands):
+        if any(self.lookup(operand).encoding == LANE for operand in operands) and not isinstance(operation, MatrixOp):
+            if operation.name.startswith(("arith.", "math.")) and not divides_by_lanes(operation):
+                self._copy_as_block(operation)
+                return
+            if not operation.name.startswith(("scf.yield", "vector.broadcast")):
+                self.refuse("XT3637", f"{operation.name} takes a number that differs between lanes, and here it means "
+                            "the subgroup", "compute it from numbers that all lanes of a subgroup have in common")
+        if not operation.name.startswith(_OF_NUMBERS) and not isinstance(operation, MatrixOp) and \
+                self._on_scalar_block(operands):
             self.refuse("XT2415", f"{operation.name} takes a number that a reduction left, and here it is a vector",
                         "store it as a vector, or compute with vectors")
         super().visit(operation)
 
     def _on_scalar_block(self, operands: Sequence[SSAValue]) -> bool:
         """Whether one of the operands is a number that is a block of one element."""
-        return any(self.lookup(operand).encoding == vector.SCALAR for operand in operands)
+        return any(self.lookup(operand).encoding in _NUMBERS for operand in operands)
 
     def _copy_as_block(self, operation: Operation) -> None:
-        """Clone an operation on numbers as one on blocks of one element."""
-        type_ = VectorType(operation.results[0].type, (1, 1))
-        operands = [self.as_block(operand) for operand in operation.operands]
-        self.set(operation.results[0], self._like(operation, operands, [type_]).results[0], vector.SCALAR)
+        """Clone an operation on numbers as one on blocks of one element, or of one for each lane."""
+        encoding = LANE if any(self.lookup(operand).encoding == LANE for operand in operation.operands) else \
+            vector.SCALAR
+        shape = _NUMBERS[encoding]
+        operands = [self.as_block(operand, shape) for operand in operation.operands]
+        type_ = VectorType(operation.results[0].type, shape)
+        self.set(operation.results[0], self._like(operation, operands, [type_]).results[0], encoding)
 
-    def as_block(self, value: SSAValue) -> SSAValue:
-        """Block of a vector, or of one element of a number."""
+    def as_block(self, value: SSAValue, shape: Pair = (1, 1)) -> SSAValue:
+        """Block of a vector, or of a number; one of a number takes a shape."""
         new = self.single(value)
-        return new if isinstance(new.type, VectorType) else self.emit(BroadcastOp(new, VectorType(new.type, (1, 1))))
+        return new if isinstance(value.type, VectorType) else lanes.widened(self, new, shape)
 
     def encoding_of(self, value: SSAValue) -> str:
         """Encoding of a block: that of a vector, or of a number."""
@@ -288,7 +304,7 @@ def dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
 
 def broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     """Convert ``vector.broadcast`` to ``tile_broadcast`` or a splat."""
-    if rewriter.lookup(operation.source).encoding == vector.SCALAR:
+    if rewriter.lookup(operation.source).encoding in _NUMBERS:
         shape = rewriter.block_of(operation.vector)
         map_ = rewriter.map_at(None, operation.vector)
         spread = elements.spread(rewriter, rewriter.single(operation.source), shape, map_)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import func
+from xdsl.dialects import arith, func, gpu
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
@@ -19,9 +19,11 @@ from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.export_vector import RESULT
 from xegpu.interop.llvm.gather_scatter import LoadOp, StoreOp
-from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp, flat_shape
-from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
+from xegpu.interop.llvm.importer import LANES
+from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp, flat_shape, matrix_of
+from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of, shape_of
 from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import Invalid
@@ -48,6 +50,7 @@ class Facts:
         pending = list(function.walk())
         for operation in (*pending, *pending):  # what a product is of may be known after its operands are
             self._note(operation)
+        self.is_distributed = any(fact.layout is not None for fact in self._known.values())
 
     def _links(self, operation: Operation) -> Iterator[SSAValue]:
         if isinstance(operation, ops.DpasOp):
@@ -91,7 +94,8 @@ class Facts:
             self._load(operation)
         elif isinstance(operation, ops.StoreNdOp):
             desc = desc_of(operation.desc)
-            self._is(operation.value, _pair(desc.shape), operation.layout or desc.layout)
+            shape = flat_shape(desc.shape) if self.of_lanes else _pair(desc.shape)
+            self._is(operation.value, shape, operation.layout or desc.layout)
         elif isinstance(operation, ops.DpasOp):
             self._product(operation)
         elif isinstance(operation, TransposeOp):
@@ -101,7 +105,10 @@ class Facts:
             self._is(operation.result, None, operation.target_layout)
         elif isinstance(operation, (LoadOp, StoreOp, LoadMatrixOp, StoreMatrixOp)):
             loads = isinstance(operation, (LoadOp, LoadMatrixOp))
-            self._is(operation.result if loads else operation.value, None, operation.layout)  # type: ignore[union-attr]
+            moved = operation.result if loads else operation.value  # type: ignore[union-attr]
+            fragment = self.of_lanes and isinstance(operation, (LoadMatrixOp, StoreMatrixOp)) and \
+                isinstance(moved.type, VectorType)
+            self._is(moved, (prod(shape_of(moved)), LANES) if fragment else None, operation.layout)
             if isinstance(operation, (LoadOp, StoreOp)) and operation.chunk > 1 and not self.of_lanes:
                 self._chunks(operation)
         elif isinstance(operation, (MultiReductionOp, BroadcastOp, ShapeCastOp)) and not self.of_lanes:
@@ -124,12 +131,18 @@ class Facts:
         """Record the facts of a load or store."""
         desc = desc_of(operation.desc)
         shape = _pair(operation.result.type.get_shape()) if desc.block.array_length > 1 and \
-            len(operation.result.type.get_shape()) == len(desc.shape) else _pair(desc.shape)
+            len(operation.result.type.get_shape()) == len(desc.shape) else \
+            flat_shape(desc.shape) if self.of_lanes else _pair(desc.shape)
         transposed = shape and operation.transpose is not None
         self._is(operation.result, shape[::-1] if transposed and shape else shape, operation.layout or desc.layout)
 
     def _product(self, operation: ops.DpasOp) -> None:
         """Record the facts of a ``dpas``."""
+        if len(shape_of(operation.result)) == 1:  # fragments: a column a lane, and as many rows as elements
+            rows, part = shape_of(operation.result)[0], shape_of(operation.a)[0]
+            inner = part * LANES // rows
+            self._is(operation.a, (rows, inner))
+            self._is(operation.b, (inner, LANES))
         a, b = self.shape(operation.a), self.shape(operation.b)
         self._is(operation.result, (a[0], b[1]) if a and b else None, operation.layout_cd)
         self._is(operation.a, None, operation.layout_a)
@@ -153,6 +166,11 @@ class Facts:
             if known is not None and shape is not None and known.sg_data is not None and len(known.sg_data) == 2:
                 data = tuple(1 if size == 1 else part for size, part in zip(shape, known.sg_data, strict=True))
                 self._is(source, None, LayoutAttr(Layout(known.sg_layout, data, order=known.order)))
+
+
+def divides_by_lanes(operation: Operation) -> bool:
+    """Whether an operation makes the number of a subgroup of a thread's."""
+    return isinstance(operation, (arith.DivUIOp, arith.DivSIOp)) and number(operation.rhs) == LANES
 
 
 def _pair(sizes: tuple[int, ...]) -> Pair | None:
@@ -183,8 +201,15 @@ def moved_value(operation: Operation) -> SSAValue | None:
 def _is_fragment(operation: Operation) -> bool:
     """Whether an operation works on the lane's fragment of a block."""
     if isinstance(operation, (ops.LoadNdOp, ops.StoreNdOp)):
-        value = operation.result if isinstance(operation, ops.LoadNdOp) else operation.value
-        return len(value.type.get_shape()) < len(desc_of(operation.desc).shape)  # type: ignore[attr-defined]
+        value, desc = operation.result if isinstance(operation, ops.LoadNdOp) else operation.value, \
+            desc_of(operation.desc)
+        return len(shape_of(value)) < len(desc.shape) or (len(desc.shape) == 1 and shape_of(value) < desc.shape)
+    if isinstance(operation, (LoadMatrixOp, StoreMatrixOp)):
+        moved = operation.result if isinstance(operation, LoadMatrixOp) else operation.value
+        sizes = shape_of(moved) if isinstance(moved.type, VectorType) else ()
+        return len(sizes) < len(matrix_of(operation.desc).shape) and prod(sizes) > 1
+    if isinstance(operation, (gpu.ThreadIdOp, gpu.LaneIdOp)):
+        return not all(divides_by_lanes(use.operation) for use in operation.result.uses)
     return isinstance(operation, ops.DpasOp) and len(operation.result.type.get_shape()) == 1  # type: ignore[attr-defined]
 
 

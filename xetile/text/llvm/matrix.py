@@ -26,8 +26,10 @@ from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
 from xegpu.interop.llvm.types import LayoutAttr
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import tile_ops
+from xetile.dialect.gather_scatter import LoadGatherOp, StoreScatterOp
 from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp
 from xetile.dialect.types import TileEncoding, TileParameters, TileType
+from xetile.text.llvm import lanes
 from xetile.text.llvm.elements import BLOCK, splat
 
 
@@ -36,7 +38,7 @@ def _tile(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> SSAValue:
     matrix = matrix_of(operation.desc)
     type_ = moved.type
     shape = type_.get_shape() if isinstance(type_, VectorType) else (1,)
-    if prod(shape[:-2]) != 1 or rewriter.facts.of_lanes or (len(shape) < len(matrix.shape) and prod(shape) > 1):
+    if prod(shape[:-2]) != 1:
         rewriter.refuse("XT2413", f"{type_} of {operation.desc.type} is not read",
                         "move blocks of two dimensions, at subgroup or work-group level")
     layout = operation.layout.data if isinstance(operation.layout, LayoutAttr) else None
@@ -50,11 +52,21 @@ def _tile(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> SSAValue:
 
 
 def _load_matrix(rewriter: Any, operation: LoadMatrixOp) -> None:
+    if lanes.is_fragment(rewriter, operation):
+        gathered = rewriter.emit(LoadGatherOp(*lanes.fragment(rewriter, operation, operation.result)))
+        is_vector = isinstance(operation.result.type, VectorType)
+        rewriter.set(operation.result, gathered, BLOCK if is_vector else lanes.LANE)
+        return
     load = rewriter.emit(tile_ops.LoadTileOp(_tile(rewriter, operation, operation.result)))
     rewriter.set(operation.result, load, rewriter.encoding_of(operation.result))
 
 
 def _store_matrix(rewriter: Any, operation: StoreMatrixOp) -> None:
+    if lanes.is_fragment(rewriter, operation):
+        tile, mask = lanes.fragment(rewriter, operation, operation.value)
+        value = rewriter.as_block(operation.value, tile_ops.tile_of(tile).shape)
+        rewriter.emit(StoreScatterOp(value, tile, mask))
+        return
     rewriter.emit(tile_ops.StoreTileOp(rewriter.as_block(operation.value),
                                        _tile(rewriter, operation, operation.value)))
 

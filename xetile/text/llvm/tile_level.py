@@ -23,7 +23,7 @@ from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map_inference import map_of
-from xetile.text.llvm import elements, matrix
+from xetile.text.llvm import elements, lanes, matrix
 from xetile.text.llvm import exporter as exports
 from xetile.text.llvm import importer as imports
 from xetile.text.llvm import vector as vectors
@@ -49,7 +49,7 @@ CORRESPONDENCES = (
     Correspondence(None, vector.ExtractOp, imported=imports.extract),
     *(Correspondence(None, allocation, imported=alloca) for allocation in (memref.AllocaOp, memref.AllocOp)),
     Correspondence(None, CreateMemDescOp, imported=create_mem_desc),
-    *(Correspondence(None, llvm_operation, imported=rule) for family in (elements, vectors, matrix)
+    *(Correspondence(None, llvm_operation, imported=rule) for family in (elements, vectors, matrix, lanes)
       for llvm_operation, rule in family.RULES.items()),
 )
 

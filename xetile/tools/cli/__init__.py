@@ -9,10 +9,10 @@ from pathlib import Path
 
 from xegpu.support.errors import XeError
 from xegpu.support.location import Location
-from xetile.tools.cli import cache, devices, emit, explain, opt, report, run, scale, view
+from xetile.tools.cli import cache, devices, emit, explain, opt, report, run, scale, selftest, view
 
 _PACKAGES = Path(__file__).resolve().parent.parent
-_COMMANDS = (opt, emit, run, report, scale, view, devices, cache, explain)
+_COMMANDS = (opt, emit, run, report, scale, view, devices, selftest, cache, explain)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

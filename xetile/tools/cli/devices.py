@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from codegen.runtime import devices
-from codegen.simulator.decoder import PLATFORMS, find_iga64
+from codegen.simulator.decoder import PLATFORMS
 from codegen.toolchain import ocloc, sycl
 from codegen.toolchain.cpu_features import has_feature
 from xegpu.support.errors import ToolError, XeError
 from xegpu.target.targets import TARGETS, Target
 from xetile.compiler.report.table import Row, Table
+from xetile.runtime.executors import check_simulator
 from xetile.tools.cli.output import show
 
 _PACKAGES = (("dpctl", "launches on devices", 'pip install "xetile[device]"'),
@@ -60,8 +61,7 @@ def _devices() -> Table:
 def _machine_code() -> str:
     """Whether machine code can be executed here, and what is missing."""
     try:
-        ocloc.find_ocloc()
-        find_iga64()
+        check_simulator()
     except ToolError as error:
         return f"nothing yet: {error.message}"
     return "the machine code of GPUs, each access checked; its speed means nothing"

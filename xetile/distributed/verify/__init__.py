@@ -1,10 +1,6 @@
-"""Verified execution of a schedule: checksums of messages, and algorithm-based checks of products and sums.
+"""Verified execution of a schedule: checksums of messages, and checks of products, sums and epilogues on the host.
 
-A CRC-32 follows each message. Of a product S' = S + A B the check compares S' w with S w + A (B w) for a vector w of
-weights (Huang and Abraham, algorithm-based fault tolerance): O(mn + mk + kn) operations on the host, in 64 bits.
-Integers are compared modulo 2^32, with odd weights, so that one wrong element is always found. Floats may differ by
-``(k + 3) 2^-24 (|S| w + |A| (|B| w))`` in a row, which bounds the roundings of sums in f32 in any order; a row in which
-``|S| w + |A| (|B| w)`` is beyond f32, or no number, is not judged.
+A CRC-32 follows each message. Products, sums and epilogues are checked by :mod:`xetile.distributed.verify.checks`.
 """
 
 from __future__ import annotations
@@ -17,19 +13,17 @@ import numpy as np
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError
 from xetile.distributed.agreement import agree
+from xetile.distributed.exchange import on_host
 from xetile.distributed.executor import Epilogue, Executor, Slot
 from xetile.distributed.grid import Region
-from xetile.distributed.schedule import Add, Broadcast, Multiply, Receive, Send, Step
+from xetile.distributed.steps import Add, Broadcast, Finish, Multiply, Receive, Send, Step
 from xetile.distributed.transport import Pending, host_bytes
+from xetile.distributed.verify.checks import wrong_row, wrong_row_of_epilogue
 
 Array = np.ndarray[Any, Any]
 
 CHECKSUM_BYTES = 4
 """Bytes that follow each message."""
-_MANTISSA = 2.0**-24
-_LEAST = 2.0**-125
-"""Of products and sums this small, devices keep nothing."""
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 class VerifyingExecutor(Executor):
@@ -105,14 +99,16 @@ class VerifyingExecutor(Executor):
             return
         sums = None if step.first else self._sums(step.region)
         super()._multiply(step)
-        dtype = self.schedule.grid.dtype
-        a = self.memory.on_host(self.slots[step.a].view(step.a_region), dtype)
-        b = self.memory.on_host(self.slots[step.b].view(step.b_region), dtype)
+        a, b = self.operand_on_host(step.a, step.a_region), self.operand_on_host(step.b, step.b_region)
         row = wrong_row(self._sums(step.region), sums, a, b)
         if row is not None:
             self._found("XT7225", f"the product of A{step.a_region} and B{step.b_region} differs from its checksum in "
                         f"row {step.region.rows[0] + row} of C{step.region}", "this rank's device computes wrongly: "
                         "run its part alone, and take another device")
+
+    def operand_on_host(self, buffer: str, region: Region) -> Array:
+        """Part of A or B, as the product was to read it."""
+        return self.memory.on_host(self.slots[buffer].view(region), self.schedule.grid.dtype)
 
     def _add(self, step: Add) -> None:
         if self._rehearsing:
@@ -133,6 +129,28 @@ class VerifyingExecutor(Executor):
                         f"{step.region.rows[0] + row}", "this rank's device computes wrongly: run its part alone, and "
                         "take another device")
 
+    def _finish(self, step: Finish) -> None:
+        if self._rehearsing or not step.region.size:
+            super()._finish(step)
+            return
+        sums = self.memory.on_host(self.slots[step.source].view(step.region), self._dtype_of("sums"))
+        old = self._result(step.region).copy() if self.epilogue.beta else None
+        bias = None
+        if self.bias is not None:
+            whole = self._out_region()
+            bias = np.broadcast_to(on_host(self.bias), whole.shape)[step.region.within(whole)]
+        super()._finish(step)
+        row = wrong_row_of_epilogue(self._result(step.region), sums, old, bias, self.epilogue)
+        if row is not None:
+            self._found("XT7226", f"the epilogue of C{step.region} differs from the host's in row "
+                        f"{step.region.rows[0] + row}", "this rank's device computes wrongly: run its part alone, and "
+                        "take another device")
+
+    def _result(self, region: Region) -> Array:
+        """Part of this rank's block of C, when all that was launched has ended."""
+        self.memory.wait(self.memory.now())
+        return on_host(self._part_of_out(region))
+
     def _sums(self, region: Region) -> Array:
         return self.memory.on_host(self.slots["sums"].view(region), self._dtype_of("sums"))
 
@@ -143,40 +161,3 @@ class VerifyingExecutor(Executor):
     def _found(self, code: str, message: str, hint: str) -> None:
         if self._fault is None:
             self._fault = DeviceError(code, message if self.transport.size > 1 else f"rank 0: {message}", hint)
-
-
-def wrong_row(after: Array, before: Array | None, a: Array, b: Array | None) -> int | None:
-    """First row in which ``after`` is not ``before + a @ b``, by weighted sums of rows; None if all are right.
-
-    Args:
-        after, before: sums of f32 or i32; ``before`` None for zeros.
-        a, b: the operands; ``b`` None for the unit matrix.
-    """
-    rng = np.random.default_rng(after.shape[1])
-    if after.dtype.kind in "iu":
-        odd = rng.integers(0, 2**30, after.shape[1], np.int64) * 2 + 1
-        difference = _row_sums(after, None, None, odd) - _row_sums(before, a, b, odd)
-        wrong = difference & 0xFFFFFFFF != 0
-    else:
-        weights = 1 + rng.random(after.shape[1])
-        depth = 1 if b is None else a.shape[1]
-        with np.errstate(all="ignore"):
-            size = _row_sums(_magnitude(before), _magnitude(a), _magnitude(b), weights)
-            bound = (depth + 3) * (_MANTISSA * size + _LEAST * weights.sum())
-            difference = np.abs(_row_sums(after, None, None, weights) - _row_sums(before, a, b, weights))
-            wrong = (size < _LARGEST) & ~(difference <= bound)
-    found = np.flatnonzero(wrong)
-    return int(found[0]) if found.size else None
-
-
-def _row_sums(sums: Array | None, a: Array | None, b: Array | None, weights: Array) -> Array:
-    """``sums @ weights + a @ (b @ weights)`` in the type of the weights; what is None counts for nothing."""
-    wide = weights.dtype
-    total = np.zeros((), wide) if sums is None else sums.astype(wide) @ weights
-    if a is not None:
-        total = total + a.astype(wide) @ (weights if b is None else b.astype(wide) @ weights)
-    return np.asarray(total)
-
-
-def _magnitude(part: Array | None) -> Array | None:
-    return None if part is None else np.abs(part)

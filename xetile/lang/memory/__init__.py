@@ -84,7 +84,7 @@ def _array_base(base: Array, shape: Any, strides: Any, dtype: Any, aligned: bool
                              current().location())
         return Memory(base.ssa, base.rank, base.dtype, base.metadata)
     numbers = _numbers(shape, strides, base.rank, f"{base.name} has {base.rank} dimensions")
-    return Memory(_dynamic(base), base.rank, base.dtype, lambda: numbers)
+    return Memory(dynamic_base(base), base.rank, base.dtype, lambda: numbers)
 
 
 def refuse_type(base: Array, dtype: Any) -> NoReturn:
@@ -110,7 +110,7 @@ def refuse_type(base: Array, dtype: Any) -> NoReturn:
                            f"xt.{requested})" if fits else f"drop dtype={convert}", location)
 
 
-def _dynamic(base: Array) -> SSAValue:
+def dynamic_base(base: Array) -> SSAValue:
     """Array cast to a memref of dynamic sizes and strides."""
     type_ = base.ssa.type
     if not is_shared(type_):
