@@ -455,7 +455,8 @@ def test_every_operation_has_a_record_and_data() -> None:
     recorded = {kind.name for kind in RECORDS}
     dialects = {operation.name for operation in (*Arith.operations, *math_dialect.Math.operations)}
     assert dialects - recorded == REFUSED
-    swept = {*(f"arith.{name}" for name in (*BINARY, *CONVERSIONS, *COMPARED)), "math.absi", "math.ctpop", "math.ctlz", *FLOATS, *ANALYSIS}
+    swept = {*(f"arith.{name}" for name in (*BINARY, *CONVERSIONS, *COMPARED)), "math.absi", "math.ctpop", "math.ctlz",
+             *FLOATS, *ANALYSIS}
     assert swept == recorded
 
 

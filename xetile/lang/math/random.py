@@ -2,7 +2,7 @@
 1, 2, 3", 2011).
 
 A number is a function of the seed and its own counter alone, so the bits are the same in every execution and for every
-tiling, and those of Triton's functions of the same names.
+tiling.
 """
 
 from __future__ import annotations
