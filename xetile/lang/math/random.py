@@ -13,7 +13,6 @@ from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
-from xetile.frontend.ssa_value import Arithmetic
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
 from xetile.lang.checks import describe_argument
@@ -104,20 +103,20 @@ def _key(seed: Any) -> list[Any]:
     low = _word(seed, "the seed")
     if isinstance(seed, Vector):
         raise _operand_error("the seed", seed)
-    if not isinstance(seed, Arithmetic):
+    if not isinstance(seed, (Scalar, Vector)):
         return [low, int(python_number(seed)) >> 32 & 0xFFFFFFFF]
     return [low, (seed >> 32).to(dtypes.u32) if seed.dtype.bits == 64 and seed.dtype is not dtypes.index else 0]
 
 
 def _next_key(key: Any, step: int) -> Any:
     """Word of the next round's key, modulo 2^32."""
-    return key + step if isinstance(key, Arithmetic) else (key + step) & 0xFFFFFFFF
+    return key + step if isinstance(key, (Scalar, Vector)) else (key + step) & 0xFFFFFFFF
 
 
 def _word(value: Any, what: str) -> Any:
     """An integer modulo 2^32: a traced ``u32``, or a Python integer."""
     number = python_number(value)
-    if isinstance(value, Arithmetic) and value.dtype.kind in "iux" and value.dtype is not dtypes.i1:
+    if isinstance(value, (Scalar, Vector)) and value.dtype.kind in "iux" and value.dtype is not dtypes.i1:
         return value.to(dtypes.u32)
     if type(number) is int:
         return number & 0xFFFFFFFF
@@ -127,7 +126,7 @@ def _word(value: Any, what: str) -> Any:
 def _operand_error(what: str, value: Any) -> ElementTypeError:
     """Error for a seed or a counter that is no integer."""
     location = current().location()
-    it = f"a {value.describe()}" if isinstance(value, Arithmetic) else describe_argument(value)
+    it = f"a {value.describe()}" if isinstance(value, (Scalar, Vector)) else describe_argument(value)
     wanted = "one integer" if what == "the seed" else "integers"
     return ElementTypeError("XT1271", f"{what} of a random number is {it}, and not {wanted}",
                             "pass a run-time integer as the seed, and positions as the offset: "
