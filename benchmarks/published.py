@@ -12,32 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import xetile as xt
+from benchmarks.code_snapshot.kernels import gemm
 from xegpu.target.targets import Target, find_target
 
 LARGEST_ERROR = 0.15
 """Relative error beyond which a prediction is wrong."""
 SIZE = 4096
 """Rows, columns and depth of the published products; of those without a published size, assumed."""
-
-
-@xt.kernel
-def product(A, B, C, *, BM=256, BN=256, BK=32, sg=(8, 4), ahead=3, accumulator=xt.f32):
-    """256x256 of C a work-group, 32x64 a subgroup, as the published kernels; without prefetching for ``ahead=0``."""
-    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=xt.wg_map(sg, (BM // sg[0], BK)))
-    b = xt.init_tile(B, (0, n), (BK, BN), wg_map=xt.wg_map(sg, (BK, BN // sg[1])))
-    if ahead:
-        pa = xt.init_tile(A, (m, ahead * BK), (BM, BK), wg_map=xt.wg_map((32, 1), (BM // 32, BK)))
-        pb = xt.init_tile(B, (ahead * BK, n), (BK, BN), wg_map=xt.wg_map((4, 8), (BK // 4, BN // 8)))
-    acc = xt.zeros((BM, BN), accumulator, wg_map=xt.wg_map(sg, (BM // sg[0], BN // sg[1])))
-    for _ in xt.range(0, A.shape[1], BK):
-        if ahead:
-            xt.prefetch_tile(pa)
-            xt.prefetch_tile(pb)
-            pa, pb = xt.update_tile_offset(pa, 0, BK), xt.update_tile_offset(pb, BK, 0)
-        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
-        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=xt.wg_map(sg, (BM // sg[0], BN // sg[1]))))
 
 
 def small_blocks(name: str) -> Target:
@@ -73,7 +54,7 @@ class Published:
         """TFLOP/s that the model predicts for a kernel of this design."""
         result = "i32" if self.dtype == "i8" else "f32"
         specs = [xt.Spec((None, None), kind) for kind in (self.dtype, self.dtype, result)]
-        lowered = product.lower(*specs, target=self.target(), **self.constants)
+        lowered = gemm.lower(*specs, target=self.target(), **self.constants)
         return lowered.report().predict((SIZE, SIZE, SIZE), machine=self.machine).tflops
 
     def error(self, predicted: float) -> float:
@@ -91,7 +72,7 @@ def _bmg() -> str:
 
 
 _TF32: dict[str, object] = {"BK": 16}
-_I8: dict[str, object] = {"BK": 64, "accumulator": xt.i32}
+_I8: dict[str, object] = {"BK": 64, "acc": xt.i32}
 _DG2: dict[str, object] = {"BM": 128, "BN": 128, "ahead": 0}
 FIGURES = (
     Published("b580", "f16", 65, 65, "mlir-extensions, no prefetch", _bmg, {"ahead": 0}),

@@ -47,7 +47,7 @@ from xetile.distributed import agreement, transport
 from xetile.distributed.executor import Epilogue
 from xetile.distributed.grid import Grid, Region, check_size
 from xetile.distributed.memory import HostMemory
-from xetile.distributed.prediction import plot
+from xetile.distributed.prediction import plot, simulation
 from xetile.distributed.steps import Finish, Multiply, Receive, Schedule
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.jit.kernel import Kernel
@@ -703,6 +703,12 @@ def a_wrong_epilogue() -> None:
             return np.ones(array.shape, np.float32)
 
     _verify(Wrong(), Finish(Region((0, 32), (0, 32))))
+
+
+@provokes("XT7252")
+def no_simgrid() -> None:
+    with mock.patch.dict(os.environ, {simulation.VARIABLE: "/nowhere/python3"}):
+        simulation.find_python()
 
 
 @provokes("XT7251")

@@ -33,11 +33,13 @@ from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
 from tests import machine_code
 from tests.level_zero import gpu
-from tests.selection import COLLECTED, default_run
+from tests.selection import COLLECTED, covered, default_run, everything_run
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.jit.base import BaseKernel
 
 FINDINGS = pytest.StashKey[Path]()
+OPTIMISED = pytest.StashKey[set[pytest.Item]]()
+"""Cases whose programs ``--everything`` has the CPU device optimise."""
 ROOT = Path(__file__).resolve().parent.parent
 collect_ignore = [] if importlib.util.find_spec("torch") else ["xetile/test_torch.py"]
 """PyTorch is not among the packages of ``.[all]``: its tests have an environment of their own (.ci/run)."""
@@ -52,7 +54,7 @@ THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--everything``, ``--machine-code`` and ``--level-zero``."""
-    parser.addoption("--everything", action="store_true", help="all cases of all tests, not the default selection")
+    parser.addoption("--everything", action="store_true", help="all tests, not the default selection")
     parser.addoption("--machine-code", action="store_true", help="the cases that run as machine code, all and alone")
     parser.addoption("--level-zero", metavar="TARGET", help="the tests that launch, on a software GPU of this target; "
                                                             "SYCL_UR_USE_LEVEL_ZERO_V2=0 or 1 chooses the adapter")
@@ -71,9 +73,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _selects(config: pytest.Config) -> bool:
-    """Whether a selection of the cases runs: not with ``--everything``, nor for tests that are named by their ids."""
+    """Whether the default selection runs: not with ``--everything``, nor for tests that are named by their ids."""
     everything = config.getoption("everything") or config.getoption("machine_code")
-    return not everything and not any("::" in argument for argument in config.args)
+    return not everything and not _named(config)
+
+
+def _named(config: pytest.Config) -> bool:
+    return any("::" in argument for argument in config.args)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -90,7 +96,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*left_out, *(twin for twin in twins if twin not in taken)])
         items += taken
     elif config.getoption("everything"):
-        items += machine_code.in_turn(twins)
+        twins = machine_code.in_turn(twins)
+        if not THOROUGH and not _named(config):
+            items[:], left_out = everything_run(items)
+            config.stash[OPTIMISED] = covered(items)
+            taken = covered(twins)
+            config.hook.pytest_deselected(items=[*left_out, *(twin for twin in twins if twin not in taken)])
+            twins = [twin for twin in twins if twin in taken]
+        items += twins
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -102,9 +115,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have the CPU device's compiler leave out its optimiser, which takes four fifths of its time.
 
-    For tests marked ``unoptimised``, and in the default run for all that are not marked ``optimised``.
+    For tests marked ``unoptimised``; in the default run for all that are not marked ``optimised``, and with
+    ``--everything`` for those of them that are not among the few in which every value of every parameter occurs.
     """
-    quick = item.get_closest_marker("unoptimised") is not None or _selects(item.config)
+    quick = item.get_closest_marker("unoptimised") is not None or _selects(item.config) \
+        or item not in item.config.stash.get(OPTIMISED, {item})
     quick &= item.get_closest_marker("optimised") is None and not THOROUGH
     os.environ["XETILE_BUILD_OPTIONS"] = "-cl-opt-disable" if quick else ""
 

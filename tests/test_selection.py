@@ -1,4 +1,4 @@
-"""The default run: which cases it takes of a test, and that every execution stays."""
+"""Which cases the default run and ``--everything`` take of a test, and that every execution stays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kernels import Execution
-from tests.selection import COLLECTED, covering, default_run, parameters
+from tests.selection import COLLECTED, covering, default_run, everything_run, parameters
 from xegpu.target.targets import TARGETS
 
 
@@ -24,6 +24,28 @@ def test_every_value_of_every_parameter_occurs() -> None:
 def test_a_value_that_occurs_once_is_taken() -> None:
     cases = [{"n": 1, "m": 1}, {"n": 1, "m": 2}, {"n": 2, "m": 2}, {"n": 1, "m": 1}]
     assert covering(cases) == [0, 2]
+
+
+def test_every_pair_of_values_of_two_parameters_occurs() -> None:
+    cases = [{"kind": kind, "target": target, "execution": execution}
+             for kind in "abcd" for target in "xyz" for execution in range(5) if (kind, target) != ("c", "y")]
+    chosen = [cases[i] for i in covering(cases, 2)]
+    for first, second in (("kind", "target"), ("target", "execution"), ("kind", "execution")):
+        assert {(case[first], case[second]) for case in chosen} == {(case[first], case[second]) for case in cases}
+    assert len(chosen) < len(cases) / 2
+    two = [{"kind": kind, "execution": execution} for kind in "ab" for execution in (1, 2)]
+    assert covering(two, 2) == list(range(4))
+    assert covering([{"kind": "a"}, {"kind": "b"}, {"kind": "a"}, {}], 2) == [0, 1, 3]
+
+
+def test_equal_values_of_different_types_are_different() -> None:
+    class Item:
+        def __init__(self, value: Any) -> None:
+            self.callspec = self
+            self.params = {"value": value}
+
+    values = (1, 1.0, True, 0.0, -0.0, False, float("nan"), float("nan"), [1], [1])
+    assert len({parameters(Item(value))["value"] for value in values}) == 9  # type: ignore[arg-type]
 
 
 def test_tests_without_parameters_are_taken() -> None:
@@ -61,3 +83,4 @@ def test_every_feature_runs_in_each_of_its_executions(request: pytest.FixtureReq
     of_all, of_taken = _executions(collected, function, names), _executions(taken, function, names)
     assert {name: of_all[name] for name in of_taken} == of_taken
     assert _executions(collected, file) == _executions(taken, file)
+    assert set(taken) <= set(everything_run(collected)[0])

@@ -62,6 +62,7 @@ with gc_paused_for_import():
     from xetile.lang.gather_scatter import atomic_rmw_tile, load_gather, store_scatter
     from xetile.lang.grid import group_id, grouped_id, num_groups, subgroup_id
     from xetile.lang.layout import tile_pack, tile_transpose, tile_unpack, wg_map
+    from xetile.lang.layout.shapes import concatenate, reshape, shift
     from xetile.lang.math import absolute as abs
     from xetile.lang.math import (
         acos,
@@ -88,6 +89,7 @@ with gc_paused_for_import():
         maxnum,
         minimum,
         minnum,
+        random,
         rsqrt,
         sin,
         sinh,
@@ -98,9 +100,11 @@ with gc_paused_for_import():
         where,
     )
     from xetile.lang.math import round_even as round
+    from xetile.lang.math.bits import clz, mul_hi, popcount
     from xetile.lang.matmul import tile_mma, tile_mma_scaled
     from xetile.lang.memory import alloc_slm, load_scalar
     from xetile.lang.reduction import tile_broadcast, tile_conv_layout, tile_reduce
+    from xetile.lang.reduction.extreme_index import argmax, argmin
     from xetile.lang.sync import barrier, fence, nbarrier
     from xetile.lang.tiles import init_tile, load_tile, prefetch_tile, store_tile, update_tile_offset
     from xetile.runtime.executors import best_device
@@ -119,14 +123,15 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 __all__ = [
     "ArgumentError", "Array", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "MemberError", "RankError",
     "Scalar", "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "Tile", "ToolError", "TraceError",
-    "Vector", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile",
-    "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt", "ceil", "copysign",
-    "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2", "erf", "exp", "exp2", "expm1", "f16", "f32",
-    "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32", "i4",
-    "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather", "load_scalar", "load_tile",
-    "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups",
-    "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "return_if", "round", "rsqrt", "scalar",
-    "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
+    "Vector", "WgMap", "XeError", "abs", "acos", "alloc_slm", "argmax", "argmin", "asin", "atan", "atan2",
+    "atomic_rmw_tile", "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt",
+    "ceil", "clz", "concatenate", "copysign", "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2", "erf",
+    "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id",
+    "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel",
+    "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
+    "minimum", "minnum", "mul_hi", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "popcount",
+    "prefetch_tile", "random", "range", "reshape", "return_if", "round", "rsqrt", "scalar", "scaled_matmul",
+    "shift", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
     "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce",
     "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset",
     "vector", "view", "wg_map", "when", "where", "while_", "zeros",

@@ -38,7 +38,7 @@ class _Parameter:
 
     Attributes:
         name: its name in the kernel's body.
-        given: its name in the signature, which differs for a pointer: the body's has an address space.
+        parameter_name: its name in the signature, which differs for a pointer: the body's has an address space.
         type: its C type, or the pointee's.
         pointer: whether it is a pointer.
         host: the type on the host, ``const`` where the kernel only reads.

@@ -40,12 +40,12 @@ def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
 def may_peel(loop: scf.ForOp) -> bool:
     """Whether a loop may run in two parts, first the steps whose blocks lie inside their arrays (``peel-bounds``).
 
-    It is straight, multiplies what it loads without 2D block IO, and has no barrier: that must be one and the same for
-    all subgroups, and they may leave the first part at different times.
+    It is straight, multiplies, loads something without 2D block IO, and has no barrier: that must be one and the same
+    for all subgroups, and they may leave the first part at different times.
     """
     body = loop.body.block.ops
     accesses = {desc_of(operation.desc).block.access for operation in body if isinstance(operation, LoadNdOp)}
-    return "block" not in accesses and any(isinstance(operation, DpasOp) for operation in body) and all(
+    return not accesses <= {"block"} and any(isinstance(operation, DpasOp) for operation in body) and all(
         isinstance(operation, _PEELED) or (operation.has_trait(Pure) and not operation.regions) for operation in body)
 
 

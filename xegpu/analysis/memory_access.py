@@ -34,7 +34,9 @@ def access_kind(operation: Described, array_kinds: Mapping[Any, str]) -> str:
         (:data:`~xegpu.ir.memref.ALIGNED`).
     """
     array = array_of(operation.source)
-    kind, form = "" if is_shared(array.type) else array_kinds.get(array, ""), geometry(operation)
+    kind, form = "" if is_shared(array.type) else array_kinds.get(array, ""), _relation(operation)
+    if kind and form == "row":
+        return kind
     if not kind or form == "other":
         along = _kind_by_strides(operation)
         return _ALIGNED_KINDS.get(along, along) if ALIGNED in operation.attributes else along
@@ -46,17 +48,27 @@ def access_kind(operation: Described, array_kinds: Mapping[Any, str]) -> str:
 
 
 def geometry(operation: Described) -> str:
-    """Relation of a tile's or descriptor's strides, and of its leading sizes, to those of its array.
+    """Relation of a tile's or descriptor's sizes and strides to those of its array.
 
     Returns:
-        ``own`` if they are equal, ``exchanged`` if equal with the last two dimensions transposed, else ``other``. The
-        last two sizes are the array's but for :func:`bounded_axes`.
+        ``own`` if they are equal, ``exchanged`` if equal with the last two dimensions transposed, else ``other``.
+    """
+    return "other" if bounded_axes(operation) else _relation(operation)
+
+
+def _relation(operation: Described) -> str:
+    """Relation of strides, and of leading sizes, to those of the array; the last two sizes may differ.
+
+    Returns:
+        as :func:`geometry`, and ``row`` for an array of one dimension that is seen as rows of its elements.
     """
     if not operation.shape:
         return "own"
-    if is_address(operation.source.type) or len(operation.source.type.get_shape()) < 2:  # type: ignore[attr-defined]
+    if is_address(operation.source.type):
         return "other"
     own = _own_numbers(operation, array_of(operation.source))
+    if len(operation.source.type.get_shape()) < 2:  # type: ignore[attr-defined]
+        return "row" if own is not None and len(own[1]) == 1 and _same(operation.strides[1:], own[1]) else "other"
     if own is None or not _same(operation.shape[:-2], own[0][:-2]):
         return "other"
     if _same(operation.strides, own[1]):
@@ -65,12 +77,12 @@ def geometry(operation: Described) -> str:
 
 
 def bounded_axes(operation: Described) -> list[int]:
-    """Those of the last two dimensions, as -2 and -1, whose size is not the array's; none of another geometry."""
-    form = geometry(operation)
-    if not operation.shape or form == "other":
+    """Those of the last two dimensions, as -2 and -1, whose size is not that of the array, whose strides it has."""
+    form = _relation(operation)
+    if not operation.shape or form in ("other", "row"):
         return []
     own = _own_numbers(operation, array_of(operation.source))
-    assert own is not None, "the geometry is known"
+    assert own is not None, "the relation is known"
     sizes = own[0] if form == "own" else exchanged(own[0])  # type: ignore[arg-type, type-var]
     return [axis for axis in (-2, -1) if not _same([operation.shape[axis]], [sizes[axis]])]
 
@@ -83,7 +95,7 @@ def _is_positive(size: SSAValue) -> bool:
 
 def _own_numbers(operation: Described, array: SSAValue) -> tuple[Numbers, Numbers] | None:
     """Sizes and strides of an array: results of ``memref.extract_strided_metadata``, or those of its type."""
-    first = operation.strides[0].owner
+    first = operation.strides[-1].owner
     if isinstance(first, ExtractStridedMetaDataOp):
         return (first.sizes, first.strides) if array_of(first.source) is array else None
     return static_form(array.type)

@@ -131,7 +131,9 @@ def _check_fragments(function: func.FuncOp) -> None:
 
 
 def _check_fragment(operation: Operation, value: SSAValue, actual: LaneMap | None, needed: LaneMap, says: str) -> None:
-    if actual is not None and actual != needed:
+    if actual is None or actual == needed:
+        return
+    if 1 not in actual.wi_layout or actual.transposed != needed:  # lanes in a line: the transpose has the same words
         _refuse(operation, "XT3515", f"this fragment lies in {spelled(actual)}, and {says} {spelled(needed)}",
                 "load it through a descriptor with that map, or put an xegpu.convert_layout between",
                 [(f"the fragment is {value.type}, {definition_verb(value)} here", defined_at(value))])

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue, Use
 
-from xegpu.ir.region_branch import LOOPS, REGION_BRANCHES, TERMINATORS, incoming
-from xegpu.ir.traits import MovesView
+from xegpu.ir.region_branch import LOOPS, TERMINATORS, incoming
+from xegpu.ir.traits import moves_view
 
 Links = Callable[[Operation], Iterable[SSAValue]]
 Found = TypeVar("Found")
@@ -27,7 +27,7 @@ class Webs:
     def __init__(self, function: func.FuncOp, links: Links) -> None:
         self._parent: dict[SSAValue, SSAValue] = {}
         for operation in function.walk():
-            if isinstance(operation, REGION_BRANCHES):
+            if operation.regions:
                 self._join_forwarded(operation)
             self._join(list(links(operation)))
         self._noted: dict[tuple[str, SSAValue], Any] = {}
@@ -77,4 +77,4 @@ def view_webs(function: func.FuncOp) -> Webs:
 
 
 def _moved_views(operation: Operation) -> Iterable[SSAValue]:
-    return (operation.operands[0], operation.results[0]) if operation.has_trait(MovesView) else ()
+    return (operation.operands[0], operation.results[0]) if moves_view(type(operation)) else ()

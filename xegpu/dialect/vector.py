@@ -1,13 +1,14 @@
-"""Vector operations that the lowering adds: ``pack``, ``bitcast``, ``convert_layout``, ``pad``, ``iota``.
+"""Vector operations that the lowering adds: ``pack``, ``bitcast``, ``convert_layout``, ``pad``, ``iota``, ``shuffle``.
 
 ``extract_scalar`` makes a number of a vector of one element.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, VectorType, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IndexType, IntegerAttr, VectorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -18,6 +19,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import Pure
 
@@ -137,7 +139,73 @@ class ExtractScalarOp(IRDLOperation):
                           kind=ElementTypeError, about=("vector",))
 
 
-OPERATIONS = (ExtractScalarOp, PackOp, BitcastOp)
+@operation_definition
+class ShuffleOp(IRDLOperation):
+    """Shuffle of the elements of blocks into a block: ``mask`` says for each element of the result, row by row, which
+    one of the sources' it is, counted through the sources one after the other, each row by row.
+
+    ``%r = xegpu.shuffle %a, %b {mask = array<i32: 3, 1, ...>} : vector<8x16xf32>, vector<8x16xf32> -> vector<8x8xf32>``
+    is what slices, casts and concatenations that do not keep to whole registers become. On fragments, ``blocks`` and
+    ``maps`` are the shape of the block and the lane map of each source, and behind these of the result. It goes beyond
+    the seed.
+    """
+
+    name = "xegpu.shuffle"
+    sources = var_operand_def(VECTOR)
+    mask = prop_def(DenseArrayBase)
+    blocks = opt_prop_def(ArrayAttr)
+    maps = opt_prop_def(ArrayAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
+
+    def __init__(self, sources: Sequence[SSAValue], mask: Sequence[int], result: Attribute,
+                 blocks: Sequence[tuple[int, int]] = (), maps: Sequence[LaneMap] = ()) -> None:
+        super().__init__(operands=[sources], result_types=[result], properties={
+            "mask": DenseArrayBase.from_list(i32, list(mask)),
+            "blocks": ArrayAttr([ArrayAttr([IntegerAttr(size, i64) for size in block]) for block in blocks])
+            if blocks else None,
+            "maps": ArrayAttr([SgMapAttr(map_) for map_ in maps]) if maps else None})
+
+    def block_shapes(self) -> list[tuple[int, int]]:
+        """Shapes of the sources' blocks, and of the result's."""
+        if self.blocks is None:
+            return [two_sizes(shape_of(value)) for value in (*self.sources, self.result)]
+        return [two_sizes(tuple(size.value.data for size in block)) for block in self.blocks]
+
+    def lane_maps(self) -> list[LaneMap] | None:
+        """Lane maps of the sources, and of the result; None of blocks."""
+        return None if self.maps is None else [map_.data for map_ in self.maps]
+
+    def verify_(self) -> None:
+        values = (*self.sources, self.result)
+        if not self.sources or (self.blocks is None) != (self.maps is None) or any(
+                len(each) != len(values) for each in (self.blocks, self.maps) if each is not None):
+            raise Invalid("XT3214", f"a shuffle of {len(self.sources)} vectors has {len(self.blocks or ())} blocks and "
+                          f"{len(self.maps or ())} maps\ngive one of each for every source and for the result, or, of "
+                          "whole blocks, none", alone=True)
+        if any(len(shape_of(value)) != 2 for value in values) or \
+                any(value.type.element_type != self.result.type.element_type for value in values):  # type: ignore[attr-defined]
+            raise Invalid("XT3215", "a shuffle takes and gives blocks of two dimensions, of one element type\n"
+                          "cast or convert them first")
+        *sources, (rows, columns) = self.block_shapes()
+        held, mask = sum(prod(shape) for shape in sources), self.mask.get_values()
+        if len(mask) != rows * columns or not all(0 <= element < held for element in mask):
+            raise Invalid("XT3216", f"the mask of a shuffle has {len(mask)} numbers, and its result {rows}x{columns} "
+                          f"elements; the sources hold {held}\ngive for each element of the result the number of one "
+                          "of the sources', from zero", alone=True)
+        for value, block, lanes in zip(values, self.block_shapes(), self.lane_maps() or (), strict=False):
+            try:
+                expected = lanes.fragment(block)
+            except ShapeError as error:
+                raise Invalid.of(error) from None
+            if shape_of(value) != expected:
+                raise Invalid("XT3524", f"{value.type} is no fragment of a block of {block[0]}x{block[1]} by "
+                              f"{spelled(lanes)}\na lane has {list(expected)} of it")
+
+
+OPERATIONS = (ExtractScalarOp, PackOp, BitcastOp, ShuffleOp)
 
 
 @operation_definition

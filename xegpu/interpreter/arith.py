@@ -95,7 +95,7 @@ def _integers(record: Record, function: Callable[..., Any], operands: Sequence[A
 
 _TRUTH: dict[str, Callable[[Any, Any], Any]] = {
     "^": lambda a, b: a ^ b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "a": lambda a, b: a | (b & False),
-    "0": lambda a, b: (a | b) & False,
+    "~": lambda a, b: ~a, "0": lambda a, b: (a | b) & False,
 }
 """Operations on truth values (``Record.truth``), in the shape of both operands."""
 

@@ -1,4 +1,4 @@
-"""NumPy semantics of pack, bitcast, pad, convert_layout and iota, on blocks and on fragments of lanes."""
+"""NumPy semantics of pack, bitcast, pad, convert_layout, shuffle and iota, on blocks and on fragments of lanes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, ExtractScalarOp, IotaOp, PackOp, PadOp, WidenOp
+from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, ExtractScalarOp, IotaOp, PackOp, PadOp, ShuffleOp, WidenOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
 from xegpu.ir.dtypes import DType, of_mlir, round_to, to_compute, to_storage
@@ -91,5 +91,16 @@ def _extract_scalar(machine: Interpreter, operation: ExtractScalarOp, operands: 
     return narrow(vector.reshape(*vector.shape[:BATCH], -1)[..., 0])  # of lanes the first one
 
 
+def _shuffle(machine: Interpreter, operation: ShuffleOp, operands: Sequence[Any]) -> Array:
+    shapes, maps = operation.block_shapes(), operation.lane_maps()
+    blocks = list(operands) if maps is None else \
+        [lane_map.gather(value, shape, lanes) for value, shape, lanes in zip(operands, shapes, maps, strict=False)]
+    outer = np.broadcast_shapes(*(block.shape[:-2] for block in blocks))
+    elements = np.concatenate([np.broadcast_to(block, (*outer, *block.shape[-2:])).reshape(*outer, -1)
+                               for block in blocks], -1)
+    result = elements[..., np.array(operation.mask.get_values())].reshape(*outer, *shapes[-1])
+    return result if maps is None else lane_map.scatter(result, maps[-1], machine.lanes)
+
+
 SEMANTICS: Semantics = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout,
-                        ExtractScalarOp: _extract_scalar, IotaOp: _iota, WidenOp: _widen}
+                        ExtractScalarOp: _extract_scalar, IotaOp: _iota, WidenOp: _widen, ShuffleOp: _shuffle}

@@ -21,13 +21,13 @@ from xegpu.mlir import predicates
 from xegpu.mlir.predicates import Predicate
 from xegpu.support.errors import Invalid, XeError, misread
 
-FASTMATH = "xegpu.fastmath"
+FAST_DIVISION = "xegpu.fast_division"
 """Unit attribute of a ``func.func`` whose f32 divisions and square roots need not be correctly rounded."""
 
 
 def rounds_division(function: func.FuncOp) -> bool:
     """Whether a kernel divides or takes square roots in f32, f16 among them computed so, and rounds them correctly."""
-    return FASTMATH not in function.attributes and any(
+    return FAST_DIVISION not in function.attributes and any(
         isinstance(operation, (arith.DivfOp, math.SqrtOp))
         and _number_type(operation.name, operation.results[0].type) is not f64 for operation in function.walk())
 

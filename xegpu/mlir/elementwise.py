@@ -53,7 +53,7 @@ class Record:
         operands: signedness of the operands.
         result: signedness of the result.
         truth: the operation on truth values, which are integers modulo 2 (1 is -1 if read as signed): ``"^"``, ``"&"``,
-            ``"|"``, ``"a"`` the first operand, ``"0"`` false; ``""`` if it has none.
+            ``"|"``, ``"a"`` the first operand, ``"~"`` its complement, ``"0"`` false; ``""`` if it has none.
         defined: the inputs for which it is defined: all, second operands other than 0 (``"divisor"``), or second
             operands of 0 or more and less than the number of bits (``"shift"``).
         wraps: whether the exact result may leave the type, and wraps around.
@@ -67,7 +67,7 @@ class Record:
     numpy: Function | None = None
     operands: Sign = ""
     result: Sign = ""
-    truth: Literal["^", "&", "|", "a", "0", ""] = ""
+    truth: Literal["^", "&", "|", "a", "~", "0", ""] = ""
     defined: Literal["", "divisor", "shift"] = ""
     wraps: bool = False
     operators: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Record:
     ulp: float = 0
 
 
-def _integer(numpy: Function, sign: Sign, truth: Literal["^", "&", "|", "a", "0"], operators: str = "",
+def _integer(numpy: Function, sign: Sign, truth: Literal["^", "&", "|", "a", "~", "0"], operators: str = "",
              defined: Literal["", "divisor", "shift"] = "", *, wraps: bool = False) -> Record:
     """Record of an integer operation; its operators are those of the types of its signedness."""
     return Record("integer", numpy, sign, sign, truth, defined, wraps, tuple(operators.split()),
@@ -93,6 +93,18 @@ def _divide_toward_zero(a: Any, b: Any) -> Any:
 
 def _divide_upward(a: Any, b: Any) -> Any:
     return np.floor_divide(a, b) + (np.remainder(a, b) != 0)
+
+
+def _population_count(a: Any) -> Any:
+    return np.bitwise_count(a).astype(a.dtype)  # NumPy counts in uint8
+
+
+def _leading_zeros(a: Any) -> Any:
+    bits, smeared = 8 * a.dtype.itemsize, a
+    for distance in (1, 2, 4, 8, 16, 32):
+        if distance < bits:
+            smeared = smeared | (smeared >> a.dtype.type(distance))  # all bits below the highest one
+    return a.dtype.type(bits) - _population_count(smeared)
 
 
 _erf = np.frompyfunc(erf, 1, 1)
@@ -117,6 +129,7 @@ RECORDS: dict[type[Operation], Record] = {
     arith.MinSIOp: _integer(np.minimum, "i", "|", "minimum minnum"),
     arith.MaxUIOp: _integer(np.maximum, "u", "|", "maximum maxnum"),
     arith.MinUIOp: _integer(np.minimum, "u", "&", "minimum minnum"),
+    math.CtPopOp: _integer(_population_count, "u", "a"), math.CountLeadingZerosOp: _integer(_leading_zeros, "u", "~"),
     math.AbsIOp: replace(_integer(np.abs, "i", "a"), result="u"),
     arith.AddfOp: _float(np.add, "+"), arith.SubfOp: _float(np.subtract, "-"), arith.MulfOp: _float(np.multiply, "*"),
     arith.DivfOp: _float(np.divide, "/"),

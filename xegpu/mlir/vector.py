@@ -29,7 +29,12 @@ IntegersAttr = ArrayAttr[IntegerAttr]
 
 
 def integers(values: Sequence[int]) -> IntegersAttr:
-    """Array attribute of 64-bit integers: ``[8, 0]``."""
+    """Uniqued array attribute of 64-bit integers: ``[8, 0]``; construction in xDSL is slow."""
+    return _integers(tuple(values))
+
+
+@lru_cache(maxsize=4096)
+def _integers(values: tuple[int, ...]) -> IntegersAttr:
     return ArrayAttr([IntegerAttr(value, i64) for value in values])
 
 

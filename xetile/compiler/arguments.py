@@ -210,7 +210,9 @@ def _of_number(name: str, value: Any) -> Argument:
     dtype = dtypes.u64 if isinstance(value, np.uint64) else dtypes.i64 if isinstance(value, np.int64) else None
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool):
+        return Argument(name, dtypes.i1, None, (), (), value, "number")
+    if not isinstance(value, (int, float)):
         actual = "None" if value is None else f"a {type(value).__name__}"
         raise ElementTypeError("XT1030",
                                f"{name} is {actual}, which no kernel takes as a run-time argument",
@@ -230,9 +232,7 @@ def _of_64_bits(name: str, value: int, dtype: DType | None) -> Argument:
 
 
 def _hint_for_number(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return f"pass a number, int({name}), or make {name} a compile-time constant by putting it behind a bare *"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return f"pass an array, such as numpy.asarray({name}, numpy.float32)"
     return f"pass a NumPy array, a USM array (dpnp) or a number; or make {name} a compile-time constant by putting " \
            "it behind a bare *"

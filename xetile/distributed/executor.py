@@ -38,6 +38,7 @@ class Slot:
         array, region: what it holds now.
         arriving: the message that fills it, and what must be done when it has come.
         leaving: messages that read it.
+        ready: event of the copy or sum that wrote it.
         event: of the last product or copy that reads or writes it.
     """
 
@@ -46,6 +47,7 @@ class Slot:
     region: Region | None = None
     arriving: tuple[Pending, Callable[[], None]] | None = None
     leaving: list[Pending] = field(default_factory=list)
+    ready: Any = None
     event: Any = None
 
     def view(self, region: Region) -> Any:
@@ -113,7 +115,8 @@ class Executor:
         self.out, self.bias, self.epilogue = out, bias, epilogue
         start = self.memory.now()
         for name, array in (("a", a), ("b", b)):
-            self.slots[name] = Slot(None, array, self.schedule.grid.region(name, self.schedule.rank), event=start)
+            self.slots[name] = Slot(None, array, self.schedule.grid.region(name, self.schedule.rank), ready=start,
+                                    event=start)
         self._written = []
         self._signalled = False
         try:
@@ -196,7 +199,7 @@ class Executor:
         self._arrive(slot)
         self._leave(slot)
         self.memory.wait(slot.event)
-        slot.event = None
+        slot.ready = slot.event = None
         self._fill(slot, region)
         return slot
 
@@ -222,16 +225,16 @@ class Executor:
         if view.flags.c_contiguous:  # it is sent as it is
             self._arrive(slot)
             self._leave(slot)
-            slot.array, slot.region, slot.event = view, step.region, source.event
+            slot.array, slot.region, slot.ready, slot.event = view, step.region, source.ready, source.event
             return
         slot = self._reused(step.target, step.region)
         self.memory.copy(slot.array, view)
-        slot.event = self.memory.now()
+        slot.ready = slot.event = self.memory.now()
 
     def _broadcast(self, step: Broadcast) -> None:
         if step.root == self.schedule.rank:
             slot = self.slots[step.buffer]
-            self.memory.wait(slot.event)
+            self.memory.wait(slot.ready)
             view = self.memory.outgoing(slot.array)
             slot.leaving.append(self.transport.broadcast(view, step.root, step.ranks, _said(step, "to others from")))
             return
@@ -245,7 +248,7 @@ class Executor:
         if step.buffer == "sums":
             self._await_sums(step.region)
         else:
-            self.memory.wait(slot.event)
+            self.memory.wait(slot.ready)  # not for products that read it, which go on while it travels
         view = self.memory.outgoing(slot.view(step.region))
         slot.leaving.append(self.transport.send(view, step.peer, _said(step, "to")))
 
@@ -296,7 +299,7 @@ class Executor:
         if step.target == "sums":
             self._written.append((step.region.rows, event))
         else:
-            target.event = event
+            target.ready = target.event = event
 
     def _finish(self, step: Finish) -> None:
         if step.region.size:

@@ -34,7 +34,7 @@ from xetile.library.tile_heuristics import choose
 _NAP = 50e-6
 
 
-@kernel(fastmath=True)
+@kernel(fast_division=True)
 def signalled_product(A: Any, B: Any, C: Any, counters: Any, bands: Any, first: Any, tiles: Any, *, BM: int, BN: int,
                       BK: int, sg: tuple[int, int], as_type: DType, ahead: int = 0, added: bool = False,
                       aligned: bool = False) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from xegpu.mlir.vector import ShapeCastOp
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.reduction import TileBroadcastOp, check_broadcast, check_repeated
+from xetile.dialect.supervector import NAME as SUPERVECTOR
 from xetile.dialect.tile_ops import text
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.notes import at_author_line, notes
@@ -37,13 +39,38 @@ def broadcast_operands(sides: Sequence[Any]) -> list[Any]:
         ShapeError: the work-group maps of vectors that are repeated contradict each other.
     """
     vectors = [side for side in sides if isinstance(side, VectorBase)]
-    if len({side.shape for side in vectors}) < 2 or any(len(side.shape) != 2 for side in vectors):
+    if len({side.shape for side in vectors}) < 2 or any(len(side.shape) > 2 for side in vectors):
         return list(sides)
+    if {len(side.shape) for side in vectors} == {1, 2}:  # one dimension is a row
+        return broadcast_operands([cast(side, (1, side.shape[0])) if isinstance(side, VectorBase) and
+                                   len(side.shape) == 1 else side for side in sides])
+    if any(len(side.shape) == 1 for side in vectors):
+        return _broadcast_lines(sides, vectors)
     rows, columns = (max(side.shape[axis] for side in vectors) for axis in (0, 1))
     if any(side.shape[0] not in (1, rows) or side.shape[1] not in (1, columns) for side in vectors):
         return list(sides)
     map_ = _common_map(vectors, (rows, columns))
     return [broadcast(side, (rows, columns), map_) if isinstance(side, VectorBase) else side for side in sides]
+
+
+def _broadcast_lines(sides: Sequence[Any], vectors: Sequence[VectorBase]) -> list[Any]:
+    """Broadcast vectors of one dimension, of which some have a single element; unchanged where that does not fit."""
+    size = max(side.shape[0] for side in vectors)
+    if any(side.shape[0] not in (1, size) for side in vectors):
+        return list(sides)
+    rows = broadcast_operands([cast(side, (1, side.shape[0])) if isinstance(side, VectorBase) else side
+                               for side in sides])
+    return [cast(side, (size,)) if isinstance(side, VectorBase) else side for side in rows]
+
+
+def cast(v: V, shape: tuple[int, ...]) -> V:
+    """Shape cast (``vector.shape_cast``): the same elements, row by row, in another shape of one dimension or two."""
+    if v.shape == shape:
+        return v
+    tracer = current()
+    if 1 in (len(v.shape), len(shape)):
+        tracer.stage = SUPERVECTOR  # whose lowering makes rows of vectors of one dimension
+    return type(v)(tracer.emit(ShapeCastOp(v.ssa, shape)), v.wg_map)
 
 
 def _common_map(vectors: Sequence[VectorBase], shape: tuple[int, int]) -> WgMap | None:

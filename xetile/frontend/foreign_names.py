@@ -30,6 +30,8 @@ REPLACEMENTS = {"absolute": "xt.abs(x)", "fabs": "xt.abs(x)", "rint": "xt.round(
        "logical_and": "a & b", "logical_or": "a | b", "logical_not": "~a", "isnan": "x != x",
        "where": "xt.where(condition, a, b)", "clip": "xt.minimum(xt.maximum(x, low), high)",
        "dot": "xt.tile_mma(a, b, acc)", "transpose": "xt.tile_transpose(x)", "round": "xt.round(x)",
+       "reshape": "xt.reshape(x, shape)", "concatenate": "xt.concatenate([a, b], axis)",
+       "roll": "xt.shift(x, distance)",
        "zeros_like": "xt.zeros(x.shape, x.dtype)", "full_like": "xt.full(x.shape, value, x.dtype)",
        "sum": 'xt.tile_reduce("add", x, axis)', "prod": 'xt.tile_reduce("mul", x, axis)',
        "max": 'xt.tile_reduce("max", x, axis)', "amax": 'xt.tile_reduce("max", x, axis)',
@@ -41,7 +43,8 @@ REPLACEMENTS = {"absolute": "xt.abs(x)", "fabs": "xt.abs(x)", "rint": "xt.round(
 """Replacement for NumPy functions of other names."""
 
 METHODS = {"astype": "x.to(xt.f16), with the element type that you want", "T": "xt.tile_transpose(x)",
-           "transpose": "xt.tile_transpose(x)", "sum": 'xt.tile_reduce("add", x, axis)',
+           "transpose": "xt.tile_transpose(x)", "reshape": "xt.reshape(x, shape)",
+           "sum": 'xt.tile_reduce("add", x, axis)',
            "max": 'xt.tile_reduce("max", x, axis)', "min": 'xt.tile_reduce("min", x, axis)',
            "prod": 'xt.tile_reduce("mul", x, axis)', "mean": 'xt.tile_reduce("add", x, axis) / x.shape[axis]',
            "dot": "xt.tile_mma(a, b, acc)", "view": "xt.bitcast(x, dtype) for a vector, xt.view(X, dtype) for an array",

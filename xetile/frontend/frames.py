@@ -16,7 +16,7 @@ from typing import Any
 
 from xetile.frontend.bytecode import Statement
 from xetile.frontend.ssa_value import Value
-from xetile.frontend.tiles import Array
+from xetile.frontend.tiles import Array, RowTile
 
 _DEPTH = 8
 """Nesting of containers and objects that is searched for traced values."""
@@ -152,7 +152,9 @@ def _items(value: Any) -> list[tuple[Key, Any]]:
         return [(Key("attribute", "__self__"), value.__self__)]
     if isinstance(value, functools.partial):
         return [(Key("attribute", name), getattr(value, name)) for name in ("func", "args", "keywords")]
-    if isinstance(value, (type, ModuleType)) or _package(type(value).__module__) in _OPAQUE:
+    if isinstance(value, (type, ModuleType)):
+        return []
+    if _package(type(value).__module__) in _OPAQUE and not isinstance(value, RowTile):
         return []
     return [(Key("attribute", name), getattr(value, name)) for name in _attributes(value) if hasattr(value, name)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from xdsl.ir import SSAValue
@@ -15,7 +16,7 @@ from xetile.dialect.types import TileEncoding
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Scalar
+from xetile.frontend.values import Scalar, Vector
 
 
 class Addressed(Value):
@@ -74,6 +75,51 @@ class Tile(Addressed):
         return f"{'scattered ' if self.encoding.scatter else ''}tile of {text(self.shape)} {self.dtype}"
 
 
+class LineTile(Tile):
+    """Tile of one dimension: part of a row, which is loaded and stored as a vector of one dimension.
+
+    Attributes:
+        shape: its length, in a tuple.
+    """
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Its length, in a tuple."""
+        return (tile_of(self.ssa).shape[1],)
+
+
+@dataclass(frozen=True)
+class RowTile:
+    """Tile of rows of an array that an index vector names. It is several values, which a loop carries each by itself.
+
+    Attributes:
+        array: the array.
+        lead: indices of the matrix, where the array is a batch.
+        indices: the rows, a column.
+        column: the first column.
+        shape: rows and columns.
+        wg_map: distribution to the subgroups.
+    """
+
+    array: Array
+    lead: tuple[Scalar, ...]
+    indices: Vector
+    column: Scalar
+    shape: tuple[int, int]
+    wg_map: WgMap | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.array.dtype
+
+    def describe(self) -> str:
+        """Kind, shape and element type, for messages."""
+        return f"tile of {self.shape[0]} rows, {text(self.shape)} {self.dtype}"
+
+
 class Array(Addressed):
     """Array argument of a kernel.
 
@@ -120,6 +166,7 @@ def check_rank(array: Array, rank: int, what: str) -> None:
     if array.rank < rank:
         example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)"
         location, parameters = current().location(), Location.of_definition(current().code)
+        line = f", or make a tile of one dimension: xt.init_tile({array.name}, (n,), (64,))" if array.rank == 1 else ""
         raise RankError("XT1102", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
-                        f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
+                        f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}{line}",
                         location, notes_at(location, [(f"{array.name} is passed here", parameters)]))

@@ -317,6 +317,7 @@ def trace(
     function: Callable[..., object], name: str, arguments: Sequence[Callable[[Tracer], object]],
     constants: dict[str, Any], attributes: dict[str, Attribute],
     subgroups: tuple[int, int] = (1, 1), *, fast_math: bool = False,
+    assemble: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
 ) -> ModuleOp:
     """Trace ``function`` on symbolic arguments; returns the recorded module.
 
@@ -328,12 +329,13 @@ def trace(
         attributes: attributes of the recorded function.
         subgroups: subgroups of a work-group, for ``subgroup_id(d)``.
         fast_math: whether functions are approximate unless their calls say otherwise.
+        assemble: makes the function's arguments of the symbolic values; None where they are these.
     """
     tracer = Tracer(name, function.__code__, subgroups)
     tracer.fast_math = fast_math
     with recording(tracer):
         values = [make(tracer) for make in arguments]
-        returned = function(*values, **constants)
+        returned = function(*(values if assemble is None else assemble(values)), **constants)
         if returned is not None:
             raise TraceError("XT1316", f"{name} returns {_describe(returned)}, and a launch returns nothing",
                              "store what it computes to an array argument, and return nothing",

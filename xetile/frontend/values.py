@@ -9,7 +9,8 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.arith_rules import convert
-from xetile.frontend.operators import operate
+from xetile.frontend.operators import absolute, operate
+from xetile.frontend.operators.subscripts import subscript
 from xetile.frontend.ssa_value import Arithmetic, ScalarBase, VectorBase
 from xetile.frontend.tracer import current
 
@@ -119,6 +120,9 @@ class _Operators(Arithmetic):
     def __pos__(self) -> Any:
         return self
 
+    def __abs__(self) -> Any:
+        return absolute(self)
+
 
 class Scalar(_Operators, ScalarBase):
     """Run-time scalar, uniform in a subgroup: an index, a size, a float argument."""
@@ -156,6 +160,19 @@ class Vector(_Operators, VectorBase):
         if target is dtypes.i1:
             return self if self.dtype is target else self != 0  # type: ignore[no-any-return]
         return Vector(convert(self.ssa, target), self.wg_map)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Elements, rows, columns and adjacent slices, as in NumPy: ``v[3]``, ``v[:, 2]``, ``v[1:3]``, ``v[:, None]``.
+
+        Integers and slices are compile-time constants; a row, a column or an element may be at a run-time index.
+
+        Raises:
+            RankError, ShapeError: a subscript that does not fit the vector, or the vector has a ``wg_map``.
+            ElementTypeError: an element of a type that run-time numbers do not have, or an index that is none.
+        """
+        current("a subscript")
+        value, is_number = subscript(self, key)
+        return Scalar(value) if is_number else Vector(value, self.wg_map)
 
     def item(self) -> Scalar:
         """The only element of a vector of one, as a run-time number.

@@ -208,6 +208,8 @@ class BaseKernel:
         """
         with AtTheCall():
             args, constants = self.by_position(args, constants)
+            if (flat := self.flattened(args)) is not None:
+                return flat[0].lower(*flat[1], target=target, subgroups=subgroups, **constants)
             arguments = self.bind_arguments(args, constants)
             shape = None if subgroups is None else check_subgroups(subgroups)
             return self.compile(arguments, self._target(target) or find_target(), constants, shape)
@@ -224,6 +226,10 @@ class BaseKernel:
             return args, constants
         rest = {name: value for name, value in constants.items() if name not in missing}
         return (*args, *(known[name] for name in missing)), rest
+
+    def flattened(self, args: Sequence[Any]) -> tuple[BaseKernel, tuple[Any, ...]] | None:
+        """The kernel for the leaves of structured arguments, and these; None where no argument is structured."""
+        return None
 
     def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
         """The arguments of a call, checked against the parameters.

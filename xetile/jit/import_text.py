@@ -38,7 +38,7 @@ from xetile.compiler.pipeline import STAGES, precedes
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
-from xetile.text.canonicalize import name_maps, normalise, rewrite
+from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewrite
 from xetile.text.canonicalize.control_flow import lift_control_flow
 from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
@@ -71,6 +71,7 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
     if "f8E8M0FNU" in text:
         scales_as_bytes(module)
     _check_regions(module)
+    complete_slices(module)
     lift_control_flow(module)
     resolve_views(module)
     name_maps(module)

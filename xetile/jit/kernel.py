@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, i6
 from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
-from xegpu.mlir.arith import FASTMATH
+from xegpu.mlir.arith import FAST_DIVISION
 from xegpu.support.errors import ArgumentError, ShapeError, TraceError
 from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
@@ -26,6 +26,7 @@ from xetile.frontend.tracer import Tracer, current, is_recording, trace
 from xetile.frontend.values import Scalar
 from xetile.jit.base import BaseKernel, check_subgroups
 from xetile.jit.captures import Captures
+from xetile.jit.structures import Structure, flatten, is_structured
 
 if TYPE_CHECKING:
     from xetile.runtime.eager import EagerKernel
@@ -40,13 +41,13 @@ class Kernel(BaseKernel):
         grid: ``grid(*arguments, **constants)`` computes the grid of a launch without one.
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
         registers: registers of a thread, 128 or 256; None to choose automatically.
-        fastmath: whether f32 divisions and square roots may be less than correctly rounded.
+        fast_division: whether f32 divisions and square roots may be less than correctly rounded.
         fast_math: whether functions, too, may be a GPU's own approximations.
         may_alias: whether arrays may share elements with one that the kernel writes.
     """
 
     def __init__(self, function: Callable[..., Any], grid: Callable[..., Any] | None = None,
-                 subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fastmath: bool = False,
+                 subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fast_division: bool = False,
                  fast_math: bool = False, may_alias: bool = False) -> None:
         super().__init__()
         if not inspect.isfunction(function):
@@ -58,12 +59,13 @@ class Kernel(BaseKernel):
         self.function, self.grid_function = function, grid
         self.name = function.__name__
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
-        self.fastmath, self.fast_math = fastmath or fast_math, fast_math
+        self.fast_division, self.fast_math = fast_division or fast_math, fast_math
         self.may_alias = may_alias
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
         self._captures: Captures | None = None
+        self._flat: dict[Hashable, BaseKernel] = {}  # for structured arguments, by their structures
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
@@ -142,6 +144,24 @@ class Kernel(BaseKernel):
     def forget(self) -> None:
         super().forget()
         self._captures = None
+        self._flat.clear()
+
+    def assemble(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The arguments of the author's function: those of the kernel."""
+        return leaves
+
+    def flattened(self, args: Sequence[Any]) -> tuple[BaseKernel, tuple[Any, ...]] | None:
+        if len(args) != len(self.parameters) or not any(is_structured(value) for value in args):
+            return None
+        found = [flatten(name, value) for name, value in zip(self.parameters, args, strict=True)]
+        structures = tuple(structure for structure, _ in found)
+        leaves = [leaf for _, part in found for leaf in part]
+        kernel = self._flat.get(structures)
+        if kernel is None:
+            kernel = self._flat[structures] = FlatKernel(self, structures, tuple(name for name, _ in leaves))
+            kernel.compile_from(self._override, self._override_opencl)
+        kernel.may_alias = self.may_alias
+        return kernel, tuple(value for _, value in leaves)
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
@@ -151,11 +171,11 @@ class Kernel(BaseKernel):
             attributes: dict[str, Attribute] = {"xegpu.subgroups": ArrayAttr([IntegerAttr(n, i64) for n in shape])}
             if self.registers is not None:
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
-            if self.fastmath:
-                attributes[FASTMATH] = UnitAttr()
+            if self.fast_division:
+                attributes[FAST_DIVISION] = UnitAttr()
             with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
-                                                attributes, shape, fast_math=self.fast_math)
+                                                attributes, shape, fast_math=self.fast_math, assemble=self.assemble)
             self._captures = Captures(self.function)  # behind the recording, which may itself fill an author's list
         return self.cache.modules[key]
 
@@ -169,7 +189,33 @@ class Kernel(BaseKernel):
 
         shape = self.subgroups if subgroups is None else check_subgroups(subgroups)
         return EagerKernel(self.name, self.function, self.by_position, self.bind_arguments, self.evaluate_grid,
-                           _symbol_builders, shape, check_only(only))
+                           _symbol_builders, self.assemble, self.flattened, shape, check_only(only))
+
+
+class FlatKernel(Kernel):
+    """A kernel for arguments of given structures: its run-time arguments are their leaves.
+
+    Args:
+        kernel: the author's kernel.
+        structures: of its arguments.
+        names: of the leaves.
+    """
+
+    def __init__(self, kernel: Kernel, structures: tuple[Structure, ...], names: tuple[str, ...]) -> None:
+        super().__init__(kernel.function, kernel.grid_function, kernel.subgroups, kernel.registers,
+                         fast_division=kernel.fast_division, fast_math=kernel.fast_math, may_alias=kernel.may_alias)
+        self.structures, self.parameters, self.defaults = structures, names, {}
+
+    def assemble(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The arguments of the author's function."""
+        rest = iter(leaves)
+        return [structure.build(rest) for structure in self.structures]
+
+    def flattened(self, args: Sequence[Any]) -> None:
+        """None: its arguments are flat."""
+
+    def _call_grid_function(self, function: Callable[..., Any], args: Sequence[Any], constants: dict[str, Any]) -> Any:
+        return super()._call_grid_function(function, self.assemble(args), constants)
 
 
 def _symbol_builders(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
@@ -195,7 +241,7 @@ class _Options(TypedDict, total=False):
     grid: Callable[..., Any] | None
     subgroups: tuple[int, int]
     registers: int | None
-    fastmath: bool
+    fast_division: bool
     fast_math: bool
     may_alias: bool
 
@@ -205,7 +251,7 @@ def kernel(function: Callable[..., Any], **options: Unpack[_Options]) -> Kernel:
 @overload
 def kernel(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fastmath: bool = False,
+           subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fast_division: bool = False,
            fast_math: bool = False, may_alias: bool = False) -> Any:
     """Make a kernel of a function: ``@xt.kernel``, ``@xt.kernel(grid=f)``, ``@xt.kernel(subgroups=(8, 4))``.
 
@@ -216,9 +262,9 @@ def kernel(function: Callable[..., Any] | None = None, *, grid: Callable[..., An
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
         registers: registers of a thread on a GPU, 128 or 256: with 256 half as many threads run at a time. By default
             128 where the kernel fits, by an estimate; the report says whether anything spills.
-        fastmath: let a GPU divide f32 within 2.5 ulp and take square roots within 3 ulp, as its instructions do. By
-            default both are correctly rounded, as in NumPy, which takes about 17 instructions for 16 elements instead
-            of 2.
+        fast_division: let a GPU divide f32 within 2.5 ulp and take square roots within 3 ulp, as its instructions do.
+            By default both are correctly rounded, as in NumPy, which takes about 17 instructions for 16 elements
+            instead of 2.
         fast_math: the same, and functions by a GPU's own instructions: ``fast=True`` for each :func:`xetile.exp`,
             ``exp2``, ``log``, ``log2``, ``log10``, ``rsqrt``, ``tanh`` and ``erf`` that does not say otherwise.
         may_alias: allow a launch whose arrays share elements with one that the kernel writes, such as a tensor that is
@@ -226,7 +272,7 @@ def kernel(function: Callable[..., Any] | None = None, *, grid: Callable[..., An
     """
     def decorate(function: Callable[..., Any]) -> Kernel:
         with AtTheCall():
-            return Kernel(function, grid, subgroups, registers, fastmath=fastmath, fast_math=fast_math,
+            return Kernel(function, grid, subgroups, registers, fast_division=fast_division, fast_math=fast_math,
                           may_alias=may_alias)
 
     return decorate if function is None else decorate(function)

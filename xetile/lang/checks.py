@@ -41,6 +41,27 @@ def check_shape_2d(shape: Any, whose: str) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
+def line_length(shape: Any) -> int | None:
+    """Length of a shape of one dimension, ``(64,)`` or ``64``; None for any other shape.
+
+    Raises:
+        ShapeError: a length that is no positive compile-time integer.
+    """
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if len(sizes) != 1 or shape is None:
+        return None
+    size = python_number(sizes[0])
+    if type(size) is int and size > 0:
+        return size
+    if isinstance(size, Value):
+        raise ShapeError("XT1105", "a shape of one dimension holds a run-time value", "sizes of tiles and vectors are "
+                         "compile-time constants: make them keyword-only parameters, as in def kernel(A, *, N=64)",
+                         current().location())
+    raise ShapeError("XT1106", f"a shape of one dimension is a positive integer, not {short_repr(shape)}",
+                     "give the length, for example (64,); or rows and columns, for example (32, 64)",
+                     current().location())
+
+
 def check_map_type(wg_map: Any, *, optional: bool = True) -> None:
     """Check that ``wg_map`` is a work-group map, or None where it is optional.
 
@@ -101,6 +122,7 @@ def check_operand(value: Any, kind: type[Value], function: str, *, any_rank: boo
                                notes(location, **({name: value} if isinstance(value, Array) else {"it": value})))
     if isinstance(value, Vector) and not any_rank and len(value.shape) not in (2, 4):
         raise RankError("XT1122", f"{function} takes a vector of two dimensions, not a {value.describe()}",
+                        "make it a row or a column, v[None, :] or v[:, None]" if len(value.shape) == 1 else
                         "read it with two dimensions, or write it with xt.vector.transfer_write", location,
                         notes(location, **{"the vector": value}))
 

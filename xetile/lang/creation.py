@@ -9,31 +9,32 @@ from xdsl.dialects.vector import BroadcastOp
 
 from xegpu.ir import dtypes
 from xegpu.layout.iota import check_type
-from xegpu.support.errors import ElementTypeError
+from xegpu.support.errors import ElementTypeError, RankError
 from xetile.compiler.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.types import WgMapAttr, check_axis
 from xetile.dialect.vector import IotaOp
 from xetile.dialect.wg_map import WgMap
+from xetile.frontend.broadcast import cast
 from xetile.frontend.constants import python_number, scalar, scalar_of_element
 from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector, element_type
-from xetile.lang.checks import check_map, check_shape_2d
+from xetile.lang.checks import check_map, check_shape_2d, line_length
 
 
-def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
+def zeros(shape: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
     """Constant vector of zeros."""
     current("xt.zeros")
     return full(shape, 0, dtype, wg_map=wg_map)
 
 
-def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
+def full(shape: Any, value: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
     """Constant vector: every element is ``value``.
 
     Args:
-        shape: rows and columns.
+        shape: rows and columns, or a length for a vector of one dimension.
         value: a Python number, or a run-time scalar of the same element type.
         dtype: element type.
         wg_map: distribution to the subgroups.
@@ -42,7 +43,9 @@ def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None
         ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
         ShapeError: the map does not distribute the shape.
     """
-    tracer = current("xt.full")
+    tracer, length = current("xt.full"), line_length(shape)
+    if length is not None:
+        return cast(full((1, length), value, dtype, wg_map=wg_map), (length,))
     shape = check_shape_2d(shape, "a vector's shape")
     element = element_type(dtype)
     check_map(wg_map, shape)
@@ -52,12 +55,12 @@ def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None
     return Vector(tracer.emit(operation), wg_map)
 
 
-def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: WgMap | None = None) -> Vector:
+def iota(shape: Any, axis: int = 0, dtype: Any = dtypes.i32, *, wg_map: WgMap | None = None) -> Vector:
     """Iota: the row (``axis = 0``) or column (``axis = 1``) index of every element of a vector, from zero.
 
     Args:
-        shape: rows and columns.
-        axis: 0 or 1.
+        shape: rows and columns, or a length for a vector of one dimension.
+        axis: 0 or 1; of one dimension 0.
         dtype: element type; it must represent the last index.
         wg_map: distribution to the subgroups; indices are those in the work-group's vector.
 
@@ -66,7 +69,12 @@ def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: 
         ElementTypeError: the type does not represent the indices.
         ShapeError: the map does not distribute the shape.
     """
-    tracer = current("xt.iota")
+    tracer, length = current("xt.iota"), line_length(shape)
+    if length is not None:
+        if python_number(axis) not in (0, -1):
+            raise RankError("XT1155", f"a vector of one dimension has axis 0, not {axis!r:.40}", "use axis 0, or leave "
+                            "it out", tracer.location())
+        return cast(iota((1, length), 1, dtype, wg_map=wg_map), (length,))
     shape, element = check_shape_2d(shape, "a vector's shape"), element_type(dtype)
     check_map(wg_map, shape)
     axis = python_number(axis)

@@ -23,15 +23,24 @@ from xetile.dialect.types import TileEncoding, TileParameters, TileType, check_l
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import scalar
 from xetile.frontend.notes import at_author_line
-from xetile.frontend.tiles import Array, Tile
+from xetile.frontend.tiles import Array, LineTile, RowTile, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
-from xetile.lang.checks import check_map, check_operand, check_shape_2d
-from xetile.lang.gather_scatter import init_scattered, update_scattered
+from xetile.lang.checks import check_map, check_operand, check_shape_2d, line_length
+from xetile.lang.gather_scatter import (
+    elements,
+    init_scattered,
+    load_gather,
+    prefetched_elements,
+    store_scatter,
+    update_scattered,
+)
+from xetile.lang.gather_scatter.rows import check_rows, has_row_indices, init_rows, update_rows
 from xetile.lang.hints import padding_of, with_cache_hints
 from xetile.lang.layout import check_blocks
 from xetile.lang.memory import memory_of, offsets_of
 from xetile.lang.memory.bounds import bounded
+from xetile.lang.memory.lines import as_row, like_tile, line_memory, line_offsets
 
 
 def init_tile(
@@ -59,8 +68,10 @@ def init_tile(
         base: an array argument of the kernel, or a view of one; an array of ``xt.alloc_slm``; or an address, a
             run-time i64 or u64, with ``base_shape``, ``base_strides`` and ``dtype``.
         offsets: row and column of the tile's first element; integers or run-time indices. An array of more than two
-            dimensions is a batch of matrices: the indices of the matrix come first. Or a vector of indices.
-        shape: rows and columns, compile-time integers.
+            dimensions is a batch of matrices: the indices of the matrix come first. With a vector of integers for the
+            rows it is a tile of whole rows, wherever each lies: ``(indices, column)``. Or a vector of indices.
+        shape: rows and columns, compile-time integers. One integer, as in ``(64,)``, makes a tile of one dimension:
+            a part of an array of one dimension, or of a row of a matrix, whose vectors have one dimension.
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
         wg_map: distribution of the work-group's tile to the subgroups.
@@ -87,8 +98,15 @@ def init_tile(
         return init_scattered(base, offsets, shape, order, wg_map, dtype, inner_blocks=inner_blocks,
                               base_shape=base_shape, base_strides=base_strides, aligned=aligned or None, rows=rows,
                               columns=columns)
-    memory = memory_of(base, base_shape, base_strides, dtype, aligned=aligned)
-    size = check_shape_2d(shape, "a tile's shape")
+    if has_row_indices(offsets):
+        return init_rows(base, offsets, shape, wg_map, inner_blocks=inner_blocks, base_shape=base_shape,  # type: ignore
+                         dtype=dtype, base_strides=base_strides, aligned=aligned or None, rows=rows, columns=columns)
+    length = line_length(shape)
+    if length is not None and isinstance(base, Array) and base.rank == 1:
+        memory, offsets = line_memory(base, base_shape, dtype), line_offsets(base, offsets)
+    else:
+        memory = memory_of(base, base_shape, base_strides, dtype, aligned=aligned)
+    size = check_shape_2d(shape, "a tile's shape") if length is None else (1, length)
     check_map(wg_map, size)
     source, first = memory.source, offsets_of(base, memory.rank, offsets)
     if rows is None and columns is None:
@@ -100,7 +118,7 @@ def init_tile(
     operation = InitTileOp(source, first, *numbers, TileType(parameters))
     if aligned:
         operation.attributes[ALIGNED] = UnitAttr()
-    return Tile(tracer.emit(operation))
+    return (Tile if length is None else LineTile)(tracer.emit(operation))
 
 
 def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str | None = None,
@@ -118,9 +136,12 @@ def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str 
         ElementTypeError: ``tile`` is no tile, its element type does not hold ``padding``, or there is no such hint.
         TargetError: the target has no such combination. This is raised when the kernel is lowered for it.
     """
+    if isinstance(tile, RowTile):
+        return load_gather(*elements(tile, oob, "padding"), padding=padding, l1=l1, l3=l3)
     check_operand(tile, Tile, "load_tile")
     operation = _with_bounds_guarantee(LoadTileOp(tile.ssa, padding_of(padding, tile.dtype)), oob, "padding")
-    return Vector(current().emit(with_cache_hints(operation, "load", l1, l3)), tile.wg_map)
+    value = Vector(current().emit(with_cache_hints(operation, "load", l1, l3)), tile.wg_map)
+    return like_tile(value, tile)
 
 
 def _with_bounds_guarantee(operation: Any, oob: str, default: str) -> Any:
@@ -138,7 +159,8 @@ def _with_bounds_guarantee(operation: Any, oob: str, default: str) -> Any:
     return operation
 
 
-def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | None = None, oob: str = "drop") -> None:
+def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | None = None,
+               oob: str = "drop") -> None:
     """Store a vector to a tile; out-of-bounds elements are dropped (``store_tile``).
 
     Args:
@@ -154,6 +176,11 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
     if isinstance(value, Tile) and isinstance(tile, Vector):
         raise ElementTypeError("XT1120", "store_tile(value, tile) takes the value first, and got the tile first",
                                "exchange the two: xt.store_tile(value, tile)", current("xt.store_tile").location())
+    if isinstance(tile, RowTile):
+        check_rows(value, tile, "store_tile(value, tile)")
+        store_scatter(value, *elements(tile, oob, "drop"), l1=l1, l3=l3)
+        return
+    value = as_row(value, tile)
     check_operand(value, Vector, "store_tile(value, tile)")
     check_operand(tile, Tile, "store_tile(value, tile)")
     operands = {"the value": value, "the tile": tile}
@@ -163,7 +190,8 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
     current().emit(with_cache_hints(operation, "store", l1, l3))
 
 
-def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: str | None = None) -> None:
+def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None,
+                  l3: str | None = None) -> None:
     """Prefetch a tile to the caches; it changes no result (``prefetch_tile``).
 
     Args:
@@ -175,6 +203,8 @@ def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: s
     Raises:
         ShapeError: another locality, or a tile in shared local memory.
     """
+    if isinstance(tile, RowTile):
+        tile = prefetched_elements(tile)
     check_operand(tile, Tile, "prefetch_tile")
     at_author_line(lambda: check_locality(locality))
     current().emit(with_cache_hints(PrefetchTileOp(tile.ssa, locality), "prefetch", l1, l3))
@@ -183,15 +213,20 @@ def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: s
 def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     """Advance a tile by ``d0`` rows and ``d1`` columns (``update_tile_offset``).
 
-    A scattered tile takes one index vector, by which each of its elements moves.
+    A tile of one dimension takes one offset, along its elements. A scattered tile takes one index vector, by which each
+    of its elements moves.
 
     Raises:
         RankError: more than two offsets: a tile does not move from matrix to matrix.
     """
+    if isinstance(tile, RowTile):
+        return update_rows(tile, d0, d1, *more)  # type: ignore[return-value]
     check_operand(tile, Tile, "update_tile_offset")
     if isinstance(d0, Vector) and d1 is None:
         return update_scattered(tile, d0)
+    if isinstance(tile, LineTile) and d1 is None:
+        d0, d1 = 0, d0
     offsets = [scalar(offset) for offset in (d0, d1, *more) if offset is not None]
-    return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, offsets)))
+    return tile.like(current().emit(UpdateTileOffsetOp(tile.ssa, offsets)))  # type: ignore[no-any-return]
 
 

@@ -32,7 +32,7 @@ _SUBGROUPS = 8
 """Subgroups of a work-group, where there are queries enough."""
 
 
-@kernel(fastmath=True)
+@kernel(fast_division=True)
 def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV: int, BM: int, BN: int, rows: int,  # noqa: E741
                        chunk: int, resident: bool, parts: int, share: int, causal: bool) -> None:
     """Kernel: a tile of BM queries of one head; ``share`` heads of Q use the same keys and values.

@@ -73,7 +73,7 @@ def pack_int4(weights: Any) -> Any:
         return words.reshape((-1, columns))
 
 
-@kernel(fastmath=True)
+@kernel(fast_division=True)
 def int4_product(A: Any, W: Any, S: Any, Z: Any, C: Any, bias: Any, *, BM: int, BN: int, sg: tuple[int, int],
                  group: int, offset: bool, biased: bool, activation: Activation | None) -> None:
     """Kernel: C = activation(A @ ((W - Z) * S) + bias), S and Z one row for each group of K.

@@ -77,7 +77,7 @@ def sum_along_k(A: Tiles, B: Tiles, m: Any, n: Any, start: Any, stop: Any, *, BM
     return x
 
 
-@kernel(fastmath=True)
+@kernel(fast_division=True)
 def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, BN: int, BK: int, sg: tuple[int, int],
             as_type: DType, ahead: int = 0, parts: int = 1, scaled: bool = False, added: bool = False,
             spread: tuple[bool, bool] | None = None, activation: Activation | None = None) -> None:
@@ -107,7 +107,7 @@ def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int
                         activation=activation), c)
 
 
-@kernel(fastmath=True)
+@kernel(fast_division=True)
 def sum_of_parts(W: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, BN: int, sg: tuple[int, int],
                  parts: int, scaled: bool = False, added: bool = False, spread: tuple[bool, bool] | None = None,
                  activation: Activation | None = None) -> None:

@@ -28,7 +28,7 @@ FORMATS = {str(dtype): dtype for dtype in (dtypes.e4m3, dtypes.e5m2)}
 INTEGERS = (dtypes.i8, dtypes.u8)
 
 
-@kernel(fastmath=True)
+@kernel(fast_division=True)
 def scaled_product(A: Any, B: Any, C: Any, rows: Any, columns: Any, bias: Any, *, BM: int, BN: int, BK: int,
                    sg: tuple[int, int], widen: bool, by_row: bool, by_column: bool, biased: bool,
                    activation: Activation | None) -> None:

@@ -29,7 +29,7 @@ from xetile.library.activations import Activation
 from xetile.library.matmul_kernels import bias_tile, finished, matrix_of, sum_along_k, tiles_of
 
 
-@kernel(fastmath=True)
+@kernel(fast_division=True)
 def streamed_product(A: Any, B: Any, C: Any, W: Any, bias: Any, alpha: Any, beta: Any, shared: Any, groups: Any, *,
                      BM: int, BN: int, BK: int, sg: tuple[int, int], as_type: DType, ahead: int = 0,
                      scaled: bool = False, added: bool = False, spread: tuple[bool, bool] | None = None,
@@ -59,7 +59,7 @@ def streamed_product(A: Any, B: Any, C: Any, W: Any, bias: Any, alpha: Any, beta
                             bias_tile=bias_tile((BM, BN), sg, spread), activation=activation), c)
 
 
-@kernel(fastmath=True)
+@kernel(fast_division=True)
 def sum_of_shares(W: Any, C: Any, bias: Any, alpha: Any, beta: Any, shared: Any, groups: Any, steps: Any, *, BM: int,
                   BN: int, rows: int, columns: int, sg: tuple[int, int], scaled: bool = False, added: bool = False,
                   spread: tuple[bool, bool] | None = None, activation: Activation | None = None) -> None:

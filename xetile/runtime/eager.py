@@ -222,6 +222,8 @@ class EagerKernel:
         bind_arguments: checks the arguments of a call.
         evaluate_grid: checks the grid of a launch.
         symbol_builders: functions that build the traced value of each argument.
+        assemble: makes the function's arguments of these values.
+        flattened: the kernel for the leaves of structured arguments, and these; None where none is structured.
         subgroups: subgroups of a work-group.
         only: the indices of the groups that run, None for all.
     """
@@ -232,6 +234,8 @@ class EagerKernel:
     bind_arguments: Callable[..., tuple[Argument, ...]]
     evaluate_grid: Callable[..., Grid]
     symbol_builders: Callable[[Sequence[Argument]], list[Callable[[Tracer], Any]]]
+    assemble: Callable[[Sequence[Any]], Sequence[Any]]
+    flattened: Callable[[Sequence[Any]], tuple[Any, tuple[Any, ...]] | None]
     subgroups: tuple[int, int]
     only: tuple[int, ...] | None = None
     target = None
@@ -247,6 +251,9 @@ class EagerKernel:
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
         with AtTheCall():
             args, constants = self.by_position(args, constants)
+            if (flat := self.flattened(args)) is not None:
+                flat[0].eager(self.only, self.subgroups)._launch(grid, *flat[1], **constants)
+                return
             arguments = self.bind_arguments(args, constants)
             counts = self.evaluate_grid(grid, args, constants)
             for argument in arguments:
@@ -281,7 +288,7 @@ class EagerKernel:
                 for symbol, value in zip(symbols, values, strict=True):
                     machine.values[symbol.ssa] = value
                 with suppress(KernelExit):
-                    self.function(*symbols, **constants)
+                    self.function(*self.assemble(symbols), **constants)
                 tracer.check_end()
 
         shared.scheduler.run(instance)

@@ -39,6 +39,9 @@ class Launchable(Protocol):
                     constants: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The run-time arguments of a call in their order, and the constants."""
 
+    def flattened(self, args: Sequence[Any]) -> tuple[Any, tuple[Any, ...]] | None:
+        """The kernel for the leaves of structured arguments, and these; None where no argument is structured."""
+
     def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
         """The arguments of a call, checked against the parameters."""
 
@@ -68,6 +71,11 @@ class BoundKernel:
         self._kernel, self._executor, self._target, self._subgroups = kernel, executor, target, subgroups
         self.launches = LaunchTable()
         self._last: CompiledKernel | None = None
+
+    def forget(self) -> None:
+        """Empty the launch table, and drop the compiled kernel of the last launch."""
+        self.launches.clear()
+        self._last = None
 
     @property
     def target(self) -> Target | None:
@@ -114,8 +122,13 @@ class BoundKernel:
 
     def _launch_by_signature(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
         """Launch the plan for arguments of this signature; where there is none, check and compile."""
+        grid_of_call = grid
         grid, key = self._signature(grid, args, constants)
         plan = self.launches.find(key)
+        if key is None and (flat := self._flat(args)) is not None:
+            flat[0]._launch(grid_of_call, *flat[1], **constants)
+            self._last = flat[0]._last
+            return
         if plan is None:
             call = self._compile(grid, args, constants)
             plan = None if key is None else call.plan()
@@ -127,6 +140,17 @@ class BoundKernel:
             self._compile(grid, args, constants)  # looks at the single elements
         plan.launch(args)
         self.launches.add_arrays(grid, args, constants, plan)
+
+    def _flat(self, args: tuple[Any, ...]) -> tuple[BoundKernel, tuple[Any, ...]] | None:
+        """The bound kernel for the leaves of structured arguments, and these; None where no argument is structured."""
+        flat = self._kernel.flattened(args)
+        if flat is None:
+            return None
+        kernel, leaves = flat
+        bound = kernel.cache.bindings.get(self)
+        if bound is None:
+            bound = kernel.cache.bindings[self] = BoundKernel(kernel, self._executor, self._target, self._subgroups)
+        return bound, leaves
 
     def _signature(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[Any, Any]:
         """The grid, evaluated if it is None, and the key of the launch; None for one that must be checked each time."""
@@ -158,6 +182,8 @@ class BoundKernel:
         """The checked and compiled launch; see :meth:`xetile.jit.base.BaseKernel.prepare`."""
         with AtTheCall():
             args, constants = self._kernel.by_position(args, constants)
+            if (flat := self._flat(args)) is not None:
+                return flat[0].prepare(grid, *flat[1], **constants)
             call = self._compile(grid, args, constants)
             plan = call.plan()
             bound = call.run_again if plan is None or signature_of(args) is None else plan.bind(args)

@@ -78,7 +78,7 @@ class LaunchCache:
         self.modules.clear()
         self.compiled.clear()
         for bound in self.bindings.values():
-            bound.launches.clear()
+            bound.forget()
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -217,7 +217,7 @@ def signature_of(args: Sequence[Any]) -> tuple[Any, ...] | None:
         one: Any
         if kind is int:
             one = kind if value in INT32 else None
-        elif kind is float:
+        elif kind is float or kind is bool:
             one = kind
         elif kind is TypedView:
             one = _signature_of_view(value)

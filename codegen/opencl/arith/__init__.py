@@ -109,6 +109,22 @@ def _absolute(value: str, dtype: DType, width: int) -> str:
     return f"({dtype.opencl})({value} < 0 ? 0 - ({word}){value} : ({word}){value})"
 
 
+def _bit_count(emitter: Emitter, operation: Operation) -> None:
+    """Emit a count of bits, of the unsigned type; that of one bit is the bit or its complement."""
+    dtype, width, groups = operand_groups(emitter, operation)
+    own = dtype.opencl
+    word, name = (own if own.startswith("u") else f"u{own}"), TEXT[type(operation)].text
+    expressions = []
+    for (value,) in groups:
+        if dtype is i1:
+            complement = "~" if isinstance(operation.results[0].type, VectorType) else "!"
+            expressions.append(f"{complement}{value}" if RECORDS[type(operation)].truth == "~" else value)
+        else:
+            counted = f"{name}({integer.cast(value, own, word, width)})"
+            expressions.append(integer.cast(counted, word, own, width, always=width == 1))
+    finish(emitter, operation, expressions)
+
+
 def float_call(emitter: Emitter, operation: Operation) -> None:
     """Emit a function of floats; f16 computes in float, whose functions are more accurate than half's."""
     dtype, width, groups = operand_groups(emitter, operation)
@@ -352,6 +368,8 @@ RULES: dict[type[Operation], Rule] = {
     **{kind: float_call if text.form == "float call" else binary for kind, text in TEXT.items()},
     **{kind: convert for kind, record in RECORDS.items() if record.family == "conversion"},
     math.AbsIOp: _absolute_integers,
+    math.CtPopOp: _bit_count,
+    math.CountLeadingZerosOp: _bit_count,
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,
     arith.AddiOp: _add,

@@ -41,7 +41,8 @@ def _texts(form: Form, **names: str) -> dict[type[Operation], Text]:
 TEXT: dict[type[Operation], Text] = {
     **_texts("infix", Addf="+", Subf="-", Mulf="*", Divf="/", Addi="+", Subi="-", Muli="*", DivUI="/", RemUI="%",
              AndI="&", OrI="|", XOrI="^", ShLI="<<", ShRSI=">>", ShRUI=">>"),
-    **_texts("call", MaxSI="max", MinSI="min", MaxUI="max", MinUI="min", Maxnumf="fmax", Minnumf="fmin", AbsI="abs"),
+    **_texts("call", MaxSI="max", MinSI="min", MaxUI="max", MinUI="min", Maxnumf="fmax", Minnumf="fmin", AbsI="abs",
+             CtPop="popcount", CountLeadingZeros="clz"),
     **_texts("float call", PowF="pow", Atan2="atan2", CopySign="copysign", Fma="fma", Exp="exp", Exp2="exp2", Log="log",
              Sqrt="sqrt", Rsqrt="rsqrt", Tanh="tanh", Erf="erf", Sin="sin", Cos="cos", Floor="floor", Ceil="ceil",
              AbsF="fabs", ExpM1="expm1", Log2="log2", Log10="log10", Log1p="log1p", Cbrt="cbrt", Sinh="sinh",

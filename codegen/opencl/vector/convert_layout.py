@@ -42,7 +42,7 @@ def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
             r, c = row[:, unit, e], column[:, unit, e]
             holder, index = lane_map.holder(shape, source, r, c)
             parts.append(_fetched(elements, [int(h) for h in holder], [int(i) for i in index], lane, wide))
-        results.append(_joined(parts, fragment.dtype, result))
+        results.append(joined(parts, fragment.dtype, result))
     width = result.width
     groups = [results[i:i + width] for i in range(0, len(results), width)]
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
@@ -88,7 +88,8 @@ def _fetched(elements: list[str], holder: list[int], index: list[int], lane: str
     return expression
 
 
-def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
+def joined(parts: list[str], dtype: DType, result: Fragment) -> str:
+    """A word of a fragment, from the bits of its elements."""
     bits = UNSIGNED[register_bits(dtype)]
     if len(parts) == 1:
         return f"as_{dtype.register}(({bits})({parts[0]}))"

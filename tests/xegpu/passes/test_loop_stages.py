@@ -98,6 +98,20 @@ def test_blocks_of_a_main_loop_are_in_bounds() -> None:
     assert [box.replace(" : i64", "") for box in boxes] == ["0, 0, 32, 64", "0, 0, 64, 64"]
 
 
+def test_a_loop_is_peeled_where_one_operand_alone_is_read_by_rows() -> None:
+    """A's rows of 26 elements are too short for a 2D block message, those of B are not."""
+    specs = xt.Spec((None, 26), "bf16", (26, 1)), xt.Spec((26, 64), "bf16"), xt.Spec((None, 64), "f32")
+    texts = prefetched.lower(*specs, target="pvc", BM=16, ahead=1).stages
+    main, rest = (body.partition("\n    }")[0] for body in texts["peel-bounds"].split("scf.for")[1:])
+    assert 0 < main.count("in_bounds") < main.count("xegpu.load_nd") == rest.count("xegpu.load_nd")
+    assert "in_bounds" not in rest
+    rng = np.random.default_rng(5)
+    a, b = integers(rng, xt.bf16, 37, 26), integers(rng, xt.bf16, 26, 64)
+    for stage in ("peel-bounds", "hoist-payloads"):
+        c = run(xt.parse(texts[stage]), "prefetched", a, b, (37, 64), (3, 1))
+        np.testing.assert_array_equal(c, wide(a) @ wide(b), stage)
+
+
 @xt.kernel
 def rescaled(A, B, C):
     """A product of a transposed operand whose sums are halved in every step."""

@@ -51,6 +51,7 @@ def test_numpy(ranks: int, suite: str) -> None:
     _suite(ranks, suite)
 
 
+@pytest.mark.unoptimised  # each rank builds each program
 @pytest.mark.parametrize(("ranks", "suite"), [
     pytest.param(2, "device:few"), pytest.param(3, "device:verified", marks=pytest.mark.everything),
     pytest.param(4, "device:few", marks=pytest.mark.everything),

@@ -40,6 +40,7 @@ def test_tiles_use_the_memory_that_there_is() -> None:
         assert needs[0] <= memory < needs[1]
 
 
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("dtype", [np.float32, np.int8])
 def test_the_cpu_device(dtype: Any) -> None:
     """Six tiles and three panels each, with an epilogue; the whole product would take four times the memory."""

@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xetile as xt
+from xetile.distributed import executor, memory
 from xetile.distributed import grid as grid_module
-from xetile.distributed import memory
+from xetile.distributed.executor import Epilogue, Executor
 from xetile.distributed.grid import Grid, Region, best_grids, shapes_of
+from xetile.distributed.memory import HostMemory
 from xetile.distributed.replay import replay
 from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
 from xetile.distributed.steps import Broadcast, Receive, Schedule, Send
-from xetile.distributed.transport import Alone
+from xetile.distributed.transport import Alone, Pending
 
 SIZES = [(13, 9, 17), (3, 2, 5), (1, 1, 1), (7, 1, 64), (0, 3, 2), (4, 5, 0), (40, 33, 50)]
 
@@ -151,3 +153,45 @@ def test_a_grid_fits_the_memory_of_the_ranks_gpu(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(xt.DeviceError, match="the best grid of 1 ranks") as caught:
         Grid.choose(10, 10, 10)
     assert caught.value.code == "XT7240"
+
+
+@pytest.mark.parametrize("grid", [Grid(1, 3, 1, m=6, n=6, k=9), Grid(3, 1, 1, m=6, n=6, k=9),
+                                  Grid(2, 2, 1, m=6, n=6, k=12)], ids=str)
+def test_a_panel_travels_while_it_is_multiplied(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent behind a product that only reads it: the last one launched has not been waited for."""
+    launched, awaited, behind = [0], [0], list[bool]()
+
+    class Device(HostMemory):
+        """Memory of a device whose products end when they are waited for."""
+
+        def now(self) -> int:
+            return launched[0]
+
+        def wait(self, event: Any) -> None:
+            awaited[0] = max(awaited[0], event or 0)
+
+    class Link(Alone):
+        """Messages that come at once, of anything."""
+
+        def wait(self, pending: Pending, timeout: float | None) -> None:
+            pass
+
+        def receive(self, view: Any, peer: int, description: str) -> Pending:
+            return Pending([], description, view)
+
+        def send(self, view: Any, peer: int, description: str) -> Pending:
+            behind.append(awaited[0] == launched[0] > 0)
+            return Pending([], description, view)
+
+        def broadcast(self, view: Any, root: int, group: tuple[int, ...], description: str) -> Pending:
+            return self.send(view, root, description) if root == 0 else Pending([], description, view)
+
+    def multiply(*args: Any, **options: Any) -> None:
+        launched[0] += 1
+
+    monkeypatch.setattr(executor, "matmul", multiply)
+    monkeypatch.setattr(executor, "finish_sums", lambda *args, **options: None)
+    blocks = [np.ones(grid.region(name, 0).shape, np.float32) for name in "abc"]
+    Executor(schedule(grid, 0, panel=3), Device(), Link(), None).run(*blocks, None, Epilogue(None, 1, 0, None))
+    assert len(behind) >= 2
+    assert not any(behind)

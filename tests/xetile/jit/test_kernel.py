@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections import Counter
 from typing import Any
+from weakref import ref
 
 import ml_dtypes
 import numpy as np
@@ -237,3 +239,17 @@ def test_a_kernel_may_forget_what_it_compiled(calls: Counter[str]) -> None:
         product[grid(32, 64)](a, b, c)
         check(a, b, c)
         assert calls["trace"] == traced
+
+
+def test_what_is_forgotten_is_freed() -> None:
+    """Of a bound kernel that the author still references, too; it launches again."""
+    bound = product.on("numpy:xegpu", target="pvc")
+    for _ in range(2):
+        a, b, c = matrices(32, 64, 64)
+        bound[grid(32, 64)](a, b, c)
+        check(a, b, c)
+        alive = [ref(compiled) for compiled in product.cache.compiled.values()]
+        assert alive
+        product.forget()
+        gc.collect()
+        assert [each() for each in alive if each() is not None] == []

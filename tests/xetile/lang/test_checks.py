@@ -335,7 +335,7 @@ def test_calls(where: str) -> None:
     for grid in (-1, (1, 2, 3, 4), 1.5, "2", True, (), 2**31, None, (1, None)):
         fails("XT1020" if grid is None else "XT1021", lambda grid=grid: on[grid](a, c, 0), "on[grid]")
     fails("XT1045", lambda: on[2](a, read_only, 0), "on[2]")
-    fails("XT1030", lambda: on[2](a, c, True), "on[2]")
+    fails("XT1203", lambda: on[2](a, c, True), "xt.group_id(0) * rows + offset")
     fails("XT1031", lambda: on[2](a, c, 2**64), "on[2]")
     fails("XT1203", lambda: on[2](a, c, 2**31), "xt.group_id(0) * rows + offset")
     fails("XT1030", lambda: on[2](a, c, "0"), "on[2]")

@@ -119,7 +119,7 @@ def test_errors_stay_errors_after_a_launch_that_went_well(device_queue: Any) -> 
     fails(xt.ArgumentError, "XT1011", lambda: own[1, 2]())
     fails(xt.ArgumentError, "XT1012", lambda: own[1, 2](x, y, 1, 0.0, ad=1))
     fails(xt.ElementTypeError, "XT1014", lambda: own[1, 2](x, y, 1, 0.0, add={1}))
-    fails(xt.ElementTypeError, "XT1030", lambda: own[1, 2](x, y, True, 0.0))
+    fails(xt.ElementTypeError, "XT1030", lambda: own[1, 2](x, y, "1", 0.0))
     fails(xt.DeviceError, "XT1042", lambda: own[1, 2](x, np.zeros((8, 32), np.float32), 1, 0.0))
 
     @xt.kernel

@@ -432,3 +432,20 @@ def test_what_a_cache_hint_says_is_kept() -> None:
         "#xetile.cache_hint<cached>} : !xetile.tile<16x16xf32, #m>\ngpu.return\n} }\n"
     printed = str(xt.parse(text))
     assert "l1_hint = #xetile.cache_hint<uncached>, l3_hint = #xetile.cache_hint<cached>, locality = 2" in printed
+
+
+def test_a_hint_beside_offsets_of_loads() -> None:
+    """``xegpu.compile_hint`` without a hint, in a kernel whose other operations are those of LLVM's form."""
+    text = """gpu.module @m {
+  gpu.func @f(%A: memref<64x64xf32>, %C: memref<64x64xf32>) kernel {
+    %a = xegpu.create_nd_tdesc %A[8, 16] : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+    %v = xegpu.load_nd %a : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
+    xegpu.compile_hint
+    %c = xegpu.create_nd_tdesc %C[0, 32] : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+    xegpu.store_nd %v, %c : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+    gpu.return
+  }
+}"""
+    array, out = np.arange(4096, dtype=np.float32).reshape(64, 64), np.zeros((64, 64), np.float32)
+    xt.parse(text)["f"].on("numpy")[1](array, out)
+    np.testing.assert_array_equal(out[:8, 32:48], array[8:16, 16:32])

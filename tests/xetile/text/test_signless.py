@@ -170,19 +170,21 @@ def _operands_of(name: str) -> str:
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("element", ELEMENTS)
-def test_comparisons_and_absolute_values(element: str, shape: str, execution: Execution) -> None:
+def test_comparisons_absolute_values_and_counts_of_bits(element: str, shape: str, execution: Execution) -> None:
     left, right = pairs(element, "", count_of(shape))
     operands, width = {"a": (element, left), "b": (element, right)}, width_of(element)
     predicates = ("eq", "slt", "sge", "ult", "ule", "ugt", "uge")
     compared = [([f"%c = arith.cmpi {predicate}, %a, %b : @{element}@", "%r = arith.extui %c : @i1@ to @i8@"], "i8")
                 for predicate in predicates]
-    *found, absolute = run(execution, [*compared, ([f"%r = math.absi %a : @{element}@"], element)], SHAPES[shape],
-                           operands)
+    unary = [([f"%r = math.{name} %a : @{element}@"], element) for name in ("absi", "ctpop", "ctlz")]
+    *found, absolute, ones, zeros = run(execution, [*compared, *unary], SHAPES[shape], operands)
     for predicate, results in zip(predicates, found, strict=True):
         expected = [int(PREDICATES[predicate](read(a, width, predicate[0]), read(b, width, predicate[0])))
                     for a, b in zip(left, right, strict=True)]
         assert results == expected, predicate
     assert absolute == [read(abs(a), width, "s") for a in left]
+    assert ones == [read(bin(a % 2**width).count("1"), width, "s") for a in left]
+    assert zeros == [read(width - (a % 2**width).bit_length(), width, "s") for a in left]
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
@@ -282,7 +284,7 @@ def test_constant_divisors(divisor: int, shape: str, execution: Execution) -> No
 def test_every_integer_operation_is_in_this_file() -> None:
     """An operation that enters the table enters this file."""
     here = {f"arith.{name}" for name in (*BINARY, "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
-                                         "index_cast")} | {"math.absi"}
+                                         "index_cast")} | {"math.absi", "math.ctpop", "math.ctlz"}
     assert {kind.name for kind, record in RECORDS.items() if record.operands or record.result or record.truth} | \
         {"arith.trunci"} == here
 

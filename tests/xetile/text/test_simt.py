@@ -333,3 +333,22 @@ def test_maps_need_no_function_attribute_twice() -> None:
     assert "xegpu.subgroup_size = 16" in str(kernel_)
     assert LaneMap((1, 16)).lanes == 16
     assert str(xt.parse(str(kernel_))) == str(kernel_)
+
+
+@xt.kernel
+def _line(A: Any, C: Any) -> None:
+    column = xt.load_tile(xt.init_tile(A, (3, 5), (16, 1)))
+    xt.store_tile(xt.tile_transpose(column * 2.0), xt.init_tile(C, (1, 2), (1, 16)))
+
+
+@pytest.mark.parametrize("target", ["pvc", "dg2"])
+def test_stages_in_which_a_line_is_transposed_read_back(target: str) -> None:
+    """Lanes in a line hold the same words of a block and of its transpose, which no stage moves."""
+    array = np.arange(24 * 24, dtype=np.float32).reshape(24, 24)
+    spec = xt.Spec((24, 24), "f32")
+    for stage, module in _line.lower(spec, spec, target=target).stages.items():
+        out = np.zeros((24, 24), np.float32)
+        expected = out.copy()
+        expected[1, 2:18] = 2 * array[3:19, 5]
+        xt.parse(str(module))["_line"].on("numpy", target=target)[1](array, out)
+        np.testing.assert_array_equal(out, expected, err_msg=stage)

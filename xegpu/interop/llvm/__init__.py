@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects import builtin, func, math, memref, scf, ub
+from xdsl.dialects import builtin, cf, func, math, memref, scf, ub
 from xdsl.ir import Dialect, Operation
 
 from xegpu.dialect import Vector
@@ -31,7 +31,7 @@ UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operatio
 def context() -> Context:
     """MLIR context with LLVM's XeGPU dialect instead of this one."""
     result = Context()
-    for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, UpstreamVector,
-                    UpstreamXeGPU):
+    for dialect in (builtin.Builtin, Arith, cf.Cf, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB,
+                    UpstreamVector, UpstreamXeGPU):
         result.load_dialect(dialect)
     return result

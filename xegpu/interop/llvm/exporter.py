@@ -266,8 +266,8 @@ def as_gpu_module(function: func.FuncOp, subgroups: int, lanes: int) -> ModuleOp
     erase_dead(function.body.block)
     body = function.body
     block = body.block
-    assert block.last_op is not None
-    block.erase_op(block.last_op)
+    if isinstance(block.last_op, func.ReturnOp):
+        block.erase_op(block.last_op)
     block.add_op(GpuReturnOp())
     function.detach_region(body)
     size = DenseArrayBase.from_list(i32, [subgroups * lanes, 1, 1])

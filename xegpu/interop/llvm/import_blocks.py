@@ -96,8 +96,10 @@ def bitcast(rewriter: Any, operation: xdsl_vector.BitcastOp) -> None:
 
 
 def store_gathered(rewriter: Any, operation: StoreOp) -> None:
-    """Convert to ``store_scatter``."""
-    value = rewriter.single(operation.value)
+    """Convert to ``store_scatter``; what a reduction left keeps both dimensions here, and is stored as a line."""
+    value, sizes = rewriter.single(operation.value), operation.value.type.get_shape()  # type: ignore[attr-defined]
+    if len(sizes) == 1 and shape_of(value) != sizes:
+        value = rewriter.emit(ShapeCastOp(value, sizes))
     desc = _scattered_desc(rewriter, operation, operation.value.type.element_type)  # type: ignore[attr-defined]
     rewriter.emit(with_hints(gather_scatter.StoreScatterOp(value, desc, rewriter.single(operation.mask)),
                              imported_hints(operation)))
@@ -133,7 +135,8 @@ def needs_blocks(function: func.FuncOp) -> bool:
 
 def _is_line(operation: ElementsOp) -> bool:
     """Whether a subgroup accesses one element a lane."""
-    distributed = isinstance(operation.layout, LayoutAttr) and operation.layout.data.sg_layout is not None
+    layouts = [operation.layout, *operation.attributes.values()]
+    distributed = any(isinstance(layout, LayoutAttr) and layout.data.sg_layout is not None for layout in layouts)
     return operation.chunk == 1 and len(getattr(operation.offsets.type, "shape", ())) == 1 and not distributed
 
 
@@ -240,7 +243,12 @@ def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
     if not isinstance(source.type, VectorType):
         rewriter.fill(source, operation.vector)
         return
+    if len(shape_of(source)) == 1 and len(operation.vector.type.get_shape()) == 2:  # a row
+        source = rewriter.emit(ShapeCastOp(source, (1, *shape_of(source))))
     shape, small = operation.vector.type.get_shape(), shape_of(source)
+    if len(shape) != len(small):
+        rewriter.refuse("XT2416", f"{operation.source.type} does not repeat in {operation.vector.type}",
+                        "broadcast vectors of one dimension to two, or of two to two")
     axes = [axis for axis, size in enumerate(shape) if size != small[axis]]
     new = rewriter.emit(reduction.BroadcastOp(source, axes, operation.vector.type)) if axes else source
     rewriter.set(operation.vector, new)

@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from xegpu.dialect.sync import CompileHintOp
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.export_vector import is_neutral
@@ -175,13 +176,15 @@ class Import(Rewriter):
         return [self.constant(value) if isinstance(value, int) else self.single(value) for value in values]
 
     def spelled_out(self, form: Described) -> tuple[SSAValue, Sequence[SSAValue], Sequence[SSAValue]]:
-        """Source, sizes and strides as SSA values; those of a static memref as constants."""
+        """Source, sizes and strides as SSA values; those of a static memref as constants, its type dynamic."""
         type_, static = form.source.type, static_form(form.source.type)
-        if form.sizes or static is None or not isinstance(type_, MemRefType):
+        if static is None or not isinstance(type_, MemRefType):
             return form.source, form.sizes, form.strides
         rank = len(type_.get_shape())
         dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank))
         cast = self.shared(("cast", form.source), lambda: self.emit(memref.CastOp.get(form.source, dynamic)))
+        if form.sizes:
+            return cast, form.sizes, form.strides
         sizes, strides = ([self.constant(value) for value in numbers] for numbers in static)
         return cast, sizes, strides
 
@@ -338,6 +341,7 @@ RULES: dict[type[Operation], Rule] = {
     arith.DivSIOp: _of_indices(_divide),
     arith.RemUIOp: _of_indices(_remainder),
     arith.RemSIOp: _of_indices(_remainder),
+    CompileHintOp: lambda rewriter, operation: None,  # the passes schedule what they make themselves
     gpu.ThreadIdOp: _thread_id,
     gpu.BlockDimOp: _block_dim,
     gpu.NumSubgroupsOp: _num_subgroups,

@@ -174,8 +174,8 @@ class DpasOp(MultiplyAddOp):
         a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
         if len(c) == 1:  # fragments of a lane, which do not determine the block's shape
             return
-        if len(c) == 3 and len(a) == 3 and len(b) == 3 and a[0] == b[0] == c[0]:  # a batch of products
-            check_product(a[1:], b[1:], c[1:])
+        if len(c) > 2 and len(a) == len(b) == len(c) and a[:-2] == b[:-2] == c[:-2]:  # a batch of products
+            check_product((a[-2], a[-1]), (b[-2], b[-1]), c[-2:])
             return
         if len(a) != 2 or len(b) not in (2, 3) or len(c) != 2:
             raise Invalid("XT3203", "A and the result have two dimensions, B two, or three in VNNI form\n"

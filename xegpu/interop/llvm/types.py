@@ -166,6 +166,14 @@ class SliceAttr(Data[Slice]):
             printer.print_string(f", dims = {list(self.data.dims)}")
 
 
+def _typed_integer(parser: AttrParser) -> int:
+    """Integer, with its type as mlir-opt prints it, or without."""
+    value = parser.parse_integer()
+    if parser.parse_optional_punctuation(":"):
+        parser.parse_type()
+    return value
+
+
 @irdl_attr_definition
 class RangeAttr(Data[Sizes]):
     """Range attribute ``#xegpu.range<[3, 8]>``: the subgroups that run a region, from the first to below the last."""
@@ -175,7 +183,7 @@ class RangeAttr(Data[Sizes]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Sizes:
         with parser.in_angle_brackets():
-            ends = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+            ends = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _typed_integer(parser))
         if len(ends) != 2:
             misread(parser, "XT3626", f"a range has two ends, not {ends}\nwrite #xegpu.range<[0, 4]>")
         return tuple(ends)
@@ -339,7 +347,11 @@ def joined(values: Sequence[SSAValue], literals: Any) -> list[SSAValue | int]:
     """Join values and literals, the inverse of :func:`split`; without literals the values alone."""
     if literals is None:
         return list(values)
-    return get_dynamic_index_list(literals.get_values(), values, DYNAMIC_INDEX)
+    numbers = literals.get_values()
+    if (needed := list(numbers).count(DYNAMIC_INDEX)) != len(values):
+        raise Invalid("XT2001", f"its literals leave {needed} positions to values, and there are {len(values)}\n"
+                      "write the list in square brackets: [%i, 8]")
+    return get_dynamic_index_list(numbers, values, DYNAMIC_INDEX)
 
 
 def parse_mixed(parser: Parser) -> tuple[Sequence[UnresolvedOperand], DenseArrayBase]:

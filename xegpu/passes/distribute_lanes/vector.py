@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.vector import ExtractScalarOp, IotaOp, WidenOp
+from xegpu.dialect.types import two_sizes
+from xegpu.dialect.vector import ExtractScalarOp, IotaOp, ShuffleOp, WidenOp
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, widened_side
@@ -163,8 +164,24 @@ def _iota(rewriter: DistributeLanesRewriter, operation: IotaOp) -> None:
     rewriter.set(operation.result, rewriter.emit(new_op), form)
 
 
+def _shuffle(rewriter: DistributeLanesRewriter, operation: ShuffleOp) -> None:
+    parts = [rewriter.lookup(source) for source in operation.sources]
+    if any(part.encoding.packed for part in parts):
+        rewriter.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is xegpu.shuffle",
+                      "load the block without packed, and shuffle that", **{"the block": operation.sources[0]})
+    shape = two_sizes(shape_of(operation.result))
+    shapes = [part.encoding.shape for part in parts]
+    maps = [part.encoding.lanes if part.encoding.lanes.per_lane == 1 else rewriter.plain(part.encoding.shape)
+            for part in parts]
+    form = rewriter.form(shape, rewriter.plain(shape))
+    values = [rewriter.converted(part, lanes) for part, lanes in zip(parts, maps, strict=True)]
+    fragment = rewriter.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
+    shuffled = ShuffleOp(values, operation.mask.get_values(), fragment, [*shapes, shape], [*maps, form.lanes])
+    rewriter.set(operation.result, rewriter.emit(shuffled), form)
+
+
 RULES: dict[type[Operation], Rule] = {
-    ExtractOp: _extract, ExtractScalarOp: _extract_scalar,
+    ShuffleOp: _shuffle, ExtractOp: _extract, ExtractScalarOp: _extract_scalar,
     ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
     **dict.fromkeys(CONVERSIONS, _convert), ub.PoisonOp: _poison, BroadcastOp: _broadcast, IotaOp: _iota,
 }

@@ -51,13 +51,13 @@ def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -
     parameters = desc_of(desc)
     elements = _COLUMN_BYTES // parameters.dtype.bytes
     kind = access_kind(init, kinds)
-    if geometry(init) == "other" and ALIGNED not in init.attributes:
-        return "base_shape and base_strides describe its memory anew, and nothing says how it is aligned; where it " \
-               "starts on a multiple of 64 bytes, with rows of 64 bytes or more that are a multiple of 4 bytes long, " \
-               "and a pitch that is a multiple of 16 bytes, say so: xt.init_tile(..., aligned=True)"
     if not kind.startswith("block") and bounded_axes(init):
         return "its tile ends at a run-time bound along its rows (columns=, or base_shape=), and messages take rows " \
                "of 64 bytes or more that are a multiple of 4 bytes; bounds of rows= keep block messages"
+    if geometry(init) == "other" and not bounded_axes(init) and ALIGNED not in init.attributes:
+        return "base_shape and base_strides describe its memory anew, and nothing says how it is aligned; where it " \
+               "starts on a multiple of 64 bytes, with rows of 64 bytes or more that are a multiple of 4 bytes long, " \
+               "and a pitch that is a multiple of 16 bytes, say so: xt.init_tile(..., aligned=True)"
     if not kind.startswith("block"):
         return "these need a base on a multiple of 64 bytes, rows of 64 bytes or more that are a multiple of 4 bytes " \
                "long, and a pitch that is a multiple of 16 bytes"

@@ -15,7 +15,7 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError
 from xetile.distributed.grid import Grid, best_grids
 from xetile.distributed.schedule import schedule
-from xetile.distributed.steps import Broadcast, Multiply, Receive, Schedule
+from xetile.distributed.steps import Add, Broadcast, Multiply, Receive, Schedule, Wait
 
 _TERA, _GIGA = 1e12, 1e9
 _RATES = {dtypes.bf16: 1.0, dtypes.f16: 1.0, dtypes.i8: 2.0, dtypes.u8: 2.0, dtypes.f32: 0.1}
@@ -150,10 +150,12 @@ def clock(plan: Schedule, machine: Machine) -> tuple[float, float, float]:
     for step in plan.steps:
         if isinstance(step, (Receive, Broadcast)):
             ranks = step.ranks if isinstance(step, Broadcast) else (step.peer,)
+            # A broadcast takes its root as long as the others: of each pair of panels some rank receives both, and all
+            # wait for it, since they have room for two panels each.
             seconds = step.bytes / machine.wire(ranks, plan.rank) + machine.latency
-            if isinstance(step, Broadcast) and step.root == plan.rank:
-                seconds = machine.latency
             received += seconds
+            if step.buffer[0] == "r":  # sums of a rank that is as far as this one
+                wire = max(wire, device)
             # A buffer is filled when the product before the last one, which read it, has ended: double buffering.
             wire = max(wire, arrival.get(f"free {step.buffer}", 0.0)) + seconds
             arrival[step.buffer] = wire
@@ -162,6 +164,10 @@ def clock(plan: Schedule, machine: Machine) -> tuple[float, float, float]:
             computed += seconds
             device = max(device, arrival.get(step.a, 0.0), arrival.get(step.b, 0.0)) + seconds
             arrival[f"free {step.a}"] = arrival[f"free {step.b}"] = device
+        elif isinstance(step, Add):
+            device = max(device, arrival[step.source])
+        elif isinstance(step, Wait):
+            device = wire = max(device, wire)
     return computed, received, max(device, wire)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
 from xegpu.ir.memref import is_shared
@@ -26,6 +26,7 @@ from xetile.dialect import tile_ops
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.vector import TileBitcastOp, TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
+from xetile.passes.to_xegpu.rearrange import KINDS
 
 
 def _flat(value: SSAValue) -> Pair:
@@ -83,7 +84,16 @@ def _tile_transpose(rewriter: Any, operation: TileTransposeOp) -> None:
     rewriter.set(operation.result, rewriter.emit(TilePackOp(transposed, blocks)))
 
 
-RULES: dict[type[Any], Rule] = {TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,
+def _rearrange(rewriter: Any, operation: Operation) -> None:
+    """A slice, a cast or an insertion: of whole vectors, whose elements it moves between blocks."""
+    flat = [rewriter.emit(TileUnpackOp(rewriter.single(operand))) for operand in operation.operands]
+    moved = rewriter._like(operation, flat, [operation.results[0].type]).results[0]
+    rewriter.set(operation.results[0], rewriter.emit(TilePackOp(moved, rewriter.sizes.compute_block(_flat(
+        operation.results[0])))))
+
+
+RULES: dict[type[Any], Rule] = {**dict.fromkeys(KINDS, _rearrange),
+                                TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,
                                 TileTransposeOp: _tile_transpose,
                                 TileBitcastOp: _tile_bitcast}
 """Rules of :mod:`xetile.passes.blocking`; its rewriter has the block sizes."""

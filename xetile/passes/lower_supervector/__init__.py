@@ -20,6 +20,7 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.mlir.vector import ShapeCastOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
@@ -122,6 +123,14 @@ def _contract(rewriter: _LowerSupervectorRewriter, operation: ContractOp) -> Non
     rewriter.set(operation.result, rewriter.emit(TileMmaOp(a, b, acc, type_, map_)))
 
 
+def _shape_cast(rewriter: _LowerSupervectorRewriter, operation: ShapeCastOp) -> None:
+    """A vector of one dimension is a row already."""
+    source, result = rewriter.single(operation.source), rewriter.flat(operation.result.type)
+    assert isinstance(result, VectorType)
+    rewriter.set(operation.result, source if source.type == result else
+                 rewriter.emit(ShapeCastOp(source, result.get_shape())))
+
+
 def _transposed(rewriter: _LowerSupervectorRewriter, value: SSAValue) -> SSAValue:
     map_ = map_of(value)
     return rewriter.emit(TileTransposeOp(rewriter.single(value), map_ and map_.transposed()))
@@ -130,4 +139,5 @@ def _transposed(rewriter: _LowerSupervectorRewriter, value: SSAValue) -> SSAValu
 RULES: dict[type[Operation], Rule] = {
     TransferReadOp: _transfer_read, TransferWriteOp: _transfer_write, TypeCastOp: _type_cast,
     memref.LoadOp: _memref_load, memref.StoreOp: _memref_store, ContractOp: _contract,
+    ShapeCastOp: _shape_cast,
 }

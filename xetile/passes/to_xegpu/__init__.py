@@ -39,7 +39,7 @@ from xetile.dialect.types import TileParameters
 from xetile.dialect.vector import IotaOp, TileBitcastOp, TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes import gather_scatter, mma_scaled
-from xetile.passes.to_xegpu import vector
+from xetile.passes.to_xegpu import rearrange, vector
 
 
 @dataclass(frozen=True)
@@ -307,4 +307,5 @@ RULES: dict[type[Operation], Rule] = {
     TileBitcastOp: _tile_bitcast,
     IotaOp: _iota,
     LoadMmaOp: _load_mma,
+    **{kind: partial(rearrange.rearrange, numbers=numbers) for kind, numbers in rearrange.KINDS.items()},
 }

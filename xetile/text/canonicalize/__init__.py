@@ -35,7 +35,15 @@ from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
-from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.mlir.vector import (
+    ExtractStridedSliceOp,
+    InsertStridedSliceOp,
+    ShapeCastOp,
+    TransposeOp,
+    integers,
+    shape_of,
+    values_of,
+)
 from xegpu.support.errors import Invalid, TextError, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import notes_at
@@ -75,9 +83,31 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
     for operation in list(function.walk()):
         if isinstance(operation, arith.ConstantOp) and _varies(operation):
             expand_constant(operation)
-        elif isinstance(operation, ShapeCastOp) and is_reshape(operation):
+        elif isinstance(operation, ShapeCastOp) and is_reshape(operation) and \
+                not (any_rank and _is_subgroups(operation)):
             lower_reshape(function, operation)
     forget()
+
+
+def complete_slices(module: ModuleOp) -> None:
+    """Give ``vector.extract_strided_slice`` the numbers of all dimensions; MLIR takes the last ones whole."""
+    for operation in module.walk():
+        if not isinstance(operation, ExtractStridedSliceOp):
+            continue
+        shape, known = shape_of(operation.source), len(operation.offsets)
+        if known < len(shape) and known == len(operation.sizes) == len(operation.strides):
+            for name, rest in (("offsets", [0] * len(shape)), ("sizes", list(shape)), ("strides", [1] * len(shape))):
+                given = values_of(getattr(operation, name))
+                operation.properties[name] = integers([*given, *rest[known:]])
+
+
+_OF_TILES = (BroadcastOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp)
+"""Operations of the vector dialect that vectors of tiles have, too."""
+
+
+def _is_subgroups(cast: ShapeCastOp) -> bool:
+    """Whether a cast is of a subgroup's vector, which is lowered in registers."""
+    return not any(name in cast.attributes for name in RESULT_MAP) and map_of(cast.source) is None
 
 
 def name_maps(module: ModuleOp) -> None:
@@ -128,7 +158,7 @@ def _check_subgroups(function: func.FuncOp) -> None:
 def _check(operation: Operation, any_rank: bool) -> None:
     """Check that an operation's vectors are tiles' and its attributes known."""
     dialect = operation.name.partition(".")[0]
-    if dialect == "vector" and not isinstance(operation, BroadcastOp) and not is_reshape(operation):
+    if dialect == "vector" and not isinstance(operation, _OF_TILES):
         _fail(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
               "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
     for value in operation.results:

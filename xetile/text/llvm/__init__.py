@@ -15,6 +15,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Operation
 
+from xegpu.dialect.sync import CompileHintOp
 from xegpu.interop.llvm import block_level, context
 from xegpu.interop.llvm.import_blocks import needs_blocks
 from xegpu.interop.llvm.import_matrix import allocate_shared
@@ -22,6 +23,7 @@ from xegpu.interop.llvm.importer import LANES
 from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.verifier import verify
 from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
+from xetile.text import xegpu_ops
 from xetile.text.gpu_module import SUBGROUPS
 from xetile.text.llvm import tile_level
 from xetile.text.reader import FOREIGN_READERS, Reader
@@ -50,8 +52,8 @@ class LLVMReader(Reader):
     """Reader of LLVM's form; launches by host functions count threads."""
 
     readers: Mapping[str, Callable[[Any, str, Any], Operation]] = {
-        name: read for name, read in FOREIGN_READERS.items()
-        if name not in ("memref.load", "memref.store")}
+        **{name: read for name, read in FOREIGN_READERS.items() if name not in ("memref.load", "memref.store")},
+        CompileHintOp.name: xegpu_ops.read_operation}  # of mlir-extensions, in the same form otherwise
     descriptor = None
 
     def __init__(self, text: str, name: str) -> None:

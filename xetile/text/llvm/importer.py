@@ -15,6 +15,7 @@ that it is a part of. Our passes choose VNNI form, array_length and layouts with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from xdsl.dialects import func, scf
@@ -295,6 +296,9 @@ def prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
 def dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     """Convert ``dpas`` to ``tile_mma``."""
     a, b = rewriter.single(operation.a), rewriter.single(operation.b)
+    if prod(operation.result.type.get_shape()[:-2]) > 1 and operation.result.uses:  # type: ignore[attr-defined]
+        rewriter.refuse("XT3203", f"a batch of products, {operation.result.type}, is not read",
+                        "write a dpas of two dimensions for each")
     shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
     result = VectorType(operation.result.type.element_type, shape)  # type: ignore[attr-defined]
     acc = None if operation.acc is None else rewriter.single(operation.acc)

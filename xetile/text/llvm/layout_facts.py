@@ -140,9 +140,9 @@ class Facts:
         """Record the facts of a ``dpas``."""
         if len(shape_of(operation.result)) == 1:  # fragments: a column a lane, and as many rows as elements
             rows, part = shape_of(operation.result)[0], shape_of(operation.a)[0]
-            inner = part * LANES // rows
-            self._is(operation.a, (rows, inner))
-            self._is(operation.b, (inner, LANES))
+            if (inner := part * LANES // rows) and inner * rows == part * LANES:
+                self._is(operation.a, (rows, inner))
+                self._is(operation.b, (inner, LANES))
         a, b = self.shape(operation.a), self.shape(operation.b)
         self._is(operation.result, (a[0], b[1]) if a and b else None, operation.layout_cd)
         self._is(operation.a, None, operation.layout_a)

@@ -29,6 +29,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--dtype", choices=_TYPES, default="bf16", help="element type of A and B (default: bf16)")
     parser.add_argument("--ranks", help=f"numbers of ranks with commas between (default: {','.join(map(str, _RANKS))})")
     parser.add_argument("--grid", metavar="PR,PC,PK", help="one grid instead, in all detail")
+    parser.add_argument("--simgrid", action="store_true", help="simulate all ranks by SimGrid, too: 1024 at most")
     parser.add_argument("--plot", metavar="FILE.png", help="draw efficiency over ranks (matplotlib)")
     parser.set_defaults(command=command)
 
@@ -46,10 +47,12 @@ def command(args: argparse.Namespace) -> None:
             raise ArgumentError("XT8060", f"--grid {args.grid} has {len(shape)} numbers", "write --grid 2,2,1")
         found = [predict(Grid(*shape, m=args.m, n=args.n, k=args.k, dtype=dtype), args.machine, panel=4096)]
         print(found[0])
+        if args.simgrid:
+            print(f"simulated  {_simulated(found)[0]:,.2f} ms by SimGrid")
     else:
         ranks = _numbers("--ranks", args.ranks) if args.ranks else _RANKS
         found = scaling(args.m, args.n, args.k, dtype, args.machine, ranks)
-        show(_table(found))
+        show(_table(found, _simulated(found) if args.simgrid else ()))
     if args.plot:
         from xetile.distributed.prediction.plot import plot
 
@@ -62,7 +65,14 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in text.split(","))
 
 
-def _table(found: Sequence[Prediction]) -> Table:
+def _simulated(found: Sequence[Prediction]) -> tuple[float, ...]:
+    """Milliseconds by a simulation of all ranks."""
+    from xetile.distributed.prediction.simulation import simulate
+
+    return tuple(simulate(each.grid, each.machine, panel=4096) * 1e3 for each in found)
+
+
+def _table(found: Sequence[Prediction], simulated: tuple[float, ...] = ()) -> Table:
     """Table with a column for each number of ranks."""
     grid, machine = found[0].grid, found[0].machine
     rows = (
@@ -70,6 +80,7 @@ def _table(found: Sequence[Prediction]) -> Table:
         Row("GB received, each rank", tuple(each.received / 1e9 for each in found), ",.2f"),
         Row("GiB of memory, each rank", tuple(each.memory / (1 << 30) for each in found), ",.1f"),
         Row("predicted ms", tuple(each.seconds * 1e3 for each in found), ",.1f"),
+        *([Row("ms by SimGrid", simulated, ",.1f")] if simulated else []),
         Row("predicted efficiency", tuple(each.efficiency for each in found), ".2f"),
         Row("efficiency, nothing hidden", tuple(each.exposed for each in found), ".2f"),
     )

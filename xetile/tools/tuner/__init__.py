@@ -80,6 +80,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         if by not in ("time", "prediction"):
             raise ArgumentError("XT7106", f"by={by!r} is no ranking of configurations", 'use "time" or "prediction"')
         every, seconds = configurations(space, _constants(kernel), kernel.name), seconds_of(budget)
+        kernel, args = kernel.flattened(args) or (kernel, args)
         arguments = kernel.bind_arguments(args)
         if by == "prediction":
             device = find_target(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -64,14 +65,15 @@ class Tuned:
         """
         if len(self._space) == 1:
             return dict(self._space[0])
-        arguments = self.kernel.bind_arguments(args)
+        kernel, args = self.kernel.flattened(args) or (self.kernel, args)
+        arguments = kernel.bind_arguments(args)
         executor = select_executor(self.kernel.fixed_target, where, target, arguments)
         named = self._key if self._key is not None else self.kernel.parameters
         key = (executor.device, executor.target.name, *(
             (a.name, a.dtype, a.shape, a.source if a.kind == "number" else None)
-            for a in arguments if a.name in named))
+            for a in arguments if re.split(r"[.\[]", a.name)[0] in named))  # leaves of a structure are P.x and P[0]
         if key not in self.results:
-            self.results[key] = tune(self.kernel, args, self._space, grid=grid, where=where, target=target, by=self._by,
+            self.results[key] = tune(kernel, args, self._space, grid=grid, where=where, target=target, by=self._by,
                                      budget=self._budget, final=False)
         return self.results[key].best
 

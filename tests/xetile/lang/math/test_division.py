@@ -29,7 +29,7 @@ def ratios(A, B, QUOTIENT, INVERSE, ROOT):
     xt.store_tile(xt.sqrt(xt.abs(a)), tile(ROOT))
 
 
-fast_ratios = xt.kernel(ratios.function, fastmath=True)
+fast_ratios = xt.kernel(ratios.function, fast_division=True)
 
 
 @pytest.mark.optimised
@@ -78,5 +78,5 @@ def test_who_gets_the_option() -> None:
         for stage in ("xetile", "blocking"):
             again = xt.parse(kernel.lower(*single, target="pvc").stages[stage])["ratios"]
             assert options(again, *single) == options(kernel, *single)
-    assert product.fastmath
-    assert not ratios.fastmath
+    assert product.fast_division
+    assert not ratios.fast_division

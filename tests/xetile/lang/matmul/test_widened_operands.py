@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from benchmarks.trial_kernels import converted
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution
 
@@ -17,17 +18,6 @@ pytestmark = pytest.mark.unoptimised
 SOURCES = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "i8": np.int8, "u8": np.uint8}
 RESULTS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 SIZE = 64
-
-
-@xt.kernel
-def converted(A: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 32, BK: int = 32, to: Any = xt.f16) -> None:
-    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    a, b = xt.init_tile(A, (m, 0), (BM, BK)), xt.init_tile(B, (0, n), (BK, BN))
-    acc = xt.zeros((BM, BN), xt.f32)
-    for _ in xt.range(0, A.shape[1], BK):
-        acc = xt.tile_mma(xt.load_tile(a).to(to), xt.load_tile(b).to(to), acc)
-        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
 def multiplied(execution: Execution, a: Array, b: Array, to: str, **sizes: int) -> Array:
@@ -112,7 +102,7 @@ def test_machine_code(a: str, b: str, to: str, most: int, target: str) -> None:
 def test_the_lowered_text_is_read_back() -> None:
     values = without_faults(codes("e4m3", 1))
     specs = [xt.Spec((SIZE, SIZE), "e4m3"), xt.Spec((SIZE, SIZE), "i8"), xt.Spec((SIZE, SIZE), "f32")]
-    stage = converted.lower(*specs, target="pvc").stages["distribute-lanes"]
+    stage = converted.lower(*specs, target="pvc", BN=32).stages["distribute-lanes"]
     assert stage.count("xegpu.widen") == 8 + 4
     c = np.zeros((SIZE, SIZE), np.float32)
     xt.parse(stage)["converted"].on("numpy")[2, 2](values, unit(np.int8), c)

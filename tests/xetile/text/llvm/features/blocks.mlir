@@ -98,4 +98,22 @@ gpu.module @blocks {
     xegpu.store_nd %v, %b[8, 8] : vector<16x16xf32>, !xegpu.tensor_desc<16x16xf32>
     gpu.return
   }
+  gpu.func @slice_of_rows(%A: memref<64x64xf32>, %B: memref<64x64xf32>) kernel {
+    %a = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<24x16xf32>
+    %b = xegpu.create_nd_tdesc %B : memref<64x64xf32> -> !block
+    %v = xegpu.load_nd %a[16, 32] : !xegpu.tensor_desc<24x16xf32> -> vector<24x16xf32>
+    %w = vector.extract_strided_slice %v {offsets = [8], sizes = [8], strides = [1]} : vector<24x16xf32> to vector<8x16xf32>
+    xegpu.store_nd %w, %b[0, 16] : vector<8x16xf32>, !block
+    gpu.return
+  }
+  gpu.func @product_with_leading_ones(%A: memref<2x1x8x16xf16>, %B: memref<1x3x16x16xf16>, %C: memref<1x1x8x16xf32>) kernel {
+    %a = xegpu.create_nd_tdesc %A : memref<2x1x8x16xf16> -> !xegpu.tensor_desc<1x1x8x16xf16>
+    %b = xegpu.create_nd_tdesc %B : memref<1x3x16x16xf16> -> !xegpu.tensor_desc<1x1x16x16xf16>
+    %c = xegpu.create_nd_tdesc %C : memref<1x1x8x16xf32> -> !xegpu.tensor_desc<1x1x8x16xf32>
+    %x = xegpu.load_nd %a[1, 0, 0, 0] : !xegpu.tensor_desc<1x1x8x16xf16> -> vector<1x1x8x16xf16>
+    %y = xegpu.load_nd %b[0, 2, 0, 0] : !xegpu.tensor_desc<1x1x16x16xf16> -> vector<1x1x16x16xf16>
+    %z = xegpu.dpas %x, %y : vector<1x1x8x16xf16>, vector<1x1x16x16xf16> -> vector<1x1x8x16xf32>
+    xegpu.store_nd %z, %c[0, 0, 0, 0] : vector<1x1x8x16xf32>, !xegpu.tensor_desc<1x1x8x16xf32>
+    gpu.return
+  }
 }

@@ -44,6 +44,16 @@ gpu.module @elements {
     xegpu.store %v, %B[%s], %m <{layout = #sg}> : vector<64xf32>, memref<512xf32>, vector<64xindex>, vector<64xi1>
     gpu.return
   }
+  gpu.func @distributed_by_results(%A: memref<512xf32>, %B: memref<512xf32>) kernel
+      attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %s = vector.step {layout_result_0 = #sg} : vector<64xindex>
+    %c5 = arith.constant {layout_result_0 = #sg} dense<5> : vector<64xindex>
+    %o = arith.muli %s, %c5 {layout_result_0 = #sg} : vector<64xindex>
+    %m = arith.constant {layout_result_0 = #sg} dense<true> : vector<64xi1>
+    %v = xegpu.load %A[%o], %m {layout_result_0 = #sg} : memref<512xf32>, vector<64xindex>, vector<64xi1> -> vector<64xf32>
+    xegpu.store %v, %B[%s], %m {layout_operand_0 = #sg} : vector<64xf32>, memref<512xf32>, vector<64xindex>, vector<64xi1>
+    gpu.return
+  }
   gpu.func @number_of_an_array(%A: memref<16xi32>, %B: memref<64x64xf32>) kernel {
     %c3 = arith.constant 3 : index
     %n = memref.load %A[%c3] : memref<16xi32>

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.mlir.atomic_kind import fault, full_name
-from xegpu.support.errors import ElementTypeError, ShapeError
+from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError
 from xetile.dialect.gather_scatter import (
     AtomicRMWTileOp,
     InitScatteredTileOp,
@@ -20,16 +20,20 @@ from xetile.dialect.gather_scatter import (
     StoreScatterOp,
     UpdateScatteredTileOp,
 )
-from xetile.dialect.tile_ops import text
+from xetile.dialect.tile_ops import text, tile_of
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr, verify_same_map
 from xetile.dialect.wg_map import describe_map
+from xetile.frontend.broadcast import cast
 from xetile.frontend.notes import at_author_line, notes
-from xetile.frontend.tiles import Array, Tile
+from xetile.frontend.tiles import Array, LineTile, RowTile, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
 from xetile.lang.checks import check_operand, describe_argument
+from xetile.lang.gather_scatter.rows import check_rows, row_offsets
 from xetile.lang.hints import padding_of, with_cache_hints
+from xetile.lang.math import where
 from xetile.lang.memory import check_address, refuse_type
+from xetile.lang.memory.lines import as_row, like_tile
 
 
 def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any, wg_map: Any, dtype: Any,
@@ -46,8 +50,9 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
     """
     _check_window_only(**window_only)
     location = current().location()
-    rows, columns = offsets.shape
-    if shape is not None and tuple(shape) != (rows, columns):
+    row = cast(offsets, (1, offsets.shape[0])) if len(offsets.shape) == 1 else offsets
+    rows, columns = row.shape
+    if shape is not None and tuple(shape) != offsets.shape:
         raise ShapeError("XT1440", f"the index vector is {text(offsets.shape)}, and the shape given is {shape!r}",
                          "drop the shape: a scattered tile has that of its index vector", location,
                          notes(location, **{"the index vector": offsets}))
@@ -58,7 +63,7 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
                          notes(location, **{"the index vector": offsets}))
     encoding = TileEncoding((order[0], order[1]), offsets.wg_map, scatter=True)
     result = TileType(TileParameters((rows, columns), _element(base, dtype).mlir, encoding))
-    return Tile(current().emit(InitScatteredTileOp(base.ssa, offsets.ssa, result)))
+    return (Tile if row is offsets else LineTile)(current().emit(InitScatteredTileOp(base.ssa, row.ssa, result)))
 
 
 def _check_window_only(**arguments: Any) -> None:
@@ -96,8 +101,9 @@ def update_scattered(tile: Tile, offsets: Vector) -> Tile:
         ElementTypeError: the offsets are no indices.
         ShapeError: they have another shape or map than the tile, or the tile is a window on an array.
     """
+    offsets = as_row(offsets, tile)
     _check_map(tile, offsets, "index vector")
-    return Tile(current().emit(UpdateScatteredTileOp(tile.ssa, offsets.ssa)))
+    return tile.like(current().emit(UpdateScatteredTileOp(tile.ssa, offsets.ssa)))  # type: ignore[no-any-return]
 
 
 def _check_map(tile: Tile, vector: Vector, name: str) -> None:
@@ -123,7 +129,7 @@ def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0,
     """
     check_operand(tile, Tile, "load_gather")
     operation = LoadGatherOp(tile.ssa, _mask(tile, mask, "load_gather"), padding_of(padding, tile.dtype))
-    return Vector(current().emit(with_cache_hints(operation, "load", l1, l3)), tile.wg_map)
+    return like_tile(Vector(current().emit(with_cache_hints(operation, "load", l1, l3)), tile.wg_map), tile)
 
 
 def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None, *, l1: str | None = None,
@@ -142,6 +148,7 @@ def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None, *, l1: 
         ElementTypeError: the mask is not i1.
         ShapeError: shape, element type or map of value, mask and tile differ, or the tile is a window on an array.
     """
+    value = as_row(value, tile)
     check_operand(value, Vector, "store_scatter(value, tile)")
     check_operand(tile, Tile, "store_scatter(value, tile)")
     _check_map(tile, value, "vector")
@@ -168,6 +175,9 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
         ElementTypeError: the element type has no such kind, or the mask is not i1.
         ShapeError: shape, element type or map of value, mask and tile differ; a mask on a window.
     """
+    if isinstance(tile, RowTile):
+        tile, mask = _row_elements(value, tile, mask)
+    value = as_row(value, tile)
     check_operand(value, Vector, "atomic_rmw_tile(kind, value, tile)")
     check_operand(tile, Tile, "atomic_rmw_tile(kind, value, tile)")
     if not isinstance(kind, str):
@@ -180,7 +190,33 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
         raise ElementTypeError(code, message, hint, location, notes(location, **{"the tile": tile}))
     _check_map(tile, value, "vector")
     masked = None if mask is None else _mask(tile, mask, "atomic_rmw_tile")
-    return Vector(current().emit(AtomicRMWTileOp(name, value.ssa, tile.ssa, masked)), tile.wg_map)
+    return like_tile(Vector(current().emit(AtomicRMWTileOp(name, value.ssa, tile.ssa, masked)), tile.wg_map), tile)
+
+
+def elements(tile: RowTile, oob: str = "drop", default: str = "drop") -> tuple[Tile, Vector]:
+    """The scattered tile of a tile of rows, and the mask of the elements in bounds.
+
+    Raises:
+        ArgumentError: ``oob`` is not the default.
+    """
+    if oob != default:
+        raise ArgumentError("XT1126", f"oob={oob!r} is passed with rows by an index vector",
+                            "check the indices themselves, with xt.device_assert", current().location())
+    offsets, mask = row_offsets(tile)
+    return init_scattered(tile.array, offsets, None, (1, 0), None, None), mask
+
+
+def prefetched_elements(tile: RowTile) -> Tile:
+    """The scattered tile of a tile of rows for a prefetch, which has no mask: elements out of bounds are the first."""
+    offsets, mask = row_offsets(tile)
+    return init_scattered(tile.array, where(mask, offsets, 0), None, (1, 0), None, None)
+
+
+def _row_elements(value: Vector, tile: RowTile, mask: Any) -> tuple[Tile, Vector]:
+    """The elements of a tile of rows, and the mask of those that are updated: in bounds, and not masked off."""
+    check_rows(value, tile, "atomic_rmw_tile(kind, value, tile)")
+    scattered, inside = elements(tile)
+    return scattered, inside if mask is None else inside & mask
 
 
 def _mask(tile: Tile, mask: Any, function: str) -> SSAValue:
@@ -191,9 +227,11 @@ def _mask(tile: Tile, mask: Any, function: str) -> SSAValue:
             raise ElementTypeError("XT1449", f"the mask of {function} is {describe_argument(mask)}, not a vector of i1",
                                    "make a vector of i1: compare vectors, or load it from an array of bool", location,
                                    notes(location, **{"the mask": mask}))
+        mask = as_row(mask, tile)
         _check_map(tile, mask, "mask")
-        return mask.ssa
-    operation = BroadcastOp(current().constant(1, dtypes.i1), VectorType(dtypes.i1.mlir, tile.shape))
+        return mask.ssa  # type: ignore[no-any-return]
+    shape = tile_of(tile.ssa).shape
+    operation = BroadcastOp(current().constant(1, dtypes.i1), VectorType(dtypes.i1.mlir, shape))
     if tile.wg_map is not None:
         operation.attributes["wg_map"] = WgMapAttr(tile.wg_map)
     return current().emit(operation)  # type: ignore[no-any-return]

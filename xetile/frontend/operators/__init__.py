@@ -67,6 +67,14 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     return shaped.like(current().emit(rule(*operands)))
 
 
+def absolute(v: Arithmetic) -> Any:
+    """``v`` without its sign, of floats and integers; the smallest signed integer stays as it is."""
+    if not v.dtype.is_float and not v.dtype.signed:
+        return v
+    operation = math.AbsFOp if v.dtype.is_float else math.AbsIOp
+    return v.like(current("abs").emit(operation.create(operands=[v.ssa], result_types=[v.ssa.type])))
+
+
 def operand_error(function: str, side: Any) -> ElementTypeError:
     """Error for an operand that is neither a vector nor a number."""
     location = current().location()

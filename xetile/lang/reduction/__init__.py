@@ -11,16 +11,18 @@ from xetile.dialect.reduction import TileReduceOp, check_reduced
 from xetile.dialect.tile_ops import text
 from xetile.dialect.vector import TileConvLayoutOp
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.broadcast import broadcast
+from xetile.frontend.broadcast import broadcast, cast
 from xetile.frontend.constants import python_number
 from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
 from xetile.lang.checks import check_has_map, check_map_type, check_operand
+from xetile.lang.layout.shapes import reshape
 
 
-def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:
-    """Reduction along ``axis``, which is kept with size 1 (``tile_reduce``).
+def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None,
+                keepdims: bool = True) -> Vector:
+    """Reduction along ``axis``, which is kept with size 1 unless ``keepdims`` is False (``tile_reduce``).
 
     Sums and products of f16 and bf16 accumulate in float32 and are rounded once; those of tf32 are float32's, as all
     arithmetic on it is; those of integers wrap in the element type.
@@ -30,10 +32,12 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
             ``"maximumf"``, which give NaN where there is one; for integers ``"minsi"``, ``"maxsi"``, ``"minui"``,
             ``"maxui"``, ``"and"``, ``"or"``, ``"xor"``; ``"min"`` and ``"max"`` for those of ``minimumf``, ``minsi``,
             ``minui`` and ``maximumf``, ``maxsi``, ``maxui`` that fit the element type.
-        v: rows x columns, blocked or not; the result of blocks is blocks of one row or column.
+        v: rows x columns, blocked or not; the result of blocks is blocks of one row or column. Or a vector of one
+            dimension, of which one element remains.
         axis: 0 for 1 x columns, 1 for rows x 1, ``(0, 1)`` for 1 x 1.
         wg_map: distribution of the result: that of ``v`` with ``sg_data`` of 1 along ``axis``, which is the default;
             subgroups that share the reduced dimension exchange their partial results.
+        keepdims: False drops the dimension: of rows x columns remains a vector of one dimension; ``axis`` is 0 or 1.
 
     Raises:
         ElementTypeError: the element type has no such kind.
@@ -41,8 +45,14 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
         ShapeError: the maps contradict each other.
     """
     tracer = current("xt.tile_reduce")
+    if isinstance(v, Vector) and len(v.shape) == 1:
+        if python_number(axis) not in (0, -1):
+            raise RankError("XT1224", f"a {v.describe()} has no axis {axis!r:.40}", "use 0", tracer.location())
+        return cast(tile_reduce(kind, cast(v, (1, v.shape[0])), 1, wg_map=wg_map), (1,))
     check_operand(v, Vector, "tile_reduce")
     axes = _axes(axis)
+    if not keepdims:
+        return _without(tile_reduce(kind, v, axis, wg_map=wg_map), axes)
     if len(v.shape) == 4:
         axes = (*axes, *(value + 2 for value in axes))  # blocks have their rows and columns in dimensions of their own
     try:
@@ -56,6 +66,16 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
         source, wanted = v.wg_map, result
         at_author_line(lambda: check_reduced(source, axes, wanted), it=v)
     return Vector(tracer.emit(TileReduceOp(name, v.ssa, axes, result)), result)
+
+
+def _without(v: Vector, axes: tuple[int, ...]) -> Vector:
+    """A reduced vector without the dimension of size 1."""
+    if len(axes) > 1 or len(v.shape) != 2:
+        location = current().location()
+        raise RankError("XT1224", f"keepdims=False of a vector reduced to {text(v.shape)} leaves no vector of one "
+                        "dimension", "reduce one dimension of two; the element of a vector of one is v.item()",
+                        location, notes(location, it=v))
+    return reshape(v, v.shape[1 - axes[0]])
 
 
 def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:
@@ -73,6 +93,8 @@ def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = 
         ShapeError: a dimension that is not 1 differs, or the maps contradict each other.
     """
     tracer = current("xt.tile_broadcast")
+    if isinstance(v, Vector) and len(v.shape) == 1:
+        v = cast(v, (1, v.shape[0]))
     check_operand(v, Vector, "tile_broadcast")
     sizes = tuple(python_number(size) for size in shape) if isinstance(shape, (tuple, list)) else ()
     if len(v.shape) == 4:

@@ -1,7 +1,8 @@
 """Element-wise functions of float vectors and run-time floats (``math`` dialect), select, bitcast.
 
 f16 and bf16 compute in float32 and are rounded once. Devices compute with OpenCL's accuracy, a few units in the last
-place of float32; NumPy with its own.
+place of float32; NumPy with its own. Where a function takes ``fast``, a GPU's own instructions may approximate it:
+True, False, or None (the default) for what ``@xt.kernel(fast_math=...)`` says.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from xegpu.ir import dtypes
 from xegpu.mlir.arith import SelectOp
 from xegpu.support.errors import ElementTypeError
 from xetile.dialect.vector import TileBitcastOp
+from xetile.frontend import operators
 from xetile.frontend.broadcast import broadcast_operands
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
@@ -30,7 +32,7 @@ from xetile.lang.operands import check_operands, matched_operands
 def _apply(name: str, operation: type[Operation], v: Any, fast: bool | None = False) -> Any:
     """Emit a unary function of a vector or scalar; ``fast`` of None is what the kernel says (``fast_math``)."""
     tracer = current(f"xt.{name}")
-    if not isinstance(v, Arithmetic) or not (v.dtype.is_float or operation is math.AbsIOp):
+    if not isinstance(v, Arithmetic) or not v.dtype.is_float:
         raise _float_error(name, v)
     approximate = tracer.fast_math if fast is None else fast
     flags = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])} if approximate else {}
@@ -57,22 +59,12 @@ def _describe(v: Any) -> str:
 
 
 def exp(v: Any, *, fast: bool | None = None) -> Any:
-    """e to the power of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """e to the power of ``v``."""
     return _apply("exp", math.ExpOp, v, fast)
 
 
 def exp2(v: Any, *, fast: bool | None = None) -> Any:
-    """2 to the power of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """2 to the power of ``v``."""
     return _apply("exp2", math.Exp2Op, v, fast)
 
 
@@ -82,32 +74,17 @@ def expm1(v: Any) -> Any:
 
 
 def log(v: Any, *, fast: bool | None = None) -> Any:
-    """The natural logarithm of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The natural logarithm of ``v``."""
     return _apply("log", math.LogOp, v, fast)
 
 
 def log2(v: Any, *, fast: bool | None = None) -> Any:
-    """The logarithm of ``v`` to base 2.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The logarithm of ``v`` to base 2."""
     return _apply("log2", math.Log2Op, v, fast)
 
 
 def log10(v: Any, *, fast: bool | None = None) -> Any:
-    """The logarithm of ``v`` to base 10.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The logarithm of ``v`` to base 10."""
     return _apply("log10", math.Log10Op, v, fast)
 
 
@@ -122,12 +99,7 @@ def sqrt(v: Any) -> Any:
 
 
 def rsqrt(v: Any, *, fast: bool | None = None) -> Any:
-    """One over the square root of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """One over the square root of ``v``."""
     return _apply("rsqrt", math.RsqrtOp, v, fast)
 
 
@@ -147,22 +119,12 @@ def cosh(v: Any) -> Any:
 
 
 def tanh(v: Any, *, fast: bool | None = None) -> Any:
-    """The hyperbolic tangent of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The hyperbolic tangent of ``v``."""
     return _apply("tanh", math.TanhOp, v, fast)
 
 
 def erf(v: Any, *, fast: bool | None = None) -> Any:
-    """The error function of ``v``.
-
-    Args:
-        v: floats.
-        fast: whether a GPU's own instructions may approximate it; by default what ``@xt.kernel(fast_math=...)`` says.
-    """
+    """The error function of ``v``."""
     return _apply("erf", math.ErfOp, v, fast)
 
 
@@ -218,8 +180,9 @@ def round_even(v: Any) -> Any:
 
 def absolute(v: Any) -> Any:
     """``v`` without its sign, of floats and integers; the smallest signed integer stays as it is."""
-    integer = isinstance(v, Arithmetic) and not v.dtype.is_float
-    return v if integer and not v.dtype.signed else _apply("abs", math.AbsIOp if integer else math.AbsFOp, v)
+    if not isinstance(v, Arithmetic):
+        raise _float_error("abs", v)
+    return operators.absolute(v)
 
 
 def maximum(a: Any, b: Any) -> Any:

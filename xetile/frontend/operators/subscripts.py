@@ -1,0 +1,143 @@
+"""Subscripts of vectors, as NumPy's: elements, rows, columns, contiguous slices, and new dimensions of size 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, VectorType
+
+from xegpu.dialect.vector import ExtractScalarOp
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.mlir.arith import CmpIOp, SelectOp
+from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.support.errors import RankError, ShapeError
+from xetile.dialect.reduction import TileReduceOp
+from xetile.dialect.vector import IotaOp
+from xetile.frontend.broadcast import cast
+from xetile.frontend.constants import python_number, scalar
+from xetile.frontend.notes import notes
+from xetile.frontend.operators import splat
+from xetile.frontend.ssa_value import ScalarBase, VectorBase
+from xetile.frontend.tracer import current
+
+WHOLE = slice(None)
+_UNSIGNED = {8: dtypes.u8, 16: dtypes.u16, 32: dtypes.u32, 64: dtypes.u64}
+
+
+def subscript(v: VectorBase, key: Any) -> tuple[Any, bool]:
+    """What ``v[key]`` is: an SSA value, and whether it is a number; a vector is in two dimensions or in one.
+
+    An element is a run-time number. An index that is known at run time only selects among all elements; beyond them it
+    finds zero.
+
+    Raises:
+        RankError: more indices than dimensions, or a result of more than two.
+        ShapeError: an index or a slice beyond the vector, or one that is none.
+    """
+    location = current().location()
+    if len(v.shape) not in (1, 2):
+        raise RankError("XT1122", f"subscripts take a vector of one dimension or two, not a {v.describe()}",
+                        "use xt.tile_unpack(v) first", location, notes(location, it=v))
+    keys = _expanded(v, key)
+    taken = [each for each in keys if each is not None]
+    whole = all(isinstance(each, slice) and each.start is each.stop is each.step is None for each in taken)
+    if v.wg_map is not None and not (whole and len(keys) - len(taken) + len(v.shape) <= 2 and keys[-1] is not None):
+        raise ShapeError("XT1418", f"the vector is distributed over subgroups, as {v.wg_map}, and a subscript takes a "
+                         "part of it", "reduce it with xt.tile_reduce, load the part with a tile of its own, or use a "
+                         "vector without a wg_map", location, notes(location, it=v))
+    matrix = v if len(v.shape) == 2 else cast(v, (1, v.shape[0]))
+    axes = range(2 - len(v.shape), 2)
+    starts, sizes, kept = [0, 0], list(matrix.shape), []
+    for axis, each in zip(axes, taken, strict=True):
+        starts[axis], sizes[axis] = _range(v, each, matrix.shape[axis], len(v.shape) - 2 + axis)
+    if (starts, sizes) != ([0, 0], list(matrix.shape)):
+        matrix = matrix.like(current().emit(ExtractStridedSliceOp(matrix.ssa, starts, sizes)))
+    for axis, each in zip(axes, taken, strict=True):
+        if isinstance(each, ScalarBase):
+            matrix = _selected(matrix, axis, each)
+    remaining = iter(zip(axes, taken, strict=True))
+    for each in keys:
+        if each is None:
+            kept.append(1)
+        elif isinstance((taken_of := next(remaining))[1], slice):
+            kept.append(matrix.shape[taken_of[0]])
+    if not kept:
+        return current().emit(ExtractScalarOp(matrix.ssa)), True
+    if len(kept) > 2:
+        raise RankError("XT1247", f"this subscript makes {len(kept)} dimensions of a {v.describe()}",
+                        "vectors have one or two: leave out a None", location, notes(location, it=v))
+    return cast(matrix, tuple(kept)).ssa, False
+
+
+def _expanded(v: VectorBase, key: Any) -> list[Any]:
+    """Indices, slices and Nones of a subscript: one of the first two for each dimension."""
+    keys = [python_number(each) for each in (key if isinstance(key, tuple) else (key,))]
+    location, rank = current().location(), len(v.shape)
+    for each in keys:
+        known = isinstance(each, (int, slice, ScalarBase)) or each is None or each is Ellipsis
+        if isinstance(each, bool) or not known:
+            raise ShapeError("XT1246", f"{_shown(each)} is no subscript of a vector", "use integers, run-time indices, "
+                             "slices of integers such as 2:6, None or ...; elements by a vector of positions are "
+                             "loaded so: xt.init_tile(A, (indices, column), shape)", location, notes(location, it=v))
+    count = sum(each is not None and each is not Ellipsis for each in keys)
+    if count > rank or sum(each is Ellipsis for each in keys) > 1:
+        raise RankError("XT1247", f"{count} indices of a {v.describe()}, which has {rank} "
+                        f"dimension{'' if rank == 1 else 's'}", "give at most one for each dimension", location,
+                        notes(location, it=v))
+    where = next((at for at, each in enumerate(keys) if each is Ellipsis), None)
+    rest = [WHOLE] * (rank - count)
+    return [*keys, *rest] if where is None else [*keys[:where], *rest, *keys[where + 1:]]
+
+
+def _shown(key: Any) -> str:
+    return f"a {key.describe()}" if hasattr(key, "describe") else f"{key!r:.40}"
+
+
+def _range(v: VectorBase, key: Any, extent: int, axis: int) -> tuple[int, int]:
+    """First element and number of elements that an index or a slice takes of a dimension."""
+    if isinstance(key, ScalarBase):
+        scalar(key)  # of type index
+        return 0, extent
+    location = current().location()
+    if isinstance(key, int):
+        if not -extent <= key < extent:
+            raise ShapeError("XT1248", f"index {key} is out of bounds: dimension {axis} of a {v.describe()} has "
+                             f"{extent} elements", f"use {-extent} to {extent - 1}", location, notes(location, it=v))
+        return key % extent, 1
+    parts = [python_number(part) for part in (key.start, key.stop, key.step)]
+    if any(part is not None and type(part) is not int for part in parts) or parts[2] not in (None, 1):
+        raise ShapeError("XT1246", f"the slice {_slice_text(parts)} is not one of adjacent elements between "
+                         "compile-time integers", "slices have fixed sizes and a step of 1; a single row or column may "
+                         "be at a run-time index: v[k], v[:, k]", location, notes(location, it=v))
+    start, stop, _ = slice(*parts).indices(extent)
+    if stop <= start:
+        raise ShapeError("XT1248", f"the slice {_slice_text(parts)} takes nothing of dimension {axis} of a "
+                         f"{v.describe()}", f"it has {extent} elements", location, notes(location, it=v))
+    return start, stop - start
+
+
+def _slice_text(parts: list[Any]) -> str:
+    return ":".join("" if part is None else _shown(part) for part in parts[:2 if parts[2] is None else 3])
+
+
+def _selected(matrix: Any, axis: int, index: ScalarBase) -> Any:
+    """The row or column of a matrix at a run-time index, with size 1; zeros where there is none.
+
+    The bits of all others become zero, and the sum of all, as integers, is what remains: every number comes out as it
+    is, NaN and the sign of zero included.
+    """
+    dtype: DType = matrix.dtype
+    if dtype is dtypes.i1:
+        return _selected(matrix.to(dtypes.i32), axis, index) != 0
+    emit, shape = current().emit, matrix.shape
+    bits = dtype if dtype is dtypes.index else _UNSIGNED[dtype.bits]
+    value = matrix.ssa if bits is dtype else emit(arith.BitcastOp(matrix.ssa, VectorType(bits.mlir, shape)))
+    count = matrix.like(emit(IotaOp(VectorType(IndexType(), shape), axis)))
+    here = emit(CmpIOp(count.ssa, splat(index, count), "eq"))
+    zeros = splat(0, matrix, bits)
+    result = emit(TileReduceOp("add", emit(SelectOp(here, value, zeros)), [axis]))
+    reduced = tuple(1 if along == axis else size for along, size in enumerate(shape))
+    return matrix.like(result if bits is dtype else emit(arith.BitcastOp(result, VectorType(dtype.mlir, reduced))))
+

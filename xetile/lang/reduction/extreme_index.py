@@ -1,0 +1,56 @@
+"""Positions of extremes along a dimension: ``xt.argmax``, ``xt.argmin``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xegpu.ir import dtypes
+from xegpu.support.errors import RankError
+from xetile.frontend.broadcast import broadcast_operands
+from xetile.frontend.constants import python_number
+from xetile.frontend.tracer import current
+from xetile.frontend.values import Vector
+from xetile.lang.checks import check_operand
+from xetile.lang.creation import iota
+from xetile.lang.layout import tile_unpack
+from xetile.lang.math import where
+from xetile.lang.reduction import tile_reduce
+
+
+def argmax(v: Vector, axis: int) -> Vector:
+    """Position of the largest element along ``axis``, which is kept with size 1, in ``i32``.
+
+    The first of equal elements counts, and the first NaN before all numbers, as in NumPy.
+
+    Args:
+        v: rows x columns, of integers or floats.
+        axis: 0 for 1 x columns, 1 for rows x 1.
+
+    Raises:
+        RankError: there is no such axis.
+        ElementTypeError: the element type has no order.
+    """
+    return _extreme_index("max", v, axis)
+
+
+def argmin(v: Vector, axis: int) -> Vector:
+    """Position of the smallest element along ``axis``; otherwise as :func:`argmax`."""
+    return _extreme_index("min", v, axis)
+
+
+def _extreme_index(kind: str, v: Vector, axis: Any) -> Vector:
+    """Reduce to the extreme, then to the first position that holds it."""
+    current(f"xt.arg{kind}")
+    check_operand(v, Vector, f"arg{kind}")
+    along = python_number(axis)
+    if type(along) is not int or not -2 <= along < 2:
+        raise RankError("XT1224", f"a vector has dimensions 0 and 1, not {axis!r}",
+                        "use 0 for the position in each column, 1 for that in each row", current().location())
+    along %= 2
+    if len(v.shape) == 4:
+        v = tile_unpack(v)
+    holds = v == broadcast_operands([tile_reduce(kind, v, along), v])[0]
+    if v.dtype.is_float:
+        holds = holds | (v != v)  # the extreme of a row with NaN is NaN, which equals nothing
+    positions = iota(v.shape, along, dtypes.i32, wg_map=v.wg_map)  # type: ignore[arg-type]
+    return tile_reduce("min", where(holds, positions, v.shape[along]), along)

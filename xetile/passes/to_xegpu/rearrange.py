@@ -1,0 +1,92 @@
+"""Slices, casts and insertions of vectors to shuffles of the elements of their blocks.
+
+    %s = vector.extract_strided_slice %v {offsets = [0, 3], sizes = [8, 4], ...} : vector<8x32xf32> to vector<8x4xf32>
+becomes, in blocks of 8x16,
+    %s = xegpu.shuffle %v0 {mask = array<i32: 3, 4, 5, 6, 19, ...>} : vector<8x16xf32> -> vector<8x4xf32>
+
+A block of the result that is one of the source needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.dialect.vector import ShuffleOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of, vector_type
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter
+from xetile.dialect import tile_ops
+from xetile.dialect.vector import TilePackOp
+from xetile.dialect.wg_map import Pair
+
+Numbers = np.ndarray[Any, Any]
+"""For each element the number of its block, and of its element in that."""
+
+
+def is_rearranged(operation: Operation) -> bool:
+    """Whether an operation is a slice, a cast or an insertion of whole vectors of two dimensions, before blocks."""
+    return isinstance(operation, (ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp)) and \
+        len(tile_ops.shape_of(operation.result)) == 2
+
+
+def _numbered(source: ConvertedValues, first: int) -> Numbers:
+    """Block and element of each element of a vector; blocks are counted from ``first`` on."""
+    (rows, columns), (height, width) = source.encoding.shape, source.encoding.block
+    row, column = np.arange(rows)[:, None], np.arange(columns)
+    block = first + row // height * (columns // width) + column // width
+    return np.stack([block, row % height * width + column % width], -1)
+
+
+def _slice(operation: ExtractStridedSliceOp, source: Numbers) -> Numbers:
+    (row, column), (rows, columns) = values_of(operation.offsets), values_of(operation.sizes)
+    return source[row:row + rows, column:column + columns]
+
+
+def _cast(operation: ShapeCastOp, source: Numbers) -> Numbers:
+    return source.reshape(*tile_ops.shape_of(operation.result), 2)
+
+
+def _insert(operation: InsertStridedSliceOp, source: Numbers, dest: Numbers) -> Numbers:
+    (row, column), (rows, columns) = values_of(operation.offsets), source.shape[:2]
+    result = dest.copy()
+    result[row:row + rows, column:column + columns] = source
+    return result
+
+
+def rearrange(rewriter: Rewriter, operation: Operation, numbers: Callable[..., Numbers]) -> None:
+    """Lower an operation that moves elements: ``numbers`` says which element of its operands each of the result is."""
+    (use,) = operation.results[0].uses
+    assert isinstance(use.operation, TilePackOp), "blocking packs what it lets these operations give"
+    shape = tile_ops.shape_of(use.operation.result)
+    parts = [rewriter.lookup(operand) for operand in operation.operands]
+    blocks = [value for part in parts for value in part.values]
+    starts = np.cumsum([0, *(len(part.values) for part in parts)])
+    elements = numbers(operation, *(_numbered(part, int(first)) for part, first in zip(parts, starts, strict=False)))
+    values = tuple(_block(rewriter, blocks, elements[i * shape[2]:(i + 1) * shape[2], j * shape[3]:(j + 1) * shape[3]])
+                   for i in range(shape[0]) for j in range(shape[1]))
+    form = type(parts[0].encoding)((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
+    rewriter.set(operation.results[0], values, form)
+
+
+def _block(rewriter: Rewriter, blocks: list[SSAValue], elements: Numbers) -> SSAValue:
+    """The block that these elements make."""
+    block: Pair = (elements.shape[0], elements.shape[1])
+    numbers, places = elements[..., 0].reshape(-1), elements[..., 1].reshape(-1)
+    taken = [blocks[int(number)] for number in np.unique(numbers)]
+    if len(taken) == 1 and tile_ops.shape_of(taken[0]) == block and (places == np.arange(len(places))).all():
+        return taken[0]
+    sizes = [int(np.prod(tile_ops.shape_of(value))) for value in taken]
+    starts = dict(zip(np.unique(numbers).tolist(), np.cumsum([0, *sizes]).tolist(), strict=False))
+    mask = [starts[number] + place for number, place in zip(numbers.tolist(), places.tolist(), strict=True)]
+    type_ = taken[0].type
+    assert isinstance(type_, VectorType)
+    return rewriter.emit(ShuffleOp(taken, mask, vector_type(block, type_.element_type)))
+
+
+KINDS: dict[type[Operation], Callable[..., Numbers]] = {
+    ExtractStridedSliceOp: _slice, ShapeCastOp: _cast, InsertStridedSliceOp: _insert}
+"""Operations that move elements, each with the numbers of its result."""
