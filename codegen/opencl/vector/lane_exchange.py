@@ -85,6 +85,10 @@ class Words:
     def _shuffled(self, word: str, bit: int) -> str:
         return f"intel_sub_group_shuffle_xor({word}, {1 << bit}u)"
 
+    def _shuffled_by_halves(self, word: str, bit: int) -> str:
+        low, high = (self._shuffled(half, bit) for half in (f"(uint)({word})", f"(uint)({word} >> 32)"))
+        return f"as_{self.c_type}((uint2)({low}, {high}))"
+
     def _upper(self, bit: int, yes: str, no: str) -> str:
         return f"(lane & {1 << bit}u) ? {yes} : {no}"
 
@@ -93,9 +97,16 @@ class Words:
         self.names = [self.name(combine(self.names[a], self.names[b])) for a, b in self._pairs(position)]
         del self.unit[position]
 
-    def fold(self, bit: int, combine: Combine) -> None:
-        """Reduce a lane bit: combine lanes that differ in it; both get the result."""
-        self.names = [self.name(combine(word, self._shuffled(word, bit))) for word in self.names]
+    def fold(self, bit: int, combine: Combine, *, by_halves: bool = False) -> None:
+        """Reduce a lane bit: combine lanes that differ in it; both get the result.
+
+        Args:
+            bit: the lane bit.
+            combine: the combining function.
+            by_halves: whether words of 64 bits are shuffled as two of 32.
+        """
+        shuffled = self._shuffled_by_halves if by_halves else self._shuffled
+        self.names = [self.name(combine(word, shuffled(word, bit))) for word in self.names]
         self.lane[bit] = None
 
     def merge(self, bit: int, position: int, combine: Combine) -> None:

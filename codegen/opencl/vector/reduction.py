@@ -122,7 +122,10 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
     words = Words(c_type, first.renamed(tuple(together)).words(), source)
     words.lines += lines
     words.named()
-    reduce_words(words, axes, target, _combine(kind, first.dtype, c_type))
+    # Intel's graphics compiler (of ocloc 26.27) makes a clustered reduction of x | shuffle_xor(x, n), and loses
+    # it where x has 64 bits and the operation is bitwise: what is stored then is what a register happened to hold.
+    by_halves = kind in ("and", "or", "xor") and c_type in ("long", "ulong")
+    reduce_words(words, axes, target, _combine(kind, first.dtype, c_type), by_halves=by_halves)
     called(emitter, name, [(first.c_type, variable) for fragment in fragments for variable in fragment.names], words,
            result, [_rounded(word, first.dtype, c_type) for word in words.names])
 
@@ -132,7 +135,7 @@ def _label(operation: ReduceOp | BroadcastOp) -> str:
     return "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in operation.maps)
 
 
-def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: Combine) -> None:
+def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: Combine, *, by_halves: bool) -> None:
     """Reduce words along axes, to the lane map of the result.
 
     Unit bits are reduced first, then lane bits that the result needs for a unit bit: merge does both at once.
@@ -147,7 +150,7 @@ def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: C
     for bit in reduced:
         source_bit = words.lane[bit]
         if source_bit is not None and source_bit[0] in axes:
-            words.fold(bit, combine)
+            words.fold(bit, combine, by_halves=by_halves)
     words.arrange(target)
 
 

@@ -58,6 +58,20 @@ def test_every_kind_of_every_type(dtype: DType, execution: Execution) -> None:
             np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("dtype", [dtypes.i64, dtypes.u64], ids=str)
+@pytest.mark.parametrize("execution", DEVICE, ids=str)
+def test_bits_of_64_bit_words_across_all_lanes(dtype: DType, execution: Execution) -> None:
+    """Fewer rows than lanes: lanes are combined that hold no other row, which Intel's compiler has lost."""
+    a = RNG.integers(np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max, (3, 32), dtype.numpy, endpoint=True)
+    kinds = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "add": np.add}
+    a[:, :30] |= dtype.numpy.type(-1 if dtype.signed else 2**64 - 1) << dtype.numpy.type(7)  # "and" is not zero
+    found = [np.zeros(shape, dtype.numpy) for shape in ((len(kinds) * 3, 1), (len(kinds), 32), (len(kinds), 1))]
+    execution.bind(all_kinds)[1,](a, *found, kinds=tuple(kinds), rows=3, columns=32)
+    for axis, result in zip((1, 0, (0, 1)), found, strict=True):
+        expected = np.concatenate([ufunc.reduce(a, axis, keepdims=True, dtype=a.dtype) for ufunc in kinds.values()])
+        np.testing.assert_array_equal(result, expected)
+
+
 @xt.kernel
 def composed(A, R, C, S, B, *, rows=16, columns=32):
     """Loaded rows, columns and single elements, reduced ones, and a transposition, between operators."""
