@@ -135,6 +135,7 @@ SHAPES = [((32, 32), (8, 16), (16, 32)), ((24, 48), (8, 48), (8, 16)), ((20, 24)
 AT = [(0, 0), (8, 16), (-3, 5), (11, -7), (2, 1), (16, 0), (60, 60)]
 
 
+@pytest.mark.optimised  # lanes run side by side, as a GPU's do: one reads what another has stored
 @pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 def test_any_tile_of_any_array_reads_what_was_written(sizes: tuple[Any, Any, Any], execution: Execution) -> None:
