@@ -21,6 +21,7 @@ from xetile.runtime.executors import executor_at, is_machine, machine_executor
 from xetile.runtime.grid import Grid, normalize_grid
 from xetile.runtime.launch import BoundKernel, GridLauncher
 from xetile.runtime.launch_cache import LaunchCache
+from xetile.runtime.launch_event import LaunchEvent
 from xetile.runtime.launch_plan import PreparedLaunch
 
 if TYPE_CHECKING:
@@ -95,9 +96,9 @@ class BaseKernel:
         """
         return self._bound(None, None, None).prepare(grid, *args, **constants)
 
-    def __call__(self, *args: Any, **constants: Any) -> None:
+    def __call__(self, *args: Any, **constants: Any) -> LaunchEvent:
         """Launch with the grid of the decorator's function."""
-        self._bound(None, None, None)(*args, **constants)
+        return self._bound(None, None, None)(*args, **constants)
 
     def on(self, where: Any, *, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
            only: tuple[int, ...] | int | None = None, check: Any = False) -> BoundKernel | EagerKernel:

@@ -112,8 +112,7 @@ class Kernel(BaseKernel):
             TraceError: a helper for other ``subgroups`` than the kernel that calls it.
         """
         if not is_recording():
-            super().__call__(*args, **constants)
-            return None
+            return super().__call__(*args, **constants)
         tracer = current()
         if self.subgroups not in ((1, 1), tracer.subgroups):
             raise TraceError("XT1024", f"{self.name} is for {self.subgroups[0]} x {self.subgroups[1]} subgroups, and "

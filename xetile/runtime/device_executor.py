@@ -26,6 +26,7 @@ from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.runtime.aliasing import extent
 from xetile.runtime.built_programs import PROGRAMS
 from xetile.runtime.grid import Grid
+from xetile.runtime.launch_event import LaunchEvent
 from xetile.runtime.launch_plan import LaunchPlan
 
 _INT_LIMIT = 2**31
@@ -90,7 +91,7 @@ class DeviceExecutor:
         PROGRAMS.add_plan(compiled, (self.queue, build_settings()), plan)
         return plan
 
-    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
+    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchEvent | None:
         """Launch the kernel on arguments of :meth:`copy_in`, asynchronously in the queue's order."""
         _check_extents(compiled, arguments)
         kernel = self._kernel(compiled)
@@ -102,8 +103,8 @@ class DeviceExecutor:
 
         if emitted.is_watched:
             watched(self.queue, emitted.assertions, start)
-        else:
-            start([])
+            return None
+        return LaunchEvent(self.queue, start([]))
 
     def copy_out(self, outputs: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
         """Copy outputs back to the host arrays that were copied in."""

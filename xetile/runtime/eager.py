@@ -35,6 +35,7 @@ from xetile.frontend.if_else import KernelExit
 from xetile.frontend.tracer import Tracer, recording
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.runtime.grid import Grid
+from xetile.runtime.launch_event import ENDED, LaunchEvent
 
 InstanceId = tuple[int, int, int, int, int]
 """Indices of a program instance: of its work-group in the grid, of its subgroup in the work-group."""
@@ -241,19 +242,19 @@ class EagerKernel:
     target = None
     device = "NumPy"
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
+    def __getitem__(self, grid: Any) -> Callable[..., LaunchEvent]:
         return partial(self._launch, grid)
 
-    def __call__(self, *args: Any, **constants: Any) -> None:
+    def __call__(self, *args: Any, **constants: Any) -> LaunchEvent:
         """Launch with the grid of the decorator's function."""
-        self._launch(None, *args, **constants)
+        return self._launch(None, *args, **constants)
 
-    def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
+    def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> LaunchEvent:
         with AtTheCall():
             args, constants = self.by_position(args, constants)
             if (flat := self.flattened(args)) is not None:
-                flat[0].eager(self.only, self.subgroups)._launch(grid, *flat[1], **constants)
-                return
+                eager: EagerKernel = flat[0].eager(self.only, self.subgroups)
+                return eager._launch(grid, *flat[1], **constants)
             arguments = self.bind_arguments(args, constants)
             counts = self.evaluate_grid(grid, args, constants)
             for argument in arguments:
@@ -262,6 +263,7 @@ class EagerKernel:
             with np.errstate(all="ignore"):
                 for group in self._groups(counts):
                     self._group(group, counts, arguments, values, constants)
+            return ENDED
 
     def _groups(self, counts: Grid) -> Iterator[tuple[int, int, int]]:
         only = self.only or ()

@@ -14,6 +14,7 @@ from xegpu.support.errors import ArgumentError, DeviceError, ToolError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.runtime.grid import Grid
+from xetile.runtime.launch_event import LaunchEvent
 from xetile.runtime.launch_plan import LaunchPlan
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class Executor(Protocol):
     def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
         """The arguments with host arrays copied to the device."""
 
-    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
-        """Run the kernel on arguments of :meth:`copy_in`; outputs are written in place."""
+    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchEvent | None:
+        """Run the kernel on arguments of :meth:`copy_in`; outputs are written in place. None where it has ended."""
 
     def copy_out(self, outputs: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
         """Copy outputs back to the host arrays that were copied in."""

@@ -16,6 +16,7 @@ from xetile.runtime.aliasing import check_aliasing
 from xetile.runtime.executors import Executor, executor_of_arrays
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_cache import INTEGERS, LaunchCache, LaunchTable, constants_key, signature_of
+from xetile.runtime.launch_event import ENDED, LaunchEvent
 from xetile.runtime.launch_plan import LaunchPlan, PreparedLaunch
 
 if TYPE_CHECKING:
@@ -101,11 +102,11 @@ class BoundKernel:
     def __getitem__(self, grid: Any) -> GridLauncher:
         return GridLauncher(self._launch, (grid,) if type(grid) is int and grid > 0 else grid)
 
-    def __call__(self, *args: Any, **constants: Any) -> None:
+    def __call__(self, *args: Any, **constants: Any) -> LaunchEvent:
         """Launch with the grid of the decorator's function."""
-        self._launch(None, *args, **constants)
+        return self._launch(None, *args, **constants)
 
-    def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
+    def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> LaunchEvent:
         kernel = self._kernel
         kernel.refresh()
         if len(args) != len(kernel.parameters):
@@ -114,32 +115,32 @@ class BoundKernel:
             if grid is None and kernel.grid_function is not None and len(args) == len(kernel.parameters) and \
                     self.launches.may_relaunch(args):
                 grid = kernel.evaluate_grid(None, args, constants)
-            if is_recording() or not self.launches.relaunch(grid, args, constants):
-                self._launch_by_signature(grid, args, constants)
+            event = None if is_recording() else self.launches.relaunch(grid, args, constants)
+            return self._launch_by_signature(grid, args, constants) if event is None else event
         except XeError as error:
             at_the_call(error)
             raise
 
-    def _launch_by_signature(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
+    def _launch_by_signature(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> LaunchEvent:
         """Launch the plan for arguments of this signature; where there is none, check and compile."""
         grid_of_call = grid
         grid, key = self._signature(grid, args, constants)
         plan = self.launches.find(key)
         if key is None and (flat := self._flat(args)) is not None:
-            flat[0]._launch(grid_of_call, *flat[1], **constants)
+            event = flat[0]._launch(grid_of_call, *flat[1], **constants)
             self._last = flat[0]._last
-            return
+            return event
         if plan is None:
             call = self._compile(grid, args, constants)
             plan = None if key is None else call.plan()
             if plan is None:
-                call.run()
-                return
+                return call.run()
             self.launches.add(key, plan)
         elif not self._kernel.may_alias and plan.may_alias(args):
             self._compile(grid, args, constants)  # looks at the single elements
-        plan.launch(args)
+        event = plan.launch(args)
         self.launches.add_arrays(grid, args, constants, plan)
+        return event
 
     def _flat(self, args: tuple[Any, ...]) -> tuple[BoundKernel, tuple[Any, ...]] | None:
         """The bound kernel for the leaves of structured arguments, and these; None where no argument is structured."""
@@ -190,7 +191,7 @@ class BoundKernel:
             return PreparedLaunch(call.compiled.name, call.grid, bound)
 
 
-class GridLauncher(partial[None]):
+class GridLauncher(partial[LaunchEvent]):
     """A bound kernel with its grid: calling it launches, ``prepare`` binds the arguments too."""
 
     def prepare(self, *args: Any, **constants: Any) -> PreparedLaunch:
@@ -221,15 +222,16 @@ class _CheckedCall:
         """The launch plan for later launches; None where each launch needs all of :meth:`run`."""
         return self.executor.plan(self.compiled, self.copied_in, self.grid)
 
-    def run(self) -> None:
+    def run(self) -> LaunchEvent:
         """Run the kernel; its outputs are in the author's arrays, on a device asynchronously in the queue's order."""
-        self.executor.run(self.compiled, self.copied_in, self.grid)
+        event = self.executor.run(self.compiled, self.copied_in, self.grid)
         self.executor.copy_out(self.compiled.written, self.copied_in, self.arguments)
+        return event or ENDED
 
-    def run_again(self) -> None:
+    def run_again(self) -> LaunchEvent:
         """Run the kernel on the current contents of host arrays."""
         with AtTheCall():
-            replace(self, copied_in=self.executor.copy_in(self.arguments)).run()
+            return replace(self, copied_in=self.executor.copy_in(self.arguments)).run()
 
 
 def _check_outputs(compiled: CompiledKernel, arguments: Sequence[Argument], name: str) -> None:

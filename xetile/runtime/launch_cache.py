@@ -44,6 +44,7 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xetile.compiler.arguments import TypedView
 from xetile.frontend.constants import hashable
+from xetile.runtime.launch_event import LaunchEvent
 from xetile.runtime.launch_plan import LaunchPlan
 
 if TYPE_CHECKING:
@@ -147,27 +148,27 @@ class LaunchTable:
         return bool(self._by_identity) and all(hasattr(args[position], "get_array")
                                                for position in self._array_positions)
 
-    def relaunch(self, grid: Any, args: tuple[Any, ...], constants: Mapping[str, Any]) -> bool:
-        """Repeat a launch on the same arrays; False if there was none, or anything differs."""
+    def relaunch(self, grid: Any, args: tuple[Any, ...], constants: Mapping[str, Any]) -> LaunchEvent | None:
+        """Repeat a launch on the same arrays; None if there was none, or anything differs."""
         positions = self._array_positions
         try:
             arrays = [args[position].get_array() for position in positions]
             key = (grid, positions, constants_key(constants) if constants else (), *map(id, arrays))
             known = self._by_identity.get(key)
         except (AttributeError, IndexError, TypeError, ElementTypeError):
-            return False  # arguments of other kinds, or none at all: the caller checks each
+            return None  # arguments of other kinds, or none at all: the caller checks each
         if known is None:
-            return False
+            return None
         values = known.pack(grid, arrays, args)
         if values is None:
             self._by_identity.pop(key, None)
-            return False
+            return None
         plan = known.plan
         if plan.kernel is None:
             self._by_identity.pop(key, None)
-            return False
-        start(plan.queue, plan.kernel, values, plan.global_range, plan.local_range, args)
-        return True
+            return None
+        return LaunchEvent(plan.queue, start(plan.queue, plan.kernel, values, plan.global_range, plan.local_range,
+                                             args))
 
     def find(self, key: Hashable) -> LaunchPlan | None:
         """The plan of a signature, None if there is none."""

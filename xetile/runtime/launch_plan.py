@@ -10,6 +10,7 @@ from typing import Any
 from codegen.runtime.launcher import start
 from codegen.runtime.usm import address_of
 from xetile.compiler.arguments import TypedView
+from xetile.runtime.launch_event import LaunchEvent
 
 _PACKERS: Mapping[type, Callable[[Any], Any]] = {ctypes.c_int: ctypes.c_int, ctypes.c_float: ctypes.c_float}
 
@@ -59,13 +60,16 @@ class LaunchPlan:
             values[slot] = pack(value.array if type(value) is TypedView else value)
         return values
 
-    def launch(self, args: tuple[Any, ...]) -> None:
+    def launch(self, args: tuple[Any, ...]) -> LaunchEvent:
         """Start the kernel; the arguments are kept alive until it has run."""
-        start(self.queue, self.kernel, self.pack(args), self.global_range, self.local_range, args)
+        return LaunchEvent(self.queue, start(self.queue, self.kernel, self.pack(args), self.global_range,
+                                             self.local_range, args))
 
-    def bind(self, args: tuple[Any, ...]) -> Callable[[], Any]:
+    def bind(self, args: tuple[Any, ...]) -> Callable[[], LaunchEvent]:
         """A function that starts the kernel on these arguments at each call."""
-        return partial(start, self.queue, self.kernel, self.pack(args), self.global_range, self.local_range, args)
+        queue, launch = self.queue, partial(start, self.queue, self.kernel, self.pack(args), self.global_range,
+                                            self.local_range, args)
+        return lambda: LaunchEvent(queue, launch())
 
 
 class PreparedLaunch:
@@ -81,12 +85,12 @@ class PreparedLaunch:
 
     __slots__ = ("_start", "grid", "name")
 
-    def __init__(self, name: str, grid: tuple[int, int, int], start: Callable[[], Any]) -> None:
+    def __init__(self, name: str, grid: tuple[int, int, int], start: Callable[[], LaunchEvent]) -> None:
         self.name, self.grid, self._start = name, grid, start
 
-    def __call__(self) -> None:
+    def __call__(self) -> LaunchEvent:
         """Launch, asynchronously in the order of the queue if the arrays are in device memory."""
-        self._start()
+        return self._start()
 
     def __repr__(self) -> str:
         return f"<{self.name} prepared for {' x '.join(map(str, self.grid))} work-groups>"

@@ -13,6 +13,7 @@ from xetile.compiler.arguments import AtTheCall
 from xetile.jit.base import BaseKernel
 from xetile.jit.kernel import Kernel
 from xetile.runtime.executors import select_executor
+from xetile.runtime.launch_event import LaunchEvent
 from xetile.tools.tuner import shown, tune
 from xetile.tools.tuner.result import Result
 from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
@@ -45,12 +46,12 @@ class Tuned:
     def __repr__(self) -> str:
         return f"<{self.kernel.name}, tuned over {len(self._space)} configurations>"
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
+    def __getitem__(self, grid: Any) -> Callable[..., LaunchEvent]:
         return partial(self._launch, None, None, grid)
 
-    def __call__(self, *args: Any, **constants: Any) -> None:
+    def __call__(self, *args: Any, **constants: Any) -> LaunchEvent:
         """Launch with the grid that the kernel's decorator gives."""
-        self._launch(None, None, None, *args, **constants)
+        return self._launch(None, None, None, *args, **constants)
 
     def on(self, where: Any, *, target: str | Target | None = None) -> TunedAt:
         """Autotuned kernel bound to ``where``."""
@@ -77,11 +78,12 @@ class Tuned:
                                      budget=self._budget, final=False)
         return self.results[key].best
 
-    def _launch(self, where: Any, target: str | Target | None, grid: Any, /, *args: Any, **constants: Any) -> None:
+    def _launch(self, where: Any, target: str | Target | None, grid: Any, /, *args: Any,
+                **constants: Any) -> LaunchEvent:
         with AtTheCall():
             best = {**self.best(*args, grid=grid, where=where, target=target), **constants}
             counts = grid(**self.kernel.all_constants(best)) if callable(grid) else grid
-            self.kernel.on(where, target=target)[counts](*args, **best)
+            return self.kernel.on(where, target=target)[counts](*args, **best)
 
     def lower(self, *args: Any, **options: Any) -> Any:
         """As :meth:`Kernel.lower`, with constants of the author's choice."""
@@ -94,12 +96,12 @@ class TunedAt:
     def __init__(self, tuned: Tuned, where: Any, target: str | Target | None) -> None:
         self._launch = partial(tuned._launch, where, target)
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
+    def __getitem__(self, grid: Any) -> Callable[..., LaunchEvent]:
         return partial(self._launch, grid)
 
-    def __call__(self, *args: Any, **constants: Any) -> None:
+    def __call__(self, *args: Any, **constants: Any) -> LaunchEvent:
         """Launch with the grid that the kernel's decorator gives."""
-        self._launch(None, *args, **constants)
+        return self._launch(None, *args, **constants)
 
 
 def autotune(space: Space, *, key: Sequence[str] | None = None, budget: float | str = "30s",
