@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Sequence
 from functools import cache
@@ -94,6 +95,15 @@ def environment(python: Path, folder: Path, *words: str) -> Path:
     run(python, "-m", "venv", str(folder))
     run(folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *words)
     return folder / "bin" / "python"
+
+
+def test_package_data_names_every_file_that_is_no_module() -> None:
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    for name in PACKAGES:
+        named = {path for pattern in data[name] for path in (ROOT / name).glob(pattern)}
+        others = {path for path in (ROOT / name).rglob("*")
+                  if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts}
+        assert named == others
 
 
 @pytest.mark.everything
