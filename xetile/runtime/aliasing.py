@@ -7,14 +7,16 @@ one by one: what such a kernel reads depends on where it runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xegpu.ir.use_def import used_arguments, written_at
 from xegpu.support.errors import ArgumentError, Note
 from xetile.compiler.arguments import Argument
-from xetile.compiler.compiled import CompiledKernel
+
+if TYPE_CHECKING:
+    from xetile.compiler.compiled import CompiledKernel
 
 _MAX_WORK = 100_000
 """Steps of NumPy's solver, which takes a few for views of two dimensions; beyond, arrays count as aliased."""
