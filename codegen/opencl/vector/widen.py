@@ -33,6 +33,14 @@ _TO_F16: dict[DType, tuple[str, ...]] = {
 """vISA that converts a register: its words as signed and unsigned integers and as f16 (``w``, ``u``, ``h``), its bytes
 (``b``), and words of a register that is free (``t``, ``tu``)."""
 
+_TO_F32: dict[DType, tuple[str, ...]] = {
+    # The mantissa's last place is one from 2**23 to 2**24: 1.5 * 2**23 + v as bits, less 1.5 * 2**23.
+    i8: ("add {d} {b} 0x4b400000:d", "add {f} {f} 0xcb400000:f"),
+    u8: ("add {d} {b} 0x4b400000:d", "add {f} {f} 0xcb400000:f"),
+}
+"""vISA that converts what becomes a register of bf16, which is the upper half of f32: its words of 32 bits as integers
+and as f32 (``d``, ``f``), its bytes (``b``)."""
+
 
 @dataclass(frozen=True)
 class _Widening:
@@ -95,15 +103,20 @@ class _Widening:
         size, byte = self.registers * 32, "b" if self.source in (i8, e4m3) else "ub"
         yield f".decl B v_type=G type={byte} num_elts={self.width * (32 if self.side == 'a' else 64)} align=GRF " \
               "alias=<%1, 0>"
-        yield f".decl W v_type=G type=w num_elts={size} align=GRF alias=<%0, 0>"
         yield f".decl U v_type=G type=uw num_elts={size} align=GRF alias=<%0, 0>"
+        if self.result is bf16 and self.source in _TO_F32:
+            yield from self._through_f32(_TO_F32[self.source])
+            return
+        yield f".decl W v_type=G type=w num_elts={size} align=GRF alias=<%0, 0>"
         yield f".decl H v_type=G type=hf num_elts={size} align=GRF alias=<%0, 0>"
         yield f".decl T v_type=G type=w num_elts={size} align=GRF"
         yield f".decl TU v_type=G type=uw num_elts={size} align=GRF alias=<T, 0>"
         for line in _TO_F16[self.source]:
             yield from (self._instruction(line, register) for register in range(self.registers))
         if self.result is bf16:
-            yield from self._to_bf16()
+            moves = [[f"mov (M1_NM, 16) F({2 * register + part},0)<1> H({register},{16 * part})<1;1,0>"
+                      for part in range(self.lanes // 16)] for register in range(self.registers)]
+            yield from self._upper_halves(moves)
 
     def _instruction(self, line: str, register: int) -> str:
         opcode, *operands = line.split()
@@ -112,19 +125,24 @@ class _Widening:
         for position, operand in enumerate(operands):
             region = "<1>" if position == 0 else "<1;1,0>"
             regions = {name.lower(): f"{name}({register},0){region}" for name in ("W", "U", "H", "T", "TU")}
+            regions |= {name.lower(): f"{name}({2 * register},0){region}" for name in ("D", "F")}
             texts.append(operand.format(**regions, **at))
         return f"{opcode} (M1_NM, {self.lanes}) {' '.join(texts)}"
 
-    def _to_bf16(self) -> Iterator[str]:
-        """From f16 through f32, of which the upper halves are the exact result."""
-        parts = self.lanes // 16
-        yield f".decl F v_type=G type=f num_elts={self.registers * 32} align=GRF"
-        yield f".decl FU v_type=G type=uw num_elts={self.registers * 64} align=GRF alias=<F, 0>"
-        for register in range(self.registers):
-            yield from (f"mov (M1_NM, 16) F({2 * register + part},0)<1> H({register},{16 * part})<1;1,0>"
-                        for part in range(parts))
-        yield from (f"mov (M1_NM, {self.lanes}) U({register},0)<1> FU({2 * register},1)<2;1,0>"
-                    for register in range(self.registers))
+    def _through_f32(self, lines: tuple[str, ...]) -> Iterator[str]:
+        """From bytes to bf16 by instructions of 32-bit lanes."""
+        yield from self._upper_halves([[self._instruction(line, register) for line in lines]
+                                       for register in range(self.registers)])
+
+    def _upper_halves(self, conversions: list[list[str]]) -> Iterator[str]:
+        """The upper halves of f32, which are the exact result; conversions to f32 for each register."""
+        size = self.registers * 32
+        yield f".decl F v_type=G type=f num_elts={size} align=GRF"
+        yield f".decl FU v_type=G type=uw num_elts={2 * size} align=GRF alias=<F, 0>"
+        yield f".decl D v_type=G type=d num_elts={size} align=GRF alias=<F, 0>"
+        for register, conversion in enumerate(conversions):
+            yield from conversion
+            yield f"mov (M1_NM, {self.lanes}) U({register},0)<1> FU({2 * register},1)<2;1,0>"
 
     def portable(self, emitter: Emitter) -> Iterator[str]:
         """The same in OpenCL C, for compilers without vISA."""
