@@ -21,8 +21,7 @@ from xetile.runtime.executors import executor_at, is_machine, machine_executor
 from xetile.runtime.grid import Grid, normalize_grid
 from xetile.runtime.launch import BoundKernel, GridLauncher
 from xetile.runtime.launch_cache import LaunchCache
-from xetile.runtime.launch_event import LaunchEvent
-from xetile.runtime.launch_plan import PreparedLaunch
+from xetile.runtime.launch_plan import LaunchEvent, PreparedLaunch
 
 if TYPE_CHECKING:
     from xetile.compiler.compiled import CompiledKernel

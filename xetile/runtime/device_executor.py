@@ -26,8 +26,7 @@ from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.runtime.aliasing import extent
 from xetile.runtime.built_programs import PROGRAMS
 from xetile.runtime.grid import Grid
-from xetile.runtime.launch_event import LaunchEvent
-from xetile.runtime.launch_plan import LaunchPlan
+from xetile.runtime.launch_plan import LaunchEvent, LaunchPlan
 
 _INT_LIMIT = 2**31
 """Sizes and strides are arguments of the C type ``int``, and so is the offset of a gathered element."""

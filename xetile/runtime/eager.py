@@ -35,7 +35,7 @@ from xetile.frontend.if_else import KernelExit
 from xetile.frontend.tracer import Tracer, recording
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.runtime.grid import Grid
-from xetile.runtime.launch_event import ENDED, LaunchEvent
+from xetile.runtime.launch_plan import ENDED, LaunchEvent
 
 InstanceId = tuple[int, int, int, int, int]
 """Indices of a program instance: of its work-group in the grid, of its subgroup in the work-group."""

@@ -14,8 +14,7 @@ from xegpu.support.errors import ArgumentError, DeviceError, ToolError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.runtime.grid import Grid
-from xetile.runtime.launch_event import LaunchEvent
-from xetile.runtime.launch_plan import LaunchPlan
+from xetile.runtime.launch_plan import LaunchEvent, LaunchPlan
 
 if TYPE_CHECKING:
     from xetile.compiler.compiled import CompiledKernel

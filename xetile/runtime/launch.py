@@ -16,8 +16,7 @@ from xetile.runtime.aliasing import check_aliasing
 from xetile.runtime.executors import Executor, executor_of_arrays
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_cache import INTEGERS, LaunchCache, LaunchTable, constants_key, signature_of
-from xetile.runtime.launch_event import ENDED, LaunchEvent
-from xetile.runtime.launch_plan import LaunchPlan, PreparedLaunch
+from xetile.runtime.launch_plan import ENDED, LaunchEvent, LaunchPlan, PreparedLaunch
 
 if TYPE_CHECKING:
     from xetile.compiler.compiled import CompiledKernel

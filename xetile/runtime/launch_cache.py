@@ -38,14 +38,12 @@ from weakref import ref
 from xdsl.dialects.builtin import ModuleOp
 
 from codegen.runtime.devices import build_settings
-from codegen.runtime.launcher import start
 from codegen.runtime.usm import part_of, signature
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xetile.compiler.arguments import TypedView
 from xetile.frontend.constants import hashable
-from xetile.runtime.launch_event import LaunchEvent
-from xetile.runtime.launch_plan import LaunchPlan
+from xetile.runtime.launch_plan import LaunchEvent, LaunchPlan, launched
 
 if TYPE_CHECKING:
     from xetile.compiler.compiled import CompiledKernel
@@ -167,8 +165,7 @@ class LaunchTable:
         if plan.kernel is None:
             self._by_identity.pop(key, None)
             return None
-        return LaunchEvent(plan.queue, start(plan.queue, plan.kernel, values, plan.global_range, plan.local_range,
-                                             args))
+        return launched(plan.queue, plan.kernel, values, plan.global_range, plan.local_range, args)
 
     def find(self, key: Hashable) -> LaunchPlan | None:
         """The plan of a signature, None if there is none."""

@@ -1,4 +1,4 @@
-"""Launch plans: a built device kernel with its ranges and packed arguments, ready for dpctl's ``submit_async``."""
+"""Launch plans, ready for dpctl's ``submit_async``: a built kernel, its ranges and packed arguments; launch events."""
 
 from __future__ import annotations
 
@@ -7,12 +7,71 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import start
+from codegen.runtime.synchronize import wait_for
 from codegen.runtime.usm import address_of
+from xegpu.support.errors import DeviceError
 from xetile.compiler.arguments import TypedView
-from xetile.runtime.launch_event import LaunchEvent
 
 _PACKERS: Mapping[type, Callable[[Any], Any]] = {ctypes.c_int: ctypes.c_int, ctypes.c_float: ctypes.c_float}
+
+
+class LaunchEvent:
+    """Event of a launch: ``event = kernel[grid](A, B, C)``, then ``event.wait()``.
+
+    Launches on arrays in host memory have ended when the call returns.
+
+    Attributes:
+        sycl_event: dpctl's event; None where the launch ended with the call.
+    """
+
+    __slots__ = ("_queue", "sycl_event")
+
+    def __init__(self, queue: Queue | None = None, sycl_event: Any = None) -> None:
+        self._queue, self.sycl_event = queue, sycl_event
+
+    def __repr__(self) -> str:
+        return f"<launch that {'has run' if self.done else 'is under way'}>"
+
+    @property
+    def done(self) -> bool:
+        """Whether the kernel has run."""
+        return self.sycl_event is None or \
+            self.sycl_event.execution_status == import_dpctl().event_status_type.complete
+
+    def wait(self) -> None:
+        """Wait until the kernel has run.
+
+        Raises:
+            DeviceError: the device was lost.
+        """
+        if self.sycl_event is not None:
+            wait_for(self._queue, self.sycl_event)
+
+    @property
+    def milliseconds(self) -> float:
+        """The kernel's time on the device; waits for it.
+
+        Raises:
+            DeviceError: the queue records no times, or the launch was not on a queue.
+        """
+        if self.sycl_event is None or self._queue is None or not self._queue.has_enable_profiling:
+            raise DeviceError("XT1064", "this launch has no times",
+                              'launch on arrays of a queue that records them: dpctl.SyclQueue("gpu", '
+                              'property="enable_profiling"); xt.bench measures without')
+        self.wait()
+        return float(self.sycl_event.profiling_info_end - self.sycl_event.profiling_info_start) * 1e-6
+
+
+ENDED = LaunchEvent()
+"""Event of every launch that ended with its call."""
+
+
+def launched(queue: Queue, kernel: Any, values: list[Any], global_range: list[int], local_range: list[int],
+             args: tuple[Any, ...]) -> LaunchEvent:
+    """Start a kernel; ``args`` are kept alive until it has run. Sizes are in SYCL's order of dimensions."""
+    return LaunchEvent(queue, start(queue, kernel, values, global_range, local_range, args))
 
 
 class LaunchPlan:
@@ -62,14 +121,11 @@ class LaunchPlan:
 
     def launch(self, args: tuple[Any, ...]) -> LaunchEvent:
         """Start the kernel; the arguments are kept alive until it has run."""
-        return LaunchEvent(self.queue, start(self.queue, self.kernel, self.pack(args), self.global_range,
-                                             self.local_range, args))
+        return launched(self.queue, self.kernel, self.pack(args), self.global_range, self.local_range, args)
 
     def bind(self, args: tuple[Any, ...]) -> Callable[[], LaunchEvent]:
         """A function that starts the kernel on these arguments at each call."""
-        queue, launch = self.queue, partial(start, self.queue, self.kernel, self.pack(args), self.global_range,
-                                            self.local_range, args)
-        return lambda: LaunchEvent(queue, launch())
+        return partial(launched, self.queue, self.kernel, self.pack(args), self.global_range, self.local_range, args)
 
 
 class PreparedLaunch:

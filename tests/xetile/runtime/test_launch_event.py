@@ -11,7 +11,7 @@ import xetile as xt
 from tests.conftest import require_dpnp
 from tests.device import DEVICE_FILTER
 from xegpu.support.errors import DeviceError
-from xetile.runtime.launch_event import LaunchEvent
+from xetile.runtime.launch_plan import LaunchEvent
 
 
 @xt.kernel(grid=lambda A, n: (1,))

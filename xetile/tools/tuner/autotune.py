@@ -13,7 +13,7 @@ from xetile.compiler.arguments import AtTheCall
 from xetile.jit.base import BaseKernel
 from xetile.jit.kernel import Kernel
 from xetile.runtime.executors import select_executor
-from xetile.runtime.launch_event import LaunchEvent
+from xetile.runtime.launch_plan import LaunchEvent
 from xetile.tools.tuner import shown, tune
 from xetile.tools.tuner.result import Result
 from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
