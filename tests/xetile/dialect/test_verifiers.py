@@ -70,7 +70,7 @@ TEXT: dict[str, tuple[tuple[str, str], str]] = {
     "a tile's element type": ((MEMORY, made("t", tile(shape="32x32xf16"))), "XT2112"),
     "an element type that there is not": (("%A: memref<64x64xf80>", made("t", tile(shape="32x32xf80"),
                                                                         "memref<64x64xf80>")),
-                                          "XT3272"),
+                                          "XT2016"),
     "a base of one dimension": (("%A: memref<64xf32>", f"%t = xetile.init_tile %A, [%c0] : memref<64xf32> -> {tile()}"),
                                 "XT3021"),
     "one offset": ((MEMORY, f"%t = xetile.init_tile %A, [%c0] : memref<64x64xf32> -> {tile()}"), "XT3022"),
@@ -227,7 +227,7 @@ def gather(A: Any, mask: Any, **options: Any) -> Any:
 
 
 PYTHON: dict[str, tuple[Callable[..., Any], str]] = {
-    "a tile of one dimension": (lambda A, at: xt.init_tile(A, (0, 0), (32,)), "XT1106"),
+    "a tile of three dimensions": (lambda A, at: xt.init_tile(A, (0, 0), (2, 8, 32)), "XT1106"),
     "a tile of run-time shape": (lambda A, at: xt.init_tile(A, (0, 0), (A.shape[0], 32)), "XT1105"),
     "one offset": (lambda A, at: xt.init_tile(A, (0,), (32, 32)), "XT1103"),
     "no order": (lambda A, at: window(A, order=(0, 0)), "XT1107"),
