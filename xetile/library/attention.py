@@ -22,7 +22,7 @@ from xetile.jit.kernel import kernel
 from xetile.lang.creation import full, iota, zeros
 from xetile.lang.grid import group_id
 from xetile.lang.layout import tile_transpose
-from xetile.lang.math import exp2, maximum, minimum, where
+from xetile.lang.math import exp2, fma, maximum, maxnum, minimum, where
 from xetile.lang.matmul import tile_mma
 from xetile.lang.reduction import tile_reduce
 from xetile.lang.tiles import init_tile, load_tile, store_tile
@@ -34,12 +34,14 @@ _SUBGROUPS = 8
 
 @kernel(fast_division=True)
 def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV: int, BM: int, BN: int, rows: int,  # noqa: E741
-                       chunk: int, resident: bool, parts: int, share: int, causal: bool) -> None:
+                       chunk: int, resident: bool, parts: int, ones: bool, share: int, causal: bool,
+                       positive: bool = True) -> None:
     """Kernel: a tile of BM queries of one head; ``share`` heads of Q use the same keys and values.
 
     A subgroup has ``rows`` queries and one of ``parts`` parts of the columns of V. Heads are multiplied ``chunk``
     columns at a time: with ``resident`` all chunks of Q stay in registers, else a loop reads them for each block of
-    keys.
+    keys. ``positive`` says that the scale is, so that the largest scores stay the largest when scaled,
+    ``ones`` that rows are summed by a product with ones, and that keys which all queries see have a loop of their own.
     """
     m, head, batch = group_id(0) * BM, group_id(1), group_id(2)
     layout = (BM // rows, parts)  # each subgroup needs all of K
@@ -49,11 +51,15 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
     q = [query_chunk(Q, (batch, head, m, at), (BM, width), layout) for at, width in widths] if resident else []
     outs = chunks(DV, chunk, parts)
     out = [zeros((BM, width), dtypes.f32, wg_map=WgMap(layout, (rows, width // parts))) for _, width in outs]
-    largest, total = full((BM, 1), -math.inf, dtypes.f32, wg_map=map_l), zeros((BM, 1), dtypes.f32, wg_map=map_l)
+    # NaN, which maxima drop, reaches the sums by its weight.
+    total = zeros((BM, 16 if ones else 1), dtypes.f32, wg_map=WgMap(layout, (rows, 16 if ones else 1)))
+    base = full((BM, 1), -float(np.finfo(np.float32).max), dtypes.f32, wg_map=map_l)
+    unit = full((BN, 16), 1.0, V.dtype, wg_map=WgMap(layout, (BN, 16))) if ones else None
     row, column = (iota((BM, BN), axis, wg_map=map_s) for axis in (0, 1))
-    # Causal mask: query i attends to key j if j <= i + (keys - queries), the last query to every key.
-    end = minimum(keys, maximum(m + BM + keys - queries, 0)) if causal else keys
-    for n in device_range(0, end, BN):
+    factor = scale * math.log2(math.e)
+    remaining = factor if positive else 1.0
+
+    def scores(n: Any) -> Any:
         s = zeros((BM, BN), dtypes.f32, wg_map=map_s)
         if resident:
             for part, (at, width) in zip(q, widths, strict=True):
@@ -62,22 +68,35 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
             for first in device_range(0, D, chunk):
                 part = query_chunk(Q, (batch, head, m, first), (BM, chunk), layout)
                 s = tile_mma(part, key_chunk(K, (batch, head // share, n, first), (BN, chunk), layout), s)
-        s = s * (scale * math.log2(math.e))
-        seen = column < (keys - n).to(dtypes.i32)
-        if causal:
-            seen = seen & (column + n.to(dtypes.i32) <= row + (m + keys - queries).to(dtypes.i32))
-        s = where(seen, s, -math.inf)
-        above = maximum(largest, tile_reduce("max", s, 1))
-        base = where(above > -math.inf, above, 0.0)  # rows that see nothing yet
-        p, shrink = exp2(s - base), exp2(largest - base)
-        total = total * shrink + tile_reduce("add", p, 1)
+        return s if positive else s * factor
+
+    def accumulated(s: Any, n: Any, out: Any, total: Any, base: Any) -> Any:
+        above = maxnum(base, tile_reduce("maxnumf", s, 1) * remaining)
+        shrink, power = exp2(base - above), fma(s, remaining, -above)
+        p = exp2(power)
+        total = total * shrink if ones else total * shrink + tile_reduce("add", p, 1)
         p = p.to(V.dtype)
         for i, (at, width) in enumerate(outs):
             map_v = WgMap(layout, (BN, width // parts))
             v = load_tile(init_tile(V, (batch, head // share, n, at), (BN, width), wg_map=map_v))
             out[i] = tile_mma(p, v, out[i] * shrink)
-        largest = above
-    divisor = where(total > 0.0, total, 1.0)
+        return out, tile_mma(p, unit, total) if ones else total, above
+
+    # Causal mask: query i attends to key j if j <= i + (keys - queries), the last query to every key.
+    end = minimum(keys, maximum(m + BM + keys - queries, 0)) if causal else keys
+    full_end = minimum(maximum(m + 1 + keys - queries, 0), keys) // BN * BN if causal else keys // BN * BN
+    if ones:
+        for n in device_range(0, full_end, BN):  # every query sees these keys
+            s = scores(n)
+            out, total, base = accumulated(s, n, out, total, base)
+    for n in device_range(full_end if ones else 0, end, BN):
+        s = scores(n)
+        seen = column < (keys - n).to(dtypes.i32)
+        if causal:
+            seen = seen & (column + n.to(dtypes.i32) <= row + (m + keys - queries).to(dtypes.i32))
+        out, total, base = accumulated(where(seen, s, -math.inf), n, out, total, base)
+    sums = tile_reduce("maxnumf", total, 1) if ones else total
+    divisor = where(sums != 0.0, sums, 1.0)
     for i, (at, width) in enumerate(outs):
         map_o = WgMap(layout, (rows, width // parts))
         store_tile((out[i] / divisor).to(O.dtype), init_tile(O, (batch, head, m, at), (BM, width), wg_map=map_o))
@@ -166,6 +185,7 @@ class Blocks:
         chunk: columns of a head that a subgroup multiplies at a time: what K and V take of the registers.
         resident: whether all chunks of Q stay in registers.
         parts: subgroups that share their queries, each with its part of the columns of V.
+        ones: whether rows are summed by a product with ones, which takes registers.
     """
 
     queries: int
@@ -174,12 +194,13 @@ class Blocks:
     chunk: int = 64
     resident: bool = True
     parts: int = 1
+    ones: bool = False
 
     @property
     def constants(self) -> dict[str, int]:
         """Constants of the kernel ``attention_of_heads``."""
         return {"BM": self.queries, "BN": self.keys, "rows": self.rows, "chunk": self.chunk,
-                "resident": self.resident, "parts": self.parts}
+                "resident": self.resident, "parts": self.parts, "ones": self.ones}
 
 
 def blocks_for(size: int, queries: int, target: Target) -> Blocks:
@@ -193,7 +214,8 @@ def blocks_for(size: int, queries: int, target: Target) -> Blocks:
     rows = 16 if target.block_io and size <= 64 else 8
     down = max(min(_SUBGROUPS // parts, -(-queries // rows)), 1)
     keys = 32 if target.block_io and size <= 128 else 16
-    return Blocks(rows << (down - 1).bit_length(), keys, rows, 16 if tight else 64, not tight and size <= 128, parts)
+    return Blocks(rows << (down - 1).bit_length(), keys, rows, 16 if tight else 64, not tight and size <= 128, parts,
+                  target.block_io)
 
 
 def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale: float | None,
@@ -207,7 +229,7 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     grid = -(-q.shape[2] // blocks.queries), q.shape[1], q.shape[0]
     bound[grid](q.argument, k.argument, v.argument, o.argument, factor, **blocks.constants, D=q.shape[-1],
-                 DV=v.shape[-1], share=q.shape[1] // k.shape[1], causal=causal)
+                DV=v.shape[-1], share=q.shape[1] // k.shape[1], causal=causal, positive=factor > 0)
 
 
 def four_dimensions(operand: Operand) -> Operand:

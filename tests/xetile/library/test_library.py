@@ -420,7 +420,8 @@ def test_attention_does_not_spill(target: str, size: int) -> None:
                                       **blocks.constants).report()
     assert (report.spill_size, report.private_size) == (0, 0)
     lanes = xt.TARGETS[target].subgroup_size
-    values = blocks.rows // 8 * blocks.keys // 16 * size // blocks.parts // lanes
+    sums = blocks.ones * blocks.rows // 8 * blocks.keys // 16
+    values = blocks.rows // 8 * blocks.keys // 16 * size // blocks.parts // lanes + sums
     scores = blocks.rows // 8 * blocks.keys // lanes * (size if blocks.resident else blocks.chunk) // 16
     assert report.loop["dpas"] > values
     assert (report.loop["dpas"] - values) % scores == 0  # the compiler unrolls the loop over chunks
