@@ -80,7 +80,7 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
             map_v = WgMap(layout, (BN, width // parts))
             v = load_tile(init_tile(V, (batch, head // share, n, at), (BN, width), wg_map=map_v))
             out[i] = tile_mma(p, v, out[i] * shrink)
-        return out, tile_mma(p, unit, total) if ones else total, above
+        return out, total if unit is None else tile_mma(p, unit, total), above
 
     # Causal mask: query i attends to key j if j <= i + (keys - queries), the last query to every key.
     end = minimum(keys, maximum(m + BM + keys - queries, 0)) if causal else keys
