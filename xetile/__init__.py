@@ -104,6 +104,7 @@ with gc_paused_for_import():
     from xetile.lang.matmul import tile_mma, tile_mma_scaled
     from xetile.lang.memory import alloc_slm, load_scalar
     from xetile.lang.reduction import tile_broadcast, tile_conv_layout, tile_reduce
+    from xetile.lang.reduction.combined import cummax, cummin, cumprod, cumsum, reduce, scan
     from xetile.lang.reduction.extreme_index import argmax, argmin
     from xetile.lang.sync import barrier, fence, nbarrier
     from xetile.lang.tiles import init_tile, load_tile, prefetch_tile, store_tile, update_tile_offset
@@ -122,19 +123,19 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "ArgumentError", "Array", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "MemberError", "RankError",
-    "Scalar", "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "Tile", "ToolError", "TraceError",
-    "Vector", "WgMap", "XeError", "abs", "acos", "alloc_slm", "argmax", "argmin", "asin", "atan", "atan2",
-    "atomic_rmw_tile", "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt",
-    "ceil", "clz", "concatenate", "copysign", "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2", "erf",
-    "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id",
+    "Scalar", "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "Tile", "ToolError", "TraceError", "Vector",
+    "WgMap", "XeError", "abs", "acos", "alloc_slm", "argmax", "argmin", "asin", "atan", "atan2", "atomic_rmw_tile",
+    "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt", "ceil", "clz", "concatenate",
+    "copysign", "cos", "cosh", "cummax", "cummin", "cumprod", "cumsum", "device_assert", "device_print", "e4m3", "e5m2",
+    "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id",
     "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel",
     "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
     "minimum", "minnum", "mul_hi", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "popcount",
-    "prefetch_tile", "random", "range", "reshape", "return_if", "round", "rsqrt", "scalar", "scaled_matmul",
-    "shift", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
-    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce",
-    "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset",
-    "vector", "view", "wg_map", "when", "where", "while_", "zeros",
+    "prefetch_tile", "random", "range", "reduce", "reshape", "return_if", "round", "rsqrt", "scalar", "scaled_matmul",
+    "scan", "shift", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
+    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce", "tile_transpose",
+    "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map",
+    "when", "where", "while_", "zeros",
 ]
 
 _LATER = {

@@ -101,8 +101,7 @@ OTHER_TOOLS = {
     # NumPy
     **REPLACEMENTS, "arctan": "xt.atan(x)", "empty": "xt.zeros(shape, dtype)", "ones": "xt.full(shape, 1, dtype)",
     "array": "xt.full(shape, value, dtype), or an array argument of the kernel", "power": "a ** b",
-    "argmin": "xt.where and xt.tile_reduce over xt.iota(shape, axis)",
-    "argmax": "xt.where and xt.tile_reduce over xt.iota(shape, axis)",
+    "associative_scan": "xt.scan(v, axis, combine)",
 }
 """What a function or a type of Triton, Pallas, CUDA or NumPy is called in ``xt``."""
 

@@ -65,9 +65,8 @@ def _fetched(word: str, lanes: dict[int, int], lane: str, subgroup: int, spread:
         return word
     distances = {(holder - into) % subgroup for into, holder in lanes.items()}
     if len(distances) == 1:
-        source = f"(({lane} + {distances.pop()}u) & {subgroup - 1}u)"
-    else:
-        source = index_table([lanes.get(into, 0) for into in range(subgroup)], lane)
+        return f"intel_sub_group_shuffle_down({word}, {word}, {distances.pop()}u)"  # with itself: a rotation
+    source = index_table([lanes.get(into, 0) for into in range(subgroup)], lane)
     return f"intel_sub_group_shuffle({word}, {source})"
 
 

@@ -30,7 +30,7 @@ def reshape(v: Vector, shape: Any) -> Vector:
         ShapeError: another number of elements, or ``v`` is distributed over subgroups.
         RankError: vectors of other dimensions.
     """
-    _check("reshape", v)
+    check_vector("reshape", v)
     sizes = [python_number(size) for size in (shape if isinstance(shape, (tuple, list)) else (shape,))]
     count = prod(v.shape)
     if sizes.count(-1) == 1 and all(type(size) is int for size in sizes) and (rest := -prod(sizes)) > 0:
@@ -62,9 +62,9 @@ def concatenate(vectors: Sequence[Vector], axis: int = 0) -> Vector:
         raise ElementTypeError("XT1225", f"concatenate takes a list of vectors, not {describe_argument(vectors)}",
                                "write xt.concatenate([a, b])", current("xt.concatenate").location())
     for part in parts:
-        _check("concatenate", part, distributed=False)
+        check_vector("concatenate", part, distributed=False)
     first, rank = parts[0], len(parts[0].shape)
-    along = _axis(axis, first)
+    along = axis_of(axis, first)
     for part in parts[1:]:
         if part.dtype is not first.dtype:
             check_alike(first, part, "concatenate", ("the first", "another"), "the vectors")
@@ -101,8 +101,8 @@ def shift(v: Vector, distance: int, axis: int = -1, *, fill: float = 0) -> Vecto
         RankError: no such axis.
         ShapeError: ``v`` is distributed over subgroups.
     """
-    _check("shift", v, distributed=False)
-    along, distance = _axis(axis, v) + 2 - len(v.shape), python_number(distance)
+    check_vector("shift", v, distributed=False)
+    along, distance = axis_of(axis, v) + 2 - len(v.shape), python_number(distance)
     if type(distance) is not int:
         raise ElementTypeError("XT1246", f"the distance of a shift is {describe_argument(distance)}, and elements move "
                                "by a compile-time integer", "make it a keyword-only parameter, or load the elements "
@@ -120,7 +120,7 @@ def shift(v: Vector, distance: int, axis: int = -1, *, fill: float = 0) -> Vecto
     return _like(cast(result, v.shape), v)
 
 
-def _check(function: str, v: Any, *, distributed: bool = True) -> None:
+def check_vector(function: str, v: Any, *, distributed: bool = True) -> None:
     """Check that an operand is a vector of one dimension or two, and unless ``distributed`` has no map."""
     check_operand(v, Vector, function, any_rank=True)
     if len(v.shape) not in (1, 2):
@@ -134,12 +134,12 @@ def _check(function: str, v: Any, *, distributed: bool = True) -> None:
 def _distributed(function: str, v: Vector) -> ShapeError:
     """Error for a vector of a work-group."""
     location = current().location()
-    return ShapeError("XT1418", f"the vector is distributed over subgroups, as {v.wg_map}, and {function} moves its "
-                      "elements", "exchange them through an array of xt.alloc_slm, or use a vector without a wg_map",
-                      location, notes(location, it=v))
+    return ShapeError("XT1418", f"the vector is distributed over subgroups, as {v.wg_map}, and {function} moves or "
+                      "combines its elements", "exchange them through an array of xt.alloc_slm, or use a vector "
+                      "without a wg_map", location, notes(location, it=v))
 
 
-def _axis(axis: Any, v: Vector) -> int:
+def axis_of(axis: Any, v: Vector) -> int:
     """Axis of a vector, counted from the first."""
     number, rank = python_number(axis), len(v.shape)
     if type(number) is not int or not -rank <= number < rank:
