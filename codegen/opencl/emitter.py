@@ -17,7 +17,7 @@ from codegen.opencl.values import Coordinate, Fragment, empty, vector_type, widt
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.support.errors import BUG, XeError
-from xegpu.support.location import Location, SourceLocation
+from xegpu.support.location import Location, author_location
 from xegpu.target.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
@@ -147,12 +147,12 @@ class Emitter:
         rule = self.rules.get(type(operation))
         if rule is None:
             raise XeError("XT9401", f"{operation.name} cannot be emitted as OpenCL C", BUG)
-        location = operation.location.data if isinstance(operation.location, SourceLocation) else None
+        location = author_location(operation)
         self._author_line = line_mark(location) or self._author_line
         try:
             rule(self, operation)
         except XeError as error:
-            raise error.at(location) from None  # type: ignore
+            raise error.at(location) from None
 
 
 @lru_cache(maxsize=4096)

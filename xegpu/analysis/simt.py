@@ -19,10 +19,11 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
-from xegpu.dialect.vector import ConvertLayoutOp, PackOp, PadOp, WidenOp
+from xegpu.dialect.vector import PackOp, PadOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.ir.region_branch import incoming

@@ -10,6 +10,7 @@ from xdsl.ir import Dialect
 from xegpu.dialect import (
     block_io,
     bounds,
+    convert_layout,
     debug,
     dpas,
     fused_store,
@@ -30,7 +31,7 @@ from xegpu.support.location import SourceLocation
 XeGPU = Dialect(
     "xegpu",
     [*block_io.DESCRIPTOR_OPERATIONS, *block_io.OPERATIONS, *dpas.OPERATIONS, *vector.OPERATIONS,
-     vector.PadOp, dpas.DpasScaledOp, vector.ConvertLayoutOp, vector.WidenOp, dpas.LoadMadOp, vector.IotaOp,
+     vector.PadOp, dpas.DpasScaledOp, *convert_layout.OPERATIONS, dpas.LoadMadOp, vector.IotaOp,
      reduction.ReduceOp, reduction.BroadcastOp, sync.CompileHintOp, *sync.OPERATIONS, *gather_scatter.OPERATIONS,
      *debug.OPERATIONS, *scalar.OPERATIONS, *bounds.OPERATIONS, *payload.OPERATIONS,
      *fused_store.OPERATIONS],

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, ExtractScalarOp, IotaOp, PackOp, PadOp, ShuffleOp, WidenOp
+from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
+from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp, PadOp, ShuffleOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
 from xegpu.ir.dtypes import DType, of_mlir, round_to, to_compute, to_storage

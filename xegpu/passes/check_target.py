@@ -17,7 +17,7 @@ from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import HintedOp, words
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import TargetError, located
-from xegpu.support.location import SourceLocation, author_location
+from xegpu.support.location import author_location
 from xegpu.target.cache_policy import Pair
 from xegpu.target.targets import TARGETS, Target
 
@@ -62,7 +62,7 @@ def check_element_types(function: func.FuncOp, target: Target) -> None:
     found = [(operation, lacks[type_]) for operation in function.walk() for type_ in _element_types(operation)
              if type_ in lacks]
     if found:  # sizes of arrays are read at the head of a kernel, which is no line of the author's
-        operation, dtype = next((x for x in found if isinstance(x[0].location, SourceLocation)), found[0])
+        operation, dtype = next((x for x in found if author_location(x[0])), found[0])
         raise located(_error(dtype, target), operation)
 
 

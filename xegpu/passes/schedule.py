@@ -38,9 +38,9 @@ from xdsl.traits import Pure
 from xegpu.analysis.gemm_loops import is_plain
 from xegpu.analysis.register_pressure import bytes_of, live_bytes
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
+from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
-from xegpu.dialect.vector import ConvertLayoutOp, WidenOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes

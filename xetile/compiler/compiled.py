@@ -6,7 +6,7 @@ text of a stage, and exports to other dialects and machine code are rare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target.targets import DEFAULT_TARGET, Target
 from xetile.compiler import dump as dumps
-from xetile.dialect.stage import IN_XETILE, stage_of
+from xetile.dialect.stage import IN_XETILE, only_function, stage_of
 from xetile.passes.row_major import check_orders
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codegen.runtime.program_source import KernelSource
     from codegen.simulator.launch import Execution
     from codegen.toolchain.ocloc import DeviceBinary, Disassembly
+    from xetile.compiler.export import Level
     from xetile.compiler.origin import Origin
     from xetile.compiler.report import Report
     from xetile.compiler.report.cost import Work
@@ -168,7 +169,7 @@ class CompiledKernel:
         Raises:
             TargetError: LLVM's dialect lacks the target, or something that the kernel needs.
         """
-        return upstream_text(self, "subgroup")
+        return self._in_llvm("subgroup")
 
     @cached_property
     def xegpu_upstream_workgroup(self) -> str:
@@ -177,7 +178,15 @@ class CompiledKernel:
         Raises:
             TargetError: the kernel has no ``wg_map``, or LLVM's dialect lacks something that it needs.
         """
-        return upstream_text(self, "workgroup")
+        return self._in_llvm("workgroup")
+
+    def _in_llvm(self, level: Level) -> str:
+        from xetile.compiler.export import llvm_text
+
+        try:
+            return llvm_text(self.without_shares, level, self.target, self.access)
+        except XeError as error:
+            raise error.at(self.location) from None
 
     @cached_property
     def xegpu_older(self) -> str:
@@ -186,15 +195,10 @@ class CompiledKernel:
         Raises:
             TargetError: the text that the kernel was read from is past that stage.
         """
-        try:
-            if (module := self.after("pack-vnni")) is None:
-                raise TargetError("XT4003",
-                                  f"the text of {self.name} is at the stage {stage_of(self.module)}, and the earlier "
-                                  "generation's form is exported after pack-vnni",
-                                  "start from the kernel, or from its text at pack-vnni or before")
-            from xetile.text.read_module import v1_text
+        from xetile.compiler.export import v1_text
 
-            return v1_text(module)
+        try:
+            return v1_text(self.modules)
         except XeError as error:
             raise error.at(self.location) from None
 
@@ -372,48 +376,7 @@ class CompiledKernel:
         return find_remedy(self._origin, self.function, self.live_bytes(), register_bytes, seconds)
 
 
-def upstream_text(compiled: CompiledKernel, level: str) -> str:
-    """A kernel in LLVM's form of XeGPU, at ``"subgroup"`` or ``"workgroup"`` level."""
-    from xetile.compiler.pipeline import after
-
-    stage, export = _UPSTREAM[level]
-    try:
-        module = after(compiled.without_shares, stage)
-        if module is None:
-            raise TargetError("XT4003",
-                              f"the text of {compiled.name} is at the stage {stage_of(compiled.module)}, and LLVM's "
-                              f"form is exported from {stage}",
-                              f"start from the kernel, or from its text at {stage} or before")
-        return str(export(only_function(module), compiled.target, compiled.access))
-    except XeError as error:
-        raise error.at(compiled.location) from None
-
-
-def _to_subgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    from xegpu.interop.llvm.block_level import export
-
-    return export(function, target, access)
-
-
-def _to_workgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    from xetile.text.llvm.tile_level import export
-
-    return export(function, target, access)
-
-
-_UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {
-    "subgroup": ("normalize", _to_subgroups),
-    "workgroup": ("lower-supervector", _to_workgroups),
-}
-
-
 def _printed(module: ModuleOp) -> str:
     from xetile.text.gpu_module import printed
 
     return printed(module)
-
-
-def only_function(module: ModuleOp) -> func.FuncOp:
-    """The function of a module that holds one."""
-    (function,) = (op for op in module.body.block.ops if isinstance(op, func.FuncOp))
-    return function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 
@@ -36,6 +37,12 @@ def stage_of(module: ModuleOp) -> str:
         return FIRST
     dialects = {operation.name.partition(".")[0] for operation in module.walk()}
     return "to-xegpu" if "xegpu" in dialects and "xetile" not in dialects else RECORDED
+
+
+def only_function(module: ModuleOp) -> func.FuncOp:
+    """The function of a module with exactly one."""
+    (function,) = (operation for operation in module.body.block.ops if isinstance(operation, func.FuncOp))
+    return function
 
 
 class Pass(Protocol):

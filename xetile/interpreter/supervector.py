@@ -19,7 +19,7 @@ from xegpu.ir.dtypes import of_mlir, to_storage
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ShapeError
-from xegpu.support.location import SourceLocation
+from xegpu.support.location import author_location
 from xetile.dialect import supervector as ops
 from xetile.dialect.permutation_map import Permutation
 
@@ -79,7 +79,7 @@ def _check_in_bounds(machine: Interpreter, operation: Any, array: Array, coordin
     count = len(operation.indices)  # shared local memory has the work-group's indices in front of these
     element = [int(np.broadcast_to(index, np.broadcast_shapes(index.shape, outside.shape))[at])
                for index in coordinates[-count:]]
-    location = operation.location.data if isinstance(operation.location, SourceLocation) else None
+    location = author_location(operation)
     read = isinstance(operation, ops.TransferReadOp)
     name = array_of(operation.source).name_hint or "its array"
     raise ShapeError("XT6020", f"this {'read' if read else 'write'} reaches {name}{element}, outside its "
@@ -178,7 +178,7 @@ def _type_cast(machine: Interpreter, operation: ops.TypeCastOp, operands: Sequen
     shape = operation.vector.get_shape()
     if array.shape[-len(shape):] != shape:
         expected = "x".join(map(str, shape))
-        location = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
+        location = author_location(operation)
         raise ShapeError("XT1047", f"the array is {'x'.join(map(str, array.shape))}, and its vector_type_cast says "
                          f"{expected}", f"pass an array of {expected}, or read a part with xt.vector.transfer_read",
                          location)

@@ -31,7 +31,7 @@ from xegpu.support.errors import (
     XeError,
     error_parts,
 )
-from xegpu.support.location import Location, SourceLocation
+from xegpu.support.location import Location, author_location
 from xegpu.support.notes import operand_notes
 from xegpu.target.targets import TARGETS
 from xetile.compiler.pipeline import STAGES, precedes
@@ -68,22 +68,7 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
     module, reader = read_module(text, name)
-    if "f8E8M0FNU" in text:
-        scales_as_bytes(module)
-    _check_regions(module)
-    complete_slices(module)
-    lift_control_flow(module)
-    resolve_views(module)
-    name_maps(module)
-    _check_names(module)
-    _check_dominance(module)
-    for operation in module.walk():
-        _check_blocks(operation)
-        _check_sizes(operation)
-        _check_yield(operation)
-        _check_position(operation)
-        _verify(operation)
-    _check_stage(module)
+    _resolve_and_check(module, has_scales="f8E8M0FNU" in text)
     imported = functions(module, reader.host)
     if not imported:
         raise TextError("XT2009", "the text contains no function with a body",
@@ -112,6 +97,30 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         _canonicalize(combined)
         text = printed(combined)
     return _checked(_detached(combined)), text
+
+
+def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
+    """Verify a module as it was read, once its control flow, views and named maps are resolved.
+
+    Raises:
+        TextError: an operation does not verify.
+    """
+    if has_scales:
+        scales_as_bytes(module)
+    _check_regions(module)
+    complete_slices(module)
+    lift_control_flow(module)
+    resolve_views(module)
+    name_maps(module)
+    _check_names(module)
+    _check_dominance(module)
+    for operation in module.walk():
+        _check_blocks(operation)
+        _check_sizes(operation)
+        _check_yield(operation)
+        _check_position(operation)
+        _verify(operation)
+    _check_stage(module)
 
 
 def _check_results(function: func.FuncOp) -> None:
@@ -317,6 +326,6 @@ def _check_stage(module: ModuleOp) -> None:
 
 def text_location(operation: Operation) -> Location:
     """Location of an operation that was read from text; each has one."""
-    location = operation.location
-    assert isinstance(location, SourceLocation)
-    return location.data
+    location = author_location(operation)
+    assert location is not None
+    return location

@@ -22,7 +22,8 @@ from xegpu.support.location import author_location
 from xegpu.support.notes import notes_at
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument
-from xetile.compiler.compiled import CompiledKernel, only_function
+from xetile.compiler.compiled import CompiledKernel
+from xetile.dialect.stage import only_function
 from xetile.runtime.aliasing import extent
 from xetile.runtime.built_programs import PROGRAMS
 from xetile.runtime.grid import Grid

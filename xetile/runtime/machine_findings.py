@@ -17,7 +17,8 @@ from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import CheckError, XeError
 from xegpu.support.location import Location, author_location
-from xetile.compiler.compiled import CompiledKernel, only_function
+from xetile.compiler.compiled import CompiledKernel
+from xetile.dialect.stage import only_function
 
 _ACCESSES = {"reads": "load|gather", "writes": "store|scatter", "updates": "atomic", "prefetches": "prefetch",
              "waits": "wait|barrier"}

@@ -8,8 +8,8 @@ from typing import Any
 from xegpu.interpreter import subgroup_scheduler
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
-from xetile.compiler.compiled import CompiledKernel, only_function
-from xetile.dialect.stage import stage_of
+from xetile.compiler.compiled import CompiledKernel
+from xetile.dialect.stage import only_function, stage_of
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import subgroups_of
 from xetile.runtime.grid import Grid

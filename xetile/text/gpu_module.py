@@ -34,19 +34,14 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, Int
 from xdsl.dialects.builtin import i32 as i32_type
 from xdsl.dialects.builtin import i64 as i64_type
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.parser import Parser
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.rewrite.rewriter import Rewriter
 from xegpu.support.errors import ShapeError
-from xegpu.support.location import SourceLocation
-
-#
-#     func.func @main(...) {
-#       %c8 = arith.constant 8 : index
-#       gpu.launch_func @test_kernel::@test_kernel blocks in (%c16, %c16, %c1) threads in (%c8, %c4, %c1) args(...)
-#     }
-# says that a work-group of ``test_kernel`` has 8 x 4 subgroups: in such files threads count subgroups.
-
+from xegpu.support.location import author_location
+from xegpu.support.lookahead import next_token
 
 Counts = tuple[int, int, int]
 _COMMENT = re.compile(r"//[^\n]*")
@@ -67,6 +62,30 @@ class Launch:
 def has_kernels(text: str) -> bool:
     """Whether a text has a ``gpu.module``; functions outside it are then host functions."""
     return _MODULE.search(_COMMENT.sub("", text)) is not None
+
+
+def skip_host_function(parser: Parser) -> str:
+    """Skip the function or global at a parser's next token; returns its text."""
+    start, content = next_token(parser).span.start, next_token(parser).span.input.content
+    parser._consume_token()  # private: the public methods consume what they parse, and this is not parsed
+    depth, previous = 0, ""
+    while next_token(parser).kind is not MLIRTokenKind.EOF:
+        token = next_token(parser)
+        if depth == 0 and _ends_declaration(token.text, token.kind):
+            break
+        depth += (token.text in ("{", "(", "[")) - (token.text in ("}", ")", "]"))
+        parser._consume_token()
+        if depth == 0 and token.text == "}" and previous != "attributes":
+            break
+        if depth == 0:
+            previous = token.text
+    return content[start:next_token(parser).span.start]
+
+
+def _ends_declaration(text: str, kind: MLIRTokenKind) -> bool:
+    """Whether a token after a declaration begins another construct."""
+    return text == "}" or kind is MLIRTokenKind.PERCENT_IDENT or \
+        (kind is MLIRTokenKind.BARE_IDENT and ("." in text or text == "module"))
 
 
 def launches(function: str) -> dict[tuple[str, str], Launch]:
@@ -239,11 +258,10 @@ def counts_threads(function: func.FuncOp) -> Operation | None:
 
 def unknown(operation: Operation) -> ShapeError:
     """Error for an unknown number of subgroups of a work-group."""
-    location = operation.location
     return ShapeError("XT2025", f"{operation.name} counts subgroups, and nothing says how many a work-group has",
                       "give the gpu.func the attribute known_block_size = array<i32: 8, 4, 1>, or launch it with "
                       ".on(where, subgroups=(8, 4))",
-                      location.data if isinstance(location, SourceLocation) else None)  # type: ignore[unreachable]
+                      author_location(operation))
 
 
 def resolved(function: func.FuncOp, block: Counts) -> func.FuncOp:

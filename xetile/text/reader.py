@@ -36,7 +36,7 @@ from xegpu.support.lookahead import next_token
 from xetile.dialect import context
 from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.text import index_ops, memref_ops, other_dialects, supervector_ops, xegpu_ops, xetile_ops
-from xetile.text.gpu_module import Launch, has_kernels, joined, launches
+from xetile.text.gpu_module import Launch, has_kernels, joined, launches, skip_host_function
 from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.other_dialects import with_bits
 from xetile.text.parse_hints import COMPARE
@@ -191,28 +191,9 @@ class Reader(Parser):
         if not self._has_kernels or "gpu" in self._parser_state.dialect_stack or \
                 next_token(self).text not in ("func.func", "memref.global"):
             return False
-        start = next_token(self).span.start
-        self._consume_token()
-        depth, previous = 0, ""
-        while next_token(self).kind is not MLIRTokenKind.EOF:
-            token = next_token(self)
-            if depth == 0 and self._ends_host(token.text, token.kind):
-                break
-            depth += (token.text in ("{", "(", "[")) - (token.text in ("}", ")", "]"))
-            self._consume_token()
-            if depth == 0 and token.text == "}" and previous != "attributes":
-                break
-            if depth == 0:
-                previous = token.text
-        for name, launch in launches(self.text[start:next_token(self).span.start]).items():
+        for name, launch in launches(skip_host_function(self)).items():
             self.host[name] = joined(self.host.get(name), launch)
         return True
-
-    @staticmethod
-    def _ends_host(text: str, kind: MLIRTokenKind) -> bool:
-        """Whether a token after a declaration begins another construct."""
-        return text == "}" or kind is MLIRTokenKind.PERCENT_IDENT or \
-            (kind is MLIRTokenKind.BARE_IDENT and ("." in text or text == "module"))
 
     def parse_operation(self) -> Operation:
         """Parse the next operation, with its location."""

@@ -8,7 +8,7 @@ from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import UNSIGNED, Fragment
 from codegen.opencl.vector.lane_exchange import called, index_table, packed_exchange
-from xegpu.dialect.vector import ConvertLayoutOp
+from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.ir.dtypes import DType
 from xegpu.layout import lane_map
 from xegpu.layout.linear_layout import LaneBits, bits_of

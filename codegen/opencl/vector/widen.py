@@ -16,7 +16,7 @@ from codegen.opencl import arith
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import SIGNED, vector_type
-from xegpu.dialect.vector import WidenOp
+from xegpu.dialect.convert_layout import WidenOp
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, i8, of_mlir, u8
 
 _TO_F16: dict[DType, tuple[str, ...]] = {

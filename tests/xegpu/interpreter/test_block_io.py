@@ -12,9 +12,10 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
+from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.vector import ConvertLayoutOp, PackOp
+from xegpu.dialect.vector import PackOp
 from xegpu.interpreter import vector
 from xegpu.interpreter.interpreter import TileView
 from xegpu.interpreter.semantics import SEMANTICS

@@ -7,7 +7,7 @@ import pytest
 import xetile as xt
 from tests.xegpu.passes.test_loop_stages import SPECS, prefetched
 from xegpu.target.grf_mode import requested_registers
-from xetile.compiler.compiled import only_function
+from xetile.dialect.stage import only_function
 
 
 @pytest.mark.parametrize(("target", "tile", "unroll", "expected"), [

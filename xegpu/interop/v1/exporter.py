@@ -26,10 +26,11 @@ from xegpu.dialect.block_io import (
     desc_of,
     loaded_shape,
 )
+from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import FenceOp
 from xegpu.dialect.types import DescriptorType
-from xegpu.dialect.vector import ConvertLayoutOp, PackOp
+from xegpu.dialect.vector import PackOp
 from xegpu.interop.v1 import dialect
 from xegpu.interop.v1.importer import KINDS, SCOPES
 from xegpu.interop.v1.types import VC, OlderDescType, earlier_map

@@ -31,11 +31,11 @@ from xegpu.dialect.block_io import (
     desc_of,
     loaded_shape,
 )
+from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import FenceOp
 from xegpu.dialect.types import DescriptorType, TensorDescType, needed_by_dpas
-from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.interop.v1 import dialect
 from xegpu.interop.v1.types import present_map
 from xegpu.ir.dtypes import of_mlir

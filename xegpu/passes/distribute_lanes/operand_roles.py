@@ -80,13 +80,13 @@ def _is_transposed(desc: SSAValue) -> bool:
 
 _CONVERTED: dict[type[Operation], tuple[DType, ...]] = {arith.ExtFOp: (e4m3, e5m2), SIToFPOp: (i8,), UIToFPOp: (u8,)}
 CONVERSIONS = tuple(_CONVERTED)
-"""Conversions to floats; :class:`~xegpu.dialect.vector.WidenOp` has those of certain element types."""
+"""Conversions to floats; :class:`~xegpu.dialect.convert_layout.WidenOp` has those of certain element types."""
 _SLICES = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 _OPERANDS = "abc"
 
 
 def is_widened(operation: Operation, source: DType, result: DType) -> bool:
-    """Whether a conversion between two element types is one of :class:`~xegpu.dialect.vector.WidenOp`."""
+    """Whether a conversion between two element types is one of :class:`~xegpu.dialect.convert_layout.WidenOp`."""
     return source in _CONVERTED[type(operation)] and result in (f16, bf16)
 
 
@@ -119,8 +119,10 @@ def _is_aligned(value: SSAValue) -> bool:
 
 
 def widened_operand(webs: Webs, desc: SSAValue, target: Target) -> str:
-    """``a`` or ``b`` where all that is loaded through a descriptor's web becomes that operand of DPAS by
-    :class:`~xegpu.dialect.vector.WidenOp`, which takes it in the words of a product of 8-bit elements; else empty."""
+    """Operand of DPAS, ``a`` or ``b``, that all loads of a descriptor's web become by ``xegpu.widen``; else empty.
+
+    The conversion takes its source in the words of a product of 8-bit elements.
+    """
     parameters = desc_of(desc)
     if not target.block_io or parameters.dtype.bits != 8 or len(parameters.shape) != 2 or \
             parameters.block.memory_scope == "slm" or parameters.sg_map is not None:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import LoadNdOp, desc_of
-from xegpu.dialect.vector import ConvertLayoutOp
+from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import shape_of, vector_type

@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.dialect.convert_layout import WidenOp
 from xegpu.dialect.types import two_sizes
-from xegpu.dialect.vector import ExtractScalarOp, IotaOp, ShuffleOp, WidenOp
+from xegpu.dialect.vector import ExtractScalarOp, IotaOp, ShuffleOp
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, widened_side

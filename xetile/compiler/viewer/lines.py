@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from codegen.perf.isa import hot_lines
-from xegpu.support.location import Location, SourceLocation
+from xegpu.support.location import Location, author_location
 from xegpu.target.targets import Target
 
 
@@ -119,7 +119,8 @@ class _Mapped(Printer):
         self.origins: dict[int, int] = {}
 
     def print_op(self, op: Operation) -> None:
-        line = origin_of(op.location.data, self._file) if isinstance(op.location, SourceLocation) else 0
+        location = author_location(op)
+        line = 0 if location is None else origin_of(location, self._file)
         if line:
             self.origins[self._text.line] = line
         super().print_op(op)

@@ -29,7 +29,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xegpu.support.errors import Invalid, Note, ShapeError, TargetError, error_parts, located
-from xegpu.support.location import SourceLocation
+from xegpu.support.location import author_location
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp
@@ -91,8 +91,8 @@ class DistributeSubgroups:
 
 
 def _note_of_map(operation: Operation) -> list[Note]:
-    location = operation.location
-    return [Note("the other map is here", location.data)] if isinstance(location, SourceLocation) else []
+    location = author_location(operation)
+    return [] if location is None else [Note("the other map is here", location)]
 
 
 def slm_bytes(function: func.FuncOp) -> int:

@@ -22,11 +22,11 @@ from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import DeviceError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
-from xetile.compiler.compiled import CompiledKernel, only_function
+from xetile.compiler.compiled import CompiledKernel
 from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileReduceOp
-from xetile.dialect.stage import IN_XETILE, stage_of
+from xetile.dialect.stage import IN_XETILE, only_function, stage_of
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of

@@ -14,7 +14,7 @@ The map of an element-wise operation is that of its operands, so one in the text
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
@@ -44,9 +44,7 @@ from xegpu.mlir.vector import (
     shape_of,
     values_of,
 )
-from xegpu.support.errors import Invalid, TextError, error_parts
-from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import notes_at
+from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.supervector import ContractOp
@@ -55,6 +53,7 @@ from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import forget, map_of
 from xetile.text.canonicalize.constants import expand_constant
+from xetile.text.canonicalize.diagnostics import fail_at
 from xetile.text.canonicalize.lines import has_lines, lines_to_tiles
 from xetile.text.canonicalize.reshape import is_reshape, lower_reshape
 from xetile.text.canonicalize.subviews import resolve_subviews
@@ -128,8 +127,8 @@ def rewrite(function: func.FuncOp) -> None:
     _rewrite(function)
     for operation in function.walk():
         if isinstance(operation, arith.ConstantOp) and _varies(operation):
-            _fail(operation, "XT2072", "a vector constant whose elements differ cannot be lowered at this stage",
-                  "pass the numbers as an array and load them, or compute them")
+            fail_at(operation, "XT2072", "a vector constant whose elements differ cannot be lowered at this stage",
+                    "pass the numbers as an array and load them, or compute them")
 
 
 def _rewrite(function: func.FuncOp) -> None:
@@ -152,35 +151,23 @@ def _check_subgroups(function: func.FuncOp) -> None:
             try:
                 verify_same_subgroups(first[0], map_)
             except Invalid as error:
-                _fail(operation, *error_parts(error), ("the other map is here", first[1]))
+                fail_at(operation, *error_parts(error), ("the other map is here", first[1]))
 
 
 def _check(operation: Operation, any_rank: bool) -> None:
     """Check that an operation's vectors are tiles' and its attributes known."""
     dialect = operation.name.partition(".")[0]
     if dialect == "vector" and not isinstance(operation, _OF_TILES):
-        _fail(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
-              "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
+        fail_at(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
+                "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
     for value in operation.results:
         if not any_rank and isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
-            _fail(operation, "XT2070",
-                  f"{value.type} has {len(value.type.get_shape())} dimensions", "use two: vector<1x32xf32>")
+            fail_at(operation, "XT2070",
+                    f"{value.type} has {len(value.type.get_shape())} dimensions", "use two: vector<1x32xf32>")
     if dialect in ("arith", "math", "vector"):
         unknown = [name for name in operation.attributes if name not in RESULT_MAP and "." not in name]
         if unknown:
-            _fail(operation, "XT2031", f"there is no attribute {unknown[0]}", guess(unknown[0], RESULT_MAP))
-
-
-def _location(operation: Operation) -> Location | None:
-    """Author's location of an operation."""
-    location = operation.location
-    return location.data if isinstance(location, SourceLocation) else None  # type: ignore[unreachable]
-
-
-def _fail(operation: Operation, code: str, message: str, hint: str, *related: tuple[str, Operation]) -> NoReturn:
-    location = _location(operation)
-    notes = notes_at(location, [(text, _location(other)) for text, other in related])
-    raise TextError(code, f"{operation.name}: {message}", hint, location, notes)
+            fail_at(operation, "XT2031", f"there is no attribute {unknown[0]}", guess(unknown[0], RESULT_MAP))
 
 
 def _replace(old: Operation, *new: Operation) -> None:
@@ -202,12 +189,12 @@ def _splat_constant(constant: arith.ConstantOp) -> None:
     if not isinstance(type_, VectorType):
         return
     if not isinstance(dense, DenseIntOrFPElementsAttr):
-        _fail(constant, "XT2071", f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
+        fail_at(constant, "XT2071", f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
     elements = list(dense.get_attrs())  # a splat that was parsed has one
     if any(element != elements[0] for element in elements):
         if len(type_.get_shape()) != 2:
-            _fail(constant, "XT2070", f"{type_} has {len(type_.get_shape())} dimensions, and its elements differ",
-                  "use two: vector<1x32xf32>")
+            fail_at(constant, "XT2070", f"{type_} has {len(type_.get_shape())} dimensions, and its elements differ",
+                    "use two: vector<1x32xf32>")
         return  # expanded when its map is known
     new = arith.ConstantOp(elements[0])  # type: ignore[arg-type]
     spread = BroadcastOp(new.result, type_)
@@ -219,8 +206,8 @@ def _dimension(operation: memref.DimOp) -> None:
     """``memref.dim`` to a constant, or to a size read from the array."""
     source, axis = operation.source, number(operation.index)
     if not isinstance(source.type, MemRefType) or axis is None or not 0 <= axis < len(source.type.get_shape()):
-        _fail(operation, "XT2073",
-              "which dimension is meant is not known", "give a constant index below the array's rank")
+        fail_at(operation, "XT2073",
+                "which dimension is meant is not known", "give a constant index below the array's rank")
     size = source.type.get_shape()[axis]
     if size != DYNAMIC_INDEX:
         _replace(operation, arith.ConstantOp(IntegerAttr(size, IndexType())))
@@ -330,10 +317,10 @@ class _Maps:
     def _note(self, value: SSAValue, map_: WgMap, operation: Operation) -> None:
         known, cause = self._known.setdefault(self._webs.root(value), (map_, operation))
         if known != map_:
-            _fail(operation, "XT2075",
-                  f"its result is distributed as {map_}, and what it is computed with as {known}",
-                  "give both the same map, or put a tile_conv_layout between",
-                  (f"{cause.name} says the other map", cause))
+            fail_at(operation, "XT2075",
+                    f"its result is distributed as {map_}, and what it is computed with as {known}",
+                    "give both the same map, or put a tile_conv_layout between",
+                    (f"{cause.name} says the other map", cause))
 
     def _write(self, operation: Operation) -> None:
         if operation.name in _DERIVED and "wg_map" not in operation.properties:
@@ -371,6 +358,6 @@ def _explicit_map(operation: Operation) -> WgMap | None:
                                               operation.properties.get("wg_map"))
     found = next((attribute for attribute in attributes if attribute is not None), None)
     if found is not None and not isinstance(found, WgMapAttr):
-        _fail(operation, "XT2054",
-              f"{found} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+        fail_at(operation, "XT2054",
+                f"{found} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
     return None if found is None else found.data

@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.mlir.arith import CmpIOp, ExtSIOp, IndexCastOp, SelectOp, TruncIOp
 from xegpu.support.errors import TextError
-from xegpu.support.location import SourceLocation
+from xegpu.support.location import author_location
 from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.vector import IotaOp
@@ -74,10 +74,9 @@ class _Constant:
         rows, columns = self._shape
         runs = [(row, len(list(run))) for row, run in groupby(self._rows)]
         if sum(len(list(groupby(row))) for row in distinct) * columns + len(runs) * rows * columns > _MOST_SELECTED:
-            location = self._old.location
             raise TextError("XT2072", "arith.constant: a vector constant whose elements differ, without a pattern, has "
                             f"too many of them: {rows}x{columns}", "pass the numbers as an array and load them, or "
-                            "compute them", location.data if isinstance(location, SourceLocation) else None)
+                            "compute them", author_location(self._old))
         line_map = None if self._map is None else self._map.collapsed([0])
         lines = {row: self._sequence(row, 1, (1, columns), line_map) for row in distinct}
         spread = {row: line if rows == 1 else self._emit(TileBroadcastOp(line, self._shape, [0], self._map))

@@ -20,21 +20,19 @@ each back edge adds the same step to the counter. Branches are lifted up to the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NoReturn
 
 from xdsl.dialects import arith, cf, func, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.traits import is_side_effect_free
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.ir.matchers import number
-from xegpu.mlir.arith import CmpIOp, IndexCastOp
+from xegpu.mlir.arith import IndexCastOp
 from xegpu.mlir.gpu import GpuFuncOp, GpuReturnOp
 from xegpu.support.errors import TextError, error_parts
-from xegpu.support.location import Location, SourceLocation
-from xetile.text.canonicalize.flow_graph import FlowGraph, successors
+from xetile.text.canonicalize.counted_loop import CountedLoop, counted_loop, edges_of
+from xetile.text.canonicalize.diagnostics import fail_at
+from xetile.text.canonicalize.flow_graph import FlowGraph, terminator
 
 Edge = tuple[Block, list[SSAValue]]
 """A block to go on in, with the values of its arguments."""
@@ -62,13 +60,6 @@ def lift_control_flow(module: ModuleOp) -> None:
         if isinstance(operation, (func.FuncOp, GpuFuncOp)) and operation.body.first_block is not None and \
                 isinstance(operation.body.first_block.last_op, (cf.BranchOp, cf.ConditionalBranchOp)):
             _Lifter(operation).lift()
-
-
-def _fail(at: Operation | None, code: str, message: str, hint: str) -> NoReturn:
-    location: Location | None = None
-    if at is not None and isinstance(at.location, SourceLocation):
-        location = at.location.data  # type: ignore[unreachable]
-    raise TextError(code, message if at is None else f"{at.name}: {message}", hint, location)
 
 
 def _lift_while(loop: scf.WhileOp) -> None:
@@ -115,19 +106,6 @@ def _block_around(operation: Operation) -> Block:
     return operation.parent
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """A loop that counts: ``position`` of the counter among the header's arguments, and its bound, step, predicate."""
-
-    position: int
-    bound: SSAValue
-    step: SSAValue
-    inclusive: bool
-    unsigned: bool
-    body: Block
-    comparison: CmpIOp
-
-
 class _Lifter:
     """Lifting of one function: blocks are cloned into structured regions."""
 
@@ -138,7 +116,7 @@ class _Lifter:
             if isinstance(operation, (cf.BranchOp, cf.ConditionalBranchOp)):
                 _check_branch(operation)
         for block in function.body.blocks:
-            _check_terminator(block)
+            _check_terminator(function, block)
         self._graph = FlowGraph(self._entry)
         self._values: dict[SSAValue, SSAValue] = {}
         self._return: Operation | None = None
@@ -149,11 +127,12 @@ class _Lifter:
         """Replace the function's blocks by one."""
         if self._graph.irreducible is not None:
             first, into = self._graph.irreducible
-            _fail(first.last_op, "XT2601", f"it enters a loop in its middle, at ^{into.name_hint or 'a block'} beside "
-                  "the loop's head", "give the loop one block that all of its entries go to")
+            fail_at(terminator(first), "XT2601",
+                    f"it enters a loop in its middle, at ^{into.name_hint or 'a block'} beside the loop's head",
+                    "give the loop one block that all of its entries go to")
         if endless := [block for block in self._graph.order if not self._graph.ends(block)]:
-            _fail(endless[0].last_op, "XT2602", "no way leads from here to the end of the kernel",
-                  "let the loop end: a kernel that runs for ever is stopped by the driver")
+            fail_at(terminator(endless[0]), "XT2602", "no way leads from here to the end of the kernel",
+                    "let the loop end: a kernel that runs for ever is stopped by the driver")
         new = Block(arg_types=[argument.type for argument in self._entry.args])
         for before, after in zip(self._entry.args, new.args, strict=True):
             after.name_hint = before.name_hint
@@ -168,8 +147,8 @@ class _Lifter:
         """Clone what runs from an edge on until ``stop``, or the function's end; returns the values for ``stop``."""
         self._depth += 1
         if self._depth > _MOST_NESTED:
-            _fail(edge[0].first_op, "XT2603", f"more than {_MOST_NESTED} loops and branches are inside each other",
-                  "make the kernel simpler, or split it")
+            fail_at(terminator(edge[0]), "XT2603", f"more than {_MOST_NESTED} loops and branches are inside each other",
+                    "make the kernel simpler, or split it")
         block, values = edge
         while block is not stop:
             loop = self._graph.loops.get(block)
@@ -189,8 +168,9 @@ class _Lifter:
             if operation is not block.last_op:
                 self._left -= 1
                 if self._left < 0:
-                    _fail(operation, "XT2603", "branches share so many blocks that copying them for each does not end",
-                          "let branches meet again before the next ones")
+                    fail_at(operation, "XT2603",
+                            "branches share so many blocks that copying them for each does not end",
+                            "let branches meet again before the next ones")
                 out.add_op(operation.clone(self._values))
 
     def _mapped(self, values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -223,7 +203,7 @@ class _Lifter:
 
     def _loop(self, header: Block, values: Sequence[SSAValue], inside: set[Block], out: Block) -> Edge:
         """Clone a natural loop as ``scf.for``; returns the edge that leaves it."""
-        counted = self._counted(header, inside)
+        counted = counted_loop(self._graph, header, inside)
         last = header.last_op
         assert isinstance(last, cf.ConditionalBranchOp)
         counter = header.args[counted.position]
@@ -256,74 +236,12 @@ class _Lifter:
         leaves = last.else_block if counted.body is last.then_block else last.then_block
         return leaves, self._mapped(last.else_arguments if leaves is last.else_block else last.then_arguments)
 
-    def _counted(self, header: Block, inside: set[Block]) -> _Counted:
-        """The counter of a loop.
-
-        Raises:
-            TextError: the loop has other exits than its header's, or no counter.
-        """
-        last = header.last_op
-        exits = [block for block in self._graph.order if block in inside
-                 for after in successors(block) if after not in inside]
-        if exits != [header] or not isinstance(last, cf.ConditionalBranchOp):
-            other = next((block for block in exits if block is not header), header)
-            _fail(other.last_op, "XT2604", "a loop is left here, and not at its head",
-                  "decide at the head of the loop whether it goes on, as mlir-opt --convert-scf-to-cf prints scf.for; "
-                  "a loop that is left from its middle has no scf.for")
-        for operation in header.ops:
-            if operation is not last and not is_side_effect_free(operation):
-                _fail(operation, "XT2605", "it stands at the head of a loop, which runs once more than the body, and "
-                      "accesses memory or waits", "move it into the body, behind the branch")
-        found = self._counter(header, last, inside)
-        if found is None:
-            _fail(last, "XT2606", "the loop counts nothing: it goes on by another condition than a counter below a "
-                  "bound", "compare an argument of the head, to which each turn adds the same step, with a bound from "
-                  "before the loop: arith.cmpi slt, %i, %n")
-        return found
-
-    def _counter(self, header: Block, last: cf.ConditionalBranchOp, inside: set[Block]) -> _Counted | None:
-        comparison = last.cond.owner
-        if not isinstance(comparison, CmpIOp):
-            return None
-        body = last.then_block if last.then_block in inside else last.else_block
-        predicate, sides = comparison.record, [comparison.lhs, comparison.rhs]
-        if not (isinstance(sides[0], BlockArgument) and sides[0].owner is header):
-            sides, predicate = sides[::-1], predicate.swapped()
-        if body is last.else_block:
-            predicate = predicate.inverse()
-        counter, bound = sides
-        if predicate.order not in ("<", "<=") or not isinstance(counter, BlockArgument) or \
-                counter.owner is not header or _block_of(bound) in inside:
-            return None
-        steps = [self._step(block, counter) for block in self._graph.predecessors[header] if block in inside]
-        first = steps[0]
-        if first is None or any(step is None or not _same(step, first) for step in steps) or \
-                (_block_of(first) in inside and number(first) is None):
-            return None
-        if (size := number(first)) is not None and size <= 0:
-            return None
-        return _Counted(counter.index, bound, first, predicate.order == "<=", predicate.operands == "u", body,
-                        comparison)
-
-    @staticmethod
-    def _step(block: Block, counter: BlockArgument) -> SSAValue | None:
-        """What a back edge adds to the counter."""
-        last = block.last_op
-        steps = []
-        for target, arguments in _edges(last):
-            if target is counter.owner:
-                sum_ = arguments[counter.index].owner
-                if not isinstance(sum_, arith.AddiOp) or counter not in (sum_.lhs, sum_.rhs):
-                    return None
-                steps.append(sum_.rhs if sum_.lhs is counter else sum_.lhs)
-        return steps[0] if steps and all(_same(step, steps[0]) for step in steps) else None
-
-    def _bound(self, counted: _Counted, start: SSAValue, out: Block, at: Operation) -> SSAValue:
+    def _bound(self, counted: CountedLoop, start: SSAValue, out: Block, at: Operation) -> SSAValue:
         """Upper bound of ``scf.for``, which compares as signed and excludes it."""
         value = self._values.get(counted.bound, counted.bound)
         if counted.unsigned and any((known := number(each)) is None or known < 0 for each in (start, value)):
-            _fail(counted.comparison, "XT2607", "it counts as unsigned, and scf.for as signed",
-                  "compare with slt or sle, or start and end at constants that are not negative")
+            fail_at(counted.comparison, "XT2607", "it counts as unsigned, and scf.for as signed",
+                    "compare with slt or sle, or start and end at constants that are not negative")
         bound = self._index(value, out, at)
         if not counted.inclusive:
             return bound
@@ -365,44 +283,26 @@ def _at(operation: Operation, like: Operation) -> Operation:
     return operation
 
 
-def _edges(last: Operation | None) -> list[tuple[Block, Sequence[SSAValue]]]:
-    if isinstance(last, cf.BranchOp):
-        return [(last.successor, last.arguments)]
-    if isinstance(last, cf.ConditionalBranchOp):
-        return [(last.then_block, last.then_arguments), (last.else_block, last.else_arguments)]
-    return []
-
-
 def _check_branch(operation: Operation) -> None:
     """Check that a branch passes the arguments of its target."""
     try:
         operation.verify(verify_nested_ops=False)
     except VerifyException as error:
         code, message, hint = error_parts(error)
-        _fail(operation, code, message, hint)
-    for target, arguments in _edges(operation):
+        fail_at(operation, code, message, hint)
+    for target, arguments in edges_of(operation):
         wanted, passed = ([value.type for value in values] for values in (target.args, arguments))
         if wanted != passed:
-            _fail(operation, "XT2608", f"it passes ({', '.join(map(str, passed))}) to a block that takes "
-                  f"({', '.join(map(str, wanted))})", "pass a value of its type for each argument of the block")
+            fail_at(operation, "XT2608", f"it passes ({', '.join(map(str, passed))}) to a block that takes "
+                    f"({', '.join(map(str, wanted))})", "pass a value of its type for each argument of the block")
 
 
-def _check_terminator(block: Block) -> None:
+def _check_terminator(function: Operation, block: Block) -> None:
     """Check that a block ends with a branch or a return."""
     last = block.last_op
     if not isinstance(last, (cf.BranchOp, cf.ConditionalBranchOp, func.ReturnOp, GpuReturnOp)):
-        _fail(last, "XT2609", "a block ends here without a branch or a return" if last is not None
-              else "a block has no operation", "end it with cf.br, cf.cond_br, or the function's return")
-
-
-def _same(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two steps are one value or equal constants."""
-    return a is b or (number(a) is not None and number(a) == number(b))
-
-
-def _block_of(value: SSAValue) -> Block | None:
-    """Block of a function that a value is defined in."""
-    return value.owner if isinstance(value.owner, Block) else value.owner.parent
+        fail_at(last or function, "XT2609", "a block ends here without a branch or a return" if last is not None
+                else "one of its blocks has no operation", "end it with cf.br, cf.cond_br, or the function's return")
 
 
 def _is_used_outside(value: SSAValue, inside: set[Block]) -> bool:
@@ -414,7 +314,7 @@ def _is_used_outside(value: SSAValue, inside: set[Block]) -> bool:
             block = above.parent if above is not None else None
         if block is not None and block not in inside:
             return True
-        if any(target not in inside and value in arguments for target, arguments in _edges(use.operation)):
+        if any(target not in inside and value in arguments for target, arguments in edges_of(use.operation)):
             return True
     return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
 Edges = Callable[[Block], Sequence[Block]]
 
@@ -12,6 +12,12 @@ Edges = Callable[[Block], Sequence[Block]]
 def successors(block: Block) -> Sequence[Block]:
     """Blocks that the terminator of a block branches to."""
     return block.last_op.successors if block.last_op is not None else ()
+
+
+def terminator(block: Block) -> Operation:
+    """Last operation of a block that has one."""
+    assert block.last_op is not None
+    return block.last_op
 
 
 def reverse_post_order(entry: Block, edges: Edges) -> list[Block]:

@@ -31,12 +31,11 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir.memref import SHARED
 from xegpu.mlir.vector import ShapeCastOp
-from xegpu.support.errors import TextError
-from xegpu.support.location import SourceLocation
 from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import map_of
+from xetile.text.canonicalize.diagnostics import fail_at
 from xetile.text.gpu_module import SUBGROUPS, counts_threads
 
 
@@ -72,8 +71,8 @@ class _Reshape:
         """Insert the operations, and erase the cast."""
         source, target = self._maps
         if (source is None) != (target is None):
-            self._fail("XT2622", f"its source is distributed as {source}, and its result as {target}",
-                       "give both a wg_map, or neither: how a tile of another shape is distributed is not derived")
+            fail_at(self._cast, "XT2622", f"its source is distributed as {source}, and its result as {target}",
+                    "give both a wg_map, or neither: how a tile of another shape is distributed is not derived")
         count = 1 if source is not None else self._subgroups()
         before, after = self._cast.source.type, self._cast.result.type
         assert isinstance(before, VectorType)
@@ -113,9 +112,10 @@ class _Reshape:
         if isinstance(known, ArrayAttr):
             return prod(size.value.data for size in known)
         if counts_threads(self._function) is not None:
-            self._fail("XT2623", "each subgroup casts a tile of its own through shared local memory, and nothing says "
-                       "how many a work-group has", "give the gpu.func the attribute known_block_size = "
-                       "array<i32: 8, 4, 1>")
+            fail_at(self._cast, "XT2623",
+                    "each subgroup casts a tile of its own through shared local memory, and nothing says how many a "
+                    "work-group has", "give the gpu.func the attribute known_block_size = "
+                    "array<i32: 8, 4, 1>")
         return 1
 
     def _offsets(self, count: int, rows: int) -> Sequence[SSAValue]:
@@ -133,8 +133,3 @@ class _Reshape:
         assert self._cast.parent is not None
         self._cast.parent.insert_op_before(operation, self._cast)
         return operation
-
-    def _fail(self, code: str, message: str, hint: str) -> None:
-        location = self._cast.location
-        raise TextError(code, f"{self._cast.name}: {message}", hint,
-                        location.data if isinstance(location, SourceLocation) else None)

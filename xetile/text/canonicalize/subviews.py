@@ -9,18 +9,15 @@ becomes
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType
 from xdsl.dialects.memref import SubviewOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir.matchers import number
-from xegpu.support.errors import TextError
-from xegpu.support.location import SourceLocation
 from xetile.dialect.permutation_map import Permutation, map_of_permutation
 from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, shape_of_transfer
+from xetile.text.canonicalize.diagnostics import fail_at
 
 Transfer = TransferReadOp | TransferWriteOp
 
@@ -40,17 +37,11 @@ def resolve_subviews(function: func.FuncOp) -> None:
             _drop(operation)
 
 
-def _fail(operation: Operation, code: str, message: str, hint: str) -> NoReturn:
-    location = operation.location
-    raise TextError(code, f"{operation.name}: {message}", hint,
-                    location.data if isinstance(location, SourceLocation) else None)
-
-
 def _drop(view: SubviewOp) -> None:
     if user := next(iter(view.result.uses), None):
-        _fail(user.operation, "XT2080", "it cannot take a view of a part of an array",
-              "pass the array itself, with the view's offsets added; views are for vector.transfer_read "
-              "and vector.transfer_write")
+        fail_at(user.operation, "XT2080", "it cannot take a view of a part of an array",
+                "pass the array itself, with the view's offsets added; views are for vector.transfer_read "
+                "and vector.transfer_write")
     view.detach()  # type: ignore[no-untyped-call]
     view.erase()
 
@@ -67,8 +58,8 @@ def _fold_transfer(operation: Transfer, view: SubviewOp) -> None:
     sizes = _mixed(tuple(view.static_sizes.get_values()), list(view.sizes))
     strides = _mixed(tuple(view.static_strides.get_values()), list(view.strides))
     if any((step if isinstance(step, int) else number(step)) != 1 for step in strides):
-        _fail(view, "XT2081", "its strides are not 1, and a transfer reads contiguous elements",
-              "use strides of 1, or describe the array by a strided layout")
+        fail_at(view, "XT2081", "its strides are not 1, and a transfer reads contiguous elements",
+                "use strides of 1, or describe the array by a strided layout")
     kept = _kept_dimensions(view, sizes)
     _check_in_bounds(operation, [sizes[axis] for axis in kept])
     indices = [_value(operation, offset) for offset in offsets]
@@ -99,11 +90,11 @@ def _kept_dimensions(view: SubviewOp, sizes: list[SSAValue | int]) -> list[int]:
             kept.append(axis)
             remaining.pop(0)
         elif size != 1:
-            _fail(view, "XT2082",
-                  f"its sizes are not those of {view.result.type}", "only dimensions of size 1 may be left out")
+            fail_at(view, "XT2082",
+                    f"its sizes are not those of {view.result.type}", "only dimensions of size 1 may be left out")
     if remaining:
-        _fail(view, "XT2082",
-              f"its sizes are not those of {view.result.type}", "give a size for each of its dimensions")
+        fail_at(view, "XT2082",
+                f"its sizes are not those of {view.result.type}", "give a size for each of its dimensions")
     return kept
 
 
@@ -117,8 +108,8 @@ def _check_in_bounds(operation: Transfer, sizes: list[SSAValue | int]) -> None:
         first = number(index)
         in_bounds = first is not None and isinstance(size, int) and first >= 0 and first + extent <= size
         if not assumed_in_bounds and not in_bounds:
-            _fail(operation, "XT1512", "it may be out of the view's bounds, while the array is larger",
-                  "make the view as large as the vector, write in_bounds, or transfer from the array itself")
+            fail_at(operation, "XT1512", "it may be out of the view's bounds, while the array is larger",
+                    "make the view as large as the vector, write in_bounds, or transfer from the array itself")
 
 
 def _value(operation: Operation, entry: SSAValue | int) -> SSAValue:

@@ -19,13 +19,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, NoReturn
+from typing import Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    IndexType,
-    IntegerAttr,
     MemRefType,
     ModuleOp,
     NoneAttr,
@@ -42,13 +40,13 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, row_major, static_form
 from xegpu.mlir.gpu import GpuFuncOp
-from xegpu.support.errors import TextError, error_parts
-from xegpu.support.location import SourceLocation
+from xegpu.support.errors import error_parts
 from xetile.dialect.gather_scatter import InitScatteredTileOp
 from xetile.dialect.tile_ops import InitTileOp
+from xetile.text.canonicalize.diagnostics import fail_at
+from xetile.text.canonicalize.sizes import Size, SizeBuilder, known
 from xetile.text.memref_ops import TransposeOp
 
-Size = int | SSAValue
 VIEWS = (memref.ViewOp, memref.ReinterpretCastOp, TransposeOp)
 
 
@@ -70,12 +68,7 @@ def _verify(view: Operation) -> None:
     try:
         view.verify(verify_nested_ops=False)
     except VerifyException as error:
-        _fail(view, *error_parts(error))
-
-
-def _fail(at: Operation, code: str, message: str, hint: str) -> NoReturn:
-    location = at.location.data if isinstance(at.location, SourceLocation) else None  # type: ignore[unreachable]
-    raise TextError(code, f"{at.name}: {message}", hint, location)
+        fail_at(view, *error_parts(error))
 
 
 @dataclass(frozen=True)
@@ -98,8 +91,8 @@ class _View:
     @property
     def span(self) -> tuple[int, int] | None:
         """First byte and the one after the last; None if not known."""
-        first = _known(self.start), _known(self.offset)
-        sizes, strides = (list(map(_known, values)) for values in (self.sizes, self.strides))
+        first = known(self.start), known(self.offset)
+        sizes, strides = (list(map(known, values)) for values in (self.sizes, self.strides))
         if None in (*first, *sizes, *strides):
             return None
         begin, elements = sum(first), 1 + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))  # type: ignore
@@ -107,22 +100,18 @@ class _View:
         return begin * size, (begin + elements) * size
 
 
-def _known(size: Size) -> int | None:
-    return size if isinstance(size, int) else number(size)
-
-
-class _Resolver:
+class _Resolver(SizeBuilder):
     """Resolution of one function's views."""
 
     def __init__(self, views: Sequence[Operation]) -> None:
+        super().__init__(views[0])
         self._views = views
         self._found: dict[SSAValue, _View] = {}
-        self._at: Operation = views[0]
 
     def resolve(self) -> None:
         """Rewrite every user of a view, and erase the views."""
         for view in self._views:
-            self._at = view
+            self.at = view
             self._found[view.results[0]] = self._of_operation(view)
         shared = dict.fromkeys(view.array for view in self._found.values() if is_shared(view.array.type))
         arrays = [array.owner for array in shared if isinstance(array.owner, Operation)]
@@ -141,7 +130,7 @@ class _Resolver:
         casts: list[Operation] = []
         for use in list(value.uses):
             user = use.operation
-            self._at = user
+            self.at = user
             if isinstance(user, memref.CastOp):
                 self._found[user.results[0]] = self._found[value]
                 casts += [user, *self._users(user.results[0])]
@@ -152,8 +141,8 @@ class _Resolver:
             elif isinstance(user, memref.DimOp):
                 self._size(user, self._found[value])
             elif not isinstance(user, VIEWS):
-                _fail(user, "XT2080", "it cannot take a view of a part of an array",
-                      "views are for xetile.init_tile, xegpu.create_nd_tdesc and memref.dim: take the array itself")
+                fail_at(user, "XT2080", "it cannot take a view of a part of an array",
+                        "views are for xetile.init_tile, xegpu.create_nd_tdesc and memref.dim: take the array itself")
         return casts
 
     # --- what a view is ---------------------------------------------------------------------------------------------
@@ -166,15 +155,15 @@ class _Resolver:
             return self._view(value.owner.source)
         type_ = value.type
         if not isinstance(type_, MemRefType) or not (isinstance(value.owner, (Block, memref.AllocOp))):
-            _fail(self._at, "XT2611", f"{type_} is no argument and no allocation",
-                  "take the view of an argument of the kernel, of an allocation, or of another view")
+            fail_at(self.at, "XT2611", f"{type_} is no argument and no allocation",
+                    "take the view of an argument of the kernel, of an allocation, or of another view")
         sizes: Sequence[Size]
         strides: Sequence[Size]
         if (form := static_form(type_)) is not None:
             sizes, strides = form
         else:
             metadata = memref.ExtractStridedMetaDataOp(value)
-            self._insert(metadata)
+            self.insert(metadata)
             sizes, strides = metadata.sizes, metadata.strides
         return _View(value, type_.element_type, 0, 0, tuple(sizes), tuple(strides))
 
@@ -196,23 +185,23 @@ class _Resolver:
         assert isinstance(result, MemRefType)
         if of_mlir(source.element).bits != 8 or len(source.sizes) != 1 or source.strides != (1,) or \
                 not isinstance(result.layout, NoneAttr):
-            _fail(view, "XT2612", f"it views a buffer of bytes in one dimension as a row-major array, which "
-                  f"{view.operands[0].type} to {result} is not", "write memref<4096xi8> to memref<32x32xf32>")
+            fail_at(view, "XT2612", f"it views a buffer of bytes in one dimension as a row-major array, which "
+                    f"{view.operands[0].type} to {result} is not", "write memref<4096xi8> to memref<32x32xf32>")
         if not is_shared(source.array.type) and result.element_type != source.element:
-            _fail(view, "XT2613", f"the argument has elements of {source.element}, and tiles on it are of "
-                  f"{result.element_type}", f"declare the argument as an array of {result.element_type}, and pass "
-                  "xt.view(array, ...)")
+            fail_at(view, "XT2613", f"the argument has elements of {source.element}, and tiles on it are of "
+                    f"{result.element_type}", f"declare the argument as an array of {result.element_type}, and pass "
+                    "xt.view(array, ...)")
         dynamic = iter(view.sizes)
         sizes = tuple(next(dynamic) if size == DYNAMIC_INDEX else size for size in result.get_shape())
         strides: list[Size] = [1]
         for size in reversed(sizes[1:]):
-            strides.append(self._product(strides[-1], size))
+            strides.append(self.product(strides[-1], size))
         width, shift = of_mlir(result.element_type).bytes, number(view.byte_shift)
         if shift is not None and shift % width:
-            _fail(view, "XT2614", f"it begins at byte {shift}, which is no multiple of the {width} bytes of "
-                  f"{result.element_type}", f"begin at {shift // width * width} or {(shift // width + 1) * width}")
-        start: Size = shift // width if shift is not None else self._emit(
-            arith.DivUIOp(view.byte_shift, self._value(width)))
+            fail_at(view, "XT2614", f"it begins at byte {shift}, which is no multiple of the {width} bytes of "
+                    f"{result.element_type}", f"begin at {shift // width * width} or {(shift // width + 1) * width}")
+        start: Size = shift // width if shift is not None else self.emit(
+            arith.DivUIOp(view.byte_shift, self.value(width)))
         return _View(source.array, result.element_type, start, 0, sizes, tuple(strides[::-1]))
 
     # --- shared local memory ----------------------------------------------------------------------------------------
@@ -231,13 +220,13 @@ class _Resolver:
         assert isinstance(type_, MemRefType)
         if groups is None:
             if direct and len(type_.get_shape()) == 1:
-                _fail(direct[0], "XT2615", f"{type_} is used here itself, and by views", "take a view here, too")
+                fail_at(direct[0], "XT2615", f"{type_} is used here itself, and by views", "take a view here, too")
             elements = {view.element for view in used.values()} | ({type_.element_type} if direct else set())
             if len(elements) > 1:
                 names = ", ".join(sorted(map(str, elements)))
-                _fail(next(iter(used)).owner, "XT2616",  # type: ignore[arg-type]
-                      f"views of {type_} overlap, and have different elements: {names}",
-                      "use bytes of their own for each, at constant offsets")
+                fail_at(next(iter(used)).owner, "XT2616",  # type: ignore[arg-type]
+                        f"views of {type_} overlap, and have different elements: {names}",
+                        "use bytes of their own for each, at constant offsets")
             groups = [] if direct else [list(used)]
         for group in groups:
             new = self._allocate(array, [used[value] for value in group], whole=len(groups) == 1)
@@ -263,8 +252,8 @@ class _Resolver:
             begin, end = (limit(span[side] for span in spans if span) for side, limit in ((0, min), (1, max)))
         shape: tuple[int, ...] = (1, (end - begin) // width)
         for view, span in zip(views, spans, strict=True):
-            sizes = tuple(size for size in map(_known, view.sizes) if size is not None)
-            if span == (begin, end) and len(sizes) > 1 and row_major(sizes) == tuple(map(_known, view.strides)):
+            sizes = tuple(size for size in map(known, view.sizes) if size is not None)
+            if span == (begin, end) and len(sizes) > 1 and row_major(sizes) == tuple(map(known, view.strides)):
                 shape = sizes
                 break
         new = memref.AllocOp([], [], MemRefType(element, shape, memory_space=type_.memory_space))
@@ -281,92 +270,60 @@ class _Resolver:
         rank, type_ = len(view.sizes), view.array.type
         assert isinstance(type_, MemRefType)
         if len(operation.offsets) not in (rank, 2):
-            _fail(operation, "XT2082", f"it has {len(operation.offsets)} offsets, and the view {rank} dimensions",
-                  f"write {rank} offsets")
+            fail_at(operation, "XT2082", f"it has {len(operation.offsets)} offsets, and the view {rank} dimensions",
+                    f"write {rank} offsets")
         if operation.shape and len(operation.shape) != len(operation.offsets):
             return  # its verifier says so
         offsets: list[Size] = list(operation.offsets)
         sizes: list[Size] = list(operation.shape or view.sizes)
         strides: list[Size] = list(operation.strides or view.strides)
-        at = self._sum(view.start, view.offset)
-        if _known(at) != 0:
-            axis = next((axis for axis in reversed(range(len(strides))) if _known(strides[axis]) == 1), None)
+        at = self.sum(view.start, view.offset)
+        if known(at) != 0:
+            axis = next((axis for axis in reversed(range(len(strides))) if known(strides[axis]) == 1), None)
             if axis is None:
-                _fail(operation, "XT2617", "the view begins inside of its array, and none of its strides is the "
-                      "constant 1", "make the last stride of the view 1, or let it begin where the array does")
-            offsets[axis], sizes[axis] = self._sum(offsets[axis], at), self._sum(sizes[axis], at)
+                fail_at(operation, "XT2617", "the view begins inside of its array, and none of its strides is the "
+                        "constant 1", "make the last stride of the view 1, or let it begin where the array does")
+            offsets[axis], sizes[axis] = self.sum(offsets[axis], at), self.sum(sizes[axis], at)
         own, source = static_form(type_), view.array
-        if own is not None and (tuple(map(_known, sizes)), tuple(map(_known, strides))) == own:
+        if own is not None and (tuple(map(known, sizes)), tuple(map(known, strides))) == own:
             sizes, strides = [], []
         elif len(type_.get_shape()) != 1:
             lead = len(type_.get_shape()) - len(offsets)
             if lead < 0:
-                _fail(operation, "XT2618", f"the view has {len(offsets)} dimensions, and its array {type_} fewer",
-                      "declare the array with as many dimensions, or with one")
-            zeros, ones = self._repeated(0, lead), self._repeated(1, lead)
-            offsets, sizes, strides = zeros + offsets, ones + sizes, strides[:1] * lead + strides
+                fail_at(operation, "XT2618", f"the view has {len(offsets)} dimensions, and its array {type_} fewer",
+                        "declare the array with as many dimensions, or with one")
+            offsets, sizes = [*[0] * lead, *offsets], [*[1] * lead, *sizes]
+            strides = strides[:1] * lead + strides
             source = self._dynamic(source, type_)
         kind = type(operation)
-        new = kind(source, [self._value(value) for value in offsets], [self._value(value) for value in sizes],
-                   [self._value(value) for value in strides], operation.result.type)  # type: ignore[arg-type]
+        new = kind(source, [self.value(value) for value in offsets], [self.value(value) for value in sizes],
+                   [self.value(value) for value in strides], operation.result.type)  # type: ignore[arg-type]
         new.attributes.update(operation.attributes)
         self._replace(operation, new)
 
     def _scatter(self, operation: InitScatteredTileOp | CreateTdescOp, view: _View) -> None:
         """A scattered tile or descriptor: its offsets count from the view's first element."""
-        indices, at = operation.operands[1], self._sum(view.start, view.offset)
-        if _known(at) != 0 and isinstance(indices.type, VectorType):
-            spread = self._emit(BroadcastOp(self._value(at), indices.type))
-            indices = self._emit(arith.AddiOp(indices, spread))
+        indices, at = operation.operands[1], self.sum(view.start, view.offset)
+        if known(at) != 0 and isinstance(indices.type, VectorType):
+            spread = self.emit(BroadcastOp(self.value(at), indices.type))
+            indices = self.emit(arith.AddiOp(indices, spread))
         operation.operands = [view.array, indices]
 
     def _size(self, operation: memref.DimOp, view: _View) -> None:
         axis = number(operation.index)
         if axis is None or not 0 <= axis < len(view.sizes):
-            _fail(operation, "XT2073",
-                  "which dimension is meant is not known", "give a constant index below the array's rank")
-        operation.result.replace_all_uses_with(self._value(view.sizes[axis]))
+            fail_at(operation, "XT2073",
+                    "which dimension is meant is not known", "give a constant index below the array's rank")
+        operation.result.replace_all_uses_with(self.value(view.sizes[axis]))
         operation.detach()  # type: ignore[no-untyped-call]
         operation.erase()
-
-    # --- emission ---------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _repeated(number_: int, count: int) -> list[Size]:
-        return [number_] * count
-
-    def _insert(self, new: Operation) -> None:
-        new.location = self._at.location
-        assert self._at.parent is not None
-        self._at.parent.insert_op_before(new, self._at)
-
-    def _emit(self, new: Operation) -> SSAValue:
-        self._insert(new)
-        return new.results[0]
-
-    def _value(self, size: Size) -> SSAValue:
-        return self._emit(arith.ConstantOp(IntegerAttr(size, IndexType()))) if isinstance(size, int) else size
-
-    def _sum(self, a: Size, b: Size) -> Size:
-        first, second = _known(a), _known(b)
-        if first is not None and second is not None:
-            return first + second
-        if first == 0 or second == 0:
-            return b if first == 0 else a
-        return self._emit(arith.AddiOp(self._value(a), self._value(b)))
-
-    def _product(self, a: Size, b: Size) -> Size:
-        first, second = _known(a), _known(b)
-        if first is not None and second is not None:
-            return first * second
-        return b if first == 1 else self._emit(arith.MuliOp(self._value(a), self._value(b)))
 
     def _dynamic(self, source: SSAValue, type_: MemRefType[Any]) -> SSAValue:
         """The array as a memref of dynamic sizes and strides, which may be described otherwise."""
         rank = len(type_.get_shape())
         any_ = MemRefType(type_.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank),
                           type_.memory_space)
-        return self._emit(memref.CastOp.get(source, any_))
+        return self.emit(memref.CastOp.get(source, any_))
 
     @staticmethod
     def _replace(old: Operation, new: Operation) -> None:

@@ -15,7 +15,7 @@ from xegpu.interop.llvm.types import DescType
 from xegpu.ir.dtypes import u8
 from xegpu.mlir.gpu import GpuFuncOp
 from xegpu.support.errors import ElementTypeError
-from xegpu.support.location import SourceLocation
+from xegpu.support.location import author_location
 
 _OF_NUMBERS = ("arith.", "math.", "vector.multi_reduction", "vector.reduction", "vector.fma", "xegpu.truncf")
 """Beginnings of the names of operations that would take a scale for a number."""
@@ -44,10 +44,9 @@ def scales_as_bytes(module: ModuleOp) -> None:
         if operation.name.startswith(_OF_NUMBERS) and operation.name != "arith.bitcast" and any(
                 isinstance(get_element_type_or_self(value.type), Float8E8M0FNUType)
                 for value in (*operation.operands, *operation.results)):
-            location = operation.location
             raise ElementTypeError("XT3272", "element type f8E8M0FNU is not supported by " + operation.name,
                                    "load scales and pass them to dpas_mx; their bytes are ui8",
-                                   location.data if isinstance(location, SourceLocation) else None)
+                                   author_location(operation))
     for operation in module.walk():
         arguments = [argument for region in operation.regions for block in region.blocks for argument in block.args]
         for value in (*operation.results, *arguments):

@@ -71,14 +71,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
     """
     with AtTheCall():
         start, slower = time.perf_counter(), []
-        if not isinstance(kernel, BaseKernel):
-            wrapped = getattr(kernel, "kernel", None)
-            raise ArgumentError("XT7100", f"xt.tune takes a kernel, not {shown(kernel)}",
-                                "pass the kernel that @xt.autotune decorates, its .kernel"
-                                if isinstance(wrapped, BaseKernel) else
-                                "decorate it with @xt.kernel")
-        if by not in ("time", "prediction"):
-            raise ArgumentError("XT7106", f"by={by!r} is no ranking of configurations", 'use "time" or "prediction"')
+        _check_request(kernel, by)
         every, seconds = configurations(space, _constants(kernel), kernel.name), seconds_of(budget)
         kernel, args = kernel.flattened(args) or (kernel, args)
         arguments = kernel.bind_arguments(args)
@@ -104,6 +97,22 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
             best = result.best
             kernel.on(where, target=target)[_grid(kernel, grid, best, args)](*args, **best)
         return result
+
+
+def _check_request(kernel: BaseKernel, by: str) -> None:
+    """Check what is tuned, and by what.
+
+    Raises:
+        ArgumentError: it is no kernel, or ``by`` is unknown.
+    """
+    if not isinstance(kernel, BaseKernel):
+        wrapped = getattr(kernel, "kernel", None)  # type: ignore[unreachable]
+        raise ArgumentError("XT7100", f"xt.tune takes a kernel, not {shown(kernel)}",
+                            "pass the kernel that @xt.autotune decorates, its .kernel"
+                            if isinstance(wrapped, BaseKernel) else
+                            "decorate it with @xt.kernel")
+    if by not in ("time", "prediction"):
+        raise ArgumentError("XT7106", f"by={by!r} is no ranking of configurations", 'use "time" or "prediction"')
 
 
 def _check_sizes(arguments: Sequence[Argument]) -> None:

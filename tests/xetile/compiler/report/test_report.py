@@ -16,11 +16,11 @@ from codegen.perf.performance_model import Pass, Prediction, predict, product_tr
 from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
 from xegpu.target.machine_model import MACHINES, find_machine
-from xetile.compiler.compiled import only_function
 from xetile.compiler.report import Report
 from xetile.compiler.report.roofline import plot
 from xetile.compiler.report.slow_access import slow_accesses
 from xetile.compiler.report.table import Row, Table
+from xetile.dialect.stage import only_function
 from xetile.tools.cli import main
 
 SPECS = [xt.Spec((None, None), dtype) for dtype in ("bf16", "bf16", "f32")]

@@ -1,0 +1,29 @@
+"""Errors in parsed text at the operation they are about."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from xdsl.ir import Operation
+
+from xegpu.support.errors import TextError
+from xegpu.support.location import author_location
+from xegpu.support.notes import notes_at
+
+
+def fail_at(operation: Operation, code: str, message: str, hint: str, *related: tuple[str, Operation]) -> NoReturn:
+    """Raise an error at an operation.
+
+    Args:
+        operation: what is wrong; the message begins with its name.
+        code: the code of the mistake.
+        message: what is wrong.
+        hint: what would work.
+        related: other operations, each with its note.
+
+    Raises:
+        TextError: always.
+    """
+    location = author_location(operation)
+    notes = notes_at(location, [(text, author_location(other)) for text, other in related])
+    raise TextError(code, f"{operation.name}: {message}", hint, location, notes)
