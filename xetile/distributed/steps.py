@@ -66,12 +66,12 @@ class Multiply:
 
     @property
     def a_region(self) -> Region:
-        """What is read of A."""
+        """Region of A that is read."""
         return Region(self.region.rows, self.depth)
 
     @property
     def b_region(self) -> Region:
-        """What is read of B."""
+        """Region of B that is read."""
         return Region(self.depth, self.region.columns)
 
     @property
