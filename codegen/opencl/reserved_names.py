@@ -68,7 +68,7 @@ _VALUE = rf"(?:{_SCALAR}(?:2|3|4|8|16)?|bool|size_t|ptrdiff_t|u?intptr_t)"
 _ROUNDING = r"(?:_rt[ezpn])?"
 _FAMILIES = re.compile("|".join((
     r"__.*|_[A-Z].*",  # of the implementation, by the standard of C
-    r"(?:xetile|XETILE|prelude|PRELUDE|NBARRIER|emulated)_.*",  # of the text, the prelude, and ocloc's road
+    r"(?:xetile|XETILE|prelude|PRELUDE|NBARRIER|emulated)_.*",  # of the text, the prelude, and ocloc's SPIR-V
     _VALUE,
     rf"as_{_VALUE}|make_{_VALUE}|convert_{_VALUE}(?:_sat)?{_ROUNDING}",
     r"(?:native|half)_(?:cos|divide|exp|exp2|exp10|log|log2|log10|powr|recip|rsqrt|sin|sqrt|tan)",
