@@ -2,7 +2,8 @@
 
 Rows of a matrix are reduced by merges that fold rows and lanes together: of two words, half of the lanes keep one and
 send the other. So 8 rows of 16 lanes take 4 + 2 + 1 merges and one fold, and lane ``l`` then holds the result of row
-``l % 8``. A column goes back to its rows by broadcasts from constant lanes, which are regions of registers.
+``l % 8``; rows of floats are by regions of registers (:mod:`codegen.opencl.vector.row_regions`). A column goes back to
+its rows by broadcasts from constant lanes, which are such regions too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from xdsl.ir import Operation
 from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, computed, narrowed, vector_type
+from codegen.opencl.vector import row_regions
 from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.ir.dtypes import DType
@@ -122,10 +124,17 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
     words = Words(c_type, first.renamed(tuple(together)).words(), source)
     words.lines += lines
     words.named()
-    # Intel's graphics compiler (of ocloc 26.27) makes a clustered reduction of x | shuffle_xor(x, n), and loses
-    # it where x has 64 bits and the operation is bitwise: what is stored then is what a register happened to hold.
-    by_halves = kind in ("and", "or", "xor") and c_type in ("long", "ulong")
-    reduce_words(words, axes, target, _combine(kind, first.dtype, c_type), by_halves=by_halves)
+    if emitter.target.register_bytes == 64 and row_regions.applies(words, axes, c_type, target):
+        combines = {width: _combine(kind, first.dtype, c_type, width) for width in (1, 2, 4)}
+        if kind.endswith("imumf"):
+            for width in combines:
+                emitter.function(_extreme(kind, first.dtype, c_type, width))
+        row_regions.reduce_rows(emitter, words, axes, target, combines)
+    else:
+        # Intel's graphics compiler (of ocloc 26.27) makes a clustered reduction of x | shuffle_xor(x, n), and loses
+        # it where x has 64 bits and the operation is bitwise: what is stored then is what a register happened to hold.
+        by_halves = kind in ("and", "or", "xor") and c_type in ("long", "ulong")
+        row_regions.reduce_words(words, axes, target, _combine(kind, first.dtype, c_type), by_halves=by_halves)
     called(emitter, name, [(first.c_type, variable) for fragment in fragments for variable in fragment.names], words,
            result, [_rounded(word, first.dtype, c_type) for word in words.names])
 
@@ -133,25 +142,6 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
 def _label(operation: ReduceOp | BroadcastOp) -> str:
     assert operation.maps is not None
     return "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in operation.maps)
-
-
-def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: Combine, *, by_halves: bool) -> None:
-    """Reduce words along axes, to the lane map of the result.
-
-    Unit bits are reduced first, then lane bits that the result needs for a unit bit: merge does both at once.
-    """
-    for position in reversed([i for i, (axis, _) in enumerate(words.unit) if axis in axes]):
-        words.combine(position, combine)
-    reduced = [bit for bit, source_bit in enumerate(words.lane) if source_bit is not None and source_bit[0] in axes]
-    for bit in reduced:
-        wanted = target.lane[bit]
-        if wanted is not None and wanted in words.unit:
-            words.merge(bit, words.unit.index(wanted), combine)
-    for bit in reduced:
-        source_bit = words.lane[bit]
-        if source_bit is not None and source_bit[0] in axes:
-            words.fold(bit, combine, by_halves=by_halves)
-    words.arrange(target)
 
 
 def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:

@@ -46,7 +46,8 @@ def _suite(ranks: int, name: str, cache: Path | None = None) -> None:
 
 @pytest.mark.parametrize(("ranks", "suite"), [
     pytest.param(1, "numpy", marks=pytest.mark.everything),
-    pytest.param(2, "numpy", marks=pytest.mark.everything), pytest.param(3, "numpy:few"), pytest.param(4, "numpy")])
+    pytest.param(2, "numpy", marks=pytest.mark.everything), pytest.param(3, "numpy:few"),
+    pytest.param(4, "numpy", marks=pytest.mark.everything)])
 def test_numpy(ranks: int, suite: str) -> None:
     _suite(ranks, suite)
 

@@ -62,13 +62,13 @@ def test_words(execution: Execution) -> None:
 def test_uniform_and_normal(execution: Execution) -> None:
     @xt.kernel
     def helpers(C, seed):
-        offsets = xt.iota((8, 32), 0) * 32 + xt.iota((8, 32), 1)
-        xt.store_tile(xt.random.rand(seed, offsets), xt.init_tile(C, (0, 0), (8, 32)))
-        xt.store_tile(xt.random.randn(seed, offsets), xt.init_tile(C, (8, 0), (8, 32)))
+        offsets = xt.iota((8, 16), 0) * 16 + xt.iota((8, 16), 1)
+        xt.store_tile(xt.random.rand(seed, offsets), xt.init_tile(C, (0, 0), (8, 16)))
+        xt.store_tile(xt.random.randn(seed, offsets), xt.init_tile(C, (8, 0), (8, 16)))
 
-    c = np.zeros((16, 32), np.float32)
+    c = np.zeros((16, 16), np.float32)
     execution.bind(helpers)[1](c, 77)
-    words = np.array([philox((i, 0, 0, 0), (77, 0))[:2] for i in range(8 * 32)], np.uint32).view(np.int32)
+    words = np.array([philox((i, 0, 0, 0), (77, 0))[:2] for i in range(8 * 16)], np.uint32).view(np.int32)
     uniform = (np.where(words < 0, -words - 1, words).astype(np.float32) * np.float32(4.6566127342e-10))
     assert (c[:8].ravel() == uniform[:, 0]).all()
     assert uniform.max() < 1
