@@ -30,16 +30,21 @@ class Execution:
         return self.where if self.where == "numpy" else f"{self.where}-{self.target}"
 
     def bind(self, kernel: Any) -> Any:
-        """The kernel there; without the device the test is skipped."""
+        """The kernel there; without the device the test is skipped. Eager mode takes no target."""
+        if self.where == "numpy:program":
+            return kernel.on(self.where)
         if not self.where.startswith("numpy"):
             require_device(self.where)
         return kernel.on(self.where, target=self.target)
 
 
 NUMPY = Execution("numpy", "pvc")
+EAGER = Execution("numpy:program", "pvc")
 LANES = [Execution("numpy:xegpu", target) for target in ("pvc", "bmg", "dg2", "cpu")]
 DEVICE = [Execution(DEVICE_FILTER, target) for target in device_targets("pvc", "dg2", "cpu")]
 EXECUTIONS = [NUMPY, *LANES, *DEVICE]
+FEW = [NUMPY, EAGER, LANES[0], *EXECUTIONS[-3:]]
+"""Each kind of execution once, for what is lowered to operations that are tested in all."""
 
 
 @dataclass(frozen=True)

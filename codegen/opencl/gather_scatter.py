@@ -37,10 +37,9 @@ _FLOAT_FETCH = {"addf": ("add", "add"), "maxnumf": ("max", "min_max"), "minnumf"
 _ATOMIC = {"float": "atomic_float", "double": "atomic_double", "half": "atomic_half"}
 _LONG = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n" \
         "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
-_LOCAL = (("global ", "local "), ("_global_atomic_", "_local_atomic_"),
-          ("memory_scope_device", "memory_scope_work_group"))
-"""What differs in shared local memory: the pointers, the device's macros, and who sees an update."""
-_ORDER = "memory_order_relaxed, memory_scope_device"
+_ORDERS = {"global": "memory_order_relaxed, memory_scope_device",
+           "local": "memory_order_relaxed, memory_scope_work_group"}
+"""Memory order and scope of an update, by the element's address space."""
 
 
 def update_function(emitter: Emitter, kind: str, dtype: DType, space: str = "global") -> str:
@@ -54,40 +53,39 @@ def update_function(emitter: Emitter, kind: str, dtype: DType, space: str = "glo
     """
     name = f"atomic_{kind}_{dtype}" + ("" if space == "global" else f"_{space}")
     pragma = _LONG if dtype.bits == 64 else ""
-    head = f"{CALL} static {dtype.opencl} {name}(global {dtype.opencl} *at, {dtype.opencl} value)\n"
-    text = f"{head}{{\n{_body(kind, dtype)}}}\n"
-    for old, new in _LOCAL if space == "local" else ():
-        text = text.replace(old, new)
+    head = f"{CALL} static {dtype.opencl} {name}({space} {dtype.opencl} *at, {dtype.opencl} value)\n"
+    text = f"{head}{{\n{_body(kind, dtype, space)}}}\n"
     emitter.functions[name] = pragma + text
     return name
 
 
-def _body(kind: str, dtype: DType) -> str:
+def _body(kind: str, dtype: DType, space: str) -> str:
     if dtype.bits < 32:
-        native, swapped = _float_fetch(kind, dtype), _swapped_part(kind, dtype)
+        native, swapped = _float_fetch(kind, dtype, space), _swapped_part(kind, dtype, space)
     elif kind == "assign" or (kind in _FETCH and not dtype.is_float):
-        return _fetch(kind, dtype)
+        return _fetch(kind, dtype, space)
     else:
-        native, swapped = _float_fetch(kind, dtype), _swapped(kind, dtype)
+        native, swapped = _float_fetch(kind, dtype, space), _swapped(kind, dtype, space)
     return swapped if not native else f"{native[0]}{native[1]}#else\n{swapped}#endif\n"
 
 
-def _fetch(kind: str, dtype: DType) -> str:
+def _fetch(kind: str, dtype: DType, space: str) -> str:
     """Native integer atomic; the exchange takes a float's bits."""
     signed = dtype.kind == "i" and not KINDS[kind].unsigned
     type_ = ("" if signed else "u") + ("long" if dtype.bits == 64 else "int")
     name = "exchange" if kind == "assign" else f"fetch_{_FETCH[kind]}"
-    return (f"  return as_{dtype.opencl}(atomic_{name}_explicit((volatile global atomic_{type_} *)at, "
-            f"as_{type_}(value), {_ORDER}));\n")
+    return (f"  return as_{dtype.opencl}(atomic_{name}_explicit((volatile {space} atomic_{type_} *)at, "
+            f"as_{type_}(value), {_ORDERS[space]}));\n")
 
 
-def _float_fetch(kind: str, dtype: DType) -> tuple[str, str] | None:
+def _float_fetch(kind: str, dtype: DType, space: str) -> tuple[str, str] | None:
     """Feature test of a native float atomic, and its call."""
     if kind not in _FLOAT_FETCH or dtype.opencl not in _ATOMIC:
         return None
     name, feature = _FLOAT_FETCH[kind]
-    return (f"#ifdef __opencl_c_ext_fp{dtype.bits}_global_atomic_{feature}\n",
-            f"  return atomic_fetch_{name}_explicit((volatile global {_ATOMIC[dtype.opencl]} *)at, value, {_ORDER});\n")
+    return (f"#ifdef __opencl_c_ext_fp{dtype.bits}_{space}_atomic_{feature}\n",
+            f"  return atomic_fetch_{name}_explicit((volatile {space} {_ATOMIC[dtype.opencl]} *)at, value, "
+            f"{_ORDERS[space]});\n")
 
 
 def _combined(kind: str, dtype: DType, old: str) -> str:
@@ -103,10 +101,10 @@ def _combined(kind: str, dtype: DType, old: str) -> str:
             f"    const {dtype.opencl} next = {stored};\n")
 
 
-def _swapped(kind: str, dtype: DType) -> str:
+def _swapped(kind: str, dtype: DType, space: str) -> str:
     """Compare-and-swap loop on an element."""
     word, prefix = ("ulong", "atom") if dtype.bits == 64 else ("uint", "atomic")
-    return (f"  volatile global {word} *word = (volatile global {word} *)at;\n"
+    return (f"  volatile {space} {word} *word = (volatile {space} {word} *)at;\n"
             f"  {word} seen, found = *word;\n"
             f"  do {{\n    seen = found;\n{_combined(kind, dtype, 'seen')}"
             f"    found = {prefix}_cmpxchg(word, seen, as_{word}(next));\n"
@@ -114,10 +112,10 @@ def _swapped(kind: str, dtype: DType) -> str:
             f"  return as_{dtype.opencl}(found);\n")
 
 
-def _swapped_part(kind: str, dtype: DType) -> str:
+def _swapped_part(kind: str, dtype: DType, space: str) -> str:
     """Compare-and-swap loop on the 32-bit word around a narrow element; its neighbours are unchanged."""
     part = "uchar" if dtype.bits == 8 else "ushort"
-    return (f"  volatile global uint *word = (volatile global uint *)((ulong)at & ~3ul);\n"
+    return (f"  volatile {space} uint *word = (volatile {space} uint *)((ulong)at & ~3ul);\n"
             f"  const uint shift = ((uint)(ulong)at & 3u) * 8u, field = {hex((1 << dtype.bits) - 1)}u << shift;\n"
             f"  uint seen, found = *word;\n"
             f"  do {{\n    seen = found;\n{_combined(kind, dtype, f'({part})(seen >> shift)')}"
@@ -135,14 +133,14 @@ def _word(emitter: Emitter, operand: Any) -> str:
     return word
 
 
-def _create(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
+def _create_tdesc(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
     source, element = emitter.values[operation.source], desc_of(operation.result).dtype.opencl
     base = source.name if isinstance(source, Array) else f"((global {element} *)({source}))"
     space = source.space if isinstance(source, Array) else "global"
     emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element, space=space)
 
 
-def _update(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
+def _update_offset(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
     desc: Scattered = emitter.values[operation.desc]
     name = emitter.name(operation.result.name_hint)
     emitter.line(f"const {desc.offset_type} {name} = {desc.offset} + {atom(_word(emitter, operation.offsets))};")
@@ -168,7 +166,7 @@ def _addresses(desc: Scattered, chunk: int) -> list[str]:
     return [f"{desc.base} + {desc.offset}" + (f" + {i}" if i else "") for i in range(chunk)]
 
 
-def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
+def _load_gather(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     fragment, cache = emitter.fresh(operation.result), cache_controls.number(emitter, operation)
     active, padding = _active(emitter, operation.mask), arith.literal(operation.number, desc.dtype)
@@ -189,7 +187,7 @@ def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
                    groups if width == 1 else [f"({fragment.c_type})({group})" for group in groups])
 
 
-def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
+def _store_scatter(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     active, cache = _active(emitter, operation.mask), cache_controls.number(emitter, operation)
     addresses = _addresses(where, ops.scatter_of(desc).chunk_size)
@@ -254,10 +252,10 @@ def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    ops.CreateTdescOp: _create,
-    ops.UpdateOffsetOp: _update,
-    ops.LoadGatherOp: _load,
-    ops.StoreScatterOp: _store,
+    ops.CreateTdescOp: _create_tdesc,
+    ops.UpdateOffsetOp: _update_offset,
+    ops.LoadGatherOp: _load_gather,
+    ops.StoreScatterOp: _store_scatter,
     ops.PrefetchOp: _prefetch,
     ops.AtomicRMWOp: _atomic,
     ops.BlockElementsOp: _elements,

@@ -76,11 +76,8 @@ RULES: dict[type[Operation], Rule] = {
     memref.CastOp: _recast,
 }
 
-
 LARGE_GRF = "-cl-intel-256-GRF-per-thread"
 """Build option of OpenCL drivers and ocloc: 256 registers a thread."""
-
-
 ROUNDED_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 """Without this option OpenCL C divides within 2.5 ulp, and takes square roots within 3 ulp."""
 
@@ -90,9 +87,6 @@ def build_options(function: func.FuncOp, target: Target) -> str:
     large = LARGE_GRF if requested_registers(function) == max(target.registers) else ""
     rounded = ROUNDED_DIVISION if rounds_division(function) else ""
     return f"{large} {rounded}".strip()
-
-
-# A kernel as OpenCL C, with what its build and its launch need.
 
 
 @dataclass(frozen=True)
@@ -107,7 +101,7 @@ class Source:
         lanes: work-items of a subgroup.
         arguments: for each argument of the kernel its dimensions, None for a number: an array passes its pointer,
             then its sizes, then its strides, as 32-bit integers.
-        apart: whether subgroups wait for each other in places where not all of a work-group come by.
+        divergent_barriers: whether barriers stand in control flow that differs between subgroups.
         assertions: the kernel's own, which it reports in a buffer that it gets behind its arguments.
         prints: whether the kernel prints.
     """

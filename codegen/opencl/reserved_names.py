@@ -68,7 +68,7 @@ _VALUE = rf"(?:{_SCALAR}(?:2|3|4|8|16)?|bool|size_t|ptrdiff_t|u?intptr_t)"
 _ROUNDING = r"(?:_rt[ezpn])?"
 _FAMILIES = re.compile("|".join((
     r"__.*|_[A-Z].*",  # of the implementation, by the standard of C
-    r"(?:xetile|XETILE|prelude|PRELUDE|NBARRIER|emulated)_.*",  # of the text, the prelude, and ocloc's road
+    r"(?:xetile|XETILE|prelude|PRELUDE|NBARRIER|emulated)_.*",  # of the text, the prelude, and ocloc's SPIR-V
     _VALUE,
     rf"as_{_VALUE}|make_{_VALUE}|convert_{_VALUE}(?:_sat)?{_ROUNDING}",
     r"(?:native|half)_(?:cos|divide|exp|exp2|exp10|log|log2|log10|powr|recip|rsqrt|sin|sqrt|tan)",
@@ -84,7 +84,7 @@ _FAMILIES = re.compile("|".join((
     r"_\w+|dot_acc_sat_\w+",
     # functions that the emitter's rules define
     r"(?:divide|floor_divide|ceil_divide|remainder)_u?(?:char|short|int|long)\d*|f64_to_(?:odd_)?float\d*|fast_(?:tanh|erf)\d*"
-    r"|widen_[ab]_\w+|(?:lower|upper)_\d_lanes_of_\d",
+    r"|accurate_log2\d*|widen_[ab]_\w+|(?:lower|upper)_\d_lanes_of_\d",
     r"cl_\w+|CLK?_\w+|memory_(?:order|scope)_\w+|ATOMIC_\w+_INIT|FP_(?:FAST_FMAF?\w*|ILOGB\w+|CONTRACT)",
     r"(?:S?CHAR|SHRT|INT|LONG|UCHAR|USHRT|UINT|ULONG)_(?:MAX|MIN|BIT)|MAX_WORK_DIM|NULL|NAN|INFINITY|MAXFLOAT|HUGE_VALF?",
     r"(?:DBL|FLT|HALF)_(?:DIG|EPSILON|MANT_DIG|MAX|MAX_10_EXP|MAX_EXP|MIN|MIN_10_EXP|MIN_EXP|RADIX)",

@@ -139,8 +139,8 @@ def communicated_memory(function: func.FuncOp) -> list[str]:
         for operand in read_operands(type(operation)):
             read |= _global_bases(operation.operands[operand])
     unknown = any(not isinstance(base.type, MemRefType) for base in written | read)
-    handed = bool(written and read) if unknown else not written.isdisjoint(read)
-    return ["shared"] * shared + ["global"] * handed
+    is_exchanged = bool(written and read) if unknown else not written.isdisjoint(read)
+    return ["shared"] * shared + ["global"] * is_exchanged
 
 
 def _global_bases(view: SSAValue) -> set[SSAValue]:

@@ -190,12 +190,12 @@ def needs_spirv(queue: Queue) -> bool:
 
 
 def requested_spirv_compiler() -> str:
-    """What XETILE_SPIRV says, "" if it is not set."""
+    """Value of XETILE_SPIRV; "" if it is not set."""
     return os.environ.get(VARIABLE, "")
 
 
 def added_options() -> str:
-    """What XETILE_BUILD_OPTIONS adds for a device's own compiler: ``-cl-opt-disable`` builds fast and runs slowly."""
+    """Build options from XETILE_BUILD_OPTIONS for OpenCL C: ``-cl-opt-disable`` builds fast and runs slowly."""
     return os.environ.get(OPTIONS_VARIABLE, "")
 
 

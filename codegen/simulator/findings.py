@@ -32,7 +32,7 @@ class Finding(Exception):
 
     @property
     def access(self) -> str:
-        """What the instruction does, by the first word of the message."""
+        """Kind of access of the instruction, by the first word of the message."""
         first = self.message.partition(" ")[0]
         return first if first in ACCESSES else ""
 

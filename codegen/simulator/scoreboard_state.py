@@ -66,7 +66,7 @@ class Flight(NamedTuple):
 
 
 class State(NamedTuple):
-    """What is under way in a thread, and which bytes of the registers anything has written."""
+    """Instructions of a thread in flight, and the bytes of its registers that have been written."""
 
     deliveries: tuple[Delivery, ...]
     flights: tuple[Flight, ...]
@@ -74,7 +74,7 @@ class State(NamedTuple):
 
 
 class Role(NamedTuple):
-    """What the scoreboard does with an instruction; the same each time that it runs.
+    """Scoreboard actions of an instruction, the same each time that it runs.
 
     Attributes:
         pipe: its in-order pipe, or empty.
@@ -180,7 +180,7 @@ def aged(deliveries: tuple[Delivery, ...], pipe: str) -> tuple[Delivery, ...]:
 
 
 def _token_waited(flights: tuple[Flight, ...], token: int, use: str) -> tuple[Flight, ...]:
-    """What is under way after a wait for a token's result, or for its sources to be read.
+    """Instructions in flight after a wait for a token's result, or for its sources to be read.
 
     A unit reads the sources of its messages in their order.
     """

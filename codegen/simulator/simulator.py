@@ -263,7 +263,7 @@ class _Machine:
         return Binding(instruction, self._threads, self._execution)
 
     def _named(self, instruction: Instruction, build: Callable[[Instruction], _Built]) -> _Built:
-        """What ``build`` makes of an instruction.
+        """Result of ``build`` for an instruction; its errors name the instruction.
 
         Raises:
             ToolError: it is not modelled.

@@ -152,7 +152,7 @@ XETILE_MATH(expm1) XETILE_MATH(fabs) XETILE_MATH(floor) XETILE_MATH(fma) XETILE_
 XETILE_MATH(log) XETILE_MATH(log10) XETILE_MATH(log1p) XETILE_MATH(log2) XETILE_MATH(pow) XETILE_MATH(rint)
 XETILE_MATH(rsqrt) XETILE_MATH(sin) XETILE_MATH(sinh) XETILE_MATH(sqrt) XETILE_MATH(tan) XETILE_MATH(tanh)
 XETILE_MATH(trunc) XETILE_MATH(native_exp2) XETILE_MATH(native_log2) XETILE_MATH(native_recip)
-XETILE_MATH(native_rsqrt)
+XETILE_MATH(native_rsqrt) XETILE_MATH(clz) XETILE_MATH(popcount)
 #define XETILE_BF16(n)                                                                                             \
   inline ushort##n intel_convert_bfloat16##n##_as_ushort##n(float##n v) { return __spirv_ConvertFToBF16INTEL(v); } \
   inline float##n intel_convert_as_bfloat16##n##_float##n(ushort##n v) { return __spirv_ConvertBF16ToFINTEL(v); }

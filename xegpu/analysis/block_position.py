@@ -1,4 +1,4 @@
-"""Where a block stands on its array, as sums of index values: what was added to a descriptor's offsets on its way.
+"""Positions of blocks on their arrays as sums of index values: initial offsets of a descriptor and its updates.
 
     %d = create_nd_tdesc %A, [%m, %0] ; %e = update_nd_offset %d, [%0, %k] ; %f = update_nd_offset %e, [%8, %32]
 %f stands on the array of %d at row %m + 8, column %k + 32.
@@ -47,7 +47,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a block stands.
+    """Position of a block.
 
     Attributes:
         root: the descriptor that it was moved from, at whatever place: one on the same array.
@@ -71,7 +71,7 @@ def sum_of(value: SSAValue) -> Sum:
 
 
 def position_of(desc: SSAValue, known: dict[SSAValue, Position] | None = None) -> Position:
-    """Where the block of a descriptor stands, as far back as it was only moved.
+    """Position of a descriptor's block, traced back through updates of its offsets.
 
     Args:
         desc: the descriptor.
@@ -104,7 +104,7 @@ def _first(desc: SSAValue) -> tuple[Sum, Sum]:
 
 
 def surface_of(root: SSAValue) -> tuple[Any, ...] | None:
-    """What tells the array of a descriptor, and the matrix of it, from others; None where a loop may change it."""
+    """Key of a descriptor's array and matrix, equal for the same memory; None where a loop may change it."""
     definitions = root_definitions(root)
     if len(definitions) != 1:
         return None

@@ -77,7 +77,7 @@ def _relation(operation: Described) -> str:
 
 
 def bounded_axes(operation: Described) -> list[int]:
-    """Those of the last two dimensions, as -2 and -1, whose size is not that of the array, whose strides it has."""
+    """Axes, -2 and -1, with a bound of their own: a size that differs from the array's, whose strides it has."""
     form = _relation(operation)
     if not operation.shape or form in ("other", "row"):
         return []

@@ -27,8 +27,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.region_branch import TERMINATORS
 from xegpu.mlir.vector import ExtractStridedSliceOp
-from xegpu.support.errors import BUG, TraceError, XeError
-from xegpu.support.location import author_location
+from xegpu.support.errors import BUG, XeError
 
 Semantic = Callable[["Interpreter", Any, Sequence[Any]], Any]
 Semantics = Mapping[type[Operation], Semantic]
@@ -115,7 +114,7 @@ class Interpreter:
     """Interpreter state: the instances that are running, and the semantics of operations.
 
     Attributes:
-        meanings: operation to its NumPy semantics.
+        meanings: operation to its NumPy semantics; for ``scf.for``, which is run here, a check before it.
         groups: for each grid axis, the first group and the number of groups in the current chunk.
         grid: groups of the launch.
         subgroups: subgroups of a work-group along two axes.
@@ -188,6 +187,8 @@ class Interpreter:
     def evaluate(self, operation: Operation, operands: Sequence[Any]) -> Any:
         """Evaluate one operation: one value, or a list where it has several results."""
         if isinstance(operation, scf.ForOp):
+            if (check := self.meanings.get(scf.ForOp)) is not None:
+                check(self, operation, operands)
             carried = self._loop(operation, operands)
             return carried[0] if len(carried) == 1 else carried
         if isinstance(operation, scf.WhileOp):
@@ -206,22 +207,21 @@ class Interpreter:
         return meaning(self, operation, operands)
 
     def _loop(self, loop: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
+        """Run ``scf.for``: no iteration with a step that is not positive, as on devices."""
         start, stop, step, *carried = operands
         block = loop.body.block
-        if np.any(np.asarray(step) <= 0):
-            raise TraceError("XT1331", f"the step of a loop is {np.min(step)}, and a loop on the device counts up",
-                             "use a positive step; devices run no iteration of such a loop", author_location(loop))
         if any(isinstance(bound, np.ndarray) for bound in (start, stop, step)):
             return self._divergent_loop(block, start, stop, step, carried)
-        for position in range(start, stop, step):
+        for position in range(start, stop, step) if step > 0 else ():
             self.values.update(zip(block.args, [position, *carried], strict=True))
             carried = self.run(block)
         return carried
 
     def _divergent_loop(self, block: Block, start: Any, stop: Any, step: Any, carried: list[Any]) -> list[Any]:
-        outer, position = self.active, start
+        outer, position, counts_up = self.active, start, np.asarray(step) > 0
         while True:
-            running = np.asarray(position < stop) if outer is None else outer & (position < stop)
+            running = counts_up & (position < stop)
+            running = running if outer is None else outer & running
             if not running.any():
                 break
             self.active = running = running.reshape(running.shape or (1,) * BATCH)

@@ -70,7 +70,7 @@ def moves_view(kind: type[Operation]) -> bool:
 
 @cache
 def type_inference(kind: type[Operation]) -> Callable[[Any, Sequence[SSAValue]], Attribute] | None:
-    """How operations of a class infer the type of their result (:class:`InfersResultType`), None if they do not."""
+    """Result type inference of an operation class (:class:`InfersResultType`); None if it has none."""
     return next((trait.infer for trait in _traits(kind) if isinstance(trait, InfersResultType)), None)
 
 

@@ -138,7 +138,7 @@ def _is_one_tile(mad: LoadMadOp, stores: tuple[StoreNdOp, ...]) -> bool:
 
 
 def _moved(desc: SSAValue, first: SSAValue) -> tuple[int | None, ...] | None:
-    """How far a descriptor was moved from the first one."""
+    """Offsets of a descriptor from the first one."""
     if desc is first:
         return 0, 0
     moved = desc.owner
@@ -171,7 +171,7 @@ def _fuse(inserter: Inserter, product: _Product) -> None:
 
 
 def _needed(product: _Product) -> list[Operation]:
-    """What stands behind the loop and says where the sums are stored, in its order."""
+    """Operations behind the loop that compute where the sums are stored, in their order."""
     needed: set[Operation] = set()
     wanted = [store.desc for store in product.stores]
     while wanted:

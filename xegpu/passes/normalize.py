@@ -79,7 +79,7 @@ def spelled(rewriter: Rewriter, shape: tuple[int, int], elements: Sequence[Numbe
 
 
 def _step(elements: Sequence[Number]) -> int | None:
-    """What each number is above the one before it, None if that differs."""
+    """Common difference of consecutive numbers; None if it varies."""
     numbers = [int(element.value.data) for element in elements]
     steps = {after - before for before, after in pairwise(numbers)}
     return steps.pop() if len(steps) == 1 else None
@@ -162,7 +162,7 @@ class _NormalizeRewriter(Rewriter):
         return self.emit(ShapeCastOp(value, shape))
 
     def line(self, parts: ConvertedValues) -> SSAValue:
-        """What became a row, as a vector of one dimension again."""
+        """A value that became a row, as a vector of one dimension again."""
         (value,) = parts.values
         return value if parts.encoding != ROW else self._shaped(value, (prod(shape_of(value)),))
 
@@ -175,7 +175,7 @@ class _NormalizeRewriter(Rewriter):
         self.set(old, self.emit(BroadcastOp(scalar, VectorType(type_.element_type, shape))), ROW if row else None)
 
     def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
-        """What a loop or branch yields: a row where it was given a row, else a line."""
+        """Yielded values of a loop or branch: a row where its result is a row, else a vector of one dimension."""
         if parts.encoding == like.encoding:
             return parts
         value = self.line(parts) if like.encoding is None else self._shaped(parts.values[0], shape_of(like.values[0]))

@@ -147,7 +147,7 @@ class _Ordering:
 
 
 class _Alive:
-    """What was loaded for products and will be used again, product by product.
+    """Live loaded operands after each product.
 
     Attributes:
         values: what is alive, in the order of its first use.

@@ -133,7 +133,7 @@ def _sink(block: Block, loads: bool) -> None:
 
 
 class _Behind:
-    """What stands right behind the last of its operands, since it leaves fewer registers taken than before."""
+    """Operations to schedule right behind the last of their operands, since they lower the register pressure."""
 
     def __init__(self) -> None:
         self._positions: dict[Operation, int] = {}
@@ -181,7 +181,7 @@ def _taken(value: SSAValue) -> int:
 
 
 def _operand_sources(operation: Operation, waiting: dict[Operation, None], deep: int = 3) -> list[SSAValue]:
-    """What an operation is computed from, seen through a few operations that wait and serve nothing else."""
+    """Definitions of an operation's operands, traced through delayed operations without other users."""
     found: list[SSAValue] = []
     for value in operation.operands:
         owner = value.owner
@@ -194,7 +194,7 @@ def _operand_sources(operation: Operation, waiting: dict[Operation, None], deep:
 
 
 def _needed(operation: Operation, waiting: dict[Operation, None]) -> list[Operation]:
-    """What waits and is needed for an operation, operands before their users; it waits no more."""
+    """Delayed operations that an operation needs, operands before their users; they are delayed no more."""
     order: list[Operation] = []
     pending = [(operation, iter(_operands(operation)))]
     while pending:
@@ -211,7 +211,7 @@ def _needed(operation: Operation, waiting: dict[Operation, None]) -> list[Operat
 
 
 def _operands(operation: Operation) -> Iterator[Operation]:
-    """What makes the operands of an operation, and those of the operations in its body."""
+    """Definitions of the operands of an operation, and of those of the operations in its body."""
     for inner in operation.walk():
         for operand in inner.operands:
             if isinstance(operand.owner, Operation):

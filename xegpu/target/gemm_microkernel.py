@@ -18,7 +18,7 @@ _MOST_SUMS = 8192
 
 @dataclass(frozen=True)
 class MicrokernelShape:
-    """What such a function depends on.
+    """Key of a micro-kernel: block sizes, element types and storage orders.
 
     Attributes:
         rows, columns: of the tile of sums.

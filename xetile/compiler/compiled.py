@@ -96,7 +96,7 @@ class CompiledKernel:
 
     @cached_property
     def without_shares(self) -> dict[str, ModuleOp]:
-        """The same without cooperative loads, for dialects that cannot express them."""
+        """Every stage without cooperative loads, for dialects that cannot express them."""
         return self._run_passes(shares=False) if "cooperative-loads" in self.modules else self.modules
 
     def forget_stages(self) -> None:
@@ -173,7 +173,7 @@ class CompiledKernel:
 
     @cached_property
     def xegpu_upstream_workgroup(self) -> str:
-        """The same at work-group level: the traced module, each ``wg_map`` as a ``#xegpu.layout``.
+        """The kernel in LLVM's form of XeGPU at work-group level, each ``wg_map`` as a ``#xegpu.layout``.
 
         Raises:
             TargetError: the kernel has no ``wg_map``, or LLVM's dialect lacks something that it needs.

@@ -241,7 +241,7 @@ class Grid:
         return split((0, self.m), self.pr, row), split((0, self.n), self.pc, column), split((0, self.k), self.pk, layer)
 
     def region(self, operand: str, rank: int) -> Region:
-        """What a rank owns of ``"a"``, ``"b"`` or ``"c"``.
+        """Region of ``"a"``, ``"b"`` or ``"c"`` that a rank owns.
 
         Raises:
             ArgumentError: there is no such operand.

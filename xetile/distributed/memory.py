@@ -23,7 +23,7 @@ _NO_DEVICE = 1 << 62
 
 
 class Memory(Protocol):
-    """Where a rank's arrays are.
+    """Memory space of a rank's arrays: the host's or a device's.
 
     Attributes:
         name: what the agreement compares: all ranks have one kind of memory.

@@ -120,7 +120,7 @@ class Plan:
         self.close()
 
     def report(self, machine: str | Machine = "aurora") -> Prediction:
-        """What the product moves and needs, and how long it should take on a machine; every time is a prediction.
+        """Predicted communication volume, memory and time of the product on a machine.
 
         Raises:
             ArgumentError: no such machine.

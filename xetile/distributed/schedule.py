@@ -174,7 +174,7 @@ class _Builder:
             self.grid.rank_at(at, self.column, self.layer)
 
     def _piece(self, operand: str, owner: int) -> tuple[int, int]:
-        """What one rank owns of the dimension that an operand is split along."""
+        """Share of one rank in the dimension that an operand is split along."""
         if self.grid.rows_of_a:
             return split(self.rows, self.grid.pc, owner)
         return split(self.depth, self.grid.pc if operand == "a" else self.grid.pr, owner)

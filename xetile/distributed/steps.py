@@ -30,8 +30,8 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Send:
-    """Message with a region of a buffer to another rank."""
+class _Message:
+    """Point-to-point message of a region of a buffer."""
 
     buffer: str
     region: Region
@@ -40,13 +40,13 @@ class Send:
 
 
 @dataclass(frozen=True)
-class Receive:
-    """Message from another rank to a buffer."""
+class Send(_Message):
+    """Message with a region of a buffer to another rank."""
 
-    buffer: str
-    region: Region
-    peer: int
-    bytes: int
+
+@dataclass(frozen=True)
+class Receive(_Message):
+    """Message from another rank to a buffer."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Multiply:
 
     @property
     def a_region(self) -> Region:
-        """What is read of A."""
+        """Region of A that is read."""
         return Region(self.region.rows, self.depth)
 
     @property
     def b_region(self) -> Region:
-        """What is read of B."""
+        """Region of B that is read."""
         return Region(self.depth, self.region.columns)
 
     @property

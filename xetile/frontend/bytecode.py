@@ -223,7 +223,7 @@ def _successors(code: CodeType, instruction: dis.Instruction, visit: int) -> lis
 
 
 def _local_use(instruction: dis.Instruction, name: str) -> str:
-    """How an instruction uses a local: ``"read"``, ``"write"`` or ``""``."""
+    """Use of a local by an instruction: ``"read"``, ``"write"`` or ``""``."""
     names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
     if name not in names:
         return ""

@@ -256,10 +256,10 @@ class range(_Loop):
         return IntegerAttr(int(value), i64)
 
     def _run(self) -> Iterator[Scalar]:
-        """Iteration in eager execution: the indices one after the other."""
+        """Iteration in eager execution: the indices one after the other; none where the step is not positive."""
         start, stop, step = (self._tracer.evaluate(bound) for bound in (self._start, self._stop, self._step))
         if step <= 0:
-            raise self._counts_down(step)
+            return
         if self._condition is None:
             for position in builtins.range(start, stop, step):
                 yield Scalar(scalar(position))
@@ -285,10 +285,13 @@ class range(_Loop):
         return Scalar(self._block.args[0])
 
     def _goes_on(self, index: SSAValue | None) -> SSAValue:
-        """Whether there is another iteration: the index is below its bound, and the condition holds."""
+        """Whether there is another iteration: the index is below its bound, the step is positive, and the condition
+        holds."""
         holds = self._test()
         assert index is not None
         both: Scalar = (Scalar(index) < Scalar(self._stop)) & Scalar(holds)
+        if constant_of(self._step) is None:
+            both = both & (Scalar(self._step) > 0)
         return both.ssa
 
     def _next_index(self, index: SSAValue | None) -> list[SSAValue]:

@@ -32,6 +32,7 @@ from xegpu.ir.region_branch import is_loop
 from xegpu.support.errors import Note, ShapeError, TraceError, XeError, error_class, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import defined_at, notes_at, operand_notes
+from xetile.dialect.stage import STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,8 +51,6 @@ class _Recordings(threading.local):
 
 
 _recordings = _Recordings()
-STAGE = "xetile.stage"
-"""The module's attribute with its stage; the pipeline continues from there."""
 
 
 class Tracer:

@@ -76,7 +76,7 @@ class BaseKernel:
         """Raise if the kernel is lowered for another device, or for arrays of another access kind."""
 
     def location(self) -> Location:
-        """Where the kernel is defined."""
+        """Location of the kernel's definition."""
         raise NotImplementedError
 
     def __getitem__(self, grid: Any) -> GridLauncher:
@@ -263,7 +263,7 @@ class BaseKernel:
         return [Note(f"{self.name} is defined here", self.location())]
 
     def _usage(self) -> str:
-        """How the kernel is called."""
+        """Call of the kernel as its author writes it, for messages."""
         return f"call it as {self.name}[grid]({', '.join(self.parameters)})"
 
     def evaluate_grid(self, grid: Any, args: Sequence[Any], constants: dict[str, Any]) -> Grid:

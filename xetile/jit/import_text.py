@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, simt, uniformity
 from xegpu.analysis.slm import verify_memory
+from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.matchers import number
 from xegpu.mlir.gpu import GpuFuncOp
 from xegpu.passes.normalize import Normalize
@@ -42,7 +43,6 @@ from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewr
 from xetile.text.canonicalize.control_flow import lift_control_flow
 from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
-    SUBGROUPS,
     THREADS,
     functions,
     printed,
@@ -131,7 +131,7 @@ def _check_results(function: func.FuncOp) -> None:
 
 
 def _checked(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:
-    """The same functions, after checks of control flow, barriers and names.
+    """Imported functions after checks of control flow, barriers and names.
 
     Raises:
         TextError: one of the checks fails.

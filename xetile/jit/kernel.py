@@ -75,7 +75,7 @@ class Kernel(BaseKernel):
         return {**self._constants, **constants}
 
     def location(self) -> Location:
-        """Where the function is defined."""
+        """Location of the function's definition."""
         return Location.of_definition(self.function.__code__)
 
     @cached_property

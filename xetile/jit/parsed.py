@@ -13,7 +13,7 @@ from xdsl.ir import Attribute
 
 from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType, i1, i64, of_mlir, u64
-from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
+from xegpu.ir.kernel_attributes import SUBGROUP_SIZE, SUBGROUPS
 from xegpu.ir.memref import static_form
 from xegpu.support.errors import (
     ArgumentError,
@@ -34,7 +34,6 @@ from xetile.jit.base import BaseKernel
 from xetile.jit.import_text import import_text, text_location
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.text.gpu_module import (
-    SUBGROUPS,
     block_size,
     counts_threads,
     grid_size,

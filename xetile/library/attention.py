@@ -38,10 +38,10 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
                        positive: bool = True) -> None:
     """Kernel: a tile of BM queries of one head; ``share`` heads of Q use the same keys and values.
 
-    A subgroup has ``rows`` queries and one of ``parts`` parts of the columns of V. Heads are multiplied ``chunk``
-    columns at a time: with ``resident`` all chunks of Q stay in registers, else a loop reads them for each block of
-    keys. ``positive`` says that the scale is, so that the largest scores stay the largest when scaled,
-    ``ones`` that rows are summed by a product with ones, and that keys which all queries see have a loop of their own.
+    A subgroup has ``rows`` queries and one of ``parts`` parts of V's columns. Heads are multiplied ``chunk`` columns at
+    a time; with ``resident`` Q stays in registers, else a loop reads it for each block of keys. ``positive``: so is
+    the scale, and scaling keeps the largest scores. ``ones``: a product with ones sums rows, and unmasked keys have a
+    loop of their own.
     """
     m, head, batch = group_id(0) * BM, group_id(1), group_id(2)
     layout = (BM // rows, parts)  # each subgroup needs all of K
@@ -60,26 +60,13 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
     remaining = factor if positive else 1.0
 
     def scores(n: Any) -> Any:
-        s = zeros((BM, BN), dtypes.f32, wg_map=map_s)
-        if resident:
-            for part, (at, width) in zip(q, widths, strict=True):
-                s = tile_mma(part, key_chunk(K, (batch, head // share, n, at), (BN, width), layout), s)
-        else:
-            for first in device_range(0, D, chunk):
-                part = query_chunk(Q, (batch, head, m, first), (BM, chunk), layout)
-                s = tile_mma(part, key_chunk(K, (batch, head // share, n, first), (BN, chunk), layout), s)
+        s = score_block((Q, K), q, ((batch, head, m), (batch, head // share, n)), (BM, BN), layout, D, chunk)
         return s if positive else s * factor
 
     def accumulated(s: Any, n: Any, out: Any, total: Any, base: Any) -> Any:
-        above = maxnum(base, tile_reduce("maxnumf", s, 1) * remaining)
-        shrink, power = exp2(base - above), fma(s, remaining, -above)
-        p = exp2(power)
-        total = total * shrink if ones else total * shrink + tile_reduce("add", p, 1)
+        p, shrink, total, above = row_weights(s, remaining, total, base, ones)
         p = p.to(V.dtype)
-        for i, (at, width) in enumerate(outs):
-            map_v = WgMap(layout, (BN, width // parts))
-            v = load_tile(init_tile(V, (batch, head // share, n, at), (BN, width), wg_map=map_v))
-            out[i] = tile_mma(p, v, out[i] * shrink)
+        out = add_values(V, (batch, head // share, n), p, out, shrink, outs)
         return out, total if unit is None else tile_mma(p, unit, total), above
 
     # Causal mask: query i attends to key j if j <= i + (keys - queries), the last query to every key.
@@ -91,15 +78,88 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
             out, total, base = accumulated(s, n, out, total, base)
     for n in device_range(full_end if ones else 0, end, BN):
         s = scores(n)
-        seen = column < (keys - n).to(dtypes.i32)
-        if causal:
-            seen = seen & (column + n.to(dtypes.i32) <= row + (m + keys - queries).to(dtypes.i32))
+        seen = seen_keys(row, column, n, keys, m + keys - queries if causal else None)
         out, total, base = accumulated(where(seen, s, -math.inf), n, out, total, base)
     sums = tile_reduce("maxnumf", total, 1) if ones else total
     divisor = where(sums != 0.0, sums, 1.0)
-    for i, (at, width) in enumerate(outs):
-        map_o = WgMap(layout, (rows, width // parts))
-        store_tile((out[i] / divisor).to(O.dtype), init_tile(O, (batch, head, m, at), (BM, width), wg_map=map_o))
+    for part, (at, width) in zip(out, outs, strict=True):
+        store_tile((part / divisor).to(O.dtype), init_tile(O, (batch, head, m, at), (BM, width), wg_map=part.wg_map))
+
+
+def seen_keys(row: Any, column: Any, n: Any, keys: Any, ahead: Any) -> Any:
+    """Mask of the keys of a tile that queries attend to.
+
+    Args:
+        row, column: numbers of the query and the key in their tiles, (queries, keys).
+        n: first key.
+        keys: how many keys there are.
+        ahead: keys that the tile's first query sees before the last one, or None if queries see all.
+    """
+    seen = column < (keys - n).to(dtypes.i32)
+    return seen if ahead is None else seen & (column + n.to(dtypes.i32) <= row + ahead.to(dtypes.i32))
+
+
+def score_block(arrays: tuple[Any, Any], q: list[Any], at: tuple[tuple[Any, ...], tuple[Any, ...]],
+                shape: tuple[int, int], layout: tuple[int, int], D: int, chunk: int) -> Any:
+    """Products of a tile of queries and a tile of keys, a chunk of the heads' columns at a time.
+
+    Args:
+        arrays: Q and K.
+        q: the chunks of Q, or none to load them.
+        at: batch, head and first row of the tile of Q, and of that of K.
+        shape: queries and keys of the tiles.
+        layout: of the subgroups, which share the queries.
+        D: columns of a head.
+        chunk: columns of a chunk.
+    """
+    (Q, K), (queries, keys), (BM, BN) = arrays, at, shape
+    s = zeros(shape, dtypes.f32, wg_map=WgMap(layout, (BM // layout[0], BN)))
+    if q:
+        for part, (first, width) in zip(q, chunks(D, chunk), strict=True):
+            s = tile_mma(part, key_chunk(K, (*keys, first), (BN, width), layout), s)
+        return s
+    for first in device_range(0, D, chunk):
+        part = query_chunk(Q, (*queries, first), (BM, chunk), layout)
+        s = tile_mma(part, key_chunk(K, (*keys, first), (BN, chunk), layout), s)
+    return s
+
+
+def row_weights(s: Any, factor: Any, total: Any, base: Any, ones: bool) -> tuple[Any, Any, Any, Any]:
+    """One step of the online softmax of rows: 2 ** (s * factor - the rows' new maxima).
+
+    Args:
+        s: scores, (queries, keys).
+        factor: that scores have still to be multiplied by.
+        total, base: the rows' sums and maxima before.
+        ones: whether the caller adds the weights to the sums.
+
+    Returns:
+        The weights, what the rows are to be rescaled by, and the new sums and maxima.
+    """
+    above = maxnum(base, tile_reduce("maxnumf", s, 1) * factor)
+    shrink, power = exp2(base - above), fma(s, factor, -above)
+    p = exp2(power)
+    return p, shrink, total * shrink if ones else total * shrink + tile_reduce("add", p, 1), above
+
+
+def add_values(V: Any, at: tuple[Any, ...], p: Any, out: list[Any], shrink: Any,
+               outs: list[tuple[int, int]]) -> list[Any]:
+    """Rescaled sums of values, with those of a tile weighted.
+
+    Args:
+        V: the values.
+        at: batch, head and first row of the tile.
+        p: the weights, (queries, keys), of V's element type.
+        out: the sums of each chunk of columns, (queries, columns).
+        shrink: what the rows of the sums are multiplied by.
+        outs: offset and columns of each chunk.
+    """
+    sums = []
+    for part, (first, width) in zip(out, outs, strict=True):
+        layout, data = part.wg_map.sg_layout, part.wg_map.sg_data
+        v = load_tile(init_tile(V, (*at, first), (p.shape[1], width), wg_map=WgMap(layout, (p.shape[1], data[1]))))
+        sums.append(tile_mma(p, v, part * shrink))
+    return sums
 
 
 def chunks(size: int, chunk: int, parts: int = 1) -> list[tuple[int, int]]:

@@ -62,9 +62,9 @@ class _FuseLoadMmaRewriter(Rewriter):
         self.products, self.loads = set(products), loads
 
     def _only_for(self, value: SSAValue, loads: set[tile_ops.LoadTileOp], products: list[TileMmaOp]) -> bool:
-        """Whether all loads of a loaded value's tile are operands of ``products``."""
+        """Whether all loads of a loaded value's tile are A or B of ``products``."""
         assert isinstance(value.owner, tile_ops.LoadTileOp)
-        if any(use.operation not in products for use in value.uses):
+        if any(use.operation not in products or value is use.operation.acc for use in value.uses):
             return False
         uses = [use.operation for use in self.tiles.uses(value.owner.tile)]
         return all(isinstance(use, (tile_ops.PrefetchTileOp,

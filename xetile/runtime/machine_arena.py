@@ -132,7 +132,7 @@ def _bytes_at(address: int, size: int) -> NDArray[np.uint8]:
 
 
 def _without(spans: Sequence[tuple[int, int]], holes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """What is left of address ranges outside of others; both sorted, adjacent ranges joined."""
+    """Difference of two lists of address ranges; both sorted, adjacent ranges joined."""
     joined: list[tuple[int, int]] = []
     for low, high in spans:
         if joined and joined[-1][1] == low:

@@ -37,6 +37,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.rewrite.rewriter import Rewriter
 from xegpu.support.errors import ShapeError
@@ -117,7 +118,6 @@ def _listed_counts(listed: str, constants: dict[str, int]) -> Counts | None:
 
 
 _HOME, _KERNEL = "gpu.module", "gpu.kernel"
-SUBGROUPS = "xegpu.subgroups"
 _BLOCK_SIZES = ("known_block_size", "gpu.known_block_size")
 _GRID_SIZES = ("known_grid_size", "gpu.known_grid_size")
 

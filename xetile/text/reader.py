@@ -102,7 +102,7 @@ def normalize_characters(text: str) -> str:
 
 @dataclass
 class _Dense:
-    """What is known of the vector constant that is being parsed.
+    """State of the vector constant that is being parsed.
 
     Attributes:
         is_splat: whether one number is written for all elements.

@@ -229,7 +229,7 @@ def outcome(probe: Probe, execution: Execution) -> Outcome:
 
 
 def _difference(result: Array, expected: Array, ulps: int) -> str:
-    """Where a result differs first from the expected one; empty if it does not."""
+    """Position and values of the first difference from the expected result; empty if there is none."""
     bound = ulps * np.spacing(np.abs(expected).astype(np.float32)) if ulps else 0
     wrong = ~(np.abs(result.astype(np.float64) - expected) <= bound)
     if not wrong.any():

@@ -48,7 +48,7 @@ def _integer_types(c_type: str) -> tuple[str, str]:
 
 
 def cast(expression: str, source: str, target: str, width: int, *, always: bool = False) -> str:
-    """The same bits as another C type; a scalar may be a literal, whose type C chooses (int, if it fits)."""
+    """Bitcast to another C type; a scalar may be a literal, whose type C chooses (int, if it fits)."""
     literal_ = width == 1 and target != "int" and expression.strip("()-").isdigit()
     if source == target and not (always or literal_):
         return expression

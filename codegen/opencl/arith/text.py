@@ -74,6 +74,27 @@ FAST_FUNCTIONS: dict[type[Operation], str] = {
 """Bodies of the functions of ``v`` that these call, in the vector type ``F``."""
 
 
+ACCURATE_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
+    # x = m * 2^e with m in [sqrt(1/2), sqrt(2)), whose bits begin at 0x3f3504f3: e + f * p(f) for f = m - 1. p is
+    # minimax over the relative error of f * p(f): 2^-25. Subnormal x is multiplied by 2^23; the native function has
+    # what zero, negative numbers, infinity and NaN give, whose bits less one are from 0x7f7fffff on.
+    math.Log2Op: ("accurate_log2", """
+  const {I} subnormal = as_{I}(v) < ({I})(0x800000);
+  const {F} x = select(v, v * ({F})(0x1p23f), subnormal);
+  const {I} power = (as_{I}(x) - ({I})(0x3f3504f3)) & ({I})(0xff800000);
+  const {F} f = as_{F}(as_{I}(x) - power) - ({F})(1.0f);
+  const {F} e = convert_{F}((power >> ({I})(23)) - select(({I})(0), ({I})(23), subnormal));
+  {F} p = fma(({F})(0.12583531f), f, ({F})(-0.20726891f));
+  p = fma(p, f, ({F})(0.21571586f)); p = fma(p, f, ({F})(-0.23894496f)); p = fma(p, f, ({F})(0.28791624f));
+  p = fma(p, f, ({F})(-0.36070368f)); p = fma(p, f, ({F})(0.48091064f)); p = fma(p, f, ({F})(-0.72134735f));
+  p = fma(p, f, ({F})(1.44269500f));
+  const {I} special = as_{U}(v) - ({U})(1) >= ({U})(0x7f7fffff);
+  return select(fma(p, f, e), native_log2(v), special);"""),
+}
+"""Names and bodies of functions of ``v``, of the vector type ``F``, where Intel's take three times the instructions;
+``I`` and ``U`` are vectors of integers of that width. Errors are below the bounds of the records."""
+
+
 def extreme(order: str, left: str, right: str, width: int) -> str:
     """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""
     if width == 1:

@@ -73,7 +73,7 @@ def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
 
 
-def _update(emitter: Emitter, operation: UpdateNdOffsetOp) -> None:
+def _update_nd_offset(emitter: Emitter, operation: UpdateNdOffsetOp) -> None:
     row, column = (emitter.coordinate(offset) for offset in operation.offsets)
     emitter.values[operation.result] = emitter.values[operation.desc].moved(row, column)
 
@@ -104,7 +104,7 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
             f"(int2)({column}, {desc.row})")
 
 
-def _load(emitter: Emitter, operation: LoadNdOp) -> None:
+def _load_nd(emitter: Emitter, operation: LoadNdOp) -> None:
     desc = desc_of(operation.desc)
     if desc.block.memory_scope == "slm":
         slm.load(emitter, operation)
@@ -134,7 +134,7 @@ def _load(emitter: Emitter, operation: LoadNdOp) -> None:
     predicate.from_memory(emitter, operation.result)
 
 
-def _store(emitter: Emitter, operation: StoreNdOp) -> None:
+def _store_nd(emitter: Emitter, operation: StoreNdOp) -> None:
     desc = desc_of(operation.desc)
     if desc.block.memory_scope == "slm":
         slm.store(emitter, operation)
@@ -152,7 +152,7 @@ def _store(emitter: Emitter, operation: StoreNdOp) -> None:
     cache_controls.block_call(emitter, block_builtin("write", desc), arguments, f"(private {pointer} *){array}", cache)
 
 
-def _prefetch(emitter: Emitter, operation: PrefetchNdOp) -> None:
+def _prefetch_nd(emitter: Emitter, operation: PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
     cache = cache_controls.number(emitter, operation)
     cache_controls.block_call(emitter, block_builtin("prefetch", desc), _block_arguments(emitter, operation.desc), "",
@@ -161,10 +161,10 @@ def _prefetch(emitter: Emitter, operation: PrefetchNdOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create,
-    UpdateNdOffsetOp: _update,
+    UpdateNdOffsetOp: _update_nd_offset,
     GetNdOffsetsOp: _get_nd_offsets,
     SetNdOffsetsOp: _set_nd_offsets,
-    LoadNdOp: _load,
-    StoreNdOp: _store,
-    PrefetchNdOp: _prefetch,
+    LoadNdOp: _load_nd,
+    StoreNdOp: _store_nd,
+    PrefetchNdOp: _prefetch_nd,
 }

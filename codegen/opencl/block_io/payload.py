@@ -43,7 +43,7 @@ def _set(emitter: Emitter, operation: PayloadSetOp) -> None:
             emitter.line(f"{change}({payload}, {coordinate});")
 
 
-def _prefetch(emitter: Emitter, operation: PayloadPrefetchOp) -> None:
+def _prefetch_payload(emitter: Emitter, operation: PayloadPrefetchOp) -> None:
     block, (down, right) = payload_desc(operation.payload), operation.offsets
     rows, columns = block.shape
     shape = f"m{rows}k{columns}v{block.block.array_length}"
@@ -60,6 +60,6 @@ def _broadcast(emitter: Emitter, operation: SubgroupBroadcastOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     PayloadCreateOp: _create,
     PayloadSetOp: _set,
-    PayloadPrefetchOp: _prefetch,
+    PayloadPrefetchOp: _prefetch_payload,
     SubgroupBroadcastOp: _broadcast,
 }

@@ -145,7 +145,7 @@ class _Widening:
             yield f"mov (M1_NM, {self.lanes}) U({register},0)<1> FU({2 * register},1)<2;1,0>"
 
     def portable(self, emitter: Emitter) -> Iterator[str]:
-        """The same in OpenCL C, for compilers without vISA."""
+        """Widening in OpenCL C, for compilers without vISA."""
         if self.side == "a":
             yield f"  const uint from = get_sub_group_local_id() / 2 + {8 * self.half}, shift = " \
                   "get_sub_group_local_id() % 2 * 8;"

@@ -17,7 +17,7 @@ class UnknownInstruction(Exception):
 
 @dataclass
 class Execution:
-    """What the instructions of a block share while they run.
+    """State that the instructions of a block share while they run.
 
     Attributes:
         rows: threads that run, (T,).

@@ -130,7 +130,7 @@ class Barriers:
         return True
 
     def may_pass(self, rows: Integers, numbers: Integers) -> NDArray[np.bool_]:
-        """Which threads' waits at barriers end now; those take their notification."""
+        """Mask of the threads whose waits at barriers end now; those take their notification."""
         passing: NDArray[np.bool_] = self._notified[rows, numbers]
         rows, numbers = rows[passing], numbers[passing]
         self._notified[rows, numbers] = False

@@ -87,7 +87,7 @@ class GlobalMemory:
 
     @staticmethod
     def _in_holes(allocation: Allocation, addresses: Integers, size: int, mine: Mask, slack: int) -> Mask:
-        """Which accesses reach bytes that belong to no element: any, or with a granularity all of them."""
+        """Mask of the accesses that reach bytes of no element: any, or with a granularity all of them."""
         assert allocation.holes is not None
         first = np.where(mine, addresses - allocation.address, 0)
         last = np.minimum(first + size, allocation.data.size)
@@ -107,7 +107,7 @@ class GlobalMemory:
         return found or f"{address:#x}"
 
     def describe(self, address: int, size: int) -> str:
-        """Where an address lies, in words: how far before or behind which allocation."""
+        """Description of an address relative to the nearest allocation, for messages."""
         span = f"{size} bytes" if size > 1 else "1 byte"
         if not self.allocations:
             return f"{span} at {address:#x}, and the kernel has no array"

@@ -64,7 +64,7 @@ class _Blocks:
                           "let columns of blocks be multiples of 4 bytes", int(self.rows[first]))
 
     def inside(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which rows (n, h) and which columns (n, count * w) of the blocks lie inside the arrays."""
+        """In-bounds masks of the blocks' rows (n, h) and columns (n, count * w)."""
         y = self.row[:, None] + np.arange(self.shape[0])
         x = (self.column[:, None] + np.arange(self.count * self.shape[1])) * self.size
         return (y >= 0) & (y < self.height[:, None]), (x >= 0) & (x + self.size <= self.width[:, None])

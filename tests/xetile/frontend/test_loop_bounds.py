@@ -59,19 +59,51 @@ def test_a_negative_bound_of_a_product_runs_nothing(execution: Execution) -> Non
         np.testing.assert_array_equal(c, np.zeros((16, 16)))
 
 
+@xt.kernel
+def visited_while(Out: Any, stop: xt.i32, step: xt.i32, left: xt.i32) -> None:
+    """The number of iterations of a loop with a condition, which holds long."""
+    total = xt.zeros((1, 16), xt.i32)
+    for _ in xt.range(0, stop, step, while_=lambda: left > 0):  # noqa: B023 - the loop sees what its body rebinds
+        total = total + 1
+        left = left - 1
+    xt.store_tile(total, xt.init_tile(Out, (0, 0), (1, 16)))
+
+
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("step", [0, -3])
 def test_a_step_that_is_not_positive(step: int, execution: Execution) -> None:
-    """NumPy says so; devices, which cannot, run no iteration."""
-    x, out = np.ones((1, 16), np.int32), np.full((1, 16), 5, np.int32)
-    kernel = execution.bind(visited)
-    if execution.where.startswith("numpy"):
-        with pytest.raises(xt.XeError, match="counts up") as raised:
-            kernel[1](x, out, 0, 10, step, fixed=0, unroll=1)
-        assert raised.value.code == "XT1331"
-        return
-    kernel[1](x, out, 0, 10, step, fixed=0, unroll=1)
+    """No iteration anywhere."""
+    x = np.ones((1, 16), np.int32)
+    for unroll in (1, 2):
+        out = np.full((1, 16), 5, np.int32)
+        execution.bind(visited)[1](x, out, 0, 10, step, fixed=0, unroll=unroll)
+        assert (out == 0).all()
+    out = np.full((1, 16), 5, np.int32)
+    execution.bind(visited_while)[1](out, 10, step, 99)
     assert (out == 0).all()
+
+
+@xt.kernel
+def own_steps(Out: Any) -> None:
+    """The number of iterations with a step that differs between work-groups: -1, 0, 1, 2."""
+    total = xt.zeros((1, 16), xt.i32)
+    for _ in xt.range(0, 4, xt.group_id(0) - 1):
+        total = total + 1
+    xt.store_tile(total, xt.init_tile(Out, (xt.group_id(0), 0), (1, 16)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_steps_of_either_sign(execution: Execution) -> None:
+    out = np.full((4, 16), 9, np.int32)
+    execution.bind(own_steps)[4](out)
+    np.testing.assert_array_equal(out[:, 0], [0, 0, 4, 2])
+
+
+def test_checks_find_a_step_that_is_not_positive() -> None:
+    out = np.zeros((4, 16), np.int32)
+    with pytest.raises(xt.XeError, match="the step of a loop is -1") as raised:
+        own_steps.on("numpy", check=True)[4](out)
+    assert raised.value.code == "XT1331"
 
 
 TEXT = """

@@ -208,6 +208,21 @@ def test_one_load_for_two_products(also: bool, where: str) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
+@xt.kernel
+def added_to_itself(A, B, C):
+    """``A + A @ B``: A is loaded for a product that also adds to it."""
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (16, 16)))
+    xt.store_tile(xt.tile_mma(a, xt.load_tile(xt.init_tile(B, (0, 0), (16, 16))), a), xt.init_tile(C, (0, 0), (16, 16)))
+
+
+@pytest.mark.parametrize("where", EXECUTIONS)
+def test_an_operand_that_is_added_to(where: str) -> None:
+    a, b = np.random.default_rng(3).integers(-5, 6, (2, 16, 16)).astype(np.float32)
+    c = np.zeros_like(a)
+    added_to_itself.on(where, target="cpu")[1](a, b, c)
+    np.testing.assert_array_equal(c, a + a @ b)
+
+
 def test_the_stages_read_back() -> None:
     """Each is the same text again, and leads to the same kernel."""
     lowered = product.lower(MATRIX, MATRIX, MATRIX, 0, target="cpu")

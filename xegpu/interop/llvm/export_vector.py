@@ -48,7 +48,7 @@ def reduced(rewriter: Rewriter, kind: str, values: Sequence[SSAValue], axes: Seq
         values: the vectors.
         axes: the dimensions that get size 1.
         result: the type of the result.
-        layout: how the vectors are dealt out.
+        layout: distribution of the vectors.
     """
     source = values[0].type
     assert isinstance(source, VectorType)

@@ -29,7 +29,7 @@ from xegpu.rewrite.rewriter import Rule
 
 
 def cast(rewriter: Any, operation: ShapeCastOp) -> None:
-    """A register of a block seen as a line of lanes, or the other way round."""
+    """Reinterpretation of a block's register as a line of lanes, and back."""
     source, shape = rewriter.lookup(operation.source), shape_of(operation.result)
     line = rewriter.line(shape_of(operation.source)[0] if len(shape) != 1 else shape[0])
     if len(shape) == 1:

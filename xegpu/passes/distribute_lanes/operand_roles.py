@@ -152,7 +152,7 @@ def uses_of_value(value: SSAValue) -> set[str]:
 
 
 def sides(webs: Webs, desc: SSAValue) -> set[str]:
-    """What is loaded or stored through a descriptor's web is for."""
+    """Roles of what is loaded or stored through a descriptor's web: operands of DPAS, or another use."""
     return webs.note("sides", desc, lambda desc: _sides(webs, desc))
 
 

@@ -78,7 +78,7 @@ class _SplitGathersRewriter(Rewriter):
         self.subgroup = subgroup
 
     def together(self, *operands: SSAValue) -> Iterator[tuple[SSAValue, ...]]:
-        """What the operands became, part by part."""
+        """Converted operands, part by part."""
         return zip(*(self.lookup(operand).values for operand in operands), strict=True)
 
     def corners(self, shape: Sequence[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

@@ -82,7 +82,7 @@ def _has_work(loop: scf.ForOp, target: Target) -> bool:
 
 
 def factor_of(loop: scf.ForOp, target: Target) -> int:
-    """How many steps of a loop become one; no more than it has."""
+    """Unroll factor of a loop; at most its trip count."""
     asked, trips = loop.attributes.get(UNROLL), trips_of(loop)
     if number(loop.step) is None:  # several of them may overflow
         return 1
@@ -102,13 +102,13 @@ def _period(loop: scf.ForOp, target: Target) -> int:
 
 
 def trips_of(loop: scf.ForOp) -> int | None:
-    """How many steps a loop has, where that is known."""
+    """Trip count of a loop, where it is known."""
     start, stop, step = (number(value) for value in (loop.lb, loop.ub, loop.step))
     return None if start is None or stop is None or not step else max(0, -(-(stop - start) // step))
 
 
 def _own_factor(loop: scf.ForOp, target: Target) -> int:
-    """How many steps of a loop become one where its author does not say."""
+    """Unroll factor of a loop whose author does not give one."""
     if not target.immediate_offsets or not (step := number(loop.step)):
         return 1
     trips = trips_of(loop)

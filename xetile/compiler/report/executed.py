@@ -1,4 +1,4 @@
-"""What a launch on a simulated GPU executed and moved, as rows of a report."""
+"""Instruction and traffic counts of a launch on a simulated GPU, as rows of a report."""
 
 from __future__ import annotations
 

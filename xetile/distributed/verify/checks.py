@@ -118,7 +118,7 @@ def _activated(values: Array, activation: Any) -> Array:
 
 
 def _outside(found: Array, least: Array, most: Array, activated: bool) -> Array:
-    """Where a result is neither in an interval nor as near to it as its element type and activation allow."""
+    """Mask of the elements that are outside an interval by more than their type and activation allow."""
     relative, absolute = _ACTIVATION if activated else (0.0, 0.0)
     limits: Any  # ml_dtypes has no annotations
     if dtypes.of(found.dtype).kind in "fs":

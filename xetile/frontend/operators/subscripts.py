@@ -27,7 +27,7 @@ _UNSIGNED = {8: dtypes.u8, 16: dtypes.u16, 32: dtypes.u32, 64: dtypes.u64}
 
 
 def subscript(v: VectorBase, key: Any) -> tuple[Any, bool]:
-    """What ``v[key]`` is: an SSA value, and whether it is a number; a vector is in two dimensions or in one.
+    """Value of ``v[key]``: an SSA value, and whether it is a number; a vector is in two dimensions or in one.
 
     An element is a run-time number. An index that is known at run time only selects among all elements; beyond them it
     finds zero.

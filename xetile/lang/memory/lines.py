@@ -46,5 +46,5 @@ def as_row(value: Any, tile: Any) -> Any:
 
 
 def like_tile(value: Vector, tile: Any) -> Vector:
-    """What was loaded through a tile, in its dimensions."""
+    """Vector loaded through a tile, in the tile's dimensions."""
     return cast(value, tile.shape) if isinstance(tile, LineTile) else value

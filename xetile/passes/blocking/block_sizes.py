@@ -109,7 +109,7 @@ class BlockSizes:
         return "ab"[sides.pop()] if len(sides) == 1 and sides < {0, 1} else ""
 
     def widened_tile(self, tile: SSAValue) -> str:
-        """What :meth:`widened` says of all that is loaded of a tile's web."""
+        """Common result of :meth:`widened` for all loads of a tile's web."""
         return self.tiles.note("widened", tile, self._widened_tile)
 
     def _widened_tile(self, tile: SSAValue) -> str:

@@ -26,6 +26,7 @@ from xegpu.analysis.webs import view_webs
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xegpu.support.errors import Invalid, Note, ShapeError, TargetError, error_parts, located
@@ -63,7 +64,7 @@ class DistributeSubgroups:
         new = DistributeSubgroupsRewriter(RULES, self.target, view_webs(function), slm_bytes(function),
                                           layout).function(function)
         if first is not None:
-            new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
+            new.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
         self._check_count(new, function if first is None else first[1])
         return new
 

@@ -20,6 +20,7 @@ from xdsl.ir import Operation
 
 from xegpu.analysis.uniformity import per_subgroup
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.rewrite.rewriter import rewrite
 from xegpu.support.errors import XeError
 from xetile.dialect.supervector import ContractOp, TransferReadOp, collapsed
@@ -33,7 +34,6 @@ _LANES = 16
 """Least columns of a part: f32 elements of a 64-byte register."""
 _MOST = 32
 """Subgroups that a work-group may have on every target, with the large GRF, too."""
-_SUBGROUPS = "xegpu.subgroups"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AssignWgMap:
 def _function(function: func.FuncOp) -> func.FuncOp:
     vectors = list(_vectors(function))
     largest = max((_bytes(type_) for type_ in vectors), default=0)
-    if largest <= _LARGE or _SUBGROUPS in function.attributes or is_distributed(function) \
+    if largest <= _LARGE or SUBGROUPS in function.attributes or is_distributed(function) \
             or not _is_elementwise(function):
         return function
     count = min(_MOST, 1 << (largest // _PART).bit_length() - 1)

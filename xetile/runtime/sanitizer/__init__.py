@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
@@ -32,6 +32,7 @@ from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.numpy_executor import NumPyExecutor
+from xetile.runtime.sanitizer.findings import failed
 from xetile.runtime.sanitizer.float_nan import Numbers, Product
 from xetile.runtime.sanitizer.integer_overflow import Integers
 from xetile.runtime.sanitizer.memory import Accesses
@@ -130,7 +131,17 @@ def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:
         accesses.shadows.shared(array)
         return array
 
-    return {**found, BarrierOp: barrier, NbarrierArriveOp: arrive, NbarrierWaitOp: wait, AllocOp: allocate}
+    return {**found, BarrierOp: barrier, NbarrierArriveOp: arrive, NbarrierWaitOp: wait, AllocOp: allocate,
+            scf.ForOp: _check_step}
+
+
+def _check_step(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> None:
+    """Raise if a loop that runs somewhere does not count up."""
+    step = np.asarray(operands[2])
+    standing = step <= 0 if machine.active is None else (step <= 0) & machine.active
+    if standing.any():
+        raise failed(machine, operation, "XT1331", f"the step of a loop is {step.min()}, and a loop on the device "
+                     "counts up", "use a positive step; no iteration of such a loop is run")
 
 
 def watching_numbers(numbers: Numbers, base: Semantics, used: set[type[Operation]]) -> dict[type[Operation], Semantic]:

@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.memref import SHARED
 from xegpu.mlir.vector import ShapeCastOp
 from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
@@ -36,7 +37,7 @@ from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAt
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import map_of
 from xetile.text.canonicalize.diagnostics import fail_at
-from xetile.text.gpu_module import SUBGROUPS, counts_threads
+from xetile.text.gpu_module import counts_threads
 
 
 def is_reshape(operation: Operation) -> bool:

@@ -20,11 +20,11 @@ from xegpu.interop.llvm import block_level, context
 from xegpu.interop.llvm.import_blocks import needs_blocks
 from xegpu.interop.llvm.import_matrix import allocate_shared
 from xegpu.interop.llvm.importer import LANES
+from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.verifier import verify
 from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
 from xetile.text import xegpu_ops
-from xetile.text.gpu_module import SUBGROUPS
 from xetile.text.llvm import tile_level
 from xetile.text.reader import FOREIGN_READERS, Reader
 

@@ -168,7 +168,7 @@ def _by_rows(rewriter: Any, value: SSAValue, shape: Pair, map_: WgMap | None) ->
     return spread(rewriter, value, shape, map_)
 
 
-def _load(rewriter: Any, operation: LoadOp) -> None:
+def _load_scattered(rewriter: Any, operation: LoadOp) -> None:
     if not isinstance(operation.result.type, VectorType):
         rewriter.refuse("XT3643", "a scalar that a mask guards is not read",
                         "load it by memref.load, in an scf.if of the mask")
@@ -178,7 +178,7 @@ def _load(rewriter: Any, operation: LoadOp) -> None:
     rewriter.set(operation.result, rewriter.emit(new), BLOCK)
 
 
-def _store(rewriter: Any, operation: StoreOp) -> None:
+def _store_scattered(rewriter: Any, operation: StoreOp) -> None:
     if not isinstance(operation.value.type, VectorType):
         rewriter.refuse("XT3643", "a scalar that a mask guards is not read", "store a vector<1xf32>")
     tile, mask = _access(rewriter, operation, operation.value, get_element_type_or_self(operation.value.type))
@@ -187,7 +187,7 @@ def _store(rewriter: Any, operation: StoreOp) -> None:
     rewriter.emit(new)
 
 
-def _prefetch(rewriter: Any, operation: PrefetchOp) -> None:
+def _prefetch_scattered(rewriter: Any, operation: PrefetchOp) -> None:
     """Drop a scattered prefetch, which tiles do not have and which changes no result."""
 
 
@@ -207,5 +207,10 @@ def _load_scalar(rewriter: Any, operation: memref.LoadOp) -> None:
     rewriter.set(operation.res, rewriter.emit(LoadScalarOp(array, indices)))
 
 
-RULES: dict[type[Operation], Rule] = {LoadOp: _load, StoreOp: _store, PrefetchOp: _prefetch, StepOp: _step,
-                                      memref.LoadOp: _load_scalar}
+RULES: dict[type[Operation], Rule] = {
+    LoadOp: _load_scattered,
+    StoreOp: _store_scattered,
+    PrefetchOp: _prefetch_scattered,
+    StepOp: _step,
+    memref.LoadOp: _load_scalar,
+}

@@ -77,7 +77,8 @@ def _show(name: str, array: np.ndarray[Any, Any], path: str | None) -> None:
     if path is None:
         print(f"{name}: {shape} {array.dtype}\n{array}")
         return
-    storable = array if array.dtype.kind in "biuf" else array.view(f"u{array.dtype.itemsize}")  # .npy has no bf16
+    # .npy has no bf16 and no 8-bit floats, whose kind may be that of NumPy's own floats.
+    storable = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
     try:
         with open(path, "wb") as file:
             np.save(file, storable, allow_pickle=False)

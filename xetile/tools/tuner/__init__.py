@@ -77,9 +77,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         arguments = kernel.bind_arguments(args)
         if by == "prediction":
             device = find_target(target)
-            _check_sizes(arguments)
-            candidates, outcomes = _candidates(kernel, every, arguments, args, grid, device)
-            outcomes += [_predicted(candidate, arguments) for candidate in candidates]
+            outcomes = _predictions(kernel, every, arguments, args, grid, device)
             predicted = _result(kernel, device.name, by, outcomes, start)
             if where is None or len(predicted.tied) < 2:
                 return predicted
@@ -94,8 +92,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         outcomes += [*_timed(executor, candidates, copied_in, seconds, processes), *slower]
         result = _result(kernel, executor.device, by, outcomes, start)
         if final:
-            best = result.best
-            kernel.on(where, target=target)[_grid(kernel, grid, best, args)](*args, **best)
+            kernel.on(where, target=target)[_grid(kernel, grid, result.best, args)](*args, **result.best)
         return result
 
 
@@ -161,6 +158,18 @@ def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: S
 def _result(kernel: BaseKernel, device: str, by: str, outcomes: Sequence[Outcome], start: float) -> Result:
     ordered = sorted(outcomes, key=lambda o: (o.seconds is None, o.dropped, o.seconds or 0.0))
     return Result(kernel.name, device, by, tuple(ordered), time.perf_counter() - start)
+
+
+def _predictions(kernel: BaseKernel, every: Sequence[Configuration], arguments: Sequence[Argument],
+                 args: Sequence[Any], grid: Any, target: Target) -> list[Outcome]:
+    """Outcomes of all configurations by the performance model.
+
+    Raises:
+        ArgumentError: an array has sizes that are known at run time only.
+    """
+    _check_sizes(arguments)
+    candidates, outcomes = _candidates(kernel, every, arguments, args, grid, target)
+    return outcomes + [_predicted(candidate, arguments) for candidate in candidates]
 
 
 def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:

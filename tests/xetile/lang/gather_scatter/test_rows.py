@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import EXECUTIONS, LANES, NUMPY, Array, Bordered, Execution, integers
+from tests.kernels import EAGER, EXECUTIONS, FEW, Array, Bordered, Execution, integers
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
-EAGER = Execution("numpy:program", "pvc")
-FEW = [NUMPY, EAGER, LANES[0], *EXECUTIONS[-3:]]
-
-
-def bind(execution: Execution, kernel: Any) -> Any:
-    """The kernel in an execution; eager mode takes no target."""
-    return kernel.on(execution.where) if execution is EAGER else execution.bind(kernel)
 
 
 @xt.kernel
@@ -52,7 +45,7 @@ def test_an_embedding(element: str, index: str, column: int, execution: Executio
     if index == "i64":
         words[:3] = 2**32 + 1, -2**32 + 2, -1  # cut to 32 bits the first two are rows
     out = Bordered(dtypes.of(element), (37, 64))
-    bind(execution, embedding)[3](table, words, out.array, column, padding=-1)
+    execution.bind(embedding)[3](table, words, out.array, column, padding=-1)
     out.check(picked(table, words, column, 64, -1))
 
 
@@ -78,7 +71,7 @@ def test_stores_and_atomic_updates_of_rows(execution: Execution) -> None:
         if 0 <= slot < 30:
             expected[1, slot, 2:] = values[i, :45]
             old[i], total[slot] = sums[slot], sums[slot] + values[i]
-    bind(execution, scattered)[3](values, slots, pages, sums)
+    execution.bind(scattered)[3](values, slots, pages, sums)
     np.testing.assert_array_equal(pages, expected)
     np.testing.assert_array_equal(sums, total)
     np.testing.assert_array_equal(values, old)
@@ -96,7 +89,7 @@ def test_rows_of_a_matrix_that_a_batch_may_lack(matrix: int, execution: Executio
     rng = np.random.default_rng(3)
     a, i = integers(rng, xt.f16, 3, 20, 17)[:, :, ::-1], rng.integers(0, 20, 16).astype(np.int32)
     c = np.full((16, 16), 7, np.float16)
-    bind(execution, of_a_batch)[1](a, i, c, matrix)
+    execution.bind(of_a_batch)[1](a, i, c, matrix)
     np.testing.assert_array_equal(c, a[matrix][i, :16] if matrix == 2 else 0)
 
 
@@ -114,7 +107,7 @@ def test_rows_of_a_work_group(execution: Execution) -> None:
     rng = np.random.default_rng(4)
     a, i = integers(rng, xt.f32, 50, 32), rng.integers(-3, 55, (64, 1)).astype(np.int32)
     c = np.full((64, 32), 7, np.float32)
-    bind(execution, by_subgroups)[1](a, i, c)
+    execution.bind(by_subgroups)[1](a, i, c)
     np.testing.assert_array_equal(c, picked(a, i[:, 0], 0, 32, 0))
 
 
@@ -130,7 +123,7 @@ def test_rows_of_shared_local_memory(execution: Execution) -> None:
 
     a, i = integers(np.random.default_rng(5), xt.f32, 16, 32), np.array([3, 15, -1, 16, 0, 0, 7, 9], np.int32)
     c = np.full((8, 32), 7, np.float32)
-    bind(execution, permuted)[1](a, i, c)
+    execution.bind(permuted)[1](a, i, c)
     np.testing.assert_array_equal(c, picked(a, i, 4, 32, 0))
 
 

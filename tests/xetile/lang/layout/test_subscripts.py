@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import EXECUTIONS, LANES, NUMPY, Array, Execution, integers
+from tests.kernels import EAGER, EXECUTIONS, FEW, LANES, NUMPY, Array, Execution, integers
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
-EAGER = Execution("numpy:program", "pvc")
-FEW = [NUMPY, EAGER, LANES[0], *EXECUTIONS[-3:]]
 ROWS, COLUMNS = 16, 32
-
-
-def bind(execution: Execution, kernel: Any) -> Any:
-    """The kernel in an execution; eager mode takes no target."""
-    return kernel.on(execution.where) if execution is EAGER else execution.bind(kernel)
 
 
 def stored(execution: Execution, function: Any, *arrays: Array, shape: tuple[int, int], number: int = 0) -> Array:
@@ -34,7 +27,7 @@ def stored(execution: Execution, function: Any, *arrays: Array, shape: tuple[int
 
     border = np.asarray(3).astype(arrays[0].dtype)
     c = np.full((shape[0] + 3, shape[1] + 2), border)
-    bind(execution, store)[1](arrays[0], arrays[-1], c, number)
+    execution.bind(store)[1](arrays[0], arrays[-1], c, number)
     inner = c[1:-2, 1:-1].copy()
     c[1:-2, 1:-1] = border
     assert (c == border).all(), "something beside the vector changed"
@@ -105,7 +98,7 @@ def test_an_element_is_a_run_time_number(execution: Execution) -> None:
     rng = np.random.default_rng(3)
     a, b, c = integers(rng, xt.f32, 16, 32, most=99), integers(rng, xt.f32, 48, most=99), np.zeros((7, 32), np.float32)
     b[2] = 11
-    bind(execution, elements)[1](a, b, c, 9)
+    execution.bind(elements)[1](a, b, c, 9)
     assert c[:6, 0].tolist() == [a[3, 5], a[-1, 9], a[9, 9], b[17], b[9], b[10]]
     np.testing.assert_array_equal(c[6], a[11])
 
@@ -161,7 +154,7 @@ def test_a_slice_may_be_an_operand_of_a_product(execution: Execution) -> None:
 
     rng = np.random.default_rng(5)
     a, b, c = integers(rng, xt.f16, 16, 64), integers(rng, xt.f16, 64, 16), np.zeros((8, 16), np.float32)
-    bind(execution, product)[1](a, b, c)
+    execution.bind(product)[1](a, b, c)
     np.testing.assert_array_equal(c, a[3:11, 32:].astype(np.float32) @ b[8:40].astype(np.float32))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from tests.conftest import require_sycl_compiler
 from tests.kernels import DEVICE, NUMPY, Array, Execution
 from xegpu.ir.dtypes import DType
 
@@ -56,6 +57,14 @@ def test_bits_and_upper_halves(dtype: DType, execution: Execution) -> None:
     for function, vectors, scalars in zip(expected, found[:3], found[3:], strict=True):
         assert (vectors == function.astype(dtype.numpy)).all()
         assert dtype.bits < 32 or (scalars == function.astype(dtype.numpy)[0, 0]).all()
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("dtype", [xt.i8, xt.u64], ids=str)
+def test_as_sycl(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_sycl_compiler()
+    monkeypatch.setenv("XETILE_SPIRV", "sycl")
+    test_bits_and_upper_halves(dtype, DEVICE[0])
 
 
 def test_others_are_refused() -> None:

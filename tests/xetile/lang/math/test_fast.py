@@ -111,3 +111,38 @@ def test_a_call_says_it_for_itself() -> None:
     for text in (lowered.opencl, again.opencl):
         assert text.count("native_exp2(") == 1
         assert text.count("= exp(") == 1
+
+
+@xt.kernel
+def logarithms(A: Any, B: Any) -> None:
+    at = (xt.group_id(0) * 32, 0)
+    xt.store_tile(xt.log2(xt.load_tile(xt.init_tile(A, at, (32, 16)))), xt.init_tile(B, at, (32, 16)))
+
+
+@pytest.mark.parametrize("execution", [*DEVICE, *MACHINES], ids=str)
+def test_log2_is_accurate_everywhere(execution: Execution) -> None:
+    """Without ``fast``: below the 3 units of its record, exact for powers of two, also where x is subnormal."""
+    if execution in MACHINES:
+        require_ocloc()
+    rng = np.random.default_rng(7)
+    powers = [*(1 << np.arange(23)), *(np.arange(1, 255) << 23)]
+    special = [0, 1 << 31, 0x7F800000, 0xFF800000, 0xBF800000]
+    bits = np.concatenate([powers, special, 0x3F800000 + np.arange(-40, 40), rng.integers(1, 0x800000, 30),
+                           rng.integers(0x3F000000, 0x40000000, 800), rng.integers(0, 1 << 32, 856)])
+    x, y = bits.astype(np.uint32).view(np.float32).reshape(-1, 16), np.zeros((128, 16), np.float32)
+    (logarithms.on(execution.where) if execution in MACHINES else execution.bind(logarithms))[4](x, y)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = np.log2(x.astype(np.float64))
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(y[~finite], expected[~finite])
+    np.testing.assert_array_equal(y.reshape(-1)[:len(powers)], np.r_[-149:-126, -126:128])
+    errors = np.abs(y[finite] - expected[finite]) / np.spacing(np.abs(expected[finite]).astype(np.float32))
+    assert errors.max() < 2.5
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_log2_takes_no_more_than_log(target: str) -> None:
+    require_ocloc()
+    matrix = xt.Spec((4096, 16), xt.f32)
+    vector = logarithms.lower(matrix, matrix, target=target).report().hot.categories["vector"]
+    assert vector / 32 <= 27

@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import EXECUTIONS, LANES, NUMPY, Execution, integers
+from tests.kernels import EAGER, EXECUTIONS, FEW, Execution, integers
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
-EAGER = Execution("numpy:program", "pvc")
-FEW = [NUMPY, EAGER, LANES[0], *EXECUTIONS[-3:]]
-
-
-def bind(execution: Execution, kernel: Any) -> Any:
-    """The kernel in an execution; eager mode takes no target."""
-    return kernel.on(execution.where) if execution is EAGER else execution.bind(kernel)
 
 
 @xt.kernel
@@ -38,7 +31,7 @@ def test_tiles_of_an_array_of_one_dimension(view: slice, execution: Execution) -
     rng = np.random.default_rng(1)
     whole = np.full(900, 77, np.float32)
     a, b = integers(rng, xt.f32, 900)[view][:250], whole[view][:250]
-    bind(execution, scaled)[3](a, b, 2.0)
+    execution.bind(scaled)[3](a, b, 2.0)
     np.testing.assert_array_equal(b, a * 2 + np.arange(250) % 64)
     b[...] = 77
     assert (whole == 77).all()
@@ -61,7 +54,7 @@ def test_a_bias_of_one_dimension(execution: Execution) -> None:
     rng = np.random.default_rng(2)
     a, b = integers(rng, xt.f16, 37, 48), integers(rng, xt.f16, 48, 70)
     bias, factor, c = integers(rng, xt.f32, 70, most=50), integers(rng, xt.f32, 37), np.zeros((37, 70), np.float32)
-    bind(execution, linear)[3, 3](a, b, bias, factor, c)
+    execution.bind(linear)[3, 3](a, b, bias, factor, c)
     expected = np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias, 0) * factor[:, None]
     np.testing.assert_array_equal(c, expected)
 
@@ -82,7 +75,7 @@ def reduced(A, rows, columns, total, highest):
 def test_reductions_to_one_dimension(element: str, execution: Execution) -> None:
     a = integers(np.random.default_rng(3), dtypes.of(element), 16, 32, most=50)
     rows, columns, total, highest = (np.full(shape, 7, a.dtype) for shape in (16, 32, 1, (3, 32)))
-    bind(execution, reduced)[1](a, rows, columns, total, highest)
+    execution.bind(reduced)[1](a, rows, columns, total, highest)
     sums = a.sum(0)
     np.testing.assert_array_equal(rows, a.max(1))
     np.testing.assert_array_equal(columns, sums)
@@ -107,7 +100,7 @@ def test_scattered_tiles_of_one_dimension(execution: Execution) -> None:
     values = np.random.default_rng(4).integers(-3, 14, 128).astype(np.int32)
     counts, found = np.zeros(20, np.int32), np.zeros(128, np.int32)
     counts[10:] = np.arange(10) * 3
-    bind(execution, histogram)[2](values, counts, found)
+    execution.bind(histogram)[2](values, counts, found)
     inside = (values >= 0) & (values < 10)
     np.testing.assert_array_equal(counts[:10], np.bincount(values[inside], minlength=10))
     np.testing.assert_array_equal(found, np.where(inside, values * 3, -1))
@@ -124,7 +117,7 @@ def bounded_lines(A, B, n, *, sg=(1, 4)):
 @pytest.mark.parametrize("execution", FEW, ids=str)
 def test_lines_of_a_work_group(execution: Execution) -> None:
     a, b = integers(np.random.default_rng(5), xt.f32, 2, 150), np.full(140, 7, np.float32)
-    bind(execution, bounded_lines)[1](a, b, 77)
+    execution.bind(bounded_lines)[1](a, b, 77)
     np.testing.assert_array_equal(b, np.where(np.arange(140) < 77, 2 * a[1, 3:143], 7))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from benchmarks.code_snapshot.kernels import broadcasts
 from tests.conftest import require_ocloc
 from tests.kernels import DEVICE, EXECUTIONS, LANES, Execution
 from tests.xetile.dialect.test_vector import exact, wanted
@@ -72,25 +73,13 @@ def test_bits_of_64_bit_words_across_all_lanes(dtype: DType, execution: Executio
         np.testing.assert_array_equal(result, expected)
 
 
-@xt.kernel
-def composed(A, R, C, S, B, *, rows=16, columns=32):
-    """Loaded rows, columns and single elements, reduced ones, and a transposition, between operators."""
-    v = xt.load_tile(xt.init_tile(A, (0, 0), (rows, columns)))
-    r = xt.load_tile(xt.init_tile(R, (0, 0), (1, columns)))
-    c = xt.load_tile(xt.init_tile(C, (0, 0), (rows, 1)))
-    s = xt.load_tile(xt.init_tile(S, (0, 0), (1, 1)))
-    e = v * r + c - s * (r + c)
-    e = e - xt.tile_reduce("max", v, 1) + xt.tile_reduce("min", v, 0)
-    xt.store_tile(xt.tile_transpose(e) + xt.tile_transpose(c) * 2, xt.init_tile(B, (0, 0), (columns, rows)))
-
-
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_they_compose_with_operators(shape: tuple[int, int], execution: Execution) -> None:
     dtype = TYPES[SHAPES.index(shape) % 3]
     a, r, c, s = (exact(dtype, size, "add") for size in (shape, (1, shape[1]), (shape[0], 1), (1, 1)))
     b = np.zeros(shape[::-1], dtype.numpy)
-    execution.bind(composed)[1,](a, r, c, s, b, rows=shape[0], columns=shape[1])
+    execution.bind(broadcasts)[1,](a, r, c, s, b, rows=shape[0], columns=shape[1])
     av, rv, cv, sv = (x.astype(np.float64) for x in (a, r, c, s))
     e = av * rv + cv - sv * (rv + cv) - av.max(1, keepdims=True) + av.min(0, keepdims=True)
     if shape[0] != 1 and shape[1] != 1:
@@ -234,12 +223,12 @@ def test_text_of_every_stage_reads_back_and_means_the_same(target: str) -> None:
     a, r, c, s = (exact(dtypes.f32, size, "add") for size in ((24, 48), (1, 48), (24, 1), (1, 1)))
     wanted_, found = np.zeros((2, 48, 24), np.float32)
     options = {"rows": 24, "columns": 48}
-    composed.on("numpy")[1,](a, r, c, s, wanted_, **options)
-    for text in composed.lower(a, r, c, s, found, target=target, **options).stages.values():
+    broadcasts.on("numpy")[1,](a, r, c, s, wanted_, **options)
+    for text in broadcasts.lower(a, r, c, s, found, target=target, **options).stages.values():
         parsed = xt.parse(text)
         assert str(parsed) == text
         found[:] = 0
-        parsed["composed"].on("numpy:xegpu", target=target)[1,](a, r, c, s, found)
+        parsed["broadcasts"].on("numpy:xegpu", target=target)[1,](a, r, c, s, found)
         np.testing.assert_array_equal(found, wanted_)
 
 
@@ -256,7 +245,7 @@ BROKEN = [
 def test_broken_blocks(stage: str, old: str, new: str, message: str) -> None:
     shapes = (24, 48), (1, 48), (24, 1), (1, 1), (48, 24)
     specs = [xt.Spec(shape, xt.f32) for shape in shapes]
-    text = composed.lower(*specs, target="pvc", rows=24, columns=48).stages[stage]
+    text = broadcasts.lower(*specs, target="pvc", rows=24, columns=48).stages[stage]
     assert old in text
     with pytest.raises(xt.XeError, match=message):
         _ = xt.parse(text.replace(old, new, 1))

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import EXECUTIONS, LANES, NUMPY, Array, Bordered, Execution, integers, product
+from tests.kernels import EAGER, EXECUTIONS, FEW, LANES, NUMPY, Array, Bordered, Execution, integers, product
 
 pytestmark = pytest.mark.unoptimised
 LENGTHS = np.array([0, 5, 16, 21, 100, -3, 40], np.int32)
-EAGER = Execution("numpy:program", "pvc")
-
-
-def bind(execution: Execution, kernel: Any) -> Any:
-    """The kernel in an execution; eager mode takes no target."""
-    return kernel.on(execution.where) if execution is EAGER else execution.bind(kernel)
 
 
 def cut(array: Array, length: int, axis: int, fill: float) -> Array:
@@ -50,7 +43,7 @@ def test_loads_beyond_a_bound_give_padding(by_columns: bool, axis: int, executio
     a = integers(np.random.default_rng(axis), xt.f16, 40, 64, most=9)
     argument = np.asfortranarray(a) if by_columns else a
     c = np.full((32 * len(LENGTHS), 32), 7, np.float16)
-    bind(execution, padded)[len(LENGTHS)](argument, c, LENGTHS, axis=axis)
+    execution.bind(padded)[len(LENGTHS)](argument, c, LENGTHS, axis=axis)
     for g, length in enumerate(LENGTHS):
         np.testing.assert_array_equal(c[32 * g:32 * g + 16], cut(a, length, axis, -1)[:16, :32])
         np.testing.assert_array_equal(c[32 * g + 16:32 * g + 32], cut(a, length, axis, 0)[16:32, 8:40])
@@ -76,7 +69,7 @@ def test_stores_and_atomics_beyond_a_bound_are_dropped(execution: Execution) -> 
     for g, (height, width) in enumerate(zip(heights, widths, strict=True)):
         inside = slice(0, max(height, 0)), slice(0, width)
         expected[g][inside], total[g][inside] = a[g][inside], total[g][inside] + a[g][inside]
-    bind(execution, stored)[6](a, c, s, heights, widths)
+    execution.bind(stored)[6](a, c, s, heights, widths)
     np.testing.assert_array_equal(c, expected)
     np.testing.assert_array_equal(s, total)
 
@@ -99,7 +92,7 @@ def test_a_ragged_grouped_product(execution: Execution) -> None:
     rng, starts = np.random.default_rng(6), np.array([0, 5, 5, 40, 57], np.int32)
     a, b = integers(rng, xt.bf16, 57, 64, most=3), integers(rng, xt.bf16, 4, 64, 64, most=3)
     c = Bordered(xt.f32, (57, 64))
-    bind(execution, grouped_product)[4, 2](a, b, c.array, starts)
+    execution.bind(grouped_product)[4, 2](a, b, c.array, starts)
     c.check(np.concatenate([product(a[i:j], b[g], xt.f32) for g, (i, j) in enumerate(pairwise(starts))]))
 
 
@@ -129,7 +122,7 @@ def test_columns_of_a_column_major_array(execution: Execution) -> None:
     rng = np.random.default_rng(9)
     q, keys = integers(rng, xt.bf16, 16, 64, most=3), integers(rng, xt.bf16, 40, 64, most=3)
     c, expected = np.full((16, 32), 7, np.float32), product(q, keys.T, xt.f32)[:, :32].copy()
-    bind(execution, scores)[1](q, keys.T, c, 21)
+    execution.bind(scores)[1](q, keys.T, c, 21)
     expected[:, 21:] = 0
     np.testing.assert_array_equal(c, expected)
 
@@ -152,7 +145,7 @@ def test_shared_local_memory_has_bounds(execution: Execution) -> None:
                       xt.init_tile(C, (0, 0), (16, 32)))
 
     a, c = integers(np.random.default_rng(7), xt.f32, 16, 32), np.full((16, 32), 7, np.float32)
-    bind(execution, corner)[1](a, c, 5)
+    execution.bind(corner)[1](a, c, 5)
     expected = np.zeros_like(a)
     expected[:5, :9] = a[:5, :9]
     np.testing.assert_array_equal(c, expected)
@@ -167,11 +160,11 @@ def reshaped(A, C, sizes):
     xt.store_tile(xt.load_tile(a), xt.init_tile(C, (g, 0, 0), (8, 16)))
 
 
-@pytest.mark.parametrize("execution", [NUMPY, EAGER, *LANES[:1], *EXECUTIONS[-3:]], ids=str)
+@pytest.mark.parametrize("execution", FEW, ids=str)
 def test_base_shape_may_differ_between_groups(execution: Execution) -> None:
     a, c = integers(np.random.default_rng(8), xt.f32, 3, 8, 16), np.full((5, 8, 16), 7, np.float32)
     sizes = np.array([[8, 16], [3, 9], [0, 16], [8, 1], [4, 4]], np.int32)
-    bind(execution, reshaped)[5](a, c, sizes)
+    execution.bind(reshaped)[5](a, c, sizes)
     expected = np.zeros_like(c)
     for g in range(1, 4):
         expected[g, :sizes[g, 0], :sizes[g, 1]] = a[g - 1, :sizes[g, 0], :sizes[g, 1]]

@@ -171,6 +171,22 @@ def test_run(xetile: Any, tmp_path: Path, where: str, target: str) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), a.astype(np.float32) @ b.astype(np.float32))
 
 
+@pytest.mark.parametrize(("dtype", "saved"), [("e5m2", "uint8"), ("e4m3", "uint8"), ("bf16", "uint16")])
+def test_types_that_npy_lacks_are_saved_as_bits(xetile: Any, tmp_path: Path, dtype: str, saved: str) -> None:
+    kernel = tmp_path / "copy.py"
+    kernel.write_text("import xetile as xt\n\n\n@xt.kernel\ndef copy(A, C):\n"
+                      "    a, c = (xt.init_tile(array, (0, 0), (8, 32)) for array in (A, C))\n"
+                      "    xt.store_tile(xt.load_tile(a), c)\n")
+    bits = np.random.default_rng(4).integers(0, 0x70, (8, 32)).astype(saved)
+    np.save(tmp_path / "a.npy", bits)
+    ran = xetile("run", f"{kernel}:copy", "--grid", "1", "--arg", f"{tmp_path}/a.npy:{dtype}",
+                 "--arg", f"zeros:8x32:{dtype}", "-o", str(tmp_path / "c.npy"))
+    assert ran.code == 0, ran.err
+    found = np.load(tmp_path / "c.npy")
+    assert found.dtype == saved
+    np.testing.assert_array_equal(found, bits)
+
+
 def test_run_prints(xetile: Any, text: Path) -> None:
     """Without -o the arrays are printed; a seed gives the same numbers again, and another seed others."""
     words = ["run", str(text), "--grid", "2,1", "--arg", "random:64x64:bf16", "--arg", "random:64x64:bf16",
