@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import xetile as xt
-from tests.conftest import THOROUGH, require_device
+from tests.conftest import THOROUGH, require_device, require_simulator
 from tests.device import DEVICE_FILTER, device_targets
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
@@ -30,10 +30,12 @@ class Execution:
         return self.where if self.where == "numpy" else f"{self.where}-{self.target}"
 
     def bind(self, kernel: Any) -> Any:
-        """The kernel there; without the device the test is skipped. Eager mode takes no target."""
+        """The kernel there; without the device or the simulator the test is skipped. Eager mode takes no target."""
         if self.where == "numpy:program":
             return kernel.on(self.where)
-        if not self.where.startswith("numpy"):
+        if self.where.startswith("machine:"):
+            require_simulator()
+        elif not self.where.startswith("numpy"):
             require_device(self.where)
         return kernel.on(self.where, target=self.target)
 

@@ -58,6 +58,15 @@ def test_every_finite_code_is_converted_exactly(source: str, to: str, execution:
 @pytest.mark.parametrize("to", RESULTS)
 @pytest.mark.parametrize("source", ["e4m3", "e5m2"])
 def test_infinities_and_nan(source: str, to: str, execution: Execution) -> None:
+    check_infinities_and_nan(source, to, execution)
+
+
+@pytest.mark.parametrize("gpu", ["pvc", "bmg"])
+def test_nan_as_machine_code(gpu: str) -> None:
+    check_infinities_and_nan("e4m3", "bf16", Execution(f"machine:{gpu}", "pvc"))
+
+
+def check_infinities_and_nan(source: str, to: str, execution: Execution) -> None:
     """One in a row of A, or in a column of B: times ones of the other operand, whose sum it decides alone."""
     every = np.arange(256).astype(np.uint8).view(SOURCES[source])
     faults = every[~np.isfinite(every.astype(np.float32))]
