@@ -106,6 +106,7 @@ with gc_paused_for_import():
     from xetile.lang.reduction import tile_broadcast, tile_conv_layout, tile_reduce
     from xetile.lang.reduction.combined import cummax, cummin, cumprod, cumsum, reduce, scan
     from xetile.lang.reduction.extreme_index import argmax, argmin
+    from xetile.lang.reduction.sort import sort, top_k
     from xetile.lang.sync import barrier, fence, nbarrier
     from xetile.lang.tiles import init_tile, load_tile, prefetch_tile, store_tile, update_tile_offset
     from xetile.runtime.executors import best_device
@@ -132,10 +133,10 @@ __all__ = [
     "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
     "minimum", "minnum", "mul_hi", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "popcount",
     "prefetch_tile", "random", "range", "reduce", "reshape", "return_if", "round", "rsqrt", "scalar", "scaled_matmul",
-    "scan", "shift", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
+    "scan", "shift", "sin", "sinh", "sort", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
     "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce", "tile_transpose",
-    "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map",
-    "when", "where", "while_", "zeros",
+    "tile_unpack", "top_k", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view",
+    "wg_map", "when", "where", "while_", "zeros",
 ]
 
 _LATER = {
