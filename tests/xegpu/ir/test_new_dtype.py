@@ -59,11 +59,11 @@ def test_it_runs(e3m4: DType, where: str) -> None:
     np.testing.assert_array_equal(d.view(np.uint8), a[:, :40].view(np.uint8))
 
 
-@pytest.mark.parametrize("target", [pytest.param(name, marks=[pytest.mark.everything] * (name not in ("pvc", "cpu")))
-                                    for name in xt.TARGETS])
+@pytest.mark.parametrize("target", xt.TARGETS)
 def test_it_is_lowered_and_read_back(e3m4: DType, target: str) -> None:
     specs = [xt.Spec((None, None), dtype) for dtype in ("e3m4", "f16", "f32", "e3m4")]
     low = scaled_product.lower(*specs, target=target)
     assert "xf8E3M4>" in low.xetile
-    for text in low.stages.values():
+    texts = list(low.stages.values())
+    for text in texts if target in ("pvc", "cpu") else texts[-1:]:
         assert "e3m4_to_half" in xt.parse(text)["scaled_product"].lower(*specs, target=target).opencl
