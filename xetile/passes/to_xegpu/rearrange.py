@@ -93,7 +93,7 @@ def _block(rewriter: Rewriter, blocks: list[SSAValue], elements: Numbers) -> SSA
 
 
 def _sources(value: SSAValue, places: Numbers) -> tuple[list[SSAValue], Numbers, Numbers]:
-    """Vectors that elements of a vector were shuffled from, and for each its number and the element's position in it."""
+    """Vectors that elements were shuffled from, and for each element its vector's number and its position in that."""
     if not isinstance(value.owner, ShuffleOp):
         return [value], np.zeros(len(places), int), places
     sources = list(value.owner.sources)
