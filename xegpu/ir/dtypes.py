@@ -22,7 +22,7 @@ class DType:
         name: the name in the seeds (``bf16``, ``u8`` ...).
         bits: the bits that one element takes in memory.
         kind: ``"f"`` float, ``"i"`` signed, ``"u"`` unsigned, ``"x"`` index, ``"s"`` floats that are stored, multiplied
-            by a matrix engine and widened, and not calculated with.
+            by a matrix engine, widened and rounded to, and not calculated with.
         numpy: the NumPy type that holds it in memory.
         mlir: the MLIR type.
         opencl: the OpenCL C type that holds it in memory, and as a scalar.

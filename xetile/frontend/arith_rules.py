@@ -82,8 +82,8 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
     if source is target:
         return value
     if target.kind == "s":
-        raise ElementTypeError("XT1215", f"{source} is not rounded to {target} in a kernel",
-                               f"store f16 or f32, and convert outside: array.astype(ml_dtypes.{target.numpy})",
+        raise ElementTypeError("XT1215", f"a run-time number of {source} is not rounded to {target}",
+                               f"round a vector of it: xt.full(shape, number, xt.f32).to(xt.{target})",
                                current().location())
     if source.kind == "s" and target not in (dtypes.f16, dtypes.bf16):  # these hold every 8-bit float
         return convert(convert(value, dtypes.f16), target)

@@ -10,6 +10,7 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.arith_rules import convert
 from xetile.frontend.operators import absolute, operate
+from xetile.frontend.operators.small_floats import rounded
 from xetile.frontend.operators.subscripts import subscript
 from xetile.frontend.ssa_value import Arithmetic, ScalarBase, VectorBase
 from xetile.frontend.tracer import current
@@ -151,14 +152,17 @@ class Vector(_Operators, VectorBase):
     def to(self, dtype: Any) -> Vector:
         """Convert to another element type: round to nearest even; float to integer truncates and saturates.
 
-        To ``i1``: whether each element is not zero.
+        To ``i1``: whether each element is not zero. To 8-bit floats: what is too large becomes NaN in E4M3 and
+        infinity in E5M2.
 
         Raises:
-            ElementTypeError: ``dtype`` is not an element type of vectors.
+            ElementTypeError: ``dtype`` is not an element type of vectors; or it is an 8-bit float, and this is f64.
         """
         target = element_type(dtype)
         if target is dtypes.i1:
             return self if self.dtype is target else self != 0  # type: ignore[no-any-return]
+        if target.kind == "s" and self.dtype is not target:
+            return rounded(self, target)  # type: ignore[no-any-return]
         return Vector(convert(self.ssa, target), self.wg_map)
 
     def __getitem__(self, key: Any) -> Any:

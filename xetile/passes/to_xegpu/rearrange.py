@@ -73,18 +73,38 @@ def rearrange(rewriter: Rewriter, operation: Operation, numbers: Callable[..., N
 
 
 def _block(rewriter: Rewriter, blocks: list[SSAValue], elements: Numbers) -> SSAValue:
-    """The block that these elements make."""
+    """The block that these elements make: one shuffle, also of what shuffles have made."""
     block: Pair = (elements.shape[0], elements.shape[1])
-    numbers, places = elements[..., 0].reshape(-1), elements[..., 1].reshape(-1)
-    taken = [blocks[int(number)] for number in np.unique(numbers)]
+    roots: dict[SSAValue, int] = {}
+    numbers, places = elements[..., 0].reshape(-1).copy(), elements[..., 1].reshape(-1).copy()
+    for number in np.unique(elements[..., 0]).tolist():
+        here = elements[..., 0].reshape(-1) == number
+        values, owners, inside = _sources(blocks[number], places[here])
+        positions = np.array([roots.setdefault(value, len(roots)) for value in values])
+        numbers[here], places[here] = positions[owners], inside
+    taken = [value for value, root in roots.items() if (numbers == root).any()]
     if len(taken) == 1 and tile_ops.shape_of(taken[0]) == block and (places == np.arange(len(places))).all():
         return taken[0]
-    sizes = [int(np.prod(tile_ops.shape_of(value))) for value in taken]
-    starts = dict(zip(np.unique(numbers).tolist(), np.cumsum([0, *sizes]).tolist(), strict=False))
-    mask = [starts[number] + place for number, place in zip(numbers.tolist(), places.tolist(), strict=True)]
+    starts = np.zeros(len(roots), int)
+    starts[[roots[value] for value in taken]] = np.cumsum([0, *map(_size, taken)])[:-1]
     type_ = taken[0].type
     assert isinstance(type_, VectorType)
-    return rewriter.emit(ShuffleOp(taken, mask, vector_type(block, type_.element_type)))
+    return rewriter.emit(ShuffleOp(taken, (starts[numbers] + places).tolist(), vector_type(block, type_.element_type)))
+
+
+def _sources(value: SSAValue, places: Numbers) -> tuple[list[SSAValue], Numbers, Numbers]:
+    """Vectors that elements were shuffled from, and for each element its vector's number and its position in that."""
+    if not isinstance(value.owner, ShuffleOp):
+        return [value], np.zeros(len(places), int), places
+    sources = list(value.owner.sources)
+    starts = np.cumsum([0, *map(_size, sources)])
+    elements = np.array(value.owner.mask.get_values())[places]
+    owners = np.searchsorted(starts, elements, "right") - 1
+    return sources, owners, elements - starts[owners]
+
+
+def _size(value: SSAValue) -> int:
+    return int(np.prod(tile_ops.shape_of(value)))
 
 
 KINDS: dict[type[Operation], Callable[..., Numbers]] = {

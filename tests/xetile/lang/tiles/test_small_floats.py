@@ -129,7 +129,7 @@ def with_one(A, *, what):
 MISTAKES: list[tuple[Callable[[Any], Any], str, str]] = [
     (lambda v: v + v, "vectors of e4m3 have no operator +", "convert with .to(xt.f16)"),
     (xt.exp, "xt.exp takes floats", ".to(xt.f32)"),
-    (lambda v: v.to(xt.f32).to(xt.e4m3), "f32 is not rounded to e4m3 in a kernel", "ml_dtypes.float8_e4m3fn"),
+    (lambda v: v.to(xt.f64).to(xt.e4m3), "f64 is not rounded to e4m3 in one step", ".to(xt.f32).to(xt.e4m3)"),
     (lambda v: xt.tile_reduce("add", v, 1), "e4m3 has no reduction 'add'", "convert the vector"),
     (lambda v: xt.zeros((16, 16), xt.e4m3), "the number 0 stands where one of it is needed", "calculate in f16"),
     (lambda v: xt.tile_mma(v.to(xt.f16), v), "no matrix engine multiplies f16 by e4m3", "convert with .to"),
@@ -163,3 +163,40 @@ def test_other_engines_say_what_to_do(target: str) -> None:
     with pytest.raises(xt.TargetError, match="XT4101") as caught:
         _ = gemm.lower(*specs, target=target).opencl
     assert "convert 8-bit floats with .to(xt.f16), which holds them exactly" in str(caught.value)
+
+
+@xt.kernel
+def rounds(A, C, *, to, map_):
+    at = (xt.group_id(0) * 16, 0), (16, 32)
+    v = xt.load_tile(xt.init_tile(A, *at, wg_map=map_))
+    xt.store_tile(v.to(to), xt.init_tile(C, *at, wg_map=map_))
+
+
+def hard_to_round(dtype: DType, to: DType) -> np.ndarray[Any, Any]:
+    """All numbers of 16-bit types; of float32 those around every boundary between two results; of integers any."""
+    rng = np.random.default_rng(31)
+    if dtype.bits == 16 and dtype.is_float:
+        return np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+    if not dtype.is_float:
+        return rng.integers(-70000, 70000, 2048).astype(dtype.numpy)
+    codes = np.arange(128, dtype=np.uint8).view(to.numpy).astype(np.float32)
+    largest = float(ml_dtypes.finfo(to.numpy).max)
+    finite = np.sort(np.append(codes[np.isfinite(codes)], [largest * 1.0625, largest * 1.125]).astype(np.float32))
+    middle = (finite[1:] + finite[:-1]) / 2
+    exact = np.concatenate([finite, middle, [np.inf, np.nan, 1e-40]]).astype(np.float32)
+    near = np.concatenate([exact, np.nextafter(exact, np.float32(np.inf)), np.nextafter(exact, np.float32(0))])
+    both = np.concatenate([near, -near])
+    return np.resize(both, -(-len(both) // 512) * 512)
+
+
+@pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
+@pytest.mark.parametrize("to", [xt.e4m3, xt.e5m2], ids=str)
+@pytest.mark.parametrize("dtype", [xt.f32, xt.f16, xt.bf16, xt.i32], ids=str)
+def test_rounded_as_ml_dtypes_does(dtype: DType, to: DType, execution: Execution) -> None:
+    a = hard_to_round(dtype, to).reshape(-1, 32)
+    c = np.zeros(a.shape, to.numpy)
+    map_ = None if dtype.bits == 16 else xt.WgMap((2, 1), (8, 32))
+    execution.bind(rounds)[len(a) // 16](a, c, to=to, map_=map_)
+    with np.errstate(all="ignore"):
+        expected = a.astype(np.float32).astype(to.numpy)
+    np.testing.assert_array_equal(c.view(np.uint8), expected.view(np.uint8))
