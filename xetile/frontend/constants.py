@@ -114,6 +114,11 @@ def _sign_cast(value: SSAValue, dtype: DType) -> Operation:
 _PLAIN = frozenset({int, float, str, bool, DType, type(None)})
 
 
+def _is_by_identity(kind: Any) -> bool:
+    """Whether objects of a type have no hash of their value: none at all, or that of their identity."""
+    return kind.__hash__ in (None, object.__hash__)
+
+
 def hashable(value: Any, name: str) -> Any:
     """Hashable key of a compile-time constant, with its type and sign: 1, 1.0 and True are equal in Python, as are 0.0
     and -0.0, but distinct to a kernel.
@@ -126,10 +131,12 @@ def hashable(value: Any, name: str) -> Any:
         ElementTypeError: it is not hashable, or an element of it is not.
     """
     kind = type(value)
-    if kind is float and (value == 0 or value != value):
-        return kind, repr(value)  # -0.0 equals 0.0, and a NaN not even itself
+    if isinstance(value, (float, complex)) and (kind is not float or value == 0 or value != value):
+        return kind, repr(complex(value))  # -0.0 equals 0.0, and a NaN not even itself
     if kind in _PLAIN:
         return kind, value
+    if kind is range or kind.__module__ == "decimal":
+        return kind, repr(value)  # range(0) equals range(1, 1), Decimal("0") equals Decimal("-0")
     if isinstance(value, np.generic) and not value.dtype.hasobject:
         return kind, value.tobytes()
     if isinstance(value, frozenset):
@@ -140,7 +147,7 @@ def hashable(value: Any, name: str) -> Any:
         return kind, tuple((hashable(key, name), hashable(item, name)) for key, item in value.items())
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return kind, value.dtype, value.shape, value.tobytes()
-    if dataclasses.is_dataclass(value) and "__eq__" in vars(kind) and "__hash__" in vars(kind):  # compared by value
+    if dataclasses.is_dataclass(value) and not _is_by_identity(kind):
         return kind, tuple(hashable(getattr(value, field.name), name) for field in dataclasses.fields(value))
     try:
         hash(value)

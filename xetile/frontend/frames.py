@@ -156,7 +156,7 @@ def _items(value: Any) -> list[tuple[Key, Any]]:
         return []
     if _package(type(value).__module__) in _OPAQUE and not isinstance(value, RowTile):
         return []
-    return [(Key("attribute", name), getattr(value, name)) for name in _attributes(value) if hasattr(value, name)]
+    return [(Key("attribute", name), getattr(value, name)) for name in attribute_names(value) if hasattr(value, name)]
 
 
 def is_opaque(value: Any) -> bool:
@@ -172,7 +172,7 @@ def _package(module: str | None) -> str:
     return (module or "").partition(".")[0]
 
 
-def _attributes(value: Any) -> list[str]:
+def attribute_names(value: Any) -> list[str]:
     """Names of an object's instance attributes and slots."""
     slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
     return [*getattr(value, "__dict__", {}), *slots]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
@@ -27,6 +27,7 @@ from xetile.frontend.values import Scalar
 from xetile.jit.base import BaseKernel, check_subgroups
 from xetile.jit.captures import Captures
 from xetile.jit.structures import Structure, flatten, is_structured
+from xetile.jit.value_keys import NUMBERS
 
 if TYPE_CHECKING:
     from xetile.runtime.eager import EagerKernel
@@ -65,6 +66,7 @@ class Kernel(BaseKernel):
         self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
         self._captures: Captures | None = None
+        self._recorded: dict[tuple[str, int], Any] = {}  # constants of recordings, by name and identity
         self._flat: dict[Hashable, BaseKernel] = {}  # for structured arguments, by their structures
 
     def __repr__(self) -> str:
@@ -143,7 +145,12 @@ class Kernel(BaseKernel):
     def forget(self) -> None:
         super().forget()
         self._captures = None
+        self._recorded.clear()
         self._flat.clear()
+
+    def captured_constants(self, constants: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+        """The constants of a recording: the code and attributes of one can change while the cache's key stays."""
+        return constants.items()
 
     def assemble(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """The arguments of the author's function: those of the kernel."""
@@ -175,7 +182,10 @@ class Kernel(BaseKernel):
             with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
                                                 attributes, shape, fast_math=self.fast_math, assemble=self.assemble)
-            self._captures = Captures(self.function)  # behind the recording, which may itself fill an author's list
+            self._recorded |= {(name, id(value)): value for name, value in self.captured_constants(constants)
+                               if not isinstance(value, (*NUMBERS, DType, type(None)))}
+            # Behind the recording, which may itself fill an author's list.
+            self._captures = Captures(self.function, [(name, value) for (name, _), value in self._recorded.items()])
         return self.cache.modules[key]
 
     def override(self, stage: str | None, path: str | Path | None = None) -> None:
@@ -209,6 +219,9 @@ class FlatKernel(Kernel):
         """The arguments of the author's function."""
         rest = iter(leaves)
         return [structure.build(rest) for structure in self.structures]
+
+    def captured_constants(self, constants: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+        return [*constants.items(), *(pair for structure in self.structures for pair in structure.constants())]
 
     def flattened(self, args: Sequence[Any]) -> None:
         """None: its arguments are flat."""

@@ -37,6 +37,13 @@ class Structure:
     children: tuple[Structure, ...] = ()
     constant: tuple[Any, Any] | None = None
 
+    def constants(self) -> Iterator[tuple[str, Any]]:
+        """The constants in the tree, each with the type that has it as its name."""
+        if self.constant is not None:
+            yield "constant", self.constant[1]
+        for child in self.children:
+            yield from child.constants()
+
     def build(self, leaves: Iterator[Any]) -> Any:
         """The argument with the next of ``leaves`` in it."""
         if self.constant is not None:
