@@ -107,7 +107,7 @@ def backward_dq(Q: Any, K: Any, V: Any, dO: Any, L: Any, Delta: Any, dQ: Any, *,
     for _ in xt.range(0, K.shape[1], BN):
         keys = xt.load_tile(k)
         s = xt.tile_mma(q, xt.tile_transpose(keys, wg_map=map_t))
-        p = xt.exp2(s * (math.log2(math.e) * scale) - sums)
+        p = xt.exp2(xt.fma(s, math.log2(math.e) * scale, -sums))
         dp = xt.tile_mma(do, xt.tile_transpose(xt.load_tile(v), wg_map=map_t))
         ds = p * (dp - delta)
         dq = xt.tile_mma(ds.to(K.dtype), keys, dq)
@@ -133,7 +133,7 @@ def backward_dkdv(Q: Any, K: Any, V: Any, dO: Any, L: Any, Delta: Any, dK: Any, 
         sums = xt.load_tile(xt.init_tile(L, (head, 0, m), (1, BM), wg_map=map_l))
         delta = xt.load_tile(xt.init_tile(Delta, (head, 0, m), (1, BM), wg_map=map_l))
         s = xt.tile_mma(k, xt.tile_transpose(q, wg_map=map_t))
-        p = xt.exp2(s * (math.log2(math.e) * scale) - sums)
+        p = xt.exp2(xt.fma(s, math.log2(math.e) * scale, -sums))
         dp = xt.tile_mma(v, xt.tile_transpose(do, wg_map=map_t))
         dv = xt.tile_mma(p.to(Q.dtype), do, dv)
         ds = p * (dp - delta)
