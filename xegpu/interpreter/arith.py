@@ -19,7 +19,7 @@ from xegpu.dialect.inline import InlineOp, NumpyFunction
 from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
-from xegpu.ir.dtypes import DType, arithmetic_result, of_mlir, round_to, to_compute, to_storage
+from xegpu.ir.dtypes import DType, arithmetic_result, of_mlir, quiet, round_to, to_compute, to_storage
 from xegpu.mlir.arith import IndexCastOp
 from xegpu.mlir.elementwise import RECORDS, Record, Sign, read_as
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
@@ -132,6 +132,8 @@ def _convert(machine: Interpreter, operation: Operation, operands: Sequence[Any]
         limits = dtypes.i32 if target.kind == "x" else target
         whole = _saturated(np.nan_to_num(np.trunc(np.asarray(value, np.float64))), read_as(limits, sign.result))
         return narrow(whole.astype(np.int64)) if target.kind == "x" else whole.view(target.compute)
+    if source in (dtypes.f16, dtypes.e5m2) and target is not dtypes.f16:
+        value = quiet(np.asarray(value))
     return round_to(np.asarray(value), target)
 
 
