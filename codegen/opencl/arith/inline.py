@@ -16,13 +16,12 @@ from xdsl.ir import Operation
 from codegen.opencl.emitter import Emitter, Rule, atom, line_mark
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import vector_type
-from xegpu.dialect.inline import FIELD, InlineOp, check_target
+from xegpu.dialect.inline import FIELD, InlineOp
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.location import author_location
 
 
 def _inline(emitter: Emitter, operation: InlineOp) -> None:
-    check_target(operation, emitter.target)
     types = _types(operation.outputs)
     if not isinstance(operation.outputs[0].type, VectorType):
         operands = [atom(str(emitter.values[value])) for value in operation.inputs]
@@ -126,6 +125,7 @@ def _body(emitter: Emitter, operation: InlineOp, outputs: Sequence[DType]) -> st
         portable = "#error this vISA has no OpenCL C beside it, which devices without vISA run\n"
     else:
         filled = FIELD.sub(r"xetile_\1\2", opencl.replace("{lanes}", str(emitter.subgroup)))
+        filled += "\n  " * ("//" in filled)  # a comment ends before the semicolon
         portable = f"  return {filled};\n" if not re.search(r"\{r\d", opencl) else f"{variables}  {filled}\n{end}"
     if "visa" not in texts:
         return portable
