@@ -18,6 +18,7 @@ import pytest
 import xetile as xt
 from tests.conftest import require_dpnp
 from tests.device import DEVICE_FILTER
+from xetile.jit.bytecode_reads import reads
 
 SHAPE = (8, 16)
 VALUE: Any = None
@@ -298,6 +299,14 @@ def test_a_default_of_a_constant_that_changed_in_place() -> None:
     k.function.__kwdefaults__["table"][0] = 3
     k[1, 1, 1](x, y)
     np.testing.assert_array_equal(dpnp.asnumpy(y), a * 3)
+
+
+def test_assertions_that_pytest_rewrote_read_nothing_of_pytest() -> None:
+    def checked(A):
+        assert A.shape[0] == DEVICE_FILTER
+
+    assert "@pytest_ar" in checked.__code__.co_names
+    assert {chain.shown for chain in reads(checked, {})} == {"DEVICE_FILTER", "AssertionError"}
 
 
 def test_a_closure_that_is_rebound() -> None:
