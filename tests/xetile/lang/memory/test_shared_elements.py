@@ -97,8 +97,10 @@ def test_tiles_of_one_dimension(execution: Execution) -> None:
         memory = xt.alloc_slm((40,), xt.f32)
         assert (memory.shape, memory.strides) == ((40,), (1,))
         xt.store_tile(xt.load_tile(xt.init_tile(X, (0,), (32,))), xt.init_tile(memory, (0,), (32,)))
+        xt.barrier()
         tile = xt.update_tile_offset(xt.init_tile(xt.view(memory, xt.i32), (8,), (32,)), 16)
         xt.store_tile(xt.full((32,), 7, xt.i32), tile)
+        xt.barrier()
         xt.store_tile(xt.load_tile(xt.init_tile(memory, (16,), (32,)), padding=2.5), xt.init_tile(C, (0,), (32,)))
 
     x, c = np.random.default_rng(23).random(32).astype(np.float32), np.zeros(32, np.float32)
