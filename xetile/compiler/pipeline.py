@@ -36,6 +36,7 @@ from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
 from xetile.passes.deepen_k import DeepenK
 from xetile.passes.distribute_subgroups import DistributeSubgroups
 from xetile.passes.duplicate_loads import DuplicateLoads
+from xetile.passes.f16_operands import F16Operands
 from xetile.passes.fuse_load_mma import FuseLoadMma
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
@@ -92,6 +93,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("row-major", lambda options: RowMajor(options.access)),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),
     ("deepen-k", lambda options: DeepenK() if options.target.fuses_loads else None),
+    ("f16-operands", lambda options: None if options.target.fuses_loads else F16Operands()),
     ("blocking", lambda options: Blocking(options.target)),
     ("to-xegpu", lambda options: ToXeGPU(options.target)),
     ("normalize", lambda options: Normalize() if options.is_text else None),

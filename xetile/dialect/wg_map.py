@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import gcd
 from numbers import Integral
 from typing import SupportsIndex
 
@@ -134,3 +135,24 @@ class WgMap:
     def is_undivided(self, axis: int, size: int) -> bool:
         """Whether every subgroup owns all of a dimension of ``size``."""
         return self.sg_data[axis] == size or self.sg_layout[axis] == 1
+
+    def sliced(self, shape: Sequence[int], sizes: Sequence[int]) -> WgMap | None:
+        """Map of a slice of ``sizes`` of a vector of ``shape``, or of a vector of ``sizes`` with such a slice.
+
+        None if blocks end within a sliced dimension: each subgroup must have all of it in one block.
+        """
+        data = list(self.sg_data)
+        for axis, (whole, part) in enumerate(zip(shape, sizes, strict=True)):
+            if whole != part:
+                if data[axis] != whole:
+                    return None
+                data[axis] = part
+        return WgMap(self.sg_layout, (data[0], data[1]))
+
+    def undivided(self, axis: int, shape: Sequence[int]) -> WgMap:
+        """Map for as many subgroups in which each has all of a dimension; this map if it is one."""
+        if self.sg_data[axis] == shape[axis]:
+            return self
+        other = shape[1 - axis] // gcd(shape[1 - axis], self.subgroups)
+        return WgMap((self.subgroups, 1), (other, shape[1])) if axis == 1 else \
+            WgMap((1, self.subgroups), (shape[0], other))

@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import OpTrait
 
 from xegpu.ir.region_branch import REGION_BRANCHES, incoming
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of
 from xetile.dialect.types import TileType, WgMapAttr
 from xetile.dialect.wg_map import WgMap
 
@@ -56,6 +57,8 @@ def map_of(value: SSAValue) -> WgMap | None:
             return found
         if (trait := owner.get_trait(TransformsWgMap)) is not None:
             return _transformed(owner, trait)
+        if isinstance(owner, (ExtractStridedSliceOp, InsertStridedSliceOp)):
+            return _sliced(owner)
         pending += owner.operands
     if unfinished is None:
         _without.update(seen)
@@ -90,6 +93,16 @@ def _transformed(operation: Operation, trait: TransformsWgMap) -> WgMap | None:
         return None
     source = map_of(operation.operands[0])
     return None if source is None else trait.transform(operation, source)
+
+
+def _sliced(operation: ExtractStridedSliceOp | InsertStridedSliceOp) -> WgMap | None:
+    """Map of a slice, or of a vector with another slice in it; the vector's own where its blocks are no slices."""
+    if not operation.operands:
+        return None
+    if isinstance(operation, InsertStridedSliceOp) and (found := map_of(operation.dest)) is not None:
+        return found
+    source = map_of(operation.source)
+    return source and (source.sliced(shape_of(operation.source), shape_of(operation.result)) or source)
 
 
 def _first_value(argument: SSAValue) -> list[SSAValue]:

@@ -175,8 +175,8 @@ class Vector(_Operators, VectorBase):
             ElementTypeError: an element of a type that run-time numbers do not have, or an index that is none.
         """
         current("a subscript")
-        value, is_number = subscript(self, key)
-        return Scalar(value) if is_number else Vector(value, self.wg_map)
+        found = subscript(self, key)
+        return found if isinstance(found, VectorBase) else Scalar(found)
 
     def item(self) -> Scalar:
         """The only element of a vector of one, as a run-time number.

@@ -37,9 +37,13 @@ _TO_F32: dict[DType, tuple[str, ...]] = {
     # The mantissa's last place is one from 2**23 to 2**24: 1.5 * 2**23 + v as bits, less 1.5 * 2**23.
     i8: ("add {d} {b} 0x4b400000:d", "add {f} {f} 0xcb400000:f"),
     u8: ("add {d} {b} 0x4b400000:d", "add {f} {f} 0xcb400000:f"),
+    # Sign, exponent and mantissa: f32 with an exponent that is 120 too small; 0x7b800000 is 2**120.
+    e4m3: ("shl {d} {b} 0x14:w", "and {d} {d} 0x87f00000:d", "mul {f} {f} 0x7b800000:f"),
 }
 """vISA that converts what becomes a register of bf16, which is the upper half of f32: its words of 32 bits as integers
 and as f32 (``d``, ``f``), its bytes (``b``)."""
+_NAN_AS_F32: dict[DType, str] = {e4m3: "0x43f00000:f"}
+"""The magnitude that a NaN has after :data:`_TO_F32` (480, above the largest number by one), of types that have NaN."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +144,16 @@ class _Widening:
         yield f".decl F v_type=G type=f num_elts={size} align=GRF"
         yield f".decl FU v_type=G type=uw num_elts={2 * size} align=GRF alias=<F, 0>"
         yield f".decl D v_type=G type=d num_elts={size} align=GRF alias=<F, 0>"
+        if is_nan := _NAN_AS_F32.get(self.source):
+            yield f".decl P v_type=P num_elts={self.lanes}"
         for register, conversion in enumerate(conversions):
             yield from conversion
-            yield f"mov (M1_NM, {self.lanes}) U({register},0)<1> FU({2 * register},1)<2;1,0>"
+            upper = f"U({register},0)<1> FU({2 * register},1)<2;1,0>"
+            if is_nan:
+                yield f"cmp.eq (M1_NM, {self.lanes}) P (abs)F({2 * register},0)<1;1,0> {is_nan}"
+                yield f"(!P) sel (M1_NM, {self.lanes}) {upper} 0x7fff:uw"
+            else:
+                yield f"mov (M1_NM, {self.lanes}) {upper}"
 
     def portable(self, emitter: Emitter) -> Iterator[str]:
         """Widening in OpenCL C, for compilers without vISA."""

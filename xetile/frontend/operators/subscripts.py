@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.ir import SSAValue
 
 from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir import dtypes
@@ -15,6 +17,7 @@ from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.support.errors import RankError, ShapeError
 from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.vector import IotaOp
+from xetile.dialect.wg_map import WgMap
 from xetile.frontend.broadcast import cast
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
@@ -26,8 +29,8 @@ WHOLE = slice(None)
 _UNSIGNED = {8: dtypes.u8, 16: dtypes.u16, 32: dtypes.u32, 64: dtypes.u64}
 
 
-def subscript(v: VectorBase, key: Any) -> tuple[Any, bool]:
-    """Value of ``v[key]``: an SSA value, and whether it is a number; a vector is in two dimensions or in one.
+def subscript(v: VectorBase, key: Any) -> VectorBase | SSAValue:
+    """Value of ``v[key]``: a vector of one dimension or two, or the SSA value of a number.
 
     An element is a run-time number. An index that is known at run time only selects among all elements; beyond them it
     finds zero.
@@ -42,18 +45,19 @@ def subscript(v: VectorBase, key: Any) -> tuple[Any, bool]:
                         "use xt.tile_unpack(v) first", location, notes(location, it=v))
     keys = _expanded(v, key)
     taken = [each for each in keys if each is not None]
-    whole = all(isinstance(each, slice) and each.start is each.stop is each.step is None for each in taken)
-    if v.wg_map is not None and not (whole and len(keys) - len(taken) + len(v.shape) <= 2 and keys[-1] is not None):
+    slices = all(isinstance(each, slice) for each in taken)
+    if v.wg_map is not None and not (slices and len(keys) - len(taken) + len(v.shape) <= 2 and keys[-1] is not None):
         raise ShapeError("XT1418", f"the vector is distributed over subgroups, as {v.wg_map}, and a subscript takes a "
-                         "part of it", "reduce it with xt.tile_reduce, load the part with a tile of its own, or use a "
-                         "vector without a wg_map", location, notes(location, it=v))
+                         "part of it", "take slices of a dimension that each subgroup has in one block, reduce it with "
+                         "xt.tile_reduce, or load the part with a tile of its own", location, notes(location, it=v))
     matrix = v if len(v.shape) == 2 else cast(v, (1, v.shape[0]))
     axes = range(2 - len(v.shape), 2)
     starts, sizes, kept = [0, 0], list(matrix.shape), []
     for axis, each in zip(axes, taken, strict=True):
         starts[axis], sizes[axis] = _range(v, each, matrix.shape[axis], len(v.shape) - 2 + axis)
     if (starts, sizes) != ([0, 0], list(matrix.shape)):
-        matrix = matrix.like(current().emit(ExtractStridedSliceOp(matrix.ssa, starts, sizes)))
+        map_ = matrix.wg_map and _sliced_map(v, matrix.wg_map, matrix.shape, sizes)
+        matrix = type(matrix)(current().emit(ExtractStridedSliceOp(matrix.ssa, starts, sizes)), map_)
     for axis, each in zip(axes, taken, strict=True):
         if isinstance(each, ScalarBase):
             matrix = _selected(matrix, axis, each)
@@ -64,11 +68,28 @@ def subscript(v: VectorBase, key: Any) -> tuple[Any, bool]:
         elif isinstance((taken_of := next(remaining))[1], slice):
             kept.append(matrix.shape[taken_of[0]])
     if not kept:
-        return current().emit(ExtractScalarOp(matrix.ssa)), True
+        number: SSAValue = current().emit(ExtractScalarOp(matrix.ssa))
+        return number
     if len(kept) > 2:
         raise RankError("XT1247", f"this subscript makes {len(kept)} dimensions of a {v.describe()}",
                         "vectors have one or two: leave out a None", location, notes(location, it=v))
-    return cast(matrix, tuple(kept)).ssa, False
+    part: VectorBase = cast(matrix, tuple(kept))
+    return part
+
+
+def _sliced_map(v: VectorBase, wg_map: WgMap, shape: Sequence[int], sizes: Sequence[int]) -> WgMap:
+    """Map of a slice of a work-group's vector.
+
+    Raises:
+        ShapeError: blocks end within a sliced dimension.
+    """
+    if (found := wg_map.sliced(shape, sizes)) is not None:
+        return found
+    axis, location = next(axis for axis in (0, 1) if shape[axis] != sizes[axis]), current().location()
+    better = wg_map.undivided(axis, shape)
+    raise ShapeError("XT1418", f"the vector is distributed over subgroups, as {wg_map}, and the slice is a part of its "
+                     f"{('rows', 'columns')[axis]}", "slices are taken of dimensions that each subgroup has in one "
+                     f"block: xt.tile_conv_layout(v, xt.{better})", location, notes(location, it=v))
 
 
 def _expanded(v: VectorBase, key: Any) -> list[Any]:

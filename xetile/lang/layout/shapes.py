@@ -9,6 +9,8 @@ from typing import Any
 from xegpu.ir import dtypes
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
+from xetile.dialect.vector import TileConvLayoutOp
+from xetile.dialect.wg_map import WgMap
 from xetile.frontend.broadcast import cast, check_alike
 from xetile.frontend.constants import python_number, scalar_of_element
 from xetile.frontend.notes import notes
@@ -53,7 +55,7 @@ def concatenate(vectors: Sequence[Vector], axis: int = 0) -> Vector:
         axis: the dimension along which they follow each other; negative ones count from the last.
 
     Raises:
-        ShapeError: other sizes differ, or a vector is distributed over subgroups.
+        ShapeError: other sizes or maps differ, or a vector is distributed over subgroups along the axis.
         RankError: no such axis, or vectors of different dimensions.
         ElementTypeError: no vectors, or their element types differ.
     """
@@ -62,7 +64,7 @@ def concatenate(vectors: Sequence[Vector], axis: int = 0) -> Vector:
         raise ElementTypeError("XT1225", f"concatenate takes a list of vectors, not {describe_argument(vectors)}",
                                "write xt.concatenate([a, b])", current("xt.concatenate").location())
     for part in parts:
-        check_vector("concatenate", part, distributed=False)
+        check_vector("concatenate", part)
     first, rank = parts[0], len(parts[0].shape)
     along = axis_of(axis, first)
     for part in parts[1:]:
@@ -77,12 +79,28 @@ def concatenate(vectors: Sequence[Vector], axis: int = 0) -> Vector:
     total = sum(part.shape[along] for part in parts)
     shape = tuple(total if i == along else size for i, size in enumerate(first.shape))
     rows, at, down = [_matrix(part) for part in parts], 0, rank == 2 and along == 0
-    result = full((1, total) if rank == 1 else (shape[0], shape[1]), 0, rows[0].dtype)
+    whole = (1, total) if rank == 1 else (shape[0], shape[1])
+    result = full(whole, 0, rows[0].dtype, wg_map=_concatenated_map(rows, 0 if down else 1, whole))
     for row in rows:
         offset = (at, 0) if down else (0, at)
         result = result.like(current().emit(InsertStridedSliceOp(row.ssa, result.ssa, offset)))
         at += row.shape[0 if down else 1]
     return _like(cast(result, shape), first)
+
+
+def _concatenated_map(parts: Sequence[Vector], axis: int, shape: Sequence[int]) -> WgMap | None:
+    """Map of vectors side by side: each subgroup has its blocks of each of them.
+
+    Raises:
+        ShapeError: maps that differ elsewhere, or blocks that end within the axis.
+    """
+    map_ = parts[0].wg_map and parts[0].wg_map.sliced(parts[0].shape, shape)
+    for part in parts:
+        if part.wg_map is not None and part.wg_map.sg_data[axis] != part.shape[axis]:
+            raise _divided("concatenate", part, axis)
+        if (part.wg_map and part.wg_map.sliced(part.shape, shape)) != map_:
+            check_alike(parts[0], part, "concatenate", ("the first", "another"), "the vectors")
+    return map_
 
 
 def shift(v: Vector, distance: int, axis: int = -1, *, fill: float = 0) -> Vector:
@@ -99,18 +117,20 @@ def shift(v: Vector, distance: int, axis: int = -1, *, fill: float = 0) -> Vecto
     Raises:
         ElementTypeError: a distance that is known at run time only, or a fill that the type does not hold.
         RankError: no such axis.
-        ShapeError: ``v`` is distributed over subgroups.
+        ShapeError: ``v`` is distributed over subgroups along the axis.
     """
-    check_vector("shift", v, distributed=False)
+    check_vector("shift", v)
     along, distance = axis_of(axis, v) + 2 - len(v.shape), python_number(distance)
     if type(distance) is not int:
         raise ElementTypeError("XT1246", f"the distance of a shift is {describe_argument(distance)}, and elements move "
                                "by a compile-time integer", "make it a keyword-only parameter, or load the elements "
                                "from their new place", current().location())
     matrix = _matrix(v)
+    if matrix.wg_map is not None and matrix.wg_map.sg_data[along] != matrix.shape[along]:
+        raise _divided("shift", matrix, along)
     left = matrix.shape[along] - abs(distance)
     scalar_of_element(python_number(fill), v.dtype) if fill else None  # which refuses what the type does not hold
-    result = full(matrix.shape, fill, matrix.dtype)
+    result = full(matrix.shape, fill, matrix.dtype, wg_map=matrix.wg_map)
     if left > 0:
         start, end = [0, 0], [0, 0]
         start[along], end[along] = max(-distance, 0), max(distance, 0)
@@ -120,15 +140,42 @@ def shift(v: Vector, distance: int, axis: int = -1, *, fill: float = 0) -> Vecto
     return _like(cast(result, v.shape), v)
 
 
-def check_vector(function: str, v: Any, *, distributed: bool = True) -> None:
-    """Check that an operand is a vector of one dimension or two, and unless ``distributed`` has no map."""
+def check_vector(function: str, v: Any) -> None:
+    """Check that an operand is a vector of one dimension or two."""
     check_operand(v, Vector, function, any_rank=True)
     if len(v.shape) not in (1, 2):
         location = current().location()
         raise RankError("XT1122", f"{function} takes a vector of one dimension or two, not a {v.describe()}",
                         "use xt.tile_unpack(v) first", location, notes(location, it=v))
-    if v.wg_map is not None and not distributed:
-        raise _distributed(function, v)
+
+
+def undivided(v: Vector, axis: int) -> Vector:
+    """A vector with a map under which each subgroup has all of a dimension."""
+    if v.wg_map is None or (map_ := v.wg_map.undivided(axis + 2 - len(v.shape), _matrix_shape(v))) == v.wg_map:
+        return v
+    return redistributed(v, map_)
+
+
+def redistributed(v: Vector, wg_map: WgMap | None) -> Vector:
+    """A vector with another map (``tile_conv_layout``)."""
+    if wg_map is None or v.wg_map == wg_map:
+        return v
+    matrix = cast(v, _matrix_shape(v))
+    return cast(Vector(current().emit(TileConvLayoutOp(matrix.ssa, wg_map, v.wg_map)), wg_map), v.shape)
+
+
+def _matrix_shape(v: Vector) -> tuple[int, ...]:
+    return v.shape if len(v.shape) == 2 else (1, v.shape[0])
+
+
+def _divided(function: str, v: Vector, axis: int) -> ShapeError:
+    """Error for a vector that is distributed along a dimension in which elements would move between subgroups."""
+    location = current().location()
+    assert v.wg_map is not None
+    return ShapeError("XT1418", f"the vector is distributed over subgroups, as {v.wg_map}, and {function} moves its "
+                      f"elements along dimension {axis}", "give each subgroup all of that dimension: "
+                      f"xt.tile_conv_layout(v, xt.{v.wg_map.undivided(axis, v.shape)})", location,
+                      notes(location, it=v))
 
 
 def _distributed(function: str, v: Vector) -> ShapeError:
@@ -150,7 +197,7 @@ def axis_of(axis: Any, v: Vector) -> int:
 
 def _matrix(v: Vector) -> Vector:
     """A vector in two dimensions, whose elements can be constants: 8-bit floats as integers."""
-    row = v if len(v.shape) == 2 else cast(v, (1, v.shape[0]))
+    row = cast(v, _matrix_shape(v))
     return bitcast(row, dtypes.u8) if v.dtype.kind == "s" else row  # type: ignore[no-any-return]
 
 

@@ -1,6 +1,7 @@
 """Reductions and scans by a combining function of the author's: ``xt.reduce``, ``xt.scan``, ``xt.cumsum`` and its kin.
 
 Both are trees over slices of the vector: whole registers are combined first, then lanes, by shifts within a register.
+A work-group's vector is redistributed, so that each subgroup has all of the dimension.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import Any
 from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.tile_ops import text
-from xetile.frontend.broadcast import cast
+from xetile.frontend.broadcast import cast, check_alike
 from xetile.frontend.notes import notes
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
 from xetile.lang.checks import describe_argument
 from xetile.lang.creation import iota
-from xetile.lang.layout.shapes import axis_of, check_vector, concatenate, shift
+from xetile.lang.layout.shapes import axis_of, check_vector, concatenate, redistributed, reshape, shift, undivided
 from xetile.lang.math import maximum, minimum, where
 
 _REGISTER = 16
@@ -43,7 +44,7 @@ def reduce(v: Any, axis: int, combine: Callable[..., Any], *, keepdims: bool = T
     Raises:
         ElementTypeError: what is reduced is no vector, or the function gives other types, or none.
         RankError: no such axis, or vectors of other dimensions.
-        ShapeError: vectors of different shapes, or distributed over subgroups.
+        ShapeError: vectors of different shapes or maps.
     """
     part, along = _operands("reduce", v, axis)
     function = _checked("reduce", combine)
@@ -57,11 +58,12 @@ def reduce(v: Any, axis: int, combine: Callable[..., Any], *, keepdims: bool = T
     while size > 1:  # lanes: elements beyond the first ``half`` are not looked at again
         half = -(-size // 2)
         folded = function(part, _shifted(part, -half, along))
-        part = folded if 2 * half == size else _where(iota(part[0].shape, along) < size - half, folded, part)
+        part = folded if 2 * half == size else _where(_iota(part[0], along) < size - half, folded, part)
         size = half
-    result = _slice(part, along, 0, 1)
+    map_ = _first(v).wg_map
+    result = tuple(redistributed(each, map_ and map_.collapsed((along,))) for each in _slice(part, along, 0, 1))
     if len(_first(v).shape) == 1 or not keepdims:
-        result = tuple(cast(each, (each.shape[1 - along],)) for each in result)
+        result = tuple(reshape(each, each.shape[1 - along]) for each in result)
     return _results(v, result)
 
 
@@ -89,11 +91,11 @@ def scan(v: Any, axis: int, combine: Callable[..., Any], *, reverse: bool = Fals
     carried: Part | None = None
     for i in order:
         if carried is not None:
-            pieces[i] = function(tuple(_repeated(each, pieces[i][0].shape) for each in carried), pieces[i])
+            pieces[i] = function(tuple(_repeated(each, pieces[i][0]) for each in carried), pieces[i])
         width = pieces[i][0].shape[along]
         carried = _slice(pieces[i], along, 0, 1) if reverse else _slice(pieces[i], along, width - 1, width)
     result = _joined(pieces, along)
-    return _results(v, tuple(cast(each, _first(v).shape) for each in result))
+    return _results(v, tuple(redistributed(cast(each, _first(v).shape), _first(v).wg_map) for each in result))
 
 
 def cumsum(v: Vector, axis: int, *, reverse: bool = False, exclusive: bool = False) -> Vector:
@@ -132,21 +134,21 @@ def cummin(v: Vector, axis: int, *, reverse: bool = False) -> Vector:
 def _cumulative(name: str, v: Vector, axis: Any, combine: Callable[[Any, Any], Any], reverse: bool, exclusive: bool,
                 identity: int) -> Vector:
     current(f"xt.{name}")
-    check_vector(name, v, distributed=False)
+    check_vector(name, v)
     narrow = v.dtype in (dtypes.f16, dtypes.bf16)
     result = scan(v.to(dtypes.f32) if narrow else v, axis, combine, reverse=reverse)
     if exclusive:
-        result = shift(result, -1 if reverse else 1, axis, fill=identity)
+        moved = shift(undivided(result, axis_of(axis, v)), -1 if reverse else 1, axis, fill=identity)
+        result = redistributed(moved, result.wg_map)
     return result.to(v.dtype) if narrow else result  # type: ignore[no-any-return]
 
 
 def _scanned_lanes(part: Part, combine: Combine, reverse: bool) -> Part:
     """Hillis and Steele's scan of columns that lie in one register."""
-    shape = part[0].shape
-    column, distance = iota(shape, 1), 1
-    while distance < shape[1]:
+    column, distance, count = _iota(part[0], 1), 1, part[0].shape[1]
+    while distance < count:
         before = _shifted(part, -distance if reverse else distance, 1)
-        reached = column < shape[1] - distance if reverse else column >= distance
+        reached = column < count - distance if reverse else column >= distance
         part = _where(reached, combine(before, part), part)
         distance *= 2
     return part
@@ -161,13 +163,16 @@ def _operands(name: str, v: Any, axis: Any) -> tuple[Part, int]:
     location = current(f"xt.{name}").location()
     vectors = v if isinstance(v, tuple) else (v,)
     for each in vectors or (v,):
-        check_vector(name, each, distributed=False)
+        check_vector(name, each)
         if each.shape != vectors[0].shape:
             raise ShapeError("XT1208", f"{name} takes vectors of one shape, and they are {text(vectors[0].shape)} and "
                              f"{text(each.shape)}", "give all the same rows and columns", location,
                              notes(location, it=each))
+    for each in vectors[1:]:
+        check_alike(vectors[0], each, name, ("the first", "another"), "the vectors", types=False)
     along, rank = axis_of(axis, vectors[0]), len(vectors[0].shape)
-    matrices = tuple(each if rank == 2 else cast(each, (1, each.shape[0])) for each in vectors)
+    whole = tuple(undivided(each, along) for each in vectors)
+    matrices = tuple(each if rank == 2 else cast(each, (1, each.shape[0])) for each in whole)
     return matrices, along + 2 - rank
 
 
@@ -211,10 +216,14 @@ def _where(condition: Vector, chosen: Part, other: Part) -> Part:
     return tuple(where(condition, a, b) for a, b in zip(chosen, other, strict=True))
 
 
-def _repeated(v: Vector, shape: tuple[int, ...]) -> Vector:
+def _repeated(v: Vector, like: Vector) -> Vector:
     from xetile.lang.reduction import tile_broadcast
 
-    return v if v.shape == shape else tile_broadcast(v, (shape[0], shape[1]))
+    return v if v.shape == like.shape else tile_broadcast(v, (like.shape[0], like.shape[1]), wg_map=like.wg_map)
+
+
+def _iota(like: Vector, axis: int) -> Vector:
+    return iota(like.shape, axis, wg_map=like.wg_map)
 
 
 def _first(v: Any) -> Vector:

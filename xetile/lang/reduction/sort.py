@@ -14,6 +14,7 @@ import numpy as np
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError, ShapeError
+from xetile.dialect.wg_map import WgMap
 from xetile.frontend.broadcast import cast
 from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
@@ -21,7 +22,7 @@ from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
 from xetile.lang.creation import full
 from xetile.lang.layout import tile_transpose
-from xetile.lang.layout.shapes import axis_of, check_vector, concatenate
+from xetile.lang.layout.shapes import axis_of, check_vector, concatenate, redistributed, undivided
 from xetile.lang.math import bitcast, maximum, minimum, where
 
 _LONGEST = 256
@@ -45,7 +46,7 @@ def sort(v: Vector, axis: int = -1, *, descending: bool = False, indices: bool =
     Raises:
         ElementTypeError: the element type has no order.
         RankError: no such axis, or a vector of other dimensions.
-        ShapeError: too many elements, or ``v`` is distributed over subgroups.
+        ShapeError: too many elements.
     """
     rows, along = _rows("sort", v, axis)
     if not indices:
@@ -95,7 +96,7 @@ def comparators(count: int) -> Iterator[tuple[int, int]]:
 def _rows(name: str, v: Any, axis: Any) -> tuple[list[Vector], int]:
     """What is sorted as rows of a matrix, and the axis."""
     current(f"xt.{name}")
-    check_vector(name, v, distributed=False)
+    check_vector(name, v)
     along = axis_of(axis, v)
     location = current().location()
     if v.dtype not in _KEYS and (v.dtype is dtypes.i1 or v.dtype.kind not in "iu"):
@@ -106,7 +107,8 @@ def _rows(name: str, v: Any, axis: Any) -> tuple[list[Vector], int]:
         raise ShapeError("XT1273", f"{name} takes at most {_LONGEST} elements along an axis, and a {v.describe()} has "
                          f"{v.shape[along]}", "sort parts, and merge them through memory", location,
                          notes(location, it=v))
-    columns = v if along == 0 and len(v.shape) == 2 else tile_transpose(cast(v, (1, *v.shape)[-2:]))
+    whole = undivided(v, along)
+    columns = whole if along == 0 and len(v.shape) == 2 else tile_transpose(cast(whole, (1, *v.shape)[-2:]))
     return [columns[i:i + 1] for i in range(columns.shape[0])], along
 
 
@@ -114,6 +116,10 @@ def _result(rows: list[Vector], v: Vector, along: int) -> Vector:
     """Rows of the sorted matrix, as the operand lay."""
     joined = concatenate(rows, 0)
     result = joined if along == 0 and len(v.shape) == 2 else tile_transpose(joined)
+    if v.wg_map is not None:  # the vector's own distribution, of top_k with all elements in each subgroup
+        data = tuple(len(rows) if axis == along + 2 - len(v.shape) and len(rows) != v.shape[along] else size
+                     for axis, size in enumerate(v.wg_map.sg_data))
+        result = redistributed(result, WgMap(v.wg_map.sg_layout, (data[0], data[1])))
     return result if len(v.shape) == 2 else cast(result, (len(rows),))
 
 
@@ -148,7 +154,7 @@ def _sorted_pairs(rows: list[Vector], descending: bool) -> tuple[list[Vector], l
     if rows[0].dtype.bits <= 16:
         return _sorted_packed(rows, descending)
     keys = [_key(row) for row in rows]
-    positions = [full(row.shape, i, dtypes.i32) for i, row in enumerate(rows)]
+    positions = [full(row.shape, i, dtypes.i32, wg_map=row.wg_map) for i, row in enumerate(rows)]
     for i, j in comparators(len(rows)):
         before = keys[j] > keys[i] if descending else keys[j] < keys[i]
         swap = before | ((keys[j] == keys[i]) & (positions[j] < positions[i]))

@@ -28,6 +28,7 @@ from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.arith import CmpIOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xegpu.support.errors import Invalid, Note, ShapeError, TargetError, error_parts, located
 from xegpu.support.location import author_location
@@ -39,7 +40,7 @@ from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
 from xetile.dialect.vector import IotaOp, TileBitcastOp, TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
-from xetile.passes.distribute_subgroups import slm_exchange
+from xetile.passes.distribute_subgroups import slices, slm_exchange
 from xetile.passes.distribute_subgroups.slm_exchange import SLM, DistributeSubgroupsRewriter, is_local
 from xetile.passes.wg_offsets import Distributed, coordinate, offset
 
@@ -274,6 +275,8 @@ def _extract_scalar(rewriter: DistributeSubgroupsRewriter, operation: ExtractSca
 
 RULES: dict[type[Operation], Rule] = {
     ExtractScalarOp: _extract_scalar,
+    ExtractStridedSliceOp: slices.extract_slice,
+    InsertStridedSliceOp: slices.insert_slice,
     PrintOp: _print_or_assert,
     AssertOp: _print_or_assert,
     tile_ops.InitTileOp: _init_tile,

@@ -62,8 +62,35 @@ def test_infinities_and_nan(source: str, to: str, execution: Execution) -> None:
 
 
 @pytest.mark.parametrize("gpu", ["pvc", "bmg"])
-def test_nan_as_machine_code(gpu: str) -> None:
-    check_infinities_and_nan("e4m3", "bf16", Execution(f"machine:{gpu}", "pvc"))
+def test_every_code_as_machine_code(gpu: str) -> None:
+    """Subnormal numbers and both NaNs of e4m3, converted to bf16 for a product with bf16, and with e4m3."""
+    execution, values = Execution(f"machine:{gpu}", "pvc"), without_faults(codes("e4m3", 2))
+    check_infinities_and_nan("e4m3", "bf16", execution)
+    for other in (SOURCES["e4m3"], ml_dtypes.bfloat16):
+        result = multiplied(execution, unit(other), values, "bf16")
+        np.testing.assert_array_equal(result, values.astype(np.float32))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_nan_of_a_product_in_f16(execution: Execution) -> None:
+    """Both operands are converted from 8 bits to bf16: their product is one of f16."""
+    a, b = (np.random.default_rng(seed).integers(-8, 9, (SIZE, SIZE)).astype(np.float32) for seed in (4, 5))
+    a[7, 9] = np.nan
+    b[5, 3] = -np.nan
+    result = multiplied(execution, a.astype(SOURCES["e4m3"]), b.astype(SOURCES["e4m3"]), "bf16")
+    np.testing.assert_array_equal(result, a @ b)
+
+
+def test_which_products_are_in_f16() -> None:
+    """Where both operands come from types whose values are normal numbers of f16."""
+    def stages(a: str, b: str, to: str, target: str) -> Any:
+        specs = [xt.Spec((SIZE, SIZE), dtype) for dtype in (a, b, "f32")]
+        return converted.lower(*specs, target=target, BN=32, to=to).stages
+
+    assert "f16" in stages("e4m3", "u8", "bf16", "pvc")["f16-operands"].split("tile_mma")[1].split("\n")[0]
+    for a, b, to, target in (("e4m3", "bf16", "bf16", "pvc"), ("e4m3", "e5m2", "bf16", "bmg"),
+                             ("e4m3", "e4m3", "f16", "pvc"), ("i8", "i8", "bf16", "cpu")):
+        assert "f16-operands" not in stages(a, b, to, target)
 
 
 def check_infinities_and_nan(source: str, to: str, execution: Execution) -> None:
@@ -97,8 +124,8 @@ def _report(target: str, a: str, b: str, to: str) -> Any:
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 @pytest.mark.parametrize(("a", "b", "to", "most"), [
     ("e4m3", "e4m3", "f16", 450), ("e5m2", "e5m2", "f16", 150), ("f16", "i8", "f16", 150), ("i8", "f16", "f16", 80),
-    ("e4m3", "e5m2", "bf16", 700), ("bf16", "i8", "bf16", 210),
-    ("u8", "bf16", "bf16", 110)])
+    ("e4m3", "e4m3", "bf16", 390), ("e4m3", "e5m2", "bf16", 420), ("bf16", "e4m3", "bf16", 325),
+    ("bf16", "i8", "bf16", 210), ("u8", "bf16", "bf16", 110)])
 def test_machine_code(a: str, b: str, to: str, most: int, target: str) -> None:
     """Few instructions a register of 32 elements, and blocks for both operands."""
     require_ocloc()
