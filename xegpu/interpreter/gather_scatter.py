@@ -100,6 +100,11 @@ class Elements:
         """Identity of its array."""
         return identity(self.array)
 
+    @property
+    def positions(self) -> Any:
+        """Offset of each element from the first one of ``array``, which has the parts of all work-groups."""
+        return self.offsets if self.own is None else self.offsets + self.own.begins
+
     def moved(self, offsets: Any) -> Elements:
         """Elements with per-element updated offsets."""
         return self.at(self.offsets + offsets)

@@ -170,3 +170,42 @@ def test_sums_of_floats_compare_and_swap_in_shared_memory() -> None:
     found = updates(xt.f32, "pvc")
     assert found["atomic_icas.slm"] == 16
     assert not any(name.startswith("atomic_fadd.slm") for name in found)
+
+
+@xt.kernel(subgroups=(2, 1))
+def counted(X, C, *, cleared=True, barriers=(True, True), scattered=False):
+    """Counts of X, with or without the barriers between clearing, counting and reading."""
+    counts = xt.alloc_slm((32,), xt.i32)
+    own = xt.init_tile(counts, (xt.subgroup_id() * 16,), (16,))
+    if cleared:
+        xt.store_tile(xt.zeros((16,), xt.i32), own)
+    if barriers[0]:
+        xt.barrier()
+    x = xt.load_tile(xt.init_tile(X, (xt.group_id(0), xt.subgroup_id() * 16), (16,)))
+    elements = xt.init_tile(counts, x.to(xt.index))
+    xt.atomic_rmw_tile("add", xt.full((16,), 1, xt.i32), elements)
+    if barriers[1]:
+        xt.barrier()
+    read = xt.load_gather(elements) if scattered else xt.load_tile(own)
+    xt.store_tile(read, xt.init_tile(C, (xt.group_id(0), xt.subgroup_id() * 16), (16,)))
+
+
+def test_checks_follow_single_elements() -> None:
+    """Subgroup 0 counts in elements 3, 5, ... of both subgroups, subgroup 1 in element 21 alone, in two work-groups."""
+    x, c = np.full((2, 32), 21, np.int32), np.zeros((2, 32), np.int32)
+    x[:, :16] = np.arange(3, 32, 2)[np.arange(16) % 15]
+    checked = counted.on("numpy", check=True)
+    checked[2](x, c)
+    np.testing.assert_array_equal(c[1], np.bincount(x[1], minlength=32))
+    checked[2](x, c, scattered=True)
+    np.testing.assert_array_equal(c[0], np.bincount(x[0])[x[0]])
+    for missing, code, message in [
+            ({"cleared": False}, "XT6004", "updates element 3 of shared local memory, which nothing has written yet"),
+            ({"barriers": (False, True)}, "XT6003", "updates element 17 of shared local memory atomically, which "
+                                                    "subgroup 1 has written since the last barrier"),
+            ({"barriers": (True, False)}, "XT6003", "which subgroup 0 has updated atomically since the last barrier"),
+            ({"barriers": (True, False), "scattered": True}, "XT6003", "of shared local memory, which another ")]:
+        with pytest.raises(xt.CheckError) as caught:
+            checked[2](x, c, **missing)
+        assert code in str(caught.value)
+        assert message in str(caught.value)
