@@ -138,15 +138,16 @@ AT = [(0, 0), (8, 16), (-3, 5), (11, -7), (2, 1), (16, 0), (60, 60)]
 @pytest.mark.optimised  # lanes run side by side, as a GPU's do: one reads what another has stored
 @pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
-def test_any_tile_of_any_array_reads_what_was_written(sizes: tuple[Any, Any, Any], execution: Execution) -> None:
+@pytest.mark.parametrize("name", COPIED)
+def test_any_tile_of_any_array_reads_what_was_written(name: str, sizes: tuple[Any, Any, Any],
+                                                      execution: Execution) -> None:
     shape, store, load = sizes
-    for name in COPIED:
-        dtype = dtypes.of(name)
-        a = integers(np.random.default_rng(3), dtype, *shape)
-        for row, column in AT:
-            c = np.full(load, 7, dtype.numpy)
-            execution.bind(through)[1](a, c, row, column, shape=shape, store=store, load=load, dtype=dtype)
-            np.testing.assert_array_equal(c, moved(a, row, column, load), err_msg=f"{name} at {row}, {column}")
+    dtype = dtypes.of(name)
+    a = integers(np.random.default_rng(3), dtype, *shape)
+    for row, column in AT:
+        c = np.full(load, 7, dtype.numpy)
+        execution.bind(through)[1](a, c, row, column, shape=shape, store=store, load=load, dtype=dtype)
+        np.testing.assert_array_equal(c, moved(a, row, column, load), err_msg=f"at {row}, {column}")
 
 
 @pytest.mark.parametrize("execution", [NUMPY, LANES[0], LANES[2], *DEVICE], ids=str)
