@@ -7,6 +7,7 @@ fragments of all lanes have the same semantics, as every element has its offset.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,18 +52,34 @@ def identity(array: Array) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
+class OwnPart:
+    """Array of one work-group in the shared local memory of all.
+
+    Attributes:
+        size: its elements.
+        begins: its first element, ``[batch axes, 1, ...]``, in as many dimensions as offsets have.
+    """
+
+    size: int
+    begins: Any
+
+
+@dataclass(frozen=True)
 class Elements:
     """Run-time value of a scattered tile or descriptor.
 
     Attributes:
         array: the array whose memory holds the elements; at a raw address, an array of one element there.
-        offsets: ``[batch axes, ...]``, offset of each element from the array's first one.
+        offsets: ``[batch axes, ...]``, offset of each element from the first one of the array, or of the work-group's
+            own array in shared local memory.
         bounded: whether the array's bounds are the memory's; False at a raw address.
+        own: the part of ``array`` that belongs to each work-group; None where all have the whole.
     """
 
     array: Array
     offsets: Any
     bounded: bool = True
+    own: OwnPart | None = None
 
     @classmethod
     def at_address(cls, address: int, dtype: DType, offsets: Any) -> Elements:
@@ -83,6 +100,11 @@ class Elements:
         """Identity of its array."""
         return identity(self.array)
 
+    @property
+    def positions(self) -> Any:
+        """Offset of each element from the first one of ``array``, which has the parts of all work-groups."""
+        return self.offsets if self.own is None else self.offsets + self.own.begins
+
     def moved(self, offsets: Any) -> Elements:
         """Elements with per-element updated offsets."""
         return self.at(self.offsets + offsets)
@@ -95,19 +117,23 @@ class Elements:
         """``chunk`` adjacent elements from each offset on, along a new second-to-last dimension."""
         if chunk == 1:
             return self
-        return self.at(np.asarray(self.offsets)[..., None, :] + np.arange(chunk)[:, None])
+        own = self.own and replace(self.own, begins=np.asarray(self.own.begins)[..., None])
+        return replace(self, offsets=np.asarray(self.offsets)[..., None, :] + np.arange(chunk)[:, None], own=own)
 
     def _addressed(self, mask: Any) -> tuple[Array, Array, Array]:
         """Memory as 1D view, indices into it, and their mask; the last two have the same shape."""
-        offsets, active = np.broadcast_arrays(np.asarray(self.offsets, np.int64), np.asarray(mask, bool))
+        begins = 0 if self.own is None else self.own.begins
+        offsets, active, begins = np.broadcast_arrays(np.asarray(self.offsets, np.int64), np.asarray(mask, bool),
+                                                      begins)
         memory, first = self._memory(active, offsets)
-        outside = active & ((offsets < -first) | (offsets >= len(memory) - first))
+        size = self.own.size if self.own else len(memory)
+        outside = active & ((offsets < -first) | (offsets >= size - first))
         if outside.any():
             raise ShapeError("XT3314",
                              f"element {offsets[outside][0]} lies outside an array whose memory holds elements "
-                             f"{-first} to {len(memory) - first - 1}",
+                             f"{-first} to {size - first - 1}",
                              "mask off what lies outside: a device would touch it")
-        return memory, offsets + first, active
+        return memory, offsets + (first + begins), active
 
     def gather(self, mask: Any, padding: Any) -> Array:
         """Gather the elements; masked-off ones are ``padding``."""
@@ -207,20 +233,20 @@ def create_elements(machine: Any, operation: Any, source: Any, offsets: Any, dty
     """
     _, vector = operation.operands
     if isinstance(operation.operands[0].type, MemRefType):
-        return Elements(source, offsets + _of_group(machine, operation.operands[0].type, source, _rank(vector)))
+        return Elements(source, offsets, own=_own_part(machine, operation.operands[0].type, source, _rank(vector)))
     lowest = int(np.min(source))
     base_offsets = machine.as_vector(np.asarray(source) - lowest, _rank(vector)) // dtype.bytes
     return Elements.at_address(lowest, dtype, offsets + base_offsets)
 
 
-def _of_group(machine: Any, type_: Any, source: Array, rank: int) -> Any:
-    """Offset of each instance's work-group in an SLM array, in elements; 0 for global memory."""
+def _own_part(machine: Any, type_: MemRefType, source: Array, rank: int) -> OwnPart | None:
+    """Part of an array in shared local memory that belongs to each instance's work-group; None for global memory."""
     if not is_shared(type_):
-        return 0
+        return None
     ahead = source.ndim - len(type_.get_shape())
     begins = sum(index * (stride // source.itemsize)
                  for index, stride in zip(machine.work_group, source.strides[:ahead], strict=True))
-    return machine.as_vector(begins, rank)
+    return OwnPart(math.prod(source.shape[ahead:]), machine.as_vector(begins, rank))
 
 
 def _rank(value: Any) -> int:

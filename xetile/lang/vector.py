@@ -34,6 +34,7 @@ from xetile.frontend.tracer import Tracer, current
 from xetile.frontend.values import Scalar, Vector, element_type
 from xetile.lang.checks import check_map, check_operand, describe_argument, short_repr
 from xetile.lang.matmul import accumulator
+from xetile.lang.memory import SharedArray
 
 
 def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: Any = MATMUL,
@@ -226,9 +227,9 @@ def type_cast(array: Array, shape: Any = None) -> VectorArray:
         RankError: not as many sizes as the array has dimensions.
     """
     tracer = _supervector_tracer("type_cast")
-    if not isinstance(array, Array):
+    if isinstance(array, View):
         raise _array_error(array, "type_cast")
-    type_ = array.ssa.type
+    type_ = _base_array(array, "type_cast").ssa.type
     assert isinstance(type_, MemRefType)
     known = type_.get_shape()
     if shape is None and DYNAMIC_INDEX in known:
@@ -298,6 +299,10 @@ def _base_array(array: Any, function: str) -> Array:
     found = array.array if isinstance(array, View) else array
     if not isinstance(found, Array):
         raise _array_error(array, function)
+    if isinstance(found, SharedArray) and found.rank == 1:
+        raise RankError("XT1508", f"vector.{function} takes shared local memory of two dimensions or more",
+                        f"allocate one row: xt.alloc_slm((1, {found.sizes[0]}), xt.{found.dtype}), and give two "
+                        "indices", current().location())
     return found
 
 

@@ -211,7 +211,7 @@ def _describe_offsets(offsets: Any) -> str:
 
 
 class SharedArray(Array):
-    """Array in shared local memory, of compile-time sizes.
+    """Array in shared local memory, of compile-time sizes; one of one dimension has a memref of one row.
 
     Attributes:
         sizes: elements along each dimension.
@@ -253,11 +253,12 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
     subgroup writes and another reads there must be an ``xt.barrier``.
 
     Args:
-        shape: two sizes, or more: a batch of matrices, such as a ring of buffers (stages, rows, columns).
+        shape: two sizes; one, as in ``(256,)``, for an array of one dimension; or more: a batch of matrices, such as a
+            ring of buffers (stages, rows, columns).
         dtype: element type, of a byte or more.
 
     Raises:
-        ShapeError: not two compile-time integers or more.
+        ShapeError: a shape that is no tuple of positive compile-time integers.
         ElementTypeError: no such element type, or one of less than a byte.
         TargetError: no device has as much; or, when lowered, the target does not.
     """
@@ -270,7 +271,8 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
     if element.bits < 8 or element is dtypes.index:
         raise ElementTypeError("XT1142", f"shared local memory does not hold {element}", _whole_bytes(element),
                                tracer.location())
-    type_ = MemRefType(element.mlir, sizes, NoneAttr(), IntegerAttr(SHARED, i64))
+    rows = sizes if len(sizes) > 1 else (1, *sizes)
+    type_ = MemRefType(element.mlir, rows, NoneAttr(), IntegerAttr(SHARED, i64))
     allocation = AllocOp([], [], type_)
     if (fault := excess(allocation)) is not None:
         raise TargetError("XT4107", *fault, tracer.location())
@@ -286,9 +288,9 @@ def _whole_bytes(element: DType) -> str:
     return "use xt.u8, and take each byte apart behind the load" if element.bits == 4 else "use xt.u8"
 
 
-def _example(sizes: list[Any]) -> tuple[int, int]:
-    """Example shape in a hint, from a single size if that is the argument."""
-    return (1, sizes[0]) if len(sizes) == 1 and type(sizes[0]) is int and sizes[0] > 0 else (256, 32)
+def _example(shape: Any) -> tuple[int, ...]:
+    """Example shape in a hint: one of one dimension for a single integer."""
+    return (shape,) if type(shape) is int and shape > 0 else (256, 32)
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
@@ -298,10 +300,9 @@ def _sizes(shape: Any) -> tuple[int, ...]:
         raise ShapeError("XT1140",
                          "the shape of an array in shared local memory holds a run-time value", "it is allocated when "
                          "the kernel is compiled: make its sizes keyword-only parameters", current().location())
-    if len(sizes) < 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("XT1141",
-                         f"the shape of an array in shared local memory must be two or more positive integers, not "
-                         f"{shape!r}", f"give rows and columns, for example {_example(sizes)}", current().location())
+    if not sizes or not all(type(size) is int and size > 0 for size in sizes):
+        raise ShapeError("XT1141", f"the shape of an array in shared local memory must be positive integers, not "
+                         f"{shape!r}", f"give its sizes, for example {_example(shape)}", current().location())
     return tuple(sizes)
 
 

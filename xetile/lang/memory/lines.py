@@ -10,7 +10,7 @@ from xetile.frontend.constants import scalar
 from xetile.frontend.tiles import Array, LineTile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
-from xetile.lang.memory import Memory, refuse_type
+from xetile.lang.memory import Memory, SharedArray, refuse_type
 
 
 def line_memory(base: Array, shape: Any, dtype: Any) -> Memory:
@@ -20,6 +20,8 @@ def line_memory(base: Array, shape: Any, dtype: Any) -> Memory:
                         "bound the tile instead: xt.init_tile(A, (n,), (64,), columns=size)", current().location())
     if dtype is not None:
         refuse_type(base, dtype)
+    if isinstance(base, SharedArray):  # whose memref is that matrix
+        return Memory(base.ssa, 2, base.dtype, base.metadata)
     size, step = (numbers[0].ssa for numbers in (base.shape, base.strides))
     return Memory(base.ssa, 2, base.dtype, lambda: ([scalar(1), size], [size, step]))
 

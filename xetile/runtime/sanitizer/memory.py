@@ -152,12 +152,8 @@ class Accesses(RaceDetector):
 
     def _elements(self, machine: Interpreter, operation: Any, elements: Elements, mask: Any, kind: str,
                   window: TileView | None = None) -> None:
-        if kind != READ and any(is_shared(array.type) for array in arrays_of(operation.tile)):
-            shared = self._tracked(elements.array, kind, shared=True)
-            if shared is not None:
-                shared.written = None  # which elements of shared local memory are written is run-time data: all may be
-            return
-        span = self._tracked(elements.array, kind, shared=False) if elements.bounded else None
+        shared = any(is_shared(array.type) for array in arrays_of(operation.tile))
+        span = self._tracked(elements.array, kind, shared=shared) if elements.bounded else None
         if span is None:
             return
         span.takes(None)  # single elements are looked at one by one
@@ -167,7 +163,7 @@ class Accesses(RaceDetector):
         codes = self._codes(machine, [], tile, self.epoch(machine))
         if rank == 4:
             codes = codes.max(axis=(-1, -2), keepdims=True)[..., None, None]
-        offsets = np.asarray(elements.offsets, np.int64)
+        own, offsets = np.asarray(elements.offsets, np.int64), np.asarray(elements.positions, np.int64)
         shape = np.broadcast_shapes(mask.shape, offsets.shape, codes.shape)
         chosen = None if mask.all() else np.flatnonzero(np.broadcast_to(mask, shape))
         size = elements.array.itemsize // span.unit
@@ -175,6 +171,8 @@ class Accesses(RaceDetector):
         at, codes = (_flat(values, shape, chosen) for values in (offsets * size + start, codes))
         if not len(at) or at.min() < 0 or at.max() >= -(-(span.high - span.low) // span.unit):
             return  # outside the array's memory, which is an error anyway
+        if elements.own is not None and (((own < 0) | (own >= elements.own.size)) & mask).any():
+            return  # outside the work-group's own part, which is one too
 
         def write(numbers: Array, value: Array, some: Array | None = None) -> None:
             numbers[at if some is None else at[some]] = value if some is None else value[some]
@@ -184,16 +182,27 @@ class Accesses(RaceDetector):
             return tuple(int(i) for i in np.unravel_index(int(flat), shape))
 
         def name(index: tuple[int, ...]) -> str:
-            array = array_name(operation.tile)
-            return f"element {int(at[index] - start) // size} of {array}" if window is None or rank == 4 else \
-                f"{array}{element_of(window, instance_of(index), shared=False)}"
+            array, where = array_name(operation.tile), instance_of(index)
+            return f"element {np.broadcast_to(own, shape)[where]} of {array}" if window is None or rank == 4 else \
+                f"{array}{element_of(window, where, shared=shared)}"
+
+        notes = [("the tile gets its offsets here", defined_at(operation.tile))]
+        if shared and span.written is not None:
+            if kind != WRITE and not (written := span.written[at]).all():
+                index = first(~written)
+                raise failed(machine, operation, "XT6004", f"{instance(machine, instance_of(index))} {kind}s "
+                             f"{name(index)}, which nothing has written yet",
+                             "write it before, and wait at an xt.barrier where another subgroup does",
+                             instance_of(index), others=notes)
+            span.written[at] = True
+        if shared and not self.in_step:
+            return  # named barriers between subsets of subgroups are not modelled
 
         several = self.distributed and _is_replicated(tile)
         self.check(machine, operation, Access(
-            kind, span, False, codes, several, self.form,
+            kind, span, shared, codes, several, self.form,
             lambda numbers: numbers.take(at, mode="clip"),  # faster than checking: all are in bounds
-            write, True, instance_of, name,
-            lambda index: [("the tile gets its offsets here", defined_at(operation.tile))]))
+            write, True, instance_of, name, lambda index: notes))
 
     # --- tiles and elements ------------------------------------------------------------------------------------
 

@@ -179,7 +179,7 @@ class Shadows:
         """Add an array in shared local memory, for all work-groups that run now."""
         low, high = bounds(array)
         self._shared = [span for span in self._shared if span.high <= low or high <= span.low]
-        span = self._span(low, high, array.itemsize, frozenset((READ, WRITE)))
+        span = self._span(low, high, array.itemsize, frozenset((READ, WRITE, UPDATE)))
         span.written = np.zeros((high - low) // array.itemsize, bool)
         self._shared.append(span)
 
