@@ -76,12 +76,12 @@ class Types:
     @property
     def most(self) -> int:
         """The largest absolute value that integer-valued data may have for sums of 256 of them to be exact."""
-        return {"f16": 2, "bf16": 1}.get(self.acc.name, 5)
+        return {"f16": 2, "bf16": 1, "f64": 1 << 22}.get(self.acc.name, 5)
 
 
 TYPES = [Types(*(dtypes.of(name) for name in names.split())) for names in
          ("bf16 bf16 f32", "f16 f16 f32", "f16 f16 f16", "bf16 bf16 bf16", "tf32 tf32 f32", "f32 f32 f32",
-          "i8 i8 i32", "i8 u8 i32", "u8 i8 i32", "u8 u8 i32")]
+          "f64 f64 f64", "i8 i8 i32", "i8 u8 i32", "u8 i8 i32", "u8 u8 i32")]
 
 
 @xt.kernel

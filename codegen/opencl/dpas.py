@@ -6,7 +6,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
-from codegen.opencl.values import ACCUMULATORS, SCALED, Fragment, narrowed, vector_type, widened
+from codegen.opencl.values import ACCUMULATORS, SCALED, Fragment, narrowed, sum_type, vector_type, widened
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.ir.dtypes import tf32, u8
 
@@ -66,18 +66,18 @@ def _mad(emitter: Emitter, operation: MadOp) -> None:
 def mad_function(emitter: Emitter, a: Fragment, b: Fragment, c: Fragment) -> str:
     """Define D = C + A x B of these fragments (lane ``k`` has column ``k`` of A), and return its name.
 
-    Sums are float for floats, rounded once to the accumulator's type, and int for integers.
+    Sums are double for f64, float for other floats, rounded once to the accumulator's type, and int for integers.
     """
     depth, rows, result = b.units, a.units, c.dtype
     name = f"mad_{a.dtype}_{b.dtype}_{result}_{rows}x{depth}"
-    total = vector_type("int" if not result.is_float else "float", rows)
+    scalar = sum_type(result)
+    total = vector_type(scalar, rows)
     a_parts = [f"{a.c_type} a{i}" for i in range(len(a.names))]
     b_parts = [f"{b.c_type} b{i}" for i in range(len(b.names))]
     lines = [f"  const {total} wide = {widened('a0', a.dtype, rows, total)};",
              f"  {total} sum = {widened('c', result, rows, total)};"]
     words = b.renamed(tuple(f"b{i}" for i in range(len(b.names)))).words()
     for k, word in enumerate(words):
-        scalar = "int" if not result.is_float else "float"
         parts = [f"sub_group_broadcast({_component('wide', m, rows)}, {k})" for m in range(rows)]
         value = widened(word, b.dtype, 1, scalar)
         spread = f"({total})({', '.join(parts)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xegpu.ir.dtypes import DType, bf16, f16, tf32
+from xegpu.ir.dtypes import DType, bf16, f16, f64, tf32
 
 UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 """The unsigned integer of so many bits."""
@@ -220,6 +220,13 @@ def rounded(expression: str, dtype: DType, width: int) -> str:
     return expression
 
 
+def sum_type(accumulator: DType) -> str:
+    """C type that products are added up in before they are rounded to the accumulator's element type."""
+    if not accumulator.is_float:
+        return "int"
+    return "double" if accumulator is f64 else "float"
+
+
 def widened(expression: str, dtype: DType, width: int, total: str) -> str:
     """Widening of ``width`` operands of a product to the accumulators' C type ``total``; tf32 is truncated."""
     if dtype is bf16:
@@ -232,7 +239,7 @@ def widened(expression: str, dtype: DType, width: int, total: str) -> str:
 
 
 def narrowed(expression: str, dtype: DType, width: int) -> str:
-    """Rounding of ``width`` sums in float or int to an accumulator's element type."""
+    """Rounding of ``width`` sums in their C type (:func:`sum_type`) to an accumulator's element type."""
     if dtype is f16:
         return f"convert_half{'' if width == 1 else width}({expression})"
     return rounded(expression, dtype, width) if dtype is bf16 else expression

@@ -1,7 +1,7 @@
 """Parallel program builds in worker processes, into the disk cache: ``python -m codegen.runtime.build_worker``.
 
-A request is a pickled list of (device filter string, source, options, kernel name) on standard input; the answer is a
-pickled list of error texts, empty for what was built.
+A request is a pickled list of (device filter string, source, options, kernel name) on standard input; the answers are
+pickled error texts, one after the other, empty for what was built.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Timer
 
 from codegen.runtime.program_cache import build_kernel
+from codegen.runtime.progress import Advance, progress_bar
 from xegpu.support.errors import XeError
 
 Job = tuple[str, "str | bytes", str, str]
@@ -20,37 +23,60 @@ _FEWEST = 2
 """Minimum number of jobs per worker, below which the start of a process does not pay."""
 
 
-def build_all(jobs: Sequence[Job], processes: int, timeout: float | None = None) -> list[str]:
+def build_all(jobs: Sequence[Job], processes: int, timeout: float | None = None, *, progress: bool = True) -> list[str]:
     """Build programs into the disk cache in parallel.
 
     Args:
         jobs: device filter string, OpenCL C or SPIR-V, options, and the kernel's name.
         processes: maximum number of worker processes.
         timeout: seconds for each process.
+        progress: whether a progress bar is shown.
 
     Returns:
-        for each job an error text, empty on success. A worker that dies or times out fails its own jobs only.
+        for each job an error text, empty on success. A worker that dies or times out fails its unfinished jobs only.
     """
     count = min(processes, -(-len(jobs) // _FEWEST))
     shares = [jobs[i::count] for i in range(count)]
-    with ThreadPoolExecutor(max(len(shares), 1)) as pool:
-        answers = list(pool.map(lambda share: _ask(share, timeout), shares))
+    with progress_bar("building", len(jobs), is_wanted=progress) as advance, \
+            ThreadPoolExecutor(max(len(shares), 1)) as pool:
+        answers = list(pool.map(lambda share: _ask(share, timeout, advance), shares))
     errors = [""] * len(jobs)
     for first, answer in enumerate(answers):
         errors[first::count] = answer
     return errors
 
 
-def _ask(jobs: Sequence[Job], timeout: float | None) -> list[str]:
-    try:
-        done = subprocess.run([sys.executable, "-m", "codegen.runtime.build_worker"], input=pickle.dumps(list(jobs)),
-                              capture_output=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        return [f"the compiler takes longer than {timeout} s"] * len(jobs)
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return [f"the process that built it ended with {done.returncode}: {''.join(last)}"] * len(jobs)
-    errors: list[str] = pickle.loads(done.stdout)
+def _ask(jobs: Sequence[Job], timeout: float | None, advance: Advance) -> list[str]:
+    errors: list[str] = []
+    with tempfile.TemporaryFile() as log, subprocess.Popen(
+            [sys.executable, "-m", "codegen.runtime.build_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=log) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        late = Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = Timer(timeout or 0, stop)
+        if timeout is not None:
+            timer.start()
+        try:
+            process.stdin.write(pickle.dumps(list(jobs)))
+            process.stdin.close()
+            while len(errors) < len(jobs):
+                errors.append(pickle.load(process.stdout))
+                advance(1)
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):  # the process ended before its last answer
+            code = process.wait()
+            log.seek(0)
+            last = log.read().decode(errors="replace").strip().splitlines()[-1:]
+            reason = f"the compiler takes longer than {timeout} s" if late.is_set() else \
+                f"the process that built it ended with {code}: {''.join(last)}"
+            errors += [reason] * (len(jobs) - len(errors))
+        finally:
+            timer.cancel()
     return errors
 
 
@@ -59,14 +85,14 @@ def main() -> None:
     from codegen.runtime.devices import find_queue, register_cpu_driver
 
     register_cpu_driver()
-    errors = []
     for where, source, options, name in pickle.load(sys.stdin.buffer):
+        reason = ""
         try:
             build_kernel(find_queue(where), source, options, name)
-            errors.append("")
         except XeError as error:
-            errors.append(str(error))
-    pickle.dump(errors, sys.stdout.buffer)
+            reason = str(error)
+        pickle.dump(reason, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from codegen.runtime.build_log import opencl_library
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import build_program, find_kernel
 from codegen.runtime.native_handles import LIBRARY, native_getter
+from codegen.runtime.progress import progress_bar
 from codegen.runtime.unresolved import unresolved
 from codegen.toolchain import disk_cache
 from codegen.toolchain.cpu_features import description
@@ -184,6 +185,8 @@ def _release_lost_references(queue: Queue, kernel: Any, of_program: int) -> None
 
 
 _KIND = "program"
+_LONG_TEXT = 128
+"""KiB of source from which on a compiler takes several seconds, and a terminal shows what it is waited for."""
 
 
 def build_kernel(queue: Queue, source: str | bytes, options: str, name: str, text: str = "") -> Any:
@@ -217,8 +220,11 @@ def build_kernel(queue: Queue, source: str | bytes, options: str, name: str, tex
 
 
 def _build_anew(queue: Queue, source: str | bytes, options: str, name: str, text: str) -> Any:
+    size = len(source) >> 10
     try:
-        return find_kernel(build_program(queue, source, options), name)
+        with progress_bar(f"building {name}, {size} KiB of {'OpenCL C' if isinstance(source, str) else 'SPIR-V'}", 0,
+                          lambda done: "", is_wanted=size >= _LONG_TEXT):
+            return find_kernel(build_program(queue, source, options), name)
     except (DeviceError, ToolError) as error:
         log = error.log if isinstance(error, ToolError) else ""
         if isinstance(source, bytes) and is_spirv(source) and (

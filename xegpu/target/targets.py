@@ -85,7 +85,7 @@ def _dpas_shapes(subgroup: int) -> tuple[MmaShape, ...]:
 
 
 def _vector_shapes(subgroup: int, *, all_types: bool) -> tuple[MmaShape, ...]:
-    forms = [MmaShape(f32, f32, (f32,), subgroup, "vector")]
+    forms = [MmaShape(f32, f32, (f32,), subgroup, "vector"), MmaShape(f64, f64, (f64,), subgroup, "vector")]
     if all_types:
         forms += [MmaShape(f16, f16, (f32, f16), subgroup, "vector"),
                   MmaShape(bf16, bf16, (f32, bf16), subgroup, "vector"),
@@ -164,7 +164,7 @@ class Target:
 
     @cached_property
     def _mma_shapes(self) -> dict[tuple[DType, DType], MmaShape]:
-        return {(form.a, form.b): form for form in reversed(self.mma_shapes)}
+        return {(form.a, form.b): form for form in reversed(self.mma_shapes) if form.a not in self.unsupported_types}
 
     def mma_shape(self, a: DType, b: DType, accumulator: DType | None = None) -> MmaShape:
         """The product that takes these element types.
@@ -187,7 +187,7 @@ class Target:
         return (a, b) in self._mma_shapes
 
     def _advice(self, a: DType, b: DType) -> str:
-        pairs = sorted({f"{x.a} x {x.b}" for x in self.mma_shapes})
+        pairs = sorted({f"{x.a} x {x.b}" for x in self._mma_shapes.values()})
         advice = f"{self.name} takes " + ", ".join(pairs)
         if "s" in (a.kind, b.kind):
             advice += "; convert 8-bit floats with .to(xt.f16), which holds them exactly"

@@ -270,14 +270,15 @@ class Executor:
         right = self.memory.typed(b.view(step.b_region), dtype)
         if step.fused:
             keywords = self.epilogue.keywords(self._bias_of(step.region))
-            matmul(left, right, out=self._part_of_out(step.region), **keywords)
+            matmul(left, right, out=self._part_of_out(step.region), copies=False, **keywords)
         elif step.signals and (signals := self._signals_of()) is not None:
             signals.launch(left, right, self.slots["sums"].view(step.region), dtype, step.region, step.signals,
                            not step.first, self.epilogue.target)
             self._signalled = True
         else:
             sums = self.slots["sums"].view(step.region)
-            matmul(left, right, out=sums, beta=0 if step.first else 1, target=self.epilogue.target)
+            matmul(left, right, out=sums, beta=0 if step.first else 1, copies=False,
+                   target=self.epilogue.target)
         a.event = b.event = event = self.memory.now()
         self._written.append((step.region.rows, event))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from codegen.runtime.progress import progress_bar
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError
 from xegpu.target.targets import Target
@@ -229,15 +229,9 @@ class Plan:
 
     def _bar(self) -> Any:
         """Progress bar of rank 0, if one is wanted and rich is there."""
-        if not self._progress or self.rank:
-            return nullcontext(_ignore)
-        from xetile.runtime.progress import progress_bar
-
-        return progress_bar("product", self.schedule.flops)
-
-
-def _ignore(flops: int) -> None:
-    """No progress bar."""
+        flops = self.schedule.flops
+        return progress_bar("product", flops, lambda done: f"{done / 1e12:.1f} of {flops / 1e12:.1f} TFLOP",
+                            is_wanted=self._progress and not self.rank)
 
 
 def _check_choice(name: str, value: str, among: tuple[str, ...]) -> None:

@@ -27,17 +27,21 @@ from xetile.library.array_operands import (
     result_type,
 )
 from xetile.library.matmul_kernels import product, sum_of_parts
+from xetile.library.padding import copied_where_cheaper
+from xetile.library.stacked_products import launch_stacked, stacked_product, stacks
 from xetile.library.streamk import streamed_product, sum_of_shares
-from xetile.library.tile_heuristics import Tiling, choose
+from xetile.library.tile_heuristics import Tiling, choose_plan
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,
-           alpha: float = 1, beta: float = 0, out_dtype: Any = None, target: str | Target | None = None) -> Any:
+           alpha: float = 1, beta: float = 0, out_dtype: Any = None, copies: bool = True,
+           target: str | Target | None = None) -> Any:
     """Matrix product ``activation(alpha * (a @ b) + beta * out + bias)``, by NumPy's rules for shapes and types.
 
     Operands of one dimension are a row (a) or a column (b) whose dimension the result lacks; leading dimensions are
-    batches and broadcast. Transposed and sliced views are used in place. dpnp arrays give a dpnp array on the same
-    queue, asynchronously; NumPy arrays are multiplied by NumPy.
+    batches and broadcast. Transposed and sliced views are used in place; on a GPU an operand that block messages cannot
+    reach, such as one of odd rows, is copied first if that saves time by a model. dpnp arrays give a dpnp array on the
+    same queue, asynchronously; NumPy arrays are multiplied by NumPy.
 
     16-bit floats are added up in f32 and rounded once; f32 is multiplied as f32, and in tf32 where an operand is viewed
     as such (``xt.view(a, xt.tf32)``). 8-bit integers are added up in i32. Without ``out_dtype`` the result has the type
@@ -53,6 +57,8 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
             vector written with the language's functions.
         alpha, beta: factors of the product and of the old values of ``out``.
         out_dtype: element type of the result; with ``out`` it is that of ``out``, and may be omitted.
+        copies: whether operands may be copied. A copy takes as much memory as the operand, rows rounded up to 64
+            bytes, until the product is done.
         target: the device that code is generated for, by default that of the arrays.
 
     Returns:
@@ -74,7 +80,8 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
         shape = (*batch, padded[0].shape[-2], padded[1].shape[-1])
         kind = result_dtype(left.dtype, right.dtype, epilogue, bias, out_dtype)
         result = _result(out, left, right, out_dtype, kind, shape, epilogue)
-        _multiply(*padded, _expanded(result, left, right), batch, bias_operand(bias, left, shape), epilogue, target)
+        _multiply(*padded, _expanded(result, left, right), batch, bias_operand(bias, left, shape), epilogue, target,
+                  copies=copies)
         return out if out is not None else result.array
 
 
@@ -214,7 +221,7 @@ def bias_operand(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | Non
 
 
 def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: Operand | None, epilogue: Epilogue,
-              target: str | Target | None) -> None:
+              target: str | Target | None, *, copies: bool) -> None:
     if 0 in c.shape:
         return
     a, b, bias = copied_where_shared(a, c), copied_where_shared(b, c), bias and copied_where_shared(bias, c)
@@ -222,27 +229,36 @@ def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: 
     if bias is None or math.prod(bias.shape[:-2]) == 1:
         one = math.prod(b.shape[:-2]) == 1 and (bias is None or bias.shape[-2] == 1) and count > 1
         if flat := folded(a.spread(batch), c) if one else None:
-            _launch(flat[0], b.matrix(), flat[1], bias and bias.matrix(), epilogue, target)
+            _launch(flat[0], b.matrix(), flat[1], bias and bias.matrix(), epilogue, target, copies=copies)
             return
     if count == 1:
         a, b, c, bias = a.matrix(), b.matrix(), c.matrix(), bias and bias.matrix()
     else:
         a, b, bias = a.spread(batch), b.spread(batch), bias and bias.spread(batch)
-    _launch(a, b, c, bias, epilogue, target)
+    _launch(a, b, c, bias, epilogue, target, copies=copies)
 
 
 def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: Epilogue,
-            target: str | Target | None) -> None:
+            target: str | Target | None, *, copies: bool) -> None:
     bound = product.on(_executor_of(c), target=target)
     device = bound.target or find_target(target)
     (rows, columns), depth, batch = c.shape[-2:], a.shape[-1], math.prod(c.shape[:-2])
     engine = engine_type(a.dtype, b.dtype)
-    sharing = c.library is not np or target is not None  # NumPy runs work-groups side by side: they share nothing
-    tiling = choose(rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device, sharing=sharing)
+    # NumPy runs work-groups side by side, which share nothing, and reads any array at the same rate.
+    sharing = c.library is not np or target is not None
+    sums = dtypes.f32 if engine.is_float else dtypes.i32
+    factors = epilogue.factors(sums)
+    if sharing and bias is None and (found := stacks(a, b, c, device)) is not None:
+        launch_stacked(found, rows, depth, factors, device, stacked_product.on(_executor_of(c), target=target),
+                       **epilogue.constants)
+        return
+    plan = choose_plan(rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device, sharing=sharing)
+    tiling = plan.tiling
+    if copies and sharing:
+        a, b = copied_where_cheaper(a, b, c, plan, device, _executor_of(c))
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
     ending = {**epilogue.constants, "spread": spread}
-    sums = dtypes.f32 if engine.is_float else dtypes.i32
-    last = ((c if bias is None else bias).argument, *epilogue.factors(sums))
+    last = ((c if bias is None else bias).argument, *factors)
     grid = (*tiling.groups(rows, columns), batch)
     constants = {**tiling.constants, "as_type": engine, "ahead": tiling.ahead}
     if tiling.shared:

@@ -17,10 +17,11 @@ _STEP_BYTES = 64
 """Bytes of a row of A in a K step."""
 _VECTOR_CLOCKS = 1 / 8
 """Clocks of a core's vector engines for one element of a tile and one step."""
-_SECOND_LAUNCH = 8192
-"""Clocks for the launch that adds up what several work-groups have of a tile: some microseconds."""
-_DOUBT = 1.03
-"""What sharing must gain: less than this is within the model's errors."""
+LAUNCH_CLOCKS = 8192
+"""Clocks for another launch, such as the one that adds up what several work-groups have of a tile: some
+microseconds."""
+DOUBT = 1.03
+"""What sharing, or a copy, must gain: less than this is within the model's errors."""
 _LONELY = 4
 """A work-group alone on a core that could hold many is faster than in their company by no more than this."""
 _L2_BYTES = 32
@@ -103,9 +104,15 @@ def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target
         among: other tilings than those of :func:`xetile.matmul`.
         sharing: whether work-groups may share tiles.
     """
+    return choose_plan(rows, columns, depth, batch, dtype, target, among, sharing=sharing).tiling
+
+
+def choose_plan(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
+                among: Sequence[Tiling] = (), *, sharing: bool = False) -> Plan:
+    """Plan with the least predicted time; arguments as for :func:`choose`."""
     found = plans(rows, columns, depth, batch, dtype, target, among, sharing=sharing)
-    best = min(found, key=lambda plan: plan.clocks * (_DOUBT if plan.tiling.is_shared else 1)).tiling
-    return _prefetching(best, depth, target)
+    best = min(found, key=lambda plan: plan.clocks * (DOUBT if plan.tiling.is_shared else 1))
+    return replace(best, tiling=_prefetching(best.tiling, depth, target))
 
 
 def choose_for_all(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target) -> Tiling:
@@ -133,11 +140,13 @@ class Plan:
         tiling: the tiles, and how they are shared.
         groups: work-groups.
         clocks: predicted, of a core.
+        step_clocks: clocks of a core for one step along K of a tile, those of arithmetic.
     """
 
     tiling: Tiling
     groups: int
     clocks: float
+    step_clocks: float
 
 
 def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
@@ -188,9 +197,10 @@ class _Case:
         sums."""
         elements = tiling.rows * tiling.columns
         busy = max(min(-(-groups // self.cores), self.resident), self.resident / _LONELY)
-        computing = busy * elements / tiling.rate * self.clocks * steps
-        adding = _SECOND_LAUNCH + sums * elements * 4 * 2 / (self.cores * _L2_BYTES) if sums else 0
-        return Plan(tiling, groups, computing + adding)
+        step = elements / tiling.rate * self.clocks
+        computing = busy * step * steps
+        adding = LAUNCH_CLOCKS + sums * elements * 4 * 2 / (self.cores * _L2_BYTES) if sums else 0
+        return Plan(tiling, groups, computing + adding, step)
 
     def data_parallel(self) -> Plan:
         """Plan with one work-group per tile."""

@@ -29,10 +29,10 @@ from codegen.opencl.cpu_gemm.macrokernel import parts_of
 from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import FETCH, WHOLE
-from codegen.opencl.values import Descriptor, narrowed, widened
+from codegen.opencl.values import Descriptor, narrowed, sum_type, widened
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp
-from xegpu.ir.dtypes import DType, f32
+from xegpu.ir.dtypes import DType, f32, f64
 from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 _EXACT = 1 << 24
@@ -102,7 +102,8 @@ class _Product:
     @property
     def total(self) -> str:
         """C type of the accumulators: float where exact, even for integers, whose multiply-adds are slower."""
-        return "float" if self.dtype.is_float or self.k * _largest(self.types) <= _EXACT else "int"
+        own = sum_type(self.dtype)
+        return "float" if own == "int" and self.k * _largest(self.types) <= _EXACT else own
 
     @property
     def shape(self) -> MicrokernelShape:
@@ -236,7 +237,7 @@ def _in_lanes(product: _Product, sums: list[str], register_tiles: list[_Register
     yield f"    {product.total} {names.b}[{product.k * product.across}];"
     column = wrapping(b.column)
     yield f"    if ({_rows_of_b_inside(product)} && {column} >= 0 && {column} <= {b.width} - {product.n}) {{"
-    if b.step == "1" and (product.types[1] is f32 or len(register_tiles[0].rows) == product.m):
+    if b.step == "1" and (product.types[1] in (f32, f64) or len(register_tiles[0].rows) == product.m):
         yield from _in_place(product, sums, register_tiles)
     else:
         yield from _from_copies(product, sums, register_tiles)
@@ -311,7 +312,7 @@ def _rows(product: _Product, sums: list[str], tile: _RegisterTile, *, inside: bo
 
 def _opened(product: _Product, name: str) -> str:
     """Initial value of a sum of another type than its accumulator."""
-    return widened(name, product.dtype, 1, "float") if product.dtype.is_float else "0"
+    return widened(name, product.dtype, 1, product.total) if product.dtype.is_float else "0"
 
 
 def _closed(product: _Product, total: str) -> str:
@@ -370,7 +371,7 @@ def _times(step: str) -> str:
 
 def _added(product: _Product, column: str, total: str) -> str:
     number = product.names.number
-    return f"fma({number}, {column}, {total})" if product.total == "float" else f"{number} * {column} + {total}"
+    return f"{number} * {column} + {total}" if product.total == "int" else f"fma({number}, {column}, {total})"
 
 
 RULES: dict[type[Operation], Rule] = {LoadMadOp: _load_mad}

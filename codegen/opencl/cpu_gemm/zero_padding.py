@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from codegen.opencl.emitter import atom, wrapping
-from codegen.opencl.values import Descriptor, narrowed, widened
+from codegen.opencl.values import Descriptor, narrowed, sum_type, widened
 from xegpu.ir.dtypes import DType
 
 
@@ -44,20 +44,20 @@ class ZeroPadding:
             subgroup: how many lanes there are.
         """
         a, b, (m, n), (first, end) = self.a, self.b, self.sizes, self.depth
-        vectors = range(len(sums[0]))
+        vectors, total = range(len(sums[0])), sum_type(self.dtype)
         check = " + ".join(f"0.0f * {self._number(name)}" for row in sums for name in row)
         top, column = atom(wrapping(a.row)), atom(wrapping(b.column))
         row_of_b = f"max({wrapping(b.row)}, -{end})"
         yield f"  if ({top} < 0 || {top} > {a.height} - {m} || {column} < 0 || {column} > {b.width} - {n}) {{"
         yield f"    if (!({self.inside}) || sub_group_reduce_add({check}) != 0.0f) {{"
         for v in vectors:
-            yield f"      float column_{v} = 0;"
+            yield f"      {total} column_{v} = 0;"
             yield f"      const bool has_{v} = (uint){column} + {v * subgroup} + {self.lane} < (uint){b.width};"
         yield f"      for (int k = max({first}, -{row_of_b}); k < min({end}, {b.height} - {row_of_b}); ++k) {{"
         for v in vectors:
             yield f"        if (has_{v}) column_{v} += 0.0f * {self._element(b, 'k', f'{v * subgroup} + {self.lane}')};"
         yield "      }"
-        yield f"      float rows[{m}];"
+        yield f"      {total} rows[{m}];"
         yield f"      for (int row = 0; row < {m}; ++row) {{"
         yield "        rows[row] = 0;"
         yield f"        if ((uint){top} + row < (uint){a.height})"
@@ -73,12 +73,12 @@ class ZeroPadding:
         yield "  }"
 
     def _element(self, desc: Descriptor, row: str, column: str) -> str:
-        """An element of an operand as a float."""
+        """An element of an operand in the sums' C type."""
         step = "" if desc.step == "1" else f" * (long){desc.step}"
         element = (f"{desc.array.name}[({desc.row} + {row}) * (long){desc.pitch} + "
                    f"({desc.column} + {column}){step}]")
-        return widened(element, desc.array.dtype, 1, "float")
+        return widened(element, desc.array.dtype, 1, sum_type(self.dtype))
 
     def _number(self, name: str) -> str:
-        """A sum as a float."""
-        return widened(name, self.dtype, 1, "float")
+        """A sum in its C type."""
+        return widened(name, self.dtype, 1, sum_type(self.dtype))

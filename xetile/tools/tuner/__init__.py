@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.runtime.build_worker import build_all
+from codegen.runtime.progress import progress_bar
 from codegen.runtime.synchronize import finish
 from codegen.runtime.usm import UsmArray, scratch_copy
 from codegen.toolchain import disk_cache
@@ -43,7 +44,7 @@ class Candidate:
 
 def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = None, where: Any = None,
          target: str | Target | None = None, by: str = "time", budget: float | str = "30s",
-         processes: int | None = None, final: bool = True) -> Result:
+         processes: int | None = None, final: bool = True, progress: bool = True) -> Result:
     """Find the fastest configuration of a kernel's constants.
 
     What the kernel itself, the target's tables and the register budget rule out is never built. The rest is built in
@@ -64,6 +65,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         budget: the time to spend on timing: seconds, or ``"30s"``, ``"500ms"``, ``"2min"``.
         processes: how many programs are built at a time, by default one a core.
         final: whether the best configuration runs on the arrays at the end.
+        progress: whether progress bars are shown, if rich is installed and standard error is a terminal.
 
     Raises:
         ArgumentError: the space or the budget is none, or ``by`` is unknown.
@@ -77,7 +79,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         arguments = kernel.bind_arguments(args)
         if by == "prediction":
             device = find_target(target)
-            outcomes = _predictions(kernel, every, arguments, args, grid, device)
+            outcomes = _predictions(kernel, every, arguments, args, grid, device, progress)
             predicted = _result(kernel, device.name, by, outcomes, start)
             if where is None or len(predicted.tied) < 2:
                 return predicted
@@ -88,8 +90,8 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
             argument.check_exists()
         executor = select_executor(kernel.fixed_target, where, target, arguments)
         copied_in = executor.copy_in(arguments)
-        candidates, outcomes = _candidates(kernel, every, copied_in, args, grid, executor.target)
-        outcomes += [*_timed(executor, candidates, copied_in, seconds, processes), *slower]
+        candidates, outcomes = _candidates(kernel, every, copied_in, args, grid, executor.target, progress)
+        outcomes += [*_timed(executor, candidates, copied_in, seconds, processes, progress), *slower]
         result = _result(kernel, executor.device, by, outcomes, start)
         if final:
             kernel.on(where, target=target)[_grid(kernel, grid, result.best, args)](*args, **result.best)
@@ -142,16 +144,18 @@ def _grid(kernel: BaseKernel, grid: Any, configuration: Configuration, args: Seq
 
 
 def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: Sequence[Argument], args: Sequence[Any],
-                grid: Any, target: Target) -> tuple[list[Candidate], list[Outcome]]:
+                grid: Any, target: Target, progress: bool) -> tuple[list[Candidate], list[Outcome]]:
     """Configurations that lower for a target, and the others with their reasons."""
     found, failures = [], []
-    for configuration in every:
-        try:
-            compiled = kernel.compile(arguments, target, configuration, None)
-            assert compiled.emitted.text
-            found.append(Candidate(configuration, compiled, _grid(kernel, grid, configuration, args)))
-        except XeError as error:
-            failures.append(Outcome(configuration, stage="tables", reason=str(error)))
+    with progress_bar("lowering", len(every), is_wanted=progress) as advance:
+        for configuration in every:
+            try:
+                compiled = kernel.compile(arguments, target, configuration, None)
+                assert compiled.emitted.text
+                found.append(Candidate(configuration, compiled, _grid(kernel, grid, configuration, args)))
+            except XeError as error:
+                failures.append(Outcome(configuration, stage="tables", reason=str(error)))
+            advance(1)
     return found, failures
 
 
@@ -161,15 +165,19 @@ def _result(kernel: BaseKernel, device: str, by: str, outcomes: Sequence[Outcome
 
 
 def _predictions(kernel: BaseKernel, every: Sequence[Configuration], arguments: Sequence[Argument],
-                 args: Sequence[Any], grid: Any, target: Target) -> list[Outcome]:
+                 args: Sequence[Any], grid: Any, target: Target, progress: bool) -> list[Outcome]:
     """Outcomes of all configurations by the performance model.
 
     Raises:
         ArgumentError: an array has sizes that are known at run time only.
     """
     _check_sizes(arguments)
-    candidates, outcomes = _candidates(kernel, every, arguments, args, grid, target)
-    return outcomes + [_predicted(candidate, arguments) for candidate in candidates]
+    candidates, outcomes = _candidates(kernel, every, arguments, args, grid, target, progress)
+    with progress_bar("predicting", len(candidates), is_wanted=progress) as advance:
+        for candidate in candidates:
+            outcomes.append(_predicted(candidate, arguments))
+            advance(1)
+    return outcomes
 
 
 def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
@@ -186,13 +194,13 @@ def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
 
 
 def _timed(executor: Executor, candidates: Sequence[Candidate], copied_in: Sequence[Argument], budget: float,
-           processes: int | None) -> list[Outcome]:
+           processes: int | None, progress: bool) -> list[Outcome]:
     keys = [_key(executor, candidate, copied_in) for candidate in candidates]
     kept = [_cached_time(key) for key in keys]
     outcomes = [replace(old, configuration=candidate.configuration)
                 for candidate, old in zip(candidates, kept, strict=True) if old is not None]
     fresh = [(candidate, key) for candidate, key, old in zip(candidates, keys, kept, strict=True) if old is None]
-    built, failures = _built(executor, fresh, processes)
+    built, failures = _built(executor, fresh, processes, progress)
     runs, keys_of_runs, ready = [], [], []
     for candidate, key in built:
         run = _runner(executor, candidate, _scratch(candidate.compiled.written, copied_in, executor))
@@ -204,7 +212,7 @@ def _timed(executor: Executor, candidates: Sequence[Candidate], copied_in: Seque
         runs.append(run)
         keys_of_runs.append(key)
         ready.append(candidate)
-    series = compare(runs, budget)
+    series = compare(runs, budget, progress=progress)
     for candidate, key, one in zip(ready, keys_of_runs, series, strict=True):
         outcome = Outcome(candidate.configuration, one.median, _finite(one), len(one.samples), "timed", one.dropped)
         _store_time(key, outcome)
@@ -218,7 +226,7 @@ def _finite(one: Series) -> tuple[float, float]:
 
 
 def _built(executor: Executor, fresh: Sequence[tuple[Candidate, disk_cache.Key]],
-           processes: int | None) -> tuple[list[tuple[Candidate, disk_cache.Key]], list[Outcome]]:
+           processes: int | None, progress: bool) -> tuple[list[tuple[Candidate, disk_cache.Key]], list[Outcome]]:
     """Compile candidates in worker processes, into the cache; without one, they are compiled on the first run."""
     count = os.cpu_count() or 1 if processes is None else processes
     if not isinstance(executor, DeviceExecutor) or not disk_cache.is_on() or count < 2 or len(fresh) < 2:
@@ -226,7 +234,7 @@ def _built(executor: Executor, fresh: Sequence[tuple[Candidate, disk_cache.Key]]
     where = executor.queue.sycl_device.filter_string
     programs = [executor.program(candidate.compiled) for candidate, _ in fresh]
     jobs = [(where, program.source, program.options, program.name) for program in programs]
-    errors = build_all(jobs, count, _BUILD_SECONDS)
+    errors = build_all(jobs, count, _BUILD_SECONDS, progress=progress)
     failures = [Outcome(candidate.configuration, stage="build", reason=error)
                 for (candidate, _), error in zip(fresh, errors, strict=True) if error]
     return [pair for pair, error in zip(fresh, errors, strict=True) if not error], failures

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from codegen.runtime.progress import Advance, progress_bar
+
 Run = Callable[[int], None]
 """Does something a number of times, and returns when it is done."""
 
@@ -51,7 +53,7 @@ class Series:
 
 
 def compare(runs: Sequence[Run], budget: float, *, precision: float = 0.02,
-            clock: Callable[[], float] = time.perf_counter) -> list[Series]:
+            clock: Callable[[], float] = time.perf_counter, progress: bool = False) -> list[Series]:
     """Time candidates in turns, so that disturbances of the machine affect all of them.
 
     A candidate is dropped when its interval lies above the best one's, or its first sample is half as slow again. It
@@ -63,7 +65,15 @@ def compare(runs: Sequence[Run], budget: float, *, precision: float = 0.02,
         budget: seconds after which no further round is begun; every candidate is sampled once at least.
         precision: half the width of the best one's interval, relative to its median, that is narrow enough.
         clock: gives seconds.
+        progress: whether a progress bar is shown.
     """
+    with progress_bar("timing", budget, lambda done: f"{done:.0f} of at most {budget:.0f} s",
+                      is_wanted=progress) as advance:
+        return _compared(runs, budget, precision, clock, advance)
+
+
+def _compared(runs: Sequence[Run], budget: float, precision: float, clock: Callable[[], float],
+              advance: Advance) -> list[Series]:
     series = [Series(run) for run in runs]
     end = clock() + budget
     for one in series:
@@ -75,8 +85,10 @@ def compare(runs: Sequence[Run], budget: float, *, precision: float = 0.02,
         one.dropped = one.median > _HOPELESS * best.median
     while clock() < end and any(len(one.samples) < _MOST for one in series if not one.dropped):
         alive = [one for one in series if not one.dropped]
+        begin = clock()
         for one in alive:
             one.samples.append(_sample(one, clock))
+        advance(clock() - begin)
         best = min(alive, key=lambda one: one.median)
         for one in series:  # what was dropped comes back where the best one's first samples were luck
             late = one.dropped and one.median >= best.median

@@ -30,7 +30,7 @@ BY_NAME = {str(types): types for types in TYPES}
 WITH_EXECUTIONS = [pytest.param(types, execution, id=f"{types}-{execution}") for types in TYPES
                    for execution in EXECUTIONS if types.on(execution)]
 FLOATS = [types for types in TYPES if types.acc.is_float]
-EPSILON = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
+EPSILON = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 NUMPY_EXECUTIONS = [execution for execution in EXECUTIONS if execution.where.startswith("numpy")]
 
 
@@ -58,12 +58,13 @@ def test_random_floats_stay_within_the_rounding_of_the_sum(types: Types, executi
     rng = np.random.default_rng(2)
     m, n, k = 37, 45, 77
     a, b = (rng.standard_normal(shape).astype(types.a.numpy) for shape in ((m, k), (k, n)))
-    exact_a, exact_b = (truncate_tf32(x) if types.a is xt.tf32 else x.astype(np.float64) for x in (a, b))
-    exact = exact_a.astype(np.float64) @ exact_b.astype(np.float64)
-    sizes = np.abs(exact_a).astype(np.float64) @ np.abs(exact_b).astype(np.float64)
-    roundings = k + 1 if types.acc is xt.f32 else -(-k // 8) + 1
-    error = np.abs(result_of(execution, types, a, b).astype(np.float64) - exact)
-    assert (error <= sizes * (roundings * EPSILON[types.acc.name] + k * EPSILON["f32"])).all()
+    exact_a, exact_b = (truncate_tf32(x) if types.a is xt.tf32 else x for x in (a, b))
+    exact = exact_a.astype(np.longdouble) @ exact_b.astype(np.longdouble)
+    sizes = np.abs(exact_a).astype(np.longdouble) @ np.abs(exact_b).astype(np.longdouble)
+    roundings = k + 1 if types.acc in (xt.f32, xt.f64) else -(-k // 8) + 1
+    error = np.abs(result_of(execution, types, a, b).astype(np.longdouble) - exact)
+    sums = EPSILON["f64" if types.acc is xt.f64 else "f32"]
+    assert (error <= sizes * (roundings * EPSILON[types.acc.name] + k * sums)).all()
 
 
 @pytest.mark.parametrize("execution", executions_of("tf32-tf32-f32"), ids=str)
@@ -115,7 +116,7 @@ def test_bytes_use_their_whole_range_and_sums_wrap_around(types: Types, executio
     np.testing.assert_array_equal(c, expected)
 
 
-SPECIAL = ["bf16-bf16-f32", "f16-f16-f16", "f32-f32-f32"]
+SPECIAL = ["bf16-bf16-f32", "f16-f16-f16", "f32-f32-f32", "f64-f64-f64"]
 
 
 @pytest.mark.parametrize(("name", "execution"),
