@@ -34,11 +34,12 @@ from typing import Any
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
 from xegpu.analysis.gemm_loops import is_plain
-from xegpu.analysis.register_pressure import live_bytes
+from xegpu.analysis.register_pressure import bytes_of, root
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -69,6 +70,9 @@ from xegpu.target.targets import Target
 
 _MOST = 8
 """Payloads a loop: each takes a register."""
+_KEPT = 0.85
+"""Part of the registers for what a loop keeps and for the addresses of its messages, where each has its own: fitted,
+between loops of attention on pvc (155 of 256 registers spilled nothing, 220 did)."""
 _Message = LoadNdOp | StoreNdOp | PrefetchNdOp
 
 
@@ -109,19 +113,21 @@ def _may_share(loop: scf.ForOp, target: Target) -> bool:
 
 
 def _has_room(loop: scf.ForOp, target: Target) -> bool:
-    """Whether the registers suffice for the fragments and an address of its own for each message of a loop.
+    """Whether what a loop keeps in registers leaves room for an address of its own for each message.
 
-    In a pure GEMM loop the compiler moves loads, so that they do.
+    In a pure GEMM loop the compiler moves loads, so that it does.
     """
-    if is_plain(loop):
-        return True
     function = loop.parent_op()
     while not isinstance(function, func.FuncOp):
         assert function is not None
         function = function.parent_op()
     registers = requested_registers(function) or max(target.registers)
-    taken = live_bytes(function, grouped=False) * target.subgroup_size + len(_messages(loop)) * target.register_bytes
-    return not registers or taken <= registers * target.register_bytes
+    if is_plain(loop) or not registers:
+        return True
+    outer = {root(value) for operation in loop.body.walk() for value in operation.operands
+             if not is_inside(value, loop) and not isinstance(value.owner, BroadcastOp)}
+    kept = sum(map(bytes_of, (*loop.iter_args, *outer))) * target.subgroup_size / target.register_bytes
+    return kept + len(_messages(loop)) <= _KEPT * registers
 
 
 def _loops(around: Operation) -> list[scf.ForOp]:
