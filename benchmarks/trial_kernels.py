@@ -17,6 +17,7 @@ from benchmarks.library_code import library_attention
 from benchmarks.rows import Progress, Row
 from codegen.toolchain.ocloc import has_ocloc
 from xetile.compiler.report import Report
+from xetile.library.stacked_products import stacked_product
 
 GROUP = "Users' kernels, machine code"
 _TARGETS = ("pvc", "bmg")
@@ -106,7 +107,7 @@ def backward_dq(Q: Any, K: Any, V: Any, dO: Any, L: Any, Delta: Any, dQ: Any, *,
     for _ in xt.range(0, K.shape[1], BN):
         keys = xt.load_tile(k)
         s = xt.tile_mma(q, xt.tile_transpose(keys, wg_map=map_t))
-        p = xt.exp2(s * (math.log2(math.e) * scale) - sums)
+        p = xt.exp2(xt.fma(s, math.log2(math.e) * scale, -sums))
         dp = xt.tile_mma(do, xt.tile_transpose(xt.load_tile(v), wg_map=map_t))
         ds = p * (dp - delta)
         dq = xt.tile_mma(ds.to(K.dtype), keys, dq)
@@ -132,13 +133,25 @@ def backward_dkdv(Q: Any, K: Any, V: Any, dO: Any, L: Any, Delta: Any, dK: Any, 
         sums = xt.load_tile(xt.init_tile(L, (head, 0, m), (1, BM), wg_map=map_l))
         delta = xt.load_tile(xt.init_tile(Delta, (head, 0, m), (1, BM), wg_map=map_l))
         s = xt.tile_mma(k, xt.tile_transpose(q, wg_map=map_t))
-        p = xt.exp2(s * (math.log2(math.e) * scale) - sums)
+        p = xt.exp2(xt.fma(s, math.log2(math.e) * scale, -sums))
         dp = xt.tile_mma(v, xt.tile_transpose(do, wg_map=map_t))
         dv = xt.tile_mma(p.to(Q.dtype), do, dv)
         ds = p * (dp - delta)
         dk = xt.tile_mma(ds.to(Q.dtype), q, dk)
     xt.store_tile(dk * scale, xt.init_tile(dK, (head, n, 0), (BN, D), wg_map=map_o))
     xt.store_tile(dv, xt.init_tile(dV, (head, n, 0), (BN, D), wg_map=map_o))
+
+
+@xt.kernel
+def rows_of(A: Any, indices: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 64, BK: int = 32) -> None:
+    """Product of the rows of A that ``indices`` names, as an expert of a mixture has them."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    rows = xt.load_tile(xt.init_tile(indices, (m, 0), (BM, 1)))
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], BK):
+        a = xt.load_tile(xt.init_tile(A, (rows, k), (BM, BK)))
+        acc = xt.tile_mma(a, xt.load_tile(xt.init_tile(B, (k, n), (BK, BN))), acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
 def _matrix(dtype: Any) -> xt.Spec:
@@ -175,6 +188,21 @@ def _attention(size: int) -> Callable[[str], Report]:
     return lambda target: library_attention(target, size)
 
 
+def _gathered(target: str) -> Report:
+    return rows_of.lower(_matrix(xt.bf16), xt.Spec((4096, 1), xt.i32), _matrix(xt.bf16), _matrix(xt.f32),
+                         target=target).report(remedies=False)
+
+
+def _stacked(size: int) -> Callable[[str], Report]:
+    inputs, result = xt.Spec((10000 * size, size), xt.bf16), xt.Spec((10000 * size, size), xt.f32)
+
+    def report(target: str) -> Report:
+        return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=size, N=size, K=size,
+                                     target=target).report(remedies=False)
+
+    return report
+
+
 LOW_PRECISION = (
     Trial("e4m3 x e4m3 by .to(f16)", _converted(xt.e4m3, xt.e4m3), 450, dense=False),
     Trial("e5m2 x e5m2 by .to(f16)", _converted(xt.e5m2, xt.e5m2), 450, dense=False),
@@ -193,7 +221,13 @@ ATTENTION = (
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),
     Trial("attention backward, dK and dV, D 64", _backward(backward_dkdv), 0.15),
 )
-TRIALS: tuple[Trial, ...] = LOW_PRECISION + ATTENTION
+MEMORY = (
+    Trial("rows of an index vector, bf16", _gathered, 0.30),
+    Trial("10,000 products of 32 x 32 by xt.matmul, bf16 into f32", _stacked(32), 0.25),
+    Trial("10,000 products of 48 x 48 by xt.matmul, bf16 into f32", _stacked(48), 0.25),
+)
+"""Products whose operands are small, or lie where indices say."""
+TRIALS: tuple[Trial, ...] = LOW_PRECISION + ATTENTION + MEMORY
 """All kernels of the trial."""
 
 

@@ -14,7 +14,8 @@ from xegpu.passes.distribute_lanes import RULES as LANES
 from xetile.interpreter.semantics import SEMANTICS
 
 LAYERS = {"NumPy semantics": SEMANTICS, "OpenCL rule": OPENCL, "lane layout": LANES}
-PART_OF = {"payload": "block_io", "bounds": "block_io", "fused_store": "dpas", "convert_layout": "vector"}
+PART_OF = {"payload": "block_io", "bounds": "block_io", "fused_store": "dpas", "convert_layout": "vector",
+           "inline": "arith"}
 """Files of the dialect that hold a part of a family."""
 ELSEWHERE = {
     ("OpenCL rule", "xegpu.load_mad"): "cpu_gemm",  # loads and products in one, which only CPUs have

@@ -101,6 +101,7 @@ with gc_paused_for_import():
     )
     from xetile.lang.math import round_even as round
     from xetile.lang.math.bits import clz, mul_hi, popcount
+    from xetile.lang.math.inline import inline
     from xetile.lang.matmul import tile_mma, tile_mma_scaled
     from xetile.lang.memory import alloc_slm, load_scalar
     from xetile.lang.reduction import tile_broadcast, tile_conv_layout, tile_reduce
@@ -129,8 +130,8 @@ __all__ = [
     "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt", "ceil", "clz", "concatenate",
     "copysign", "cos", "cosh", "cummax", "cummin", "cumprod", "cumsum", "device_assert", "device_print", "e4m3", "e5m2",
     "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id",
-    "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel",
-    "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
+    "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "inline", "int4_matmul", "iota",
+    "kernel", "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
     "minimum", "minnum", "mul_hi", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "popcount",
     "prefetch_tile", "random", "range", "reduce", "reshape", "return_if", "round", "rsqrt", "scalar", "scaled_matmul",
     "scan", "shift", "sin", "sinh", "sort", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",

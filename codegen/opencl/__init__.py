@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
 from codegen.opencl import arith, block_io, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
-from codegen.opencl.arith import compare
+from codegen.opencl.arith import compare, inline
 from codegen.opencl.block_io import bounds, payload, scalar, slm
 from codegen.opencl.cpu_gemm import fused_store, simt
 from codegen.opencl.emitter import Emitter, Rule
@@ -58,7 +58,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
 
 RULES: dict[type[Operation], Rule] = {
     operation: rule
-    for family in (arith, compare, vector, reduction, convert_layout, shuffle, shuffle_rows, widen, dequantize,
+    for family in (arith, compare, inline, vector, reduction, convert_layout, shuffle, shuffle_rows, widen, dequantize,
                    dpas, simt, block_io, padding, scalar, slm,
                    gather_scatter, sync, debug, control_flow, kernel, fused_store, bounds, payload)
     for operation, rule in family.RULES.items()

@@ -27,6 +27,8 @@ def refusal(failure: str, log: str, text: str = "") -> ToolError:
     """
     message, position = _complaint(log)
     origin, quoted = author_line(text, position), _line(text, position)
+    if position is None and "vISA inline assembly" in message:  # the line is one of the program's vISA, seen by nobody
+        origin = " or ".join(_lines_with_visa(text))
     came = f" (in the code of {origin})" if origin else ""
     path = _kept(log, text)
     hint = f"the compiler's line is `{quoted}`; " if quoted else ""
@@ -46,6 +48,8 @@ def first_error(log: str) -> str:
 def _complaint(log: str) -> tuple[str, int | None]:
     """First error without the name of a temporary file, and its line number in the text."""
     line = first_error(log)
+    if line.endswith(":"):  # the next line says what it is
+        line = " ".join([line, *log.partition(line)[2].split("\n")[1:2]])
     found = _POSITION.search(line)
     return (found[3], int(found[1])) if found else (line, None)
 
@@ -56,6 +60,13 @@ def author_line(text: str, line: int | None) -> str:
         return ""
     lines = text.splitlines()[:line]
     return next((found[1] for above in reversed(lines) if (found := _LINE_MARK.match(above))), "")
+
+
+def _lines_with_visa(text: str) -> list[str]:
+    """Author's files and lines of inline vISA, in functions that are called ``xetile_inline_...``."""
+    marks = re.findall(r"^static [^\n]*\bxetile_inline_\w+\([^\n]*\n\{\n *// ([^\s:]+:\d+)\n(?:(?!^\}).*\n)*? *__asm__",
+                       text, re.MULTILINE)
+    return list(dict.fromkeys(marks))
 
 
 def _line(text: str, line: int | None) -> str:

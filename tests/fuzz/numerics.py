@@ -60,7 +60,7 @@ def convert(values: Array, source: str, target: str) -> Array:
         return values.astype(np.float64) != 0 if is_float(source) else values != 0
     if is_float(source) and not is_float(target):
         return _truncated(values.astype(np.float64), target)
-    if target in ("bf16", "tf32") or source in ("bf16", "e4m3", "e5m2"):
+    if target in ("bf16", "tf32", "e4m3", "e5m2") or source in ("bf16", "e4m3", "e5m2"):
         values = values.astype(np.float32)
     return _rounded_tf32(values) if target == "tf32" else values.astype(HOLDS[target])
 

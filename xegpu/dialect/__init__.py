@@ -16,6 +16,7 @@ from xegpu.dialect import (
     fused_store,
     gather_scatter,
     hints,
+    inline,
     payload,
     reduction,
     scalar,
@@ -34,9 +35,10 @@ XeGPU = Dialect(
      vector.PadOp, dpas.DpasScaledOp, *convert_layout.OPERATIONS, dpas.LoadMadOp, vector.IotaOp,
      reduction.ReduceOp, reduction.BroadcastOp, sync.CompileHintOp, *sync.OPERATIONS, *gather_scatter.OPERATIONS,
      *debug.OPERATIONS, *scalar.OPERATIONS, *bounds.OPERATIONS, *payload.OPERATIONS,
-     *fused_store.OPERATIONS],
+     *fused_store.OPERATIONS, *inline.OPERATIONS],
     [SourceLocation, types.SgMapAttr, types.BlockTdescAttr, types.ScatterTdescAttr, types.TensorDescType,
-     gather_scatter.AtomicKindAttr, hints.CacheHintAttr, sync.NbarrierType, payload.PayloadType],
+     gather_scatter.AtomicKindAttr, hints.CacheHintAttr, sync.NbarrierType, payload.PayloadType,
+     inline.NumpyFunctionAttr],
 )
 
 Vector = Dialect(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import isfinite
+from os.path import basename
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,16 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation
 
+from xegpu.dialect.inline import InlineOp, NumpyFunction
 from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
-from xegpu.ir.dtypes import DType, arithmetic_result, of_mlir, round_to, to_compute, to_storage
+from xegpu.ir.dtypes import DType, arithmetic_result, of_mlir, quiet, round_to, to_compute, to_storage
 from xegpu.mlir.arith import IndexCastOp
 from xegpu.mlir.elementwise import RECORDS, Record, Sign, read_as
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
+from xegpu.support.errors import ArgumentError, XeError
+from xegpu.support.location import author_location
 
 Array = np.ndarray[Any, Any]
 
@@ -127,6 +132,8 @@ def _convert(machine: Interpreter, operation: Operation, operands: Sequence[Any]
         limits = dtypes.i32 if target.kind == "x" else target
         whole = _saturated(np.nan_to_num(np.trunc(np.asarray(value, np.float64))), read_as(limits, sign.result))
         return narrow(whole.astype(np.int64)) if target.kind == "x" else whole.view(target.compute)
+    if source in (dtypes.f16, dtypes.e5m2) and target is not dtypes.f16:
+        value = quiet(np.asarray(value))
     return round_to(np.asarray(value), target)
 
 
@@ -225,7 +232,63 @@ def _axis(operation: Any) -> int:
     return "xyz".index(operation.dimension.data.value)
 
 
+def _inline(machine: Interpreter, operation: InlineOp, operands: Sequence[Any]) -> Any:
+    """The author's function, of read-only arrays of one shape in the element types of memory."""
+    author = operation.numpy.data if operation.numpy is not None else NumpyFunction("no line")
+    if author.function is None:
+        raise ArgumentError("XT1285", "an inline text that was read from MLIR has no NumPy semantics: text holds only "
+                            f"where its function stands, {author.label}",
+                            "run it on a device or a machine, as in .on(\"machine:pvc\"); or run the kernel itself, "
+                            "not its text", author_location(operation))
+    types = [element_type(value.type) for value in operation.inputs]
+    arrays = np.broadcast_arrays(*(to_storage(np.asarray(value, dtype.compute), dtype.numpy)
+                                   for value, dtype in zip(operands, types, strict=True)))
+    for array in arrays:
+        array.flags.writeable = False
+    try:
+        with np.errstate(all="ignore"):
+            found = author.function(*arrays)
+    except XeError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)[1:2]  # behind this function's own, if it is one of Python
+        where = f"{basename(frames[0].filename)}:{frames[0].lineno}" if frames else author.label
+        raise ArgumentError("XT1283", f"the NumPy function of an inline text ({where}) raised "
+                            f"{type(error).__name__}: {error}", "it is called with arrays of any shape, of all "
+                            "instances at once, and computes element by element",
+                            author_location(operation)) from error
+    return _checked_results(operation, author, found, arrays[0].shape)
+
+
+def _checked_results(operation: InlineOp, author: NumpyFunction, found: Any, shape: tuple[int, ...]) -> Any:
+    """Results of an author's function in their compute types; raises if they are not what the operation gives."""
+    types = [element_type(value.type) for value in operation.outputs]
+    results = found if len(types) > 1 else (found,)
+    if not isinstance(results, tuple) or len(results) != len(types):
+        raise _wrong_result(operation, author, f"{len(types)} results", _described(found))
+    for result, dtype in zip(results, types, strict=True):
+        if not isinstance(result, (np.ndarray, np.generic)) or result.dtype != dtype.numpy or \
+                result.shape != shape:
+            raise _wrong_result(operation, author, f"{dtype.numpy} of shape {shape}", _described(result))
+    values = [narrow(to_compute(np.asarray(result), dtype)) for result, dtype in zip(results, types, strict=True)]
+    return values if len(values) > 1 else values[0]
+
+
+def _described(result: Any) -> str:
+    if isinstance(result, (np.ndarray, np.generic)):
+        return f"{result.dtype} of shape {result.shape}"
+    return f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+
+
+def _wrong_result(operation: InlineOp, author: NumpyFunction, wanted: str, found: str) -> XeError:
+    """Error of an author's function whose result is none of the operation's."""
+    return ArgumentError("XT1284", f"the NumPy function of an inline text ({author.label}) gives {found}, not {wanted}",
+                         "compute element by element, and convert the result: .astype(numpy.float32); several results "
+                         "are a tuple", author_location(operation))
+
+
 SEMANTICS: Semantics = {
+    InlineOp: _inline,
     **COMPARISONS,
     **{kind: _elementwise(record) for kind, record in RECORDS.items() if record.numpy is not None},
     **{kind: _convert for kind, record in RECORDS.items() if record.family == "conversion"},

@@ -153,7 +153,7 @@ def round_to(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]
         return (np.where(wrapped > 7, wrapped - 16, wrapped) if dtype is i4 else wrapped).astype(dtype.compute)
     if dtype.numpy == dtype.compute:
         return np.asarray(values).astype(dtype.compute, copy=False)
-    return np.asarray(values).astype(dtype.numpy).astype(dtype.compute)
+    return to_compute(to_storage(np.asarray(values), dtype.numpy), dtype)
 
 
 def arithmetic_result(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
@@ -180,6 +180,13 @@ def to_storage(values: np.ndarray[Any, Any], storage: np.dtype[Any]) -> np.ndarr
         else:
             stored.view(np.uint8)[nan] = bits >> 31 << 7 | 0x7C | np.where(bits & 0x600000, bits >> 21 & 3, 2)
     return stored
+
+
+def quiet(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """float32 whose signalling NaN are quiet ones of the same sign, as a conversion from f16 makes them."""
+    if not (nan := np.isnan(values)).any():
+        return values
+    return np.where(nan, (values.view(np.uint32) | np.uint32(1 << 22)).view(np.float32), values)
 
 
 def truncate_tf32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 from xegpu.analysis import barriers, slm
 from xegpu.analysis.webs import view_webs
+from xegpu.dialect import inline
 from xegpu.dialect.hints import HintedOp, words
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import TargetError, located
@@ -44,6 +45,9 @@ class CheckTarget:
             check_element_types(function, self.target)
             barriers.check_target(function, self.target)
             check_cache_hints(function, self.target)
+            for operation in function.walk():
+                if isinstance(operation, inline.InlineOp):
+                    inline.check_target(operation, self.target)
             if slm.allocations(function):
                 slm.check_bytes(function, self.target)
                 slm.check_webs(function, view_webs(function))

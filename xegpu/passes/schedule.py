@@ -22,6 +22,7 @@ does more, the function exceeds the register file, and does not with its loads a
     %b = load_nd ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %b
 becomes
     %s = dpas %q, %k ; %p = exp2 %s ; %b = load_nd ; %o = dpas %p, %b
+Where that does not suffice, the products of a step are sliced (:mod:`xegpu.passes.slice_products`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.passes.slice_products import slice_products
 from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes
 from xegpu.target.targets import Target
@@ -79,7 +81,13 @@ class Schedule:
         if live_bytes(new) <= room:
             return new
         sunk = _scheduled(function, loads=True)
-        return sunk if live_bytes(sunk, grouped=False) <= room else new
+        if live_bytes(sunk, grouped=False) <= room:
+            return sunk
+        sliced = copied(function)
+        for loop in [operation for operation in sliced.walk() if _may_sink_loads(operation)]:
+            assert isinstance(loop, scf.ForOp)
+            slice_products(loop, self.target)
+        return sliced if live_bytes(sliced, grouped=False) <= room else new
 
 
 def _scheduled(function: func.FuncOp, *, loads: bool) -> func.FuncOp:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import difflib
+import inspect
 import linecache
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from xegpu.support.location import Location
 
@@ -31,7 +33,12 @@ REPLACEMENTS = {"absolute": "xt.abs(x)", "fabs": "xt.abs(x)", "rint": "xt.round(
        "where": "xt.where(condition, a, b)", "clip": "xt.minimum(xt.maximum(x, low), high)",
        "dot": "xt.tile_mma(a, b, acc)", "transpose": "xt.tile_transpose(x)", "round": "xt.round(x)",
        "reshape": "xt.reshape(x, shape)", "concatenate": "xt.concatenate([a, b], axis)",
-       "roll": "xt.shift(x, distance)",
+       "roll": "xt.shift(x, distance)", "flip": "x[::-1]", "flipud": "x[::-1]", "fliplr": "x[:, ::-1]",
+       "cumsum": "xt.cumsum(x, axis)", "cumprod": "xt.cumprod(x, axis)", "sort": "xt.sort(x, axis)",
+       "argsort": "xt.sort(x, axis, indices=True)[1]", "argmax": "xt.argmax(x, axis)",
+       "argmin": "xt.argmin(x, axis)", "vstack": "xt.concatenate([a, b], 0)", "hstack": "xt.concatenate([a, b], 1)",
+       "maximum.accumulate": "xt.cummax(x, axis)", "minimum.accumulate": "xt.cummin(x, axis)",
+       "add.accumulate": "xt.cumsum(x, axis)", "multiply.accumulate": "xt.cumprod(x, axis)",
        "zeros_like": "xt.zeros(x.shape, x.dtype)", "full_like": "xt.full(x.shape, value, x.dtype)",
        "sum": 'xt.tile_reduce("add", x, axis)', "prod": 'xt.tile_reduce("mul", x, axis)',
        "max": 'xt.tile_reduce("max", x, axis)', "amax": 'xt.tile_reduce("max", x, axis)',
@@ -47,6 +54,8 @@ METHODS = {"astype": "x.to(xt.f16), with the element type that you want", "T": "
            "sum": 'xt.tile_reduce("add", x, axis)',
            "max": 'xt.tile_reduce("max", x, axis)', "min": 'xt.tile_reduce("min", x, axis)',
            "prod": 'xt.tile_reduce("mul", x, axis)', "mean": 'xt.tile_reduce("add", x, axis) / x.shape[axis]',
+           **{name: f"xt.{name}(x, axis)" for name in ("cumsum", "cumprod", "sort", "argmax", "argmin")},
+           "argsort": "xt.sort(x, axis, indices=True)[1]",
            "dot": "xt.tile_mma(a, b, acc)", "view": "xt.bitcast(x, dtype) for a vector, xt.view(X, dtype) for an array",
            "fill": "xt.full(shape, value, dtype)", "copy": "x itself: nothing changes a value",
            "item": "the value itself: a run-time number takes part in arithmetic as it is"}
@@ -67,8 +76,9 @@ MATH = {**{name: f"xt.{name}(x)" for name in (
         "isinf": "xt.abs(x) == math.inf", "isfinite": "xt.abs(x) < math.inf"}
 """Replacement for functions of Python's ``math``, which calculate with Python numbers."""
 
-BUILTINS = {"max": "xt.maximum(a, b)", "min": "xt.minimum(a, b)", "any": "a | b", "all": "a & b"}
-"""Replacement for Python's builtins that branch on their arguments."""
+BUILTINS = {"max": "xt.maximum(a, b)", "min": "xt.minimum(a, b)", "any": "a | b", "all": "a & b",
+            "round": "xt.round(x)"}
+"""Replacement for Python's builtins that branch on their arguments, or convert them."""
 
 _WINDOW = "xt.init_tile(A, (row, column), (rows, columns))"
 _TYPES = {"float16": "f16", "half": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "double": "f64",
@@ -88,6 +98,8 @@ OTHER_TOOLS = {
     "dot": "xt.tile_mma(a, b, acc)", "dot_scaled": "xt.tile_mma_scaled", "trans": "xt.tile_transpose(x)",
     "static_range": "range(n), Python's own, which unrolls", "static_assert": "assert, on compile-time constants",
     "static_print": "print", "debug_barrier": "xt.barrier()", "sigmoid": "1 / (1 + xt.exp(-x))",
+    "softmax": 'e / xt.tile_reduce("add", e, axis) with e = xt.exp(x - xt.tile_reduce("max", x, axis))',
+    "topk": "xt.top_k(x, k)",
     "broadcast_to": "an operator or xt.where, which repeat dimensions of size one", "atomic_add":
     'xt.atomic_rmw_tile("add", x, tile)', "atomic_max": 'xt.atomic_rmw_tile("max", x, tile)',
     "atomic_min": 'xt.atomic_rmw_tile("min", x, tile)',
@@ -133,6 +145,13 @@ def module_hint(name: str, public: Iterable[str]) -> str:
         return f"write {OTHER_TOOLS[name]}"
     near = difflib.get_close_matches(name, public, 1)
     return f"did you mean xt.{near[0]}?" if near else "docs/reference.md lists what there is"
+
+
+def signature_text(name: str, function: Callable[..., Any]) -> str:
+    """How a public function is called: ``xt.load_tile(tile, *, padding=None)``."""
+    parameters = [parameter.replace(annotation=inspect.Parameter.empty)
+                  for parameter in inspect.signature(function).parameters.values()]
+    return f"xt.{name}{inspect.Signature(parameters)}"
 
 
 def call_hint(location: Location | None, *, is_float: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import threading
@@ -29,10 +30,11 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType
 from xegpu.ir.region_branch import is_loop
-from xegpu.support.errors import Note, ShapeError, TraceError, XeError, error_class, error_parts
+from xegpu.support.errors import ArgumentError, Note, ShapeError, TraceError, XeError, error_class, error_parts
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import defined_at, notes_at, operand_notes
 from xetile.dialect.stage import STAGE
+from xetile.frontend.foreign_names import signature_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -334,12 +336,32 @@ def trace(
     tracer.fast_math = fast_math
     with recording(tracer):
         values = [make(tracer) for make in arguments]
-        returned = function(*(values if assemble is None else assemble(values)), **constants)
+        try:
+            returned = function(*(values if assemble is None else assemble(values)), **constants)
+        except TypeError as error:
+            if (found := _of_signature(error)) is not None:
+                raise found from None
+            raise
         if returned is not None:
             raise TraceError("XT1316", f"{name} returns {_describe(returned)}, and a launch returns nothing",
                              "store what it computes to an array argument, and return nothing",
                              Location.of_definition(function.__code__))
         return tracer.finish(attributes)
+
+
+def _of_signature(error: TypeError) -> XeError | None:
+    """Error for a function of the language that the author called with other parameters than it has; None for any other
+    TypeError."""
+    chain, innermost = [], error.__traceback__
+    while innermost is not None:
+        chain.append((innermost.tb_frame, innermost.tb_lasti))
+        innermost = innermost.tb_next
+    call = re.match(r"(\w+)\(\) (?:takes|got|missing)", str(error))
+    public = sys.modules[_PACKAGE].__dict__.get(call[1]) if call else None
+    if call is None or not inspect.isfunction(public) or not _is_authors(chain[-1][0]):
+        return None
+    location = Location(tuple((frame.f_code, at) for frame, at in reversed(chain) if _is_authors(frame)))
+    return ArgumentError("XT1084", str(error), f"call it as {signature_text(call[1], public)}", location)
 
 
 def _describe(value: object) -> str:

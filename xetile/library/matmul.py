@@ -28,6 +28,7 @@ from xetile.library.array_operands import (
 )
 from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.padding import copied_where_cheaper
+from xetile.library.stacked_products import launch_stacked, stacked_product, stacks
 from xetile.library.streamk import streamed_product, sum_of_shares
 from xetile.library.tile_heuristics import Tiling, choose_plan
 
@@ -245,14 +246,19 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     engine = engine_type(a.dtype, b.dtype)
     # NumPy runs work-groups side by side, which share nothing, and reads any array at the same rate.
     sharing = c.library is not np or target is not None
+    sums = dtypes.f32 if engine.is_float else dtypes.i32
+    factors = epilogue.factors(sums)
+    if sharing and bias is None and (found := stacks(a, b, c, device)) is not None:
+        launch_stacked(found, rows, depth, factors, device, stacked_product.on(_executor_of(c), target=target),
+                       **epilogue.constants)
+        return
     plan = choose_plan(rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device, sharing=sharing)
     tiling = plan.tiling
     if copies and sharing:
         a, b = copied_where_cheaper(a, b, c, plan, device, _executor_of(c))
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
     ending = {**epilogue.constants, "spread": spread}
-    sums = dtypes.f32 if engine.is_float else dtypes.i32
-    last = ((c if bias is None else bias).argument, *epilogue.factors(sums))
+    last = ((c if bias is None else bias).argument, *factors)
     grid = (*tiling.groups(rows, columns), batch)
     constants = {**tiling.constants, "as_type": engine, "ahead": tiling.ahead}
     if tiling.shared:

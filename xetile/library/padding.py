@@ -62,7 +62,7 @@ class Layout:
         access: access kind of the array, as :func:`xegpu.target.block2d.access` has it.
         in_words: whether all its rows start on 4-byte boundaries, where a message reads 64 bytes of one.
         bytes: of an element.
-        elements: of the array, each counted once where a batch repeats it.
+        elements: of the array, a matrix that a batch repeats counted once.
     """
 
     access: str
@@ -78,8 +78,9 @@ class Layout:
         kind = access(target, found.pointer, found.shape, found.strides, size)
         in_words = not any(number * size % _WIDTH_UNIT for number in operand.strides()[:-1])
         in_words = in_words and (found.pointer or 0) % _WIDTH_UNIT == 0
-        once = [size for size, stride in zip(operand.shape, operand.strides(), strict=True) if stride]
-        return cls(kind, in_words, size, math.prod(once))
+        batch = zip(operand.shape[:-2], operand.strides()[:-2], strict=True)
+        once = math.prod(count for count, stride in batch if stride)
+        return cls(kind, in_words, size, once * math.prod(operand.shape[-2:]))
 
     @property
     def is_blocked(self) -> bool:
@@ -131,7 +132,7 @@ def copies(a: Layout, b: Layout, result_bytes: int, plan: Plan, target: Target) 
                for layout, shape in ((a, (rows, tiling.depth)), (b, (tiling.depth, columns)))]
     memory = (a.elements * a.bytes + b.elements * b.bytes + result_bytes) / bandwidth
     found = []
-    options = [(False,) if layout.is_blocked else (False, True) for layout in (a, b)]
+    options = [(False,) if layout.is_blocked or not layout.elements else (False, True) for layout in (a, b)]
     for copies_a, copies_b in itertools.product(*options):
         slowdown = 1 + (0 if copies_a else reading[0]) + (0 if copies_b else reading[1])
         copying = sum(LAUNCH_CLOCKS + layout.copy_bytes / bandwidth

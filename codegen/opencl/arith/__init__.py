@@ -269,12 +269,12 @@ WIDENED: dict[DType, tuple[str, ...]] = {
     # E5M2 is the upper half of f16.
     e5m2: ("return as_{half}(({word})(convert_{word}(v) << ({word})(8)));",),
     # E4M3, whose bias is 7 where that of f16 is 15, has no infinity, and one NaN a sign; its smallest numbers pass
-    # through f16's subnormal ones. 480, which no number is, overflows in the first factor, and infinity times zero is
-    # NaN.
+    # through f16's subnormal ones. 480, which no number is, plus 0x1e80 as an integer is f16's quiet NaN.
     e4m3: ("const {word} bits = as_{word}(convert_{wide}(as_{signed}(v))) << ({word})(7);",
            "const {half} small = as_{half}(({word})(bits & ({word})(0xbfff)));",
-           "const {half} large = small * ({half})(35840.0f);",
-           "return large * ({half})(0.0f) + small * ({half})(256.0f);"),
+           "const {word} large = as_{word}(small * ({half})(256.0f));",
+           "const {word} nan = convert_{word}((bits & ({word})(0x3f80)) == ({word})(0x3f80));",
+           "return as_{half}(select(large, ({word})(large + ({word})(0x1e80)), nan));"),
 }
 """Statements of a function that widens elements ``v`` of an 8-bit float type to f16, exactly."""
 

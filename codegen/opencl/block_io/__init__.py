@@ -94,12 +94,19 @@ def block_builtin(kind: str, desc: TensorDesc) -> str:
     return f"intel_sub_group_2d_block_{kind}_{desc.dtype.bits}b_{shuffle_rows}r{columns}x{desc.block.array_length}c"
 
 
+def _unit_column(column: Coordinate, together: int) -> str:
+    """A column, a multiple of ``together``, in units of as many; a constant part stays one, for the compiler to see."""
+    if not column.terms or column.offset % together:
+        return f"({column}) / {together}"
+    return str(Coordinate((f"({replace(column, offset=0)}) / {together}",), column.offset // together))
+
+
 def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> str:
     """Leading arguments of all block builtins; columns count in units of ``together`` elements."""
     desc: Descriptor = emitter.values[operand]
     size = desc_of(operand).dtype.bytes
     scale = f" * {size}" if size > 1 else ""
-    column = str(desc.column) if together == 1 else f"({desc.column}) / {together}"
+    column = str(desc.column) if together == 1 else _unit_column(desc.column, together)
     return (f"{desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
             f"(int2)({column}, {desc.row})")
 

@@ -161,8 +161,8 @@ def _mov(binding: Binding) -> Step:
     same = destination is not None and not isinstance(source, ImmediateOperand) \
         and getattr(source, "type", None) == destination.type
     modified = bool(getattr(source, "modifiers", ()))
-    if same and not modified and isinstance(source, RegisterOperand | IndirectOperand):
-        read = binding.raw(source)  # bits as they are: also NaN payloads
+    if not modified and isinstance(source, RegisterOperand | IndirectOperand) and (same or source.type.is_float):
+        read = binding.raw(source)  # bits as they are, also those of NaN, which only a conversion makes quiet
     elif is_float(binding) and modified:
         read = binding.source(0, float_type(binding))
     else:

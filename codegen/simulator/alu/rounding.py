@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from codegen.simulator.alu.regions import Array
@@ -21,11 +22,25 @@ _BEHIND = np.uint64((1 << 29) - 1)
 
 def round_to(value: Array, dtype: np.dtype[Any], mode: int) -> Array:
     """Round values to a floating-point type."""
-    if mode == TO_EVEN or value.dtype == dtype:
-        return value.astype(dtype)
+    if value.dtype == dtype:
+        return value
+    if mode == TO_EVEN:
+        return _quiet(value, value.astype(dtype))
     wide = value.astype(np.longdouble if value.dtype.itemsize == 8 else np.float64)
     rounded = value.astype(dtype)
     return _directed(rounded, wide - rounded.astype(wide.dtype), mode)
+
+
+def _quiet(value: Array, converted: Array) -> Array:
+    """Conversions make signalling NaN quiet, and keep the sign and the upper bits; those of NumPy may not."""
+    if (nan := np.isnan(value)).any():
+        words = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+        bits = converted.view(words[converted.dtype.itemsize])
+        mantissa = ml_dtypes.finfo(converted.dtype).nmant  # type: ignore[no-untyped-call]
+        if converted.dtype == ml_dtypes.bfloat16 and value.dtype == np.float32:  # whose cast drops them
+            bits[nan] = value[nan].view(np.uint32) >> 16
+        bits[nan] |= bits.dtype.type(1 << (mantissa - 1))
+    return converted
 
 
 def add(a: Array, b: Array, mode: int) -> Array:

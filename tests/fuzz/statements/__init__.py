@@ -1,7 +1,7 @@
 """The statements of the generator, with their weights."""
 
 from tests.fuzz.generator import Statement
-from tests.fuzz.statements import control, elementwise, layout, matmul, memory, scalars, scattered
+from tests.fuzz.statements import control, elementwise, layout, matmul, memory, ordered, scalars, scattered
 
 STATEMENTS: tuple[tuple[int, Statement], ...] = (
     (6, memory.load), (6, elementwise.arithmetic), (2, elementwise.bitwise), (2, elementwise.shift),
@@ -12,6 +12,8 @@ STATEMENTS: tuple[tuple[int, Statement], ...] = (
     (2, scattered.gather), (1, scattered.scatter), (1, scattered.atomic), (2, scattered.shared),
     (1, scattered.single), (4, matmul.product), (1, memory.move_tile), (1, memory.prefetch), (2, memory.store),
     (1, scalars.arithmetic), (1, scalars.argument), (1, scalars.size_of), (4, control.loop), (3, control.when),
+    (2, ordered.cumulative), (1, ordered.scan), (1, ordered.sort), (1, ordered.extreme_index), (2, ordered.shift),
+    (2, ordered.part), (1, elementwise.small_float),
 )
 control.INSIDE += [statement for weight, statement in STATEMENTS for _ in range(weight)
                    if statement not in (scalars.argument, scattered.shared)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.generator import Generator
-from tests.fuzz.numerics import BITS, FLOATS, HOLDS, SIGNED, UNSIGNED, apply, convert, is_float, limits
+from tests.fuzz.numerics import BITS, EXACT, FLOATS, HOLDS, SIGNED, UNSIGNED, apply, convert, is_float, limits
 from tests.fuzz.program import Shape, Value
 from tests.fuzz.statements import memory, scalars
 
@@ -366,6 +366,22 @@ def conversion(generator: Generator) -> Value | None:
     generator.features.add("conversion")
     return generator.let(f"{{0}}.to(xt.{target})", (value,), lambda state, v: convert(v, value.dtype, target), target,
                          value.shape, value.map, low=low, high=high, zero_sign=value.zero_sign)
+
+
+def small_float(generator: Generator) -> Value | None:
+    """``.to`` an 8-bit float, and ``.to`` f16, with which there is more to do."""
+    value = generator.vector(lambda each: each.dtype in CALCULATED and each.dtype != "f64")
+    if value is None:
+        return None
+    target = generator.choices.pick(("e4m3", "e5m2"))
+    low, high = (value.low, value.high) if (value.most or 0) <= EXACT[target] else (None, None)
+
+    def function(state: Any, v: Any) -> Any:
+        return convert(convert(v, value.dtype, target), target, "f16")
+
+    generator.features.add("8-bit float")
+    return generator.let(f"{{0}}.to(xt.{target}).to(xt.f16)", (value,), function, "f16", value.shape, value.map,
+                         low=low, high=high, zero_sign=value.zero_sign)
 
 
 INEXACT: dict[str, tuple[Callable[..., Any], str]] = {

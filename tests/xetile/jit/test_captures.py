@@ -18,6 +18,7 @@ import pytest
 import xetile as xt
 from tests.conftest import require_dpnp
 from tests.device import DEVICE_FILTER
+from xetile.jit.captures import Captures
 
 SHAPE = (8, 16)
 VALUE: Any = None
@@ -407,3 +408,14 @@ def test_a_nan_is_one_constant() -> None:
 
     specs = [xt.Spec(SHAPE, xt.f32)] * 2
     assert k.lower(*specs, c=float("nan")) is k.lower(*specs, c=float("nan"))
+
+
+def test_pytests_assertions_are_not_captured() -> None:
+    """pytest rewrites a kernel's ``assert`` to call pytest's own functions, and with them reach all of pytest."""
+    def body(A):
+        assert A.shape[0] < A.shape[1]
+
+    assert any("@" in name for name in body.__code__.co_names)
+    captures = Captures(body)
+    assert not [read.name for read in captures._reads.values() if "@" in read.name]
+    assert {function for function, *_ in captures._codes} == {body}

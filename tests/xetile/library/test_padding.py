@@ -127,6 +127,26 @@ def test_copies_may_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(xt.matmul(a, b, **options), a @ b)
 
 
+def test_products_without_a_depth_are_zeros() -> None:
+    m, n = 2051, 2049
+    np.testing.assert_array_equal(xt.matmul(np.ones((m, 0), np.float16), np.ones((0, n), np.float16), target="pvc"),
+                                  np.zeros((m, n), np.float16))
+    plan = choose_plan(1 << 14, 1 << 14, 0, 1, xt.bf16, PVC, sharing=True)
+    nothing = Layout("rows", False, 2, 0)
+    chosen = choose_copies(nothing, nothing, 1, plan, PVC)
+    assert not chosen.a
+    assert not chosen.b
+
+
+def test_a_matrix_that_a_batch_repeats_is_copied_once() -> None:
+    one = np.zeros((33, 31), np.float16)
+    repeated = Operand("a", np.broadcast_to(one, (50, 33, 31)), xt.f16)
+    assert Layout.of(repeated, PVC).elements == 33 * 31
+    copy = padded(repeated, PVC, None)
+    assert copy.shape[:2] == (50, 33)
+    assert copy.strides()[0] == 0
+
+
 def test_rows_off_words_are_known() -> None:
     flat = np.zeros(4096, np.float16)
     for pitch, expected in ((34, True), (33, False)):

@@ -111,7 +111,7 @@ BUILT: dict[str, tuple[str, Any, tuple[int, int, int], Deal]] = {
 @given(size=st.tuples(sizes, sizes, sizes), beyond=overhang, seed=seeds)
 @example((1016, 100, 13), (0, 0), 0)
 @example((128, 256, 64), (1, 1), 1)
-@settings(max_examples=15)
+@settings(max_examples=min(15, settings.default.max_examples))
 def test_the_device_agrees(execution: Execution, name: str, size: tuple[int, int, int], beyond: tuple[int, int],
                            seed: int) -> None:
     types, kernel, tile, maps = BUILT[name]
@@ -129,7 +129,7 @@ def distance(execution: Execution, types: Types, a: Array, b: Array) -> Array:
 @pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @given(size=st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(1, 300)), seed=seeds,
        spread=st.integers(0, 6))
-@settings(max_examples=10)
+@settings(max_examples=min(10, settings.default.max_examples))
 def test_random_floats_agree_within_rounding(execution: Execution, size: tuple[int, int, int], seed: int,
                                              spread: int) -> None:
     """k products summed in float32 in any order: at most k roundings, each of half a unit in the last place."""

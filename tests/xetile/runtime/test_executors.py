@@ -174,7 +174,7 @@ def test_launches_take_their_turn_among_dpnps_own_work() -> None:
 def test_a_launch_returns_before_the_kernel_has_run() -> None:
     """A barrier behind the launch is still open when the launch has returned: the kernel takes far longer than that."""
     dpnp = require_dpnp()
-    size = 768
+    size = 512
     host = integers(np.random.default_rng(8), xt.f32, size, size, most=2)
     a, b, c = on_device(dpnp, host, host, np.zeros((size, size), np.float32))
     gemm[size // 8, size // 16](a, b, c, BM=8)  # the first launch builds

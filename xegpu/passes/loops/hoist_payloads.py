@@ -16,6 +16,8 @@ must be copied or made anew depends on how the text says where a block lies:
 - a distance that the loop leaves as it is is computed before the loop, and broadcast, so that the compiler cannot see
   how it came about; else it is computed again at every step, or the address of a neighbouring block is copied and
   changed;
+- where fragments take nearly all registers, blocks share addresses: with messages that take distances, they lie off
+  one value that the compiler cannot see through, elsewhere one address is set several times a step;
 - a prefetch gets a *payload*: an address made before the loop, changed right before each use. Only ``set`` is used for
   that. ``add`` after a read is miscompiled: the read moves past it.
 
@@ -35,6 +37,8 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
+from xegpu.analysis.gemm_loops import is_plain
+from xegpu.analysis.register_pressure import live_bytes
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -60,6 +64,7 @@ from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.offsets import index_of
 from xegpu.rewrite.verifier import verify_inserted
+from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 _MOST = 8
@@ -79,7 +84,8 @@ class HoistPayloads:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with hoisted addresses; itself where there is nothing to hoist."""
-        if not any(_has_invariant_parts(loop, self.target.immediate_offsets) for loop in _loops(module)):
+        if not any(_has_invariant_parts(loop, self.target.immediate_offsets) for loop in _loops(module)) and \
+                not any(_may_share(loop, self.target) for loop in _loops(module)):
             return module
         new = copy_module(module)
         changed = False
@@ -88,12 +94,34 @@ class HoistPayloads:
             inserter = Inserter(function)
             for loop in _loops(function):
                 if messages := _messages(loop):
-                    _LoopAddresses(inserter, loop, self.target.immediate_offsets).hoist(messages)
+                    room = _has_room(loop, self.target)
+                    _LoopAddresses(inserter, loop, self.target.immediate_offsets, room).hoist(messages)
             if inserter.inserted:
                 verify_inserted(function, inserter.inserted)
                 erase_dead(function.body.block)
                 changed = True
         return new if changed else module
+
+
+def _may_share(loop: scf.ForOp, target: Target) -> bool:
+    """Whether blocks of a loop shall share addresses, to save registers, and messages take distances between them."""
+    return target.immediate_offsets and bool(_messages(loop)) and not _has_room(loop, target)
+
+
+def _has_room(loop: scf.ForOp, target: Target) -> bool:
+    """Whether the registers suffice for the fragments and an address of its own for each message of a loop.
+
+    In a pure GEMM loop the compiler moves loads, so that they do.
+    """
+    if is_plain(loop):
+        return True
+    function = loop.parent_op()
+    while not isinstance(function, func.FuncOp):
+        assert function is not None
+        function = function.parent_op()
+    registers = requested_registers(function) or max(target.registers)
+    taken = live_bytes(function, grouped=False) * target.subgroup_size + len(_messages(loop)) * target.register_bytes
+    return not registers or taken <= registers * target.register_bytes
 
 
 def _loops(around: Operation) -> list[scf.ForOp]:
@@ -168,11 +196,13 @@ class _LoopAddresses:
         inserter: for the function.
         loop: the loop.
         distances: whether messages take constant distances.
+        room: whether there are registers for an address of each message; if not, blocks share them where they can.
     """
 
     inserter: Inserter
     loop: scf.ForOp
     distances: bool
+    room: bool
     _payloads: list[_Payload] = field(default_factory=list)
     _starts: dict[Any, SSAValue] = field(default_factory=dict)
     _descs: dict[Any, SSAValue] = field(default_factory=dict)
@@ -208,6 +238,8 @@ class _LoopAddresses:
         """A coordinate with what the loop leaves as it is in one value."""
         still, moving = along.divided(self._stays)
         constant = 0 if self.distances else along.constant
+        if self.distances and not self.room and not still and not moving:  # else it is part of the address
+            return Sum(self._start(Sum()).terms, along.constant)
         if not still or not (moving or constant):
             return along
         start = self._start(Sum(still, constant))
@@ -216,7 +248,9 @@ class _LoopAddresses:
     def _origin(self, at: Position) -> tuple[Sum, Sum]:
         """Row and column of a block that is loaded or stored."""
         row, column = self._steady(at.row), self._steady(at.column)
-        return (row, column) if self.distances else (self._distinct(row, column), self._distinct(column, row))
+        if self.distances or not self.room:
+            return row, column
+        return self._distinct(row, column), self._distinct(column, row)
 
     def _distinct(self, here: Sum, other: Sum) -> Sum:
         """A coordinate that stays, in a value of its own where the other one moves a constant ahead of a neighbour's.

@@ -1,4 +1,4 @@
-"""Subscripts of vectors, as NumPy's: elements, rows, columns, contiguous slices, and new dimensions of size 1."""
+"""Subscripts of vectors, as NumPy's: elements, rows, columns, slices, and new dimensions of size 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.mlir.arith import CmpIOp, SelectOp
-from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.support.errors import RankError, ShapeError
 from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.vector import IotaOp
@@ -52,12 +52,10 @@ def subscript(v: VectorBase, key: Any) -> VectorBase | SSAValue:
                          "xt.tile_reduce, or load the part with a tile of its own", location, notes(location, it=v))
     matrix = v if len(v.shape) == 2 else cast(v, (1, v.shape[0]))
     axes = range(2 - len(v.shape), 2)
-    starts, sizes, kept = [0, 0], list(matrix.shape), []
+    ranges, kept = [range(size) for size in matrix.shape], []
     for axis, each in zip(axes, taken, strict=True):
-        starts[axis], sizes[axis] = _range(v, each, matrix.shape[axis], len(v.shape) - 2 + axis)
-    if (starts, sizes) != ([0, 0], list(matrix.shape)):
-        map_ = matrix.wg_map and _sliced_map(v, matrix.wg_map, matrix.shape, sizes)
-        matrix = type(matrix)(current().emit(ExtractStridedSliceOp(matrix.ssa, starts, sizes)), map_)
+        ranges[axis] = _range(v, each, matrix.shape[axis], len(v.shape) - 2 + axis)
+    matrix = _slice(v, matrix, ranges)
     for axis, each in zip(axes, taken, strict=True):
         if isinstance(each, ScalarBase):
             matrix = _selected(matrix, axis, each)
@@ -75,6 +73,37 @@ def subscript(v: VectorBase, key: Any) -> VectorBase | SSAValue:
                         "vectors have one or two: leave out a None", location, notes(location, it=v))
     part: VectorBase = cast(matrix, tuple(kept))
     return part
+
+
+def _slice(v: VectorBase, matrix: VectorBase, ranges: Sequence[range]) -> VectorBase:
+    """Rows and columns of a matrix; ``v`` is what messages show."""
+    shape, sizes = matrix.shape, [len(each) for each in ranges]
+    starts = [each.start if each.step == 1 else 0 for each in ranges]
+    adjacent = [size if each.step == 1 else whole for each, size, whole in zip(ranges, sizes, shape, strict=True)]
+    if (starts, adjacent) != ([0, 0], list(shape)):
+        matrix = _part(v, matrix, starts, adjacent)
+    for axis in (0, 1):
+        if ranges[axis].step != 1:
+            matrix = _strided(v, matrix, axis, ranges[axis])
+    return matrix
+
+
+def _part(v: VectorBase, matrix: VectorBase, starts: Sequence[int], sizes: Sequence[int]) -> VectorBase:
+    map_ = matrix.wg_map and _sliced_map(v, matrix.wg_map, matrix.shape, sizes)
+    return type(matrix)(current().emit(ExtractStridedSliceOp(matrix.ssa, starts, sizes)), map_)
+
+
+def _strided(v: VectorBase, matrix: VectorBase, axis: int, positions: range) -> VectorBase:
+    """Rows or columns at a distance: each is inserted into a slice of adjacent ones, of which none remains."""
+    one, sizes = list(matrix.shape), list(matrix.shape)
+    one[axis], sizes[axis] = 1, len(positions)
+    result = _part(v, matrix, (0, 0), sizes)
+    for i, position in enumerate(positions):
+        start, end = [0, 0], [0, 0]
+        start[axis], end[axis] = position, i
+        line = _part(v, matrix, start, one)
+        result = type(matrix)(current().emit(InsertStridedSliceOp(line.ssa, result.ssa, end)), result.wg_map)
+    return result
 
 
 def _sliced_map(v: VectorBase, wg_map: WgMap, shape: Sequence[int], sizes: Sequence[int]) -> WgMap:
@@ -116,27 +145,27 @@ def _shown(key: Any) -> str:
     return f"a {key.describe()}" if hasattr(key, "describe") else f"{key!r:.40}"
 
 
-def _range(v: VectorBase, key: Any, extent: int, axis: int) -> tuple[int, int]:
-    """First element and number of elements that an index or a slice takes of a dimension."""
+def _range(v: VectorBase, key: Any, extent: int, axis: int) -> range:
+    """Elements that an index or a slice takes of a dimension: all where it is known at run time only."""
     if isinstance(key, ScalarBase):
         scalar(key)  # of type index
-        return 0, extent
+        return range(extent)
     location = current().location()
     if isinstance(key, int):
         if not -extent <= key < extent:
             raise ShapeError("XT1248", f"index {key} is out of bounds: dimension {axis} of a {v.describe()} has "
                              f"{extent} elements", f"use {-extent} to {extent - 1}", location, notes(location, it=v))
-        return key % extent, 1
+        return range(key % extent, key % extent + 1)
     parts = [python_number(part) for part in (key.start, key.stop, key.step)]
-    if any(part is not None and type(part) is not int for part in parts) or parts[2] not in (None, 1):
-        raise ShapeError("XT1246", f"the slice {_slice_text(parts)} is not one of adjacent elements between "
-                         "compile-time integers", "slices have fixed sizes and a step of 1; a single row or column may "
-                         "be at a run-time index: v[k], v[:, k]", location, notes(location, it=v))
-    start, stop, _ = slice(*parts).indices(extent)
-    if stop <= start:
+    if any(part is not None and type(part) is not int for part in parts) or parts[2] == 0:
+        raise ShapeError("XT1246", f"the slice {_slice_text(parts)} is not one between compile-time integers",
+                         "slices have fixed sizes and a step other than 0; a single row or column may be at a run-time "
+                         "index: v[k], v[:, k]", location, notes(location, it=v))
+    found = range(*slice(*parts).indices(extent))
+    if not found:
         raise ShapeError("XT1248", f"the slice {_slice_text(parts)} takes nothing of dimension {axis} of a "
                          f"{v.describe()}", f"it has {extent} elements", location, notes(location, it=v))
-    return start, stop - start
+    return found if found.step == 1 or len(found) > 1 else range(found.start, found.start + 1)
 
 
 def _slice_text(parts: list[Any]) -> str:

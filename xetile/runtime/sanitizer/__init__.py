@@ -14,6 +14,7 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.barriers import in_step
+from xegpu.dialect.inline import InlineOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.interpreter import subgroup_scheduler
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantic, Semantics
@@ -41,7 +42,7 @@ from xetile.runtime.sanitizer.shadow_memory import Codes
 
 _CALCULATE: tuple[type[Operation], ...] = (
     *(kind for kind, record in RECORDS.items() if record.family != "comparison" and kind is not arith.BitcastOp),
-    TileReduceOp)
+    TileReduceOp, InlineOp)
 _MAX_SUBGROUPS = 1024
 """Subgroups that a map may distribute to; no device has so many."""
 Before = Callable[[Interpreter, Any, Sequence[Any]], None]

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.dialect.inline import InlineOp
 from xegpu.interpreter.interpreter import BATCH, Interpreter, force
 from xegpu.ir.use_def import root_definitions
 from xegpu.mlir.arith import SelectOp
@@ -21,7 +22,7 @@ Origin = TypeVar("Origin")
 Marks = list[tuple[Array, Origin]]
 """Masks of elements, each with the origin that they follow from."""
 _BY_ELEMENT: tuple[type[Operation], ...] = (
-    *(kind for kind in RECORDS if kind is not SelectOp), InitScatteredTileOp, UpdateScatteredTileOp)
+    *(kind for kind in RECORDS if kind is not SelectOp), InitScatteredTileOp, UpdateScatteredTileOp, InlineOp)
 _MOST = 8
 """Origins that are followed for one value."""
 

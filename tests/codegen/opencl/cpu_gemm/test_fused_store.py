@@ -57,10 +57,15 @@ def _check(shape: tuple[int, int, int], kind: Any) -> None:
     np.testing.assert_array_equal(c[:, -1], 7)
 
 
+EDGES = [(m, n, 37) for m, n in zip(range(1, 34), range(81, 0, -1), strict=False)]
+
+
+@pytest.mark.parametrize("turn", [0, *(pytest.param(turn, marks=pytest.mark.everything) for turn in (1, 2))])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_all_edges(kind: Any) -> None:
+def test_all_edges(kind: Any, turn: int) -> None:
+    """In each turn every edge occurs, with one of the types."""
     require_device()
-    for shape in (*SHAPES, *((m, n, 37) for m, n in zip(range(1, 34), range(81, 0, -1), strict=False))):
+    for shape in (*SHAPES, *EDGES[(KINDS.index(kind) + turn) % 3::3]):
         _check(shape, kind)
 
 

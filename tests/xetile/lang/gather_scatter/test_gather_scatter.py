@@ -353,15 +353,17 @@ def test_text_goes_round():
     a, at_mask, to = integers(rng, "f32", 20, 30), places_in(rng, 600, (8, 32)), apart(rng, 600, (8, 32))
     stages = copy.lower(*specs("f32", "i32", "i1", "i32", "f32"), shape=(8, 32), padding=2).stages
     for stage, text in stages.items():
-        assert str(xt.parse(text)) == text
+        read = xt.parse(text)
+        assert str(read) == text
         c = np.zeros((20, 30), np.float32)
-        xt.parse(text)["copy"].on("numpy")[1](a, *at_mask, to, c)
+        read["copy"].on("numpy")[1](a, *at_mask, to, c)
         assert (c.reshape(-1)[to] == picked(a, *at_mask, 2)).all(), stage
     stages = count.lower(*specs("i32", "i32", "i1", "i32", "i32"), shape=(8, 32)).stages
     for stage, text in stages.items():
-        assert str(xt.parse(text)) == text
+        read = xt.parse(text)
+        assert str(read) == text
         c, old = np.zeros((20, 30), np.int32), np.zeros((8, 32), np.int32)
-        xt.parse(text)["count"].on("numpy")[1](c, *at_mask, np.ones((8, 32), np.int32), old)
+        read["count"].on("numpy")[1](c, *at_mask, np.ones((8, 32), np.int32), old)
         assert c.sum() == at_mask[1].sum(), stage
     assert "scatter = true" in stages["xetile"]
     assert "xegpu.atomic_rmw <addi>" in [*stages.values()][-1]

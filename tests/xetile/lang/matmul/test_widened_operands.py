@@ -46,12 +46,13 @@ def unit(dtype: Any) -> Array:
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("to", RESULTS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_finite_code_is_converted_exactly(source: str, to: str, execution: Execution) -> None:
+@pytest.mark.parametrize("both", [True, False], ids=["both", "one"])
+def test_every_finite_code_is_converted_exactly(both: bool, source: str, to: str, execution: Execution) -> None:
+    """Of both operands, or of one whose other operand has the result's type."""
     values = without_faults(codes(source, 0))
-    expected = values.astype(np.float32)
-    for other in (SOURCES[source], RESULTS[to]):
-        np.testing.assert_array_equal(multiplied(execution, values, unit(other), to), expected)
-        np.testing.assert_array_equal(multiplied(execution, unit(other), values, to), expected)
+    expected, other = values.astype(np.float32), SOURCES[source] if both else RESULTS[to]
+    np.testing.assert_array_equal(multiplied(execution, values, unit(other), to), expected)
+    np.testing.assert_array_equal(multiplied(execution, unit(other), values, to), expected)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)

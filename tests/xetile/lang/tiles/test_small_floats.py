@@ -55,6 +55,14 @@ def widened(A, C, D, E):
         xt.store_tile(v.to(out.dtype), xt.init_tile(out, (0, 0), (16, 32)))
 
 
+def nan_bits(code: int, source: DType, target: np.dtype[Any]) -> int:
+    """The bits of a NaN of 8 bits as a wider type: sign, quiet bit (not of E5M2 in f16), the other bits of E5M2."""
+    bits, mantissa = {"float16": (16, 10), "bfloat16": (16, 7), "float32": (32, 23)}[target.name]
+    infinity = (1 << (bits - 1)) - (1 << mantissa)
+    fraction = 2 if source is xt.e4m3 else code & 3 | (0 if target == np.float16 else 2)
+    return code >> 7 << (bits - 1) | infinity | fraction << (mantissa - 2)
+
+
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("execution", [NUMPY, *LANES, *DEVICE], ids=str)
 @pytest.mark.parametrize("dtype", [xt.e4m3, xt.e5m2], ids=str)
@@ -65,6 +73,10 @@ def test_every_number_is_widened_exactly(dtype: DType, execution: Execution) -> 
     for out in outs:
         np.testing.assert_array_equal(out[:, :31].astype(np.float32), every.astype(np.float32))
         assert (out[:, 31] == 7).all()
+        nan = np.isnan(every)
+        words = {2: np.uint16, 4: np.uint32}[out.itemsize]
+        expected = [nan_bits(int(code), dtype, out.dtype) for code in every[nan].view(np.uint8)]
+        np.testing.assert_array_equal(out[:, :31][nan].view(words), np.array(expected, words))
 
 
 @xt.kernel

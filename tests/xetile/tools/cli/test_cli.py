@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import subprocess
@@ -43,14 +44,27 @@ def xetile(capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    """A recorded kernel in a file."""
+@functools.cache
+def _recorded() -> str:
+    """A recorded kernel as text."""
     import runpy
 
     kernel = runpy.run_path(GEMM.rpartition(":")[0])["gemm"]
+    return str(kernel.lower(*[xt.Spec((64, 64), d) for d in ("bf16", "bf16", "f32")], M=8, N=32, K=32).xetile)
+
+
+@functools.cache
+def _lowered(target: str) -> Any:
+    """The recorded kernel for a target."""
+    specs = [xt.Spec((None, None), d) for d in ("bf16", "bf16", "f32")]
+    return xt.parse(_recorded())["gemm"].lower(*specs, target=target)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A recorded kernel in a file."""
     path = tmp_path / "gemm.mlir"
-    path.write_text(kernel.lower(*[xt.Spec((64, 64), d) for d in ("bf16", "bf16", "f32")], M=8, N=32, K=32).xetile)
+    path.write_text(_recorded())
     return path
 
 
@@ -81,9 +95,8 @@ def _without_stage(text: str) -> str:
                                                      "normalize", "interleave-rows")])
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
-    kernel = xt.parse(text.read_text())["gemm"]
     target = "cpu" if stage in ("fuse-load-mma", "deepen-k", "fuse-store") else "bmg"
-    lowered = kernel.lower(*[xt.Spec((None, None), d) for d in ("bf16", "bf16", "f32")], target=target)
+    lowered = _lowered(target)
     ran = xetile("opt", str(text), "--to", stage, "--target", target)
     assert ran.code == 0, ran.err
     assert f'xetile.stage = "{stage}"' in ran.out
