@@ -18,7 +18,7 @@ from codegen.opencl.cpu_gemm import fused_store, simt
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.kernel import Source, build_options
 from codegen.opencl.prelude.macros import fallbacks
-from codegen.opencl.vector import convert_layout, padding, reduction, shuffle, shuffle_rows, widen
+from codegen.opencl.vector import convert_layout, dequantize, padding, reduction, shuffle, shuffle_rows, widen
 from xegpu.analysis import barriers
 from xegpu.dialect.debug import prints
 from xegpu.ir.kernel_attributes import subgroup_count, subgroup_size
@@ -58,8 +58,8 @@ def emit(function: func.FuncOp, target: Target) -> Source:
 
 RULES: dict[type[Operation], Rule] = {
     operation: rule
-    for family in (arith, compare, inline, vector, reduction, convert_layout, shuffle, shuffle_rows, widen, dpas, simt,
-                   block_io, padding, scalar, slm,
+    for family in (arith, compare, inline, vector, reduction, convert_layout, shuffle, shuffle_rows, widen, dequantize,
+                   dpas, simt, block_io, padding, scalar, slm,
                    gather_scatter, sync, debug, control_flow, kernel, fused_store, bounds, payload)
     for operation, rule in family.RULES.items()
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, VectorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.values import Coordinate, Fragment, empty, vector_type, width_of
@@ -33,6 +33,7 @@ class Emitter:
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
         self.fused_store_operands: dict[SSAValue, tuple[Any, ...]] = {}
+        self.shared: dict[tuple[Any, ...], str] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}
@@ -90,6 +91,14 @@ class Emitter:
         self.line(f"const {c_type} {name} = {expression};")
         self.values[value] = name
         return name
+
+    def common(self, block: Block | None, hint: str, c_type: str, expression: str) -> str:
+        """A variable for a subexpression, which several operations of a block share."""
+        key = block, c_type, expression
+        if key not in self.shared:
+            self.shared[key] = self.name(hint)
+            self.line(f"const {c_type} {self.shared[key]} = {expression};")
+        return self.shared[key]
 
     def assign(self, value: SSAValue, fragment: Fragment, expressions: Sequence[str]) -> None:
         """Declare the variables of a fragment."""

@@ -19,7 +19,7 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
-from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
+from xegpu.dialect.convert_layout import ConvertLayoutOp, DequantizeOp, WidenOp
 from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
@@ -146,8 +146,8 @@ def _map_of(operation: Any, known: dict[SSAValue, LaneMap | None]) -> LaneMap | 
         assert isinstance(operation.desc.type, TensorDescType)
         lanes = operation.desc.type.data.sg_map
         return lanes.transposed if lanes is not None and operation.transposes else lanes
-    if isinstance(operation, (ConvertLayoutOp, WidenOp, PackOp)):
-        attribute = operation.sg_map if isinstance(operation, PackOp) else operation.target_map
+    if isinstance(operation, (ConvertLayoutOp, WidenOp, PackOp, DequantizeOp)):
+        attribute = operation.sg_map if isinstance(operation, (PackOp, DequantizeOp)) else operation.target_map
         return None if attribute is None else attribute.data
     if isinstance(operation, ProductOp):
         return None if operation.maps is None else operation.maps[2]

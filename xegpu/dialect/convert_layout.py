@@ -1,4 +1,4 @@
-"""Layout conversions of fragments: ``convert_layout``, and ``widen``, which converts 8-bit operands of DPAS as well."""
+"""Layout conversions of fragments: ``convert_layout``; ``widen`` and ``dequantize``, which convert operands of DPAS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, opt_prop_
 from xdsl.traits import Pure
 
 from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
-from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i8, of_mlir, u8
+from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i8, i32, of_mlir, u8, u32
 from xegpu.ir.op_definition import operation_definition
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
@@ -120,4 +120,59 @@ class WidenOp(IRDLOperation):
 WIDENED = (e4m3, e5m2, i8, u8)
 """Element types that :class:`WidenOp` converts."""
 
-OPERATIONS = (ConvertLayoutOp, WidenOp)
+MASK = 15
+"""What is left of a word behind the shift: one weight."""
+
+
+@operation_definition
+class DequantizeOp(IRDLOperation):
+    """Dequantization of one 4-bit weight of each word, packed as operand B: ``((words >> shift) & 15 - zero) * scale``.
+
+    ``%b = xegpu.dequantize %words, %zero, %scale {shift = 4, sg_map} : vector<16x1xui32>, vector<1x1xf16> ->
+    vector<8x2xf16>``, fragments all: a lane has columns of weights, and their zero points and scales. The difference
+    and the product are each rounded to the result's element type. It goes beyond the seed.
+    """
+
+    name = "xegpu.dequantize"
+    words = operand_def(VECTOR)
+    zero = operand_def(VECTOR)
+    scale = operand_def(VECTOR)
+    shift = prop_def(IntegerAttr)
+    sg_map = prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$words `,` $zero `,` $scale attr-dict `:` type($words) `,` type($zero) `,` type($scale) `->` " \
+                      "type($result)"
+
+    def __init__(self, words: SSAValue, zero: SSAValue, scale: SSAValue, shift: int, sg_map: LaneMap,
+                 result: Attribute) -> None:
+        super().__init__(operands=[words, zero, scale], result_types=[result],
+                         properties={"shift": IntegerAttr(shift, i64), "sg_map": SgMapAttr(sg_map)})
+
+    def verify_(self) -> None:
+        rows, *others = shape_of(self.words)
+        element = self.result.type.element_type  # type: ignore[attr-defined]
+        expected = vector_type((rows // 2, 2), element)
+        word = of_mlir(self.words.type.element_type)  # type: ignore[attr-defined]
+        if word not in (i32, u32) or others != [1] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
+                self.result.type != expected or self.first_bit not in NIBBLES:
+            raise Invalid("XT3293", f"{self.words.type} from bit {self.first_bit} on does not dequantize to "
+                          f"{self.result.type}\n"
+                          "take words of 32 bits in one column, whose number is even, a shift that is a multiple of 4 "
+                          "below 32, and half as many pairs of f16 or bf16", alone=True)
+        if any(value.type != vector_type((1, 1), element) for value in (self.zero, self.scale)):
+            raise Invalid("XT3294", f"the zero point is {self.zero.type}, the scale {self.scale.type}, and the weights "
+                          f"become {self.result.type}\ngive a row of each in the element type of the result: "
+                          f"{vector_type((1, 1), element)}", alone=True)
+
+    @property
+    def first_bit(self) -> int:
+        """Lowest bit of the weight in its word."""
+        return int(self.shift.value.data)
+
+
+NIBBLES = range(0, 32, 4)
+"""Lowest bits of the weights in a word."""
+
+OPERATIONS = (ConvertLayoutOp, WidenOp, DequantizeOp)

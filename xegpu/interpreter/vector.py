@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
+from xegpu.dialect.convert_layout import MASK, ConvertLayoutOp, DequantizeOp, WidenOp
 from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp, PadOp, ShuffleOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
@@ -78,6 +78,14 @@ def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Arr
     return lane_map.scatter(round_to(part, of_mlir(operation.result.type.element_type)), target, machine.lanes)
 
 
+def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequence[Any]) -> Array:
+    words, zero, scale = operands
+    dtype = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
+    weights = round_to((words >> words.dtype.type(operation.first_bit)) & words.dtype.type(MASK), dtype)
+    result = round_to(round_to(weights - zero, dtype) * scale, dtype)
+    return result.reshape(*result.shape[:-2], *shape_of(operation.result))
+
+
 def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     shape, axis = operation.block_shape(), operation.axis.value.data
     dtype = of_mlir(operation.result.type.element_type)
@@ -104,4 +112,5 @@ def _shuffle(machine: Interpreter, operation: ShuffleOp, operands: Sequence[Any]
 
 
 SEMANTICS: Semantics = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout,
-                        ExtractScalarOp: _extract_scalar, IotaOp: _iota, WidenOp: _widen, ShuffleOp: _shuffle}
+                        ExtractScalarOp: _extract_scalar, IotaOp: _iota, WidenOp: _widen, DequantizeOp: _dequantize,
+                        ShuffleOp: _shuffle}

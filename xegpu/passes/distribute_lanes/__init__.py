@@ -23,6 +23,7 @@ from xdsl.ir import Operation
 from xegpu.analysis.webs import view_webs
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.passes.distribute_lanes import block_io, debug, dpas, gather_scatter, reduction, vector
+from xegpu.passes.distribute_lanes.dequantize import fuse_dequantize
 from xegpu.passes.distribute_lanes.rewriter import DistributeLanesRewriter
 from xegpu.rewrite.rewriter import Rule, rewrite
 from xegpu.target.targets import Target
@@ -50,5 +51,7 @@ class DistributeLanes:
         if SUBGROUP_SIZE in function.attributes:
             return function  # distributed already
         new = DistributeLanesRewriter(RULES, self.target, view_webs(function)).function(function)
+        if self.target.block_io:
+            fuse_dequantize(new)
         new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup_size, i64)
         return new

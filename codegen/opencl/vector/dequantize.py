@@ -1,0 +1,165 @@
+"""``xegpu.dequantize`` in OpenCL C: 4-bit weights to operand B of DPAS, by five or nine instructions a register.
+
+For f16, two rows of words become two of pairs, lower halves with lower halves and upper with upper, once for all
+weights of a word. Both come before the first weight: the compiler spills if the words live as long as their weights are
+used. This is virtual assembly (vISA), whose instructions have 32 lanes of 16 bits; of OpenCL C Intel's compiler makes a
+register for each 16-bit number, and moves the pairing to where the weights are. It needs registers of 64 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from codegen.opencl.arith import converted
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.prelude.macros import NO_VISA
+from codegen.opencl.values import computed, rounded, vector_type
+from xegpu.dialect.convert_layout import MASK, DequantizeOp
+from xegpu.ir.dtypes import DType, bf16, f16, i32, u32
+
+_BIASED: dict[DType, dict[int, tuple[str, str]]] = {
+    # The mantissa's last place is one from 1024 to 2048, and its fifth-last from 64 to 128: weights in these bits make
+    # it 1024 + weight and 64 + weight.
+    f16: {0: ("0x6400:uw", "0xe400:hf"), 4: ("0x5400:uw", "0xd400:hf")},
+}
+"""For the lowest bit of a weight in 16 bits: bits that make it a number, and minus what that is too large by."""
+
+
+@dataclass(frozen=True)
+class _Dequantization:
+    """Dequantization of pairs of 16 bits, or of words of 32 bits.
+
+    Attributes:
+        result: element type.
+        shift: lowest bit of the weights, in pairs of 16 bits for f16, in words for bf16.
+        width: registers.
+    """
+
+    result: DType
+    shift: int
+    width: int
+
+    @property
+    def name(self) -> str:
+        """Name of its function."""
+        return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}"
+
+    def lines(self) -> Iterator[str]:
+        """The vISA: pairs ``P``, results ``U``, zero points ``Z`` and scales ``S``."""
+        if self.result is bf16:
+            yield from self._bf16()
+            return
+        for name, number in (("U", 0), ("P", 1)):
+            yield f".decl {name} v_type=G type=uw num_elts={self.width * 32} align=GRF alias=<%{number}, 0>"
+        yield f".decl H v_type=G type=hf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
+        yield ".decl Z v_type=G type=hf num_elts=32 align=GRF alias=<%2, 0>"
+        yield ".decl S v_type=G type=hf num_elts=32 align=GRF alias=<%3, 0>"
+        exponent, excess = _BIASED[self.result][self.shift]
+        for line in (f"bfn.xf8 (M1_NM, 32) U({{0}},0)<1> {MASK << self.shift:#x}:uw P({{0}},0)<1;1,0> {exponent}",
+                     f"add (M1_NM, 32) {{h}} {{v}} {excess}",
+                     "add (M1_NM, 32) {h} {v} (-)Z(0,0)<1;1,0>",
+                     "mul (M1_NM, 32) {h} {v} S(0,0)<1;1,0>"):
+            for register in range(self.width):
+                yield line.format(register, h=f"H({register},0)<1>", v=f"H({register},0)<1;1,0>")
+
+    def _bf16(self) -> Iterator[str]:
+        """From words ``A`` and ``C`` by f32, whose 24 bits change no sum or product of bf16 that is rounded again."""
+        yield f".decl B v_type=G type=bf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
+        for name, number in (("A", 1), ("C", 2)):
+            yield f".decl {name} v_type=G type=ud num_elts={self.width * 16} align=GRF alias=<%{number}, 0>"
+        for name, number in (("Z", 3), ("S", 4)):
+            yield f".decl {name} v_type=G type=f num_elts=16 align=GRF alias=<%{number}, 0>"
+        yield f".decl F v_type=G type=f num_elts={self.width * 32} align=GRF"
+        yield f".decl U v_type=G type=ud num_elts={self.width * 32} align=GRF alias=<F, 0>"
+        yield f".decl D v_type=G type=bf num_elts={self.width * 32} align=GRF"
+        for row in range(2 * self.width):
+            f, d = f"F({row},0)", f"D({row // 2},{row % 2 * 16})"
+            words = f"{'AC'[row // self.width]}({row % self.width},0)"
+            yield f"and (M1_NM, 16) U({row},0)<1> {words}<1;1,0> {MASK << self.shift:#x}:ud"
+            yield f"mov (M1_NM, 16) {f}<1> U({row},0)<1;1,0>"
+            power = (127 - self.shift) << 23  # the bits of 2**-shift
+            yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {power:#x}:f (-)Z(0,0)<1;1,0>" if self.shift else \
+                f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
+            yield f"mul (M1_NM, 16) B({row // 2},{row % 2})<2> {d}<1;1,0> S(0,0)<1;1,0>"
+
+    def portable(self) -> Iterator[str]:
+        """OpenCL C, for compilers without vISA."""
+        words, halves = vector_type("uint", self.width), vector_type("ushort", self.width)
+        results = []
+        for element in range(2):
+            source, shift = f"(p >> ({words})({16 * element + self.shift}))", self.shift
+            if self.result is bf16:
+                rows = [f"{'ac'[row // self.width]}{f'.s{row % self.width:x}' if self.width > 1 else ''}"
+                        for row in range(element, 2 * self.width, 2)]
+                source = f"(({words})({', '.join(rows)}) >> ({words})({shift}))"
+            weights = computed(converted(f"{source} & ({words})({MASK})", u32, self.result, self.width), self.result,
+                               self.width)
+            row = vector_type(self.result.register, self.width)
+            zero, scale = (computed(f"({row})({name})", self.result, self.width)
+                           for name in ("zero", "scale"))
+            difference = computed(rounded(f"({weights} - {zero})", self.result, self.width), self.result, self.width)
+            product = rounded(f"({difference} * {scale})", self.result, self.width)
+            yield f"  const {halves} part{element} = as_{halves}({product});"
+            results.append(f"convert_{words}(part{element})")
+        yield f"  return {results[0]} | {results[1]} << ({words})(16);"
+
+    def function(self, emitter: Emitter) -> str:
+        """Define the function, and return its name."""
+        register, words = self.result.register, vector_type("uint", self.width)
+        row = "const uint z = as_ushort(zero) * 0x10001u, s = as_ushort(scale) * 0x10001u;" if self.result is f16 else \
+            "const uint z = (uint)zero << 16, s = (uint)scale << 16;"
+        lines = "".join(f'    "{line}\\n"\n' for line in ("{", *self.lines(), "}"))
+        sources = "p" if self.result is f16 else "ac"
+        operands = ", ".join(f'"rw"({name})' for name in (*sources, "z", "s"))
+        parameters = ", ".join(f"{words} {name}" for name in sources)
+        emitter.function(f"static {words} {self.name}({parameters}, {register} zero, {register} scale)\n{{\n"
+                         f"#ifdef {NO_VISA}\n" + "\n".join(self.portable()) + f"\n#else\n  {row}\n  {words} words;\n"
+                         f'  __asm__(\n{lines}    : "=rw"(words) : {operands});\n'
+                         "  return words;\n#endif\n}\n")
+        return self.name
+
+
+def _pair_function(emitter: Emitter, half: int, width: int) -> str:
+    """Define a function that pairs halves of consecutive words, as VNNI form does, and return its name."""
+    name, words = f"{('lower', 'upper')[half]}_halves_of_{2 * width}", vector_type("uint", width)
+    rows = [f"{'ab'[row // width]}{f'.s{row % width:x}' if width > 1 else ''}" for row in range(2 * width)]
+    even, odd = (f"({words})({', '.join(rows[first::2])})" for first in range(2))
+    portable = f"{even} >> 16 | ({odd} & 0xffff0000u)" if half else f"({even} & 0xffffu) | {odd} << 16"
+    lines = [f".decl {letter} v_type=G type=uw num_elts={width * 32} align=GRF alias=<%{number}, 0>"
+             for number, letter in enumerate("PAB")]
+    lines += [f"mov (M1_NM, 16) P({row // 2},{row % 2})<2> {'AB'[row // width]}({row % width},{half})<2;1,0>"
+              for row in range(2 * width)]
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
+    emitter.function(f"static {words} {name}({words} a, {words} b)\n{{\n#ifdef {NO_VISA}\n  return {portable};\n#else\n"
+                     f"  {words} pairs;\n  __asm__(\n{assembly}"
+                     '    : "=rw"(pairs) : "rw"(a), "rw"(b));\n  return pairs;\n#endif\n}\n')
+    return name
+
+
+def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
+    words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
+    (zero,), (scale,) = emitter.words(operation.zero), emitter.words(operation.scale)
+    c_type, element = vector_type("uint", result.width), result.dtype
+    shift = operation.first_bit % (8 if element is f16 else 32)
+    called = _Dequantization(element, shift, result.width).function(emitter)
+    half, upper_byte = operation.first_bit // 16, operation.first_bit % 16 >= 8
+    calls = []
+    for first in range(0, words.units, 2 * result.width):
+        (a,), (b,) = (words.slice(start, result.width).names for start in (first, first + result.width))
+        a, b = (f"as_{c_type}({part})" if words.dtype is i32 else part for part in (a, b))
+        if element is bf16:
+            calls.append(f"{called}({a}, {b}, {zero}, {scale})")
+            continue
+        both = [emitter.common(operation.parent, "pairs", c_type,
+                               f"{_pair_function(emitter, each, result.width)}({a}, {b})") for each in range(2)]
+        pairs = both[half]
+        if upper_byte:
+            pairs = emitter.common(operation.parent, "pairs", c_type, f"{pairs} >> 8")
+        calls.append(f"{called}({pairs}, {zero}, {scale})")
+    emitter.assign(operation.result, result, calls)
+
+
+RULES: dict[type[Operation], Rule] = {DequantizeOp: _dequantize}
