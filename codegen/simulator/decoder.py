@@ -29,9 +29,8 @@ from codegen.simulator.instruction import (
 from codegen.toolchain import disk_cache
 from codegen.toolchain.program_path import ExternalProgram
 from xegpu.support.errors import TargetError, ToolError
+from xegpu.target.targets import TARGETS
 
-PLATFORMS = {"pvc": "12p72", "bmg": "2", "lnl": "2", "dg2": "12p71", "arl": "12p71"}
-"""What iga64 calls the instruction set of each target; it has none of later ones."""
 # Hexadecimal floats keep every bit of an immediate; expressions of bfn would replace its truth table.
 _OPTIONS = ("-Xprint-json", "-Xprint-hex-floats", "-Xno-print-bfnexprs")
 _SECONDS = 120  # timeout: 58 KB of code take 50 ms
@@ -52,6 +51,11 @@ def find_iga64() -> str:
     return _IGA64.path()
 
 
+def decoded_targets() -> list[str]:
+    """Names of the targets whose machine code iga64 decodes; it has no instruction set later than xe2's."""
+    return [target.name for target in TARGETS.values() if target.iga64 is not None]
+
+
 def decode(code: bytes, target: str) -> tuple[Instruction, ...]:
     """Decode a kernel's code, with its relocations applied.
 
@@ -59,12 +63,13 @@ def decode(code: bytes, target: str) -> tuple[Instruction, ...]:
         TargetError: iga64 does not know the target's instruction set.
         ToolError: iga64 is missing or failed.
     """
-    if target not in PLATFORMS:
+    platform = TARGETS[target].iga64 if target in TARGETS else None
+    if platform is None:
         raise TargetError("XT5142", f"machine code of {target} cannot be decoded: iga64 knows none later than xe2's",
-                          f"use one of {', '.join(PLATFORMS)}")
+                          f"use one of {', '.join(decoded_targets())}")
     iga64 = find_iga64()
-    text = disk_cache.kept("iga64", lambda: (code, PLATFORMS[target], *_identity(iga64)),
-                           lambda: _disassembled(iga64, code, PLATFORMS[target]))
+    text = disk_cache.kept("iga64", lambda: (code, platform, *_identity(iga64)),
+                           lambda: _disassembled(iga64, code, platform))
     return _instructions(json.loads(text))
 
 

@@ -116,6 +116,8 @@ class Target:
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
         block_scales: whether its products of 8-bit floats take a scale for each 32 elements.
         llvm_chip: its name in LLVM's own lowering of XeGPU; None where that does not know it.
+        iga64: the name of its instruction set in Intel's disassembler; None where that does not know it, so that its
+            machine code is not simulated.
         device_ids: ranges of PCI device ids, both ends included. An id says more than a name: products share names.
         device_name: a regular expression that finds its products by the names that drivers give them; "" for none.
         cores: Xe cores of the largest usual device: how many work-groups of 32 subgroups run at once. On a CPU, its
@@ -141,6 +143,7 @@ class Target:
     named_barriers: bool = False
     block_scales: bool = False
     llvm_chip: str | None = None
+    iga64: str | None = None
     device_ids: tuple[tuple[int, int], ...] = ()
     device_name: str = ""
     cores: int = 16
@@ -228,11 +231,11 @@ TARGETS = {
     target.name: target
     for target in (
         replace(_XE2, name="pvc", description="Data Center GPU Max (Ponte Vecchio)", ocloc="pvc", llvm_chip="pvc",
-                device_ids=((0x0B69, 0x0B6E), (0x0BD0, 0x0BDB)), device_name=r"Data Center GPU Max",
+                iga64="12p72", device_ids=((0x0B69, 0x0B6E), (0x0BD0, 0x0BDB)), device_name=r"Data Center GPU Max",
                 slm_bytes=128 * 1024, immediate_offsets=False, caches=XE, cores=64, clocks_per_element=1 / 64),
-        replace(_XE2, name="bmg", description="Arc B-series (Battlemage)", ocloc="bmg", llvm_chip="bmg",
+        replace(_XE2, name="bmg", description="Arc B-series (Battlemage)", ocloc="bmg", llvm_chip="bmg", iga64="2",
                 device_ids=((0xE202, 0xE223),), device_name=r"Arc.* B(?!3\d0\b)\d{2,3}\b", cores=20),
-        replace(_XE2, name="lnl", description="Core Ultra 200V (Lunar Lake)", ocloc="lnl-m",
+        replace(_XE2, name="lnl", description="Core Ultra 200V (Lunar Lake)", ocloc="lnl-m", iga64="2",
                 device_ids=((0x6420, 0x6420), (0x64A0, 0x64B0)), device_name=r"Arc.* 1[34]0V\b", cores=8),
         # Panther Lake's graphics carry a B number as Battlemage's do: B370, B390.
         replace(_XE2, name="ptl", description="Core Ultra 300 (Panther Lake)", ocloc="ptl-h",
@@ -242,10 +245,10 @@ TARGETS = {
                 mma_shapes=_dpas_shapes(16) + _FLOAT8 + _vector_shapes(16, all_types=False), caches=XE3P,
                 block_scales=True, cores=32),
         replace(_ALCHEMIST, name="dg2", description="Arc A-series, Data Center GPU Flex (Alchemist)", ocloc="dg2",
-                device_ids=((0x4F80, 0x4F88), (0x5690, 0x56C2)),
+                iga64="12p71", device_ids=((0x4F80, 0x4F88), (0x5690, 0x56C2)),
                 device_name=r"Arc.* A\d{2,3}M?\b|Data Center GPU Flex",
                 unsupported_types=frozenset([f64]), cores=32),
-        replace(_ALCHEMIST, name="arl", description="Core Ultra 200H (Arrow Lake H)", ocloc="arl-h",
+        replace(_ALCHEMIST, name="arl", description="Core Ultra 200H (Arrow Lake H)", ocloc="arl-h", iga64="12p71",
                 device_ids=((0x7D51, 0x7D51), (0x7DD1, 0x7DD1)), device_name=r"Arc.* 1[34]0T\b", cores=8),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_shapes(16, all_types=True),
                registers=(0, 0), max_subgroups=(512, 512), slm_bytes=32 * 1024, fuses_loads=True,

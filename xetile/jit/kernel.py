@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, i6
 from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
+from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.arith import FAST_DIVISION
 from xegpu.support.errors import ArgumentError, ShapeError, TraceError
 from xegpu.support.gc_pause import gc_paused
@@ -174,7 +175,7 @@ class Kernel(BaseKernel):
         shape = self.subgroups if subgroups is None else subgroups
         key = (*(a.key for a in arguments), self.constants_key(constants), shape)
         if key not in self.cache.modules:
-            attributes: dict[str, Attribute] = {"xegpu.subgroups": ArrayAttr([IntegerAttr(n, i64) for n in shape])}
+            attributes: dict[str, Attribute] = {SUBGROUPS: ArrayAttr([IntegerAttr(n, i64) for n in shape])}
             if self.registers is not None:
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
             if self.fast_division:

@@ -16,7 +16,7 @@ import numpy as np
 
 import xetile as xt
 from codegen.runtime import devices
-from codegen.simulator.decoder import PLATFORMS
+from codegen.simulator.decoder import decoded_targets
 from xegpu.support.errors import XeError
 from xetile.runtime.executors import check_simulator
 
@@ -212,7 +212,7 @@ def executions() -> Iterator[Execution]:
                 yield Execution(where, "pvc")
     with suppress(XeError):  # without the tools
         check_simulator()
-        yield from (Execution(f"machine:{name}") for name in PLATFORMS)
+        yield from (Execution(f"machine:{name}") for name in decoded_targets())
 
 
 def outcome(probe: Probe, execution: Execution) -> Outcome:

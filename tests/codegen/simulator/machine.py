@@ -10,9 +10,10 @@ import numpy as np
 
 from codegen.simulator.alu.arith import BUILDERS
 from codegen.simulator.alu.operands import Binding
-from codegen.simulator.decoder import PLATFORMS, decode, find_iga64
+from codegen.simulator.decoder import decode, find_iga64
 from codegen.simulator.scheduler import new_execution
 from codegen.simulator.threads import Threads
+from xegpu.target.targets import TARGETS
 
 THREADS, REGISTERS = 3, 32
 _NUMPY = {"ub": "u1", "w": "i2", "uw": "u2", "d": "i4", "ud": "u4", "q": "i8", "f": "f4", "hf": "f2", "df": "f8"}
@@ -43,7 +44,8 @@ class Machine:
         """Assemble and execute instructions; the registers after them."""
         source, code = self._folder / "code.asm", self._folder / "code.krn"
         source.write_text(text)
-        subprocess.run([find_iga64(), "-a", f"-p={PLATFORMS[self.target]}", str(source), "-o", str(code)], check=True)
+        platform = TARGETS[self.target].iga64
+        subprocess.run([find_iga64(), "-a", f"-p={platform}", str(source), "-o", str(code)], check=True)
         with np.errstate(all="ignore"):
             for instruction in decode(code.read_bytes(), self.target):
                 BUILDERS[instruction.op](Binding(instruction, self.threads, self.execution))()

@@ -11,7 +11,7 @@ import pytest
 import xetile as xt
 from codegen.runtime.devices import gpu_target
 from codegen.toolchain.ocloc import compile_device
-from tests.conftest import require_device, require_ocloc
+from tests.conftest import require_device, require_ocloc, require_simulator
 from xegpu.support.errors import TargetError
 from xegpu.target.machine_model import MachineModel
 from xegpu.target.targets import TARGETS, Target
@@ -53,14 +53,16 @@ def test_it_is_lowered_for_and_emitted(target: Target) -> None:
     assert set(re.findall(r"xegpu\.dpas.*: vector<(\d+)x", low.stages["to-xegpu"])) == {"4"}
 
 
-@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "opencl:cpu"])
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "opencl:cpu", f"machine:{NAME}"])
 def test_it_runs(target: Target, where: str) -> None:
     if where == "opencl:cpu":
         require_device()
+    if where.startswith("machine:"):
+        require_simulator()
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-3, 4, shape).astype(xt.bf16.numpy) for shape in ((50, 70), (70, 40)))
     c = np.full((50, 40), 77, np.float32)
-    product.on(where, target=NAME)[2, 2](a, b, c)
+    product.on(where, target=None if where.startswith("machine:") else NAME)[2, 2](a, b, c)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from codegen.perf.performance_model import Prediction
 from xegpu.support.errors import ArgumentError, ToolError
+from xegpu.support.files import writing
 from xetile.compiler.report import Report
 
 _INCHES = (8.0, 5.0)
@@ -36,12 +37,8 @@ def plot(path: str | Path, points: Sequence[tuple[Report, Prediction]]) -> None:
                             f"{path} does not end as a picture does", f"choose one of {', '.join(sorted(suffixes))}")
     figure = figure_type(figsize=_INCHES, layout="constrained")
     _draw(figure.add_subplot(), points)
-    try:
+    with writing(path):
         figure.savefig(path, format=ending, dpi=150)
-    except OSError as error:
-        raise ArgumentError("XT8002",
-                            f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
-            from None
 
 
 def peak_of(report: Report, prediction: Prediction) -> float:

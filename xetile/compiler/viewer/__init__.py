@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from xegpu.support.errors import ArgumentError, TargetError, ToolError
+from xegpu.support.errors import TargetError, ToolError
+from xegpu.support.files import writing
 from xetile.compiler.pipeline import after
 from xetile.compiler.viewer import layout_svg
 from xetile.compiler.viewer.lines import Line, Source, Text, Viewable, machine_code, source_of, stages_of
@@ -76,11 +77,8 @@ class View:
             ArgumentError: it cannot be written.
         """
         text = self.html()
-        try:
+        with writing(path):
             Path(path).write_text(text)
-        except OSError as error:
-            raise ArgumentError("XT8002", f"{path} cannot be written: {error.strerror}",
-                                "name a file in an existing folder") from None
 
     def html(self) -> str:
         """HTML text of the page.

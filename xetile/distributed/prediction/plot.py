@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xegpu.support.errors import ArgumentError, ToolError
+from xegpu.support.files import writing
 from xetile.distributed.prediction import Prediction
 
 _INCHES = (8.0, 5.0)
@@ -35,11 +36,8 @@ def plot(path: str | Path, predictions: Sequence[Prediction]) -> None:
                             f"choose one of {', '.join(sorted(suffixes))}")
     figure = Figure(figsize=_INCHES, layout="constrained")
     _draw(figure.add_subplot(), predictions)
-    try:
+    with writing(path):
         figure.savefig(path, format=ending, dpi=150)
-    except OSError as error:
-        raise ArgumentError("XT8002", f"{path} cannot be written: {error.strerror}",
-                            "name a file in a folder that is there") from None
 
 
 def _draw(axes: Any, predictions: Sequence[Prediction]) -> None:

@@ -17,7 +17,7 @@ from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
 from xetile.lang.checks import check_has_map, check_map_type, check_operand
-from xetile.lang.layout.shapes import reshape
+from xetile.lang.layout.shapes import axis_of, reshape
 
 
 def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None,
@@ -46,8 +46,7 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
     """
     tracer = current("xt.tile_reduce")
     if isinstance(v, Vector) and len(v.shape) == 1:
-        if python_number(axis) not in (0, -1):
-            raise RankError("XT1224", f"a {v.describe()} has no axis {axis!r:.40}", "use 0", tracer.location())
+        axis_of(axis, v)
         return cast(tile_reduce(kind, cast(v, (1, v.shape[0])), 1, wg_map=wg_map), (1,))
     check_operand(v, Vector, "tile_reduce")
     axes = _axes(axis)

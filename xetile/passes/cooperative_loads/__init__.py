@@ -50,6 +50,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.matchers import BARRIER
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
@@ -85,7 +86,7 @@ class CooperativeLoads:
             return function
         new = _CooperativeLoadsRewriter(self.target, loops).function(function)
         layout = next(reversed(loops.values()))[0].map.sg_layout  # the barrier counts these subgroups
-        new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in layout])
+        new.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in layout])
         return new
 
 

@@ -109,7 +109,7 @@ def slm_bytes(function: func.FuncOp) -> int:
 
 def subgroups_of(function: func.FuncOp) -> Pair:
     """Subgroups of a work-group along two axes, as a function's attribute says."""
-    attribute = function.attributes.get("xegpu.subgroups")
+    attribute = function.attributes.get(SUBGROUPS)
     if not isinstance(attribute, ArrayAttr):
         return 1, 1
     rows, columns = (size.value.data for size in attribute)

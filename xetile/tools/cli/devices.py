@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codegen.runtime import devices
-from codegen.simulator.decoder import PLATFORMS
+from codegen.simulator.decoder import decoded_targets
 from codegen.toolchain import ocloc, sycl
 from codegen.toolchain.cpu_features import has_feature
 from xegpu.support.errors import ToolError, XeError
@@ -41,7 +41,7 @@ def command(args: argparse.Namespace) -> None:
 def _devices() -> Table:
     rows = [Row("numpy", ("NumPy", "every target", "everything, without a device")),
             Row("numpy:xegpu", ("NumPy", "every target", "the lowered program, lane by lane")),
-            Row("machine:pvc", ("a simulator", ", ".join(PLATFORMS), _machine_code()))]
+            Row("machine:pvc", ("a simulator", ", ".join(decoded_targets()), _machine_code()))]
     notes: tuple[str, ...] = ()
     try:
         found = devices.all_devices()

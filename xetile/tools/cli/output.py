@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from xegpu.support.errors import ArgumentError
+from xegpu.support.files import writing
 from xetile.compiler.report.table import Table
 
 
@@ -30,12 +31,8 @@ def write_bytes(data: bytes, path: str | None) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    try:
+    with writing(path):
         Path(path).write_bytes(data)
-    except OSError as error:
-        raise ArgumentError("XT8002",
-                            f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
-            from None
 
 
 def show(table: Table) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xegpu.support.errors import ArgumentError
+from xegpu.support.files import writing
 from xetile.compiler.arguments import Spec
 from xetile.jit.base import BaseKernel
 from xetile.tools.cli.arguments import add_operands, add_target, array_of, constants_of, operand
@@ -79,11 +80,6 @@ def _show(name: str, array: np.ndarray[Any, Any], path: str | None) -> None:
         return
     # .npy has no bf16 and no 8-bit floats, whose kind may be that of NumPy's own floats.
     storable = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
-    try:
-        with open(path, "wb") as file:
-            np.save(file, storable, allow_pickle=False)
-    except OSError as error:
-        raise ArgumentError("XT8002",
-                            f"{path} cannot be written: {error.strerror}", "name a file in an existing folder") \
-            from None
+    with writing(path), open(path, "wb") as file:
+        np.save(file, storable, allow_pickle=False)
     print(f"{name}: {shape} {array.dtype} to {path}")
