@@ -1,4 +1,4 @@
-"""What xetile's speed is measured by: ``python -m benchmarks``, and docs/benchmarks.md for what it prints.
+"""Benchmarks of xetile: ``python -m benchmarks``; docs/benchmarks.md says what it prints.
 
 Each file but the frame's (``__main__``, ``rows``, ``goals``, ``timing``, ``machine``, ``plots``, ``kernels``) measures
 one thing and has ``measure(quick, progress)``, which gives rows.

@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _unwritable(file: str | None, folder: str | None) -> str:
-    """Why figures or plots could not be written in the end, known before minutes are spent; empty if they can."""
+    """Reason for which figures or plots cannot be written, known before minutes are spent; empty if they can."""
     try:
         if file:
             Path(file).open("a").close()

@@ -1,4 +1,4 @@
-"""What ``.on("numpy", check=True)`` costs where there is nothing to find, beside the same launch without it."""
+"""Cost of ``.on("numpy", check=True)`` where there is nothing to find, beside the same launch without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How dense the hot loops of a product are for GPUs, counted in the disassembly: dpas of all instructions."""
+"""Density of a product's hot loops on GPUs, counted in the disassembly: dpas of all instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every figure is held against, in one table: a ratio, of which more is better. CI fails under half of it."""
+"""Goals of all figures: ratios, of which more is better. CI fails under half of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch costs above dpctl's own ``submit_async``: an empty kernel of six arguments. And ``import xetile``."""
+"""Cost of a launch above dpctl's own ``submit_async``: an empty kernel of six arguments. And ``import xetile``."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def shapes() -> list[tuple[str, int]]:
 
 
 def measure(quick: bool, progress: Progress) -> list[Row]:
-    """What the kernels' machine code costs; then a row for each shape and each other library, on dpnp's arrays."""
+    """Rows of the kernels' machine code; then one for each shape and each other library, on dpnp's arrays."""
     rows = [*counted(quick, progress), *predicted()]
     if importlib.util.find_spec("dpnp") is None:
         progress("ready kernels: dpnp is not installed")

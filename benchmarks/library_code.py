@@ -1,4 +1,4 @@
-"""What the ready kernels cost in machine code, counted in the disassembly: registers spilled, instructions, dpas."""
+"""Machine code of the ready kernels, counted in the disassembly: registers spilled, instructions, dpas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a processor can do at most: float32 multiply-adds of a kernel that has nothing else to do."""
+"""Peak of a processor: float32 multiply-adds of a kernel that has nothing else to do."""
 
 from __future__ import annotations
 

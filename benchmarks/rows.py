@@ -1,4 +1,4 @@
-"""One figure that was measured, and what it is held against."""
+"""Rows: a figure that was measured, and its goal."""
 
 from __future__ import annotations
 

@@ -47,6 +47,6 @@ def _seconds(run: Callable[[], object], repeats: int) -> float:
 
 
 def ratios(times: Times, ours: str, theirs: str) -> tuple[float, tuple[float, float]]:
-    """How often ours runs while theirs runs once: the median over the rounds, and the extremes."""
+    """Speedup, runs of ours while theirs runs once: the median over the rounds, and the extremes."""
     found = [other / own for own, other in zip(times[ours], times[theirs], strict=True)]
     return median(found), (min(found), max(found))

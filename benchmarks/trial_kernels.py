@@ -53,7 +53,7 @@ class Trial:
         return report.loop.get("vector", 0) * self.per / max(report.loop.get("dpas", 0), 1)
 
     def ratio(self, report: Report) -> float:
-        """How much better than the goal; over one is better. No spill is ever within a goal."""
+        """Ratio to the goal; over one is better. No spill is ever within a goal."""
         if report.spill_size + report.private_size:
             return 0.0
         return report.density / self.goal if self.dense else self.goal / max(self.vector(report), 1)

@@ -1,4 +1,4 @@
-"""Where stream-K is chosen, and what the library's model expects of it. Nothing here is measured.
+"""Stream-K: the sizes for which it is chosen, and the gain that the library's model expects. Nothing here is measured.
 
 Sizes of C in tiles of 256 x 256 that fill a device's cores a little more, and a little less, than a whole number of
 times; K = 4096, bf16.

@@ -1,4 +1,4 @@
-"""What fails on the pages: programs, texts and commands that end in an error, and the message that they give.
+"""Failures on the pages: programs, texts and commands that end in an error, and the message that they give.
 
 Each takes the block's text, the argument of its mark and a folder for its files, and gives the message.
 """
@@ -50,7 +50,7 @@ def reads(text: str, target: str, _folder: Path) -> str:
 
 
 def _described(module: ModuleOp) -> Iterator[Any]:
-    """What the arguments of a kernel's text are, as arrays and numbers of their types."""
+    """Arguments of a kernel's text: arrays and numbers of their types."""
     function = next(operation for operation in module.walk() if isinstance(operation, func.FuncOp))
     for type_ in function.function_type.inputs:
         if isinstance(type_, MemRefType):
@@ -69,7 +69,7 @@ def command(text: str, _argument: str, folder: Path) -> str:
 
 
 def by_hand(_text: str, code: str, folder: Path) -> str:
-    """What docs/provoked.py does for a code."""
+    """Provocation of a code, of docs/provoked.py."""
     with inside(folder):
         return _message(provoked.BY_CODE[code])
 

@@ -175,7 +175,7 @@ class _Run:
         self.shown: list[str] | None = None
 
     def content(self, block: Block) -> list[str]:
-        """What the block should hold."""
+        """Content of a block as it should be."""
         for tool in block.marks.get("needs", "").split():
             if reason := missing(tool):
                 self.left_out.append(f"{self._position(block)}: {reason}")
@@ -244,7 +244,7 @@ def without_ocloc() -> Iterator[None]:
 
 @cache
 def missing(tool: str) -> str:
-    """Why ``ocloc``, ``iga64``, ``device`` or a package is not there, empty if it is."""
+    """Reason for which ``ocloc``, ``iga64``, ``device`` or a package is not there, empty if it is."""
     if tool == "dpnp":
         return "" if find_spec(tool) else f"{tool} is not installed"
     try:
@@ -338,7 +338,7 @@ def product(A, B, C, *, K, accumulator):
 
 
 def runs() -> list[str]:
-    """What runs where, found by running it on integers small enough that the result must be exact."""
+    """Table of what runs where, found by running it on integers small enough that the result must be exact."""
     rows = []
     for a, b, c in PRODUCTS:
         cells = [_outcome((a, b, c), where, target) for _, where, target in PLACES]
@@ -384,7 +384,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs, 
 
 
 def difference(old: str, new: str, name: str) -> str:
-    """What has to change in a page, empty if nothing."""
+    """Difference between a page and what it should be, empty if there is none."""
     return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), name, "now", lineterm=""))
 
 

@@ -1,4 +1,4 @@
-"""What the examples share: their command line, where they run, and how a result is judged."""
+"""Command line of the examples, the device that they run on, and the judgement of a result."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _WHOLE_TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class Change:
-    """What is different in one pair.
+    """Difference of one pair.
 
     Attributes:
         key: the pair's name.

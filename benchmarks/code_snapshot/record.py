@@ -84,7 +84,7 @@ def entry_of(pair: Pair, machine_code: bool) -> Entry:
 
 
 def counts_of(report: Any) -> dict[str, Any]:
-    """What is compared of machine code: instructions by category, of the hot loop and of all, and the memory used.
+    """Counts of machine code: instructions by category, of the hot loop and of all, and the memory used.
 
     ``steps`` is how many K steps of the kernel one pass of the hot loop makes: the machine code's unrolling.
     """

@@ -101,7 +101,7 @@ def bound() -> int:
 
 
 def distrust() -> str | None:
-    """Why the folder's entries are not used: its owner or mode; None if it is fine, or is not there."""
+    """Reason for which the folder's entries are not used, its owner or mode; None if it is fine, or is not there."""
     path = folder()
     try:
         statuses = [path.stat(), *([path.lstat()] if path.is_symlink() else [])]
@@ -182,7 +182,7 @@ def keep(key: Key, data: bytes) -> None:
 
 
 def drop(key: Key) -> None:
-    """Remove an entry that turned out to be unusable."""
+    """Remove an entry that is unusable."""
     _remove(_path(key))
 
 

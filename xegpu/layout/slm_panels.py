@@ -144,7 +144,7 @@ def _contiguous_runs(positions: Positions, size: int, aligned: int) -> list[Run]
 
 
 def _grouped(starts: Positions, step: int) -> list[list[int]]:
-    """Group the indices of words that are ``step`` apart into vectors of 8, 4, 2 and 1."""
+    """Group the indices of words at distances of ``step`` into vectors of 8, 4, 2 and 1."""
     groups: list[list[int]] = []
     chain: list[int] = []
     for i, start in enumerate(starts):

@@ -36,7 +36,7 @@ class Kind:
         return self.operation is not None and RECORDS[self.operation].operands == "u"
 
     def updated(self, old: Array, value: Array, dtype: DType) -> Array:
-        """The new values, rounded to ``dtype`` and held in its compute type; arithmetic on tf32 is float32's."""
+        """New values, rounded to ``dtype``, in its compute type; arithmetic on tf32 is float32's."""
         combine = None if self.operation is None else RECORDS[self.operation].numpy
         if combine is None:
             return value

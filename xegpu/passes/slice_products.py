@@ -166,7 +166,7 @@ def _slices(block: Block) -> list[list[ProductOp]]:
 
 
 def _first_of_sum(value: SSAValue) -> SSAValue | None:
-    """What a chain of products adds to."""
+    """Initial value of a chain of products."""
     while isinstance(owner := value.owner, ProductOp):
         if owner.acc is None:
             return None
@@ -230,7 +230,7 @@ def _levels(products: list[ProductOp]) -> Iterator[list[ProductOp]]:
 
 
 def _computed_operands(products: list[ProductOp]) -> list[Operation]:
-    """What computes operands of products from other products, those from the same product together."""
+    """Operations that compute operands of products from other products, those from the same product together."""
     positions = {operation: position for position, operation in enumerate(products[0].parent.ops)}  # type: ignore
     behind = {operand.owner: [positions[each] for each in _products_behind(operand)]
               for product in products for operand in (product.a, product.b) if not isinstance(operand.owner, ProductOp)}

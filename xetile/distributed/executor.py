@@ -194,7 +194,7 @@ class Executor:
         slot.array, slot.region = slot.memory[:region.size].reshape(region.shape), region
 
     def _reused(self, name: str, region: Region) -> Slot:
-        """A slot, emptied of what it held."""
+        """A slot, emptied."""
         slot = self.slots[name]
         self._arrive(slot)
         self._leave(slot)

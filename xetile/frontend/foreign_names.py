@@ -148,7 +148,7 @@ def module_hint(name: str, public: Iterable[str]) -> str:
 
 
 def signature_text(name: str, function: Callable[..., Any]) -> str:
-    """How a public function is called: ``xt.load_tile(tile, *, padding=None)``."""
+    """Signature of a public function: ``xt.load_tile(tile, *, padding=None)``."""
     parameters = [parameter.replace(annotation=inspect.Parameter.empty)
                   for parameter in inspect.signature(function).parameters.values()]
     return f"xt.{name}{inspect.Signature(parameters)}"

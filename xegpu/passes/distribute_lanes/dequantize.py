@@ -97,7 +97,7 @@ def _erase_unused(operation: Operation) -> None:
 
 
 def _packed_weights(pack: PackOp) -> _Weights | None:
-    """What is packed, if it is dequantized weights, put together of consecutive rows."""
+    """Dequantized weights that are packed, put together of consecutive rows."""
     rows, dtype = shape_of(pack.source), of_mlir(pack.source.type.element_type)  # type: ignore[attr-defined]
     if pack.sg_map is None or dtype not in (f16, bf16) or len(rows) != 2 or rows[0] % REGISTER_ROWS or rows[1] != 1:
         return None

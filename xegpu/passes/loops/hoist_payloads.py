@@ -156,7 +156,7 @@ def _has_invariant_parts(loop: scf.ForOp, distances: bool) -> bool:
         return bool(still and (moving or (along.constant and not distances)))
 
     def is_shared(at: Position) -> bool:
-        """Whether blocks in the same place along one axis move along the other, constants apart."""
+        """Whether blocks at the same position along one axis move along the other, constants excepted."""
         moves = [along.divided(lambda term: _stays(term, loop))[1] != () for along in (at.row, at.column)]
         return any(along.constant and here and not there
                    for along, here, there in zip((at.row, at.column), moves, reversed(moves), strict=True))

@@ -155,7 +155,7 @@ def _scanned_lanes(part: Part, combine: Combine, reverse: bool) -> Part:
 
 
 def _operands(name: str, v: Any, axis: Any) -> tuple[Part, int]:
-    """What is combined as matrices, and the axis of these.
+    """Operands as matrices, and the axis of these.
 
     Raises:
         ElementTypeError, RankError, ShapeError: it cannot be combined so.

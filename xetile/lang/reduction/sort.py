@@ -94,7 +94,7 @@ def comparators(count: int) -> Iterator[tuple[int, int]]:
 
 
 def _rows(name: str, v: Any, axis: Any) -> tuple[list[Vector], int]:
-    """What is sorted as rows of a matrix, and the axis."""
+    """Operand as the rows of a matrix, and the axis."""
     current(f"xt.{name}")
     check_vector(name, v)
     along = axis_of(axis, v)
