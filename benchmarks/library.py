@@ -64,12 +64,12 @@ def _of_groups(count: int, rounds: int) -> list[Row]:
         result["c"] = xt.grouped_matmul(x, w)
         x[0].sycl_queue.wait()
 
-    def apart() -> None:
+    def separate() -> None:
         for left, right in zip(x, w, strict=True):
             xt.matmul(left, right)
         x[0].sycl_queue.wait()
 
-    runs = {"ours": together, "a loop of xt.matmul": apart,
+    runs = {"ours": together, "a loop of xt.matmul": separate,
             "a loop of NumPy's matmul": lambda: [np.matmul(*pair) for pair in zip(a, b, strict=True)]}
     times = interleaved(runs, rounds, PAUSE, TURN)
     for left, right, got in zip(a, b, result["c"], strict=True):

@@ -18,7 +18,7 @@ def names(text: str) -> set[str]:
 
 
 @xt.kernel(subgroups=(4, 1))
-def apart(C, *, crowded=False):
+def named_barriers(C, *, crowded=False):
     mine, barrier = xt.subgroup_id(), xt.nbarrier(0, 4 if crowded else 2)
     if crowded:
         barrier.arrive()
@@ -50,7 +50,7 @@ def test_named_barriers(crowded: bool) -> None:
     """The hint names every target on which the kernel is lowered, and no other."""
     lowered, hints = set(), []
     for name in TARGETS:
-        low = apart.lower(xt.Spec((32, 16), "f32"), target=name, crowded=crowded)
+        low = named_barriers.lower(xt.Spec((32, 16), "f32"), target=name, crowded=crowded)
         try:
             assert low.opencl
             lowered.add(name)

@@ -22,7 +22,7 @@ def tile(encoding: str = "", shape: str = "32x32xf32") -> str:
     return f"!xetile.tile<{shape}{f', #xetile.tile_attr<{encoding}>' if encoding else ''}>"
 
 
-def dealt(map_: str, shape: str = "32x32xf32") -> str:
+def wg_tile(map_: str, shape: str = "32x32xf32") -> str:
     """The type of a tile with a map."""
     return tile(f"wg_map = #xetile.wg_map<{map_}>", shape)
 
@@ -34,7 +34,7 @@ def made(name: str, type_: str, memory: str = "memref<64x64xf32>", operands: str
 
 def loaded(name: str, map_: str, shape: str = "32x32xf32") -> str:
     """Lines that load a vector which is distributed."""
-    type_ = dealt(map_, shape)
+    type_ = wg_tile(map_, shape)
     return made(f"{name}_tile", type_) + f"%{name} = xetile.load_tile %{name}_tile : {type_} -> vector<{shape}>\n  "
 
 
@@ -94,10 +94,10 @@ TEXT: dict[str, tuple[tuple[str, str], str]] = {
     "inner_blocks of a subgroup's part": (
         (MEMORY, made("t", tile(f"wg_map = #xetile.wg_map<{ROWS}>, inner_blocks = [16, 16]"))),
         "XT1233"),
-    "an uneven deal": ((MEMORY, made("t", dealt("sg_layout = [3, 1], sg_data = [8, 32]"))), "XT1153"),
-    "a map of three dimensions": ((MEMORY, made("t", dealt("sg_layout = [2, 1, 1], sg_data = [8, 32]"))), "XT1151"),
-    "a map without data": ((MEMORY, made("t", dealt("sg_layout = [2, 1]"))), "XT2056"),
-    "maps of two work-groups": ((MEMORY, made("t", dealt(ROWS)) + made("u", dealt("sg_layout = [2, 1], "
+    "an uneven map": ((MEMORY, made("t", wg_tile("sg_layout = [3, 1], sg_data = [8, 32]"))), "XT1153"),
+    "a map of three dimensions": ((MEMORY, made("t", wg_tile("sg_layout = [2, 1, 1], sg_data = [8, 32]"))), "XT1151"),
+    "a map without data": ((MEMORY, made("t", wg_tile("sg_layout = [2, 1]"))), "XT2056"),
+    "maps of two work-groups": ((MEMORY, made("t", wg_tile(ROWS)) + made("u", wg_tile("sg_layout = [2, 1], "
                                                                                   "sg_data = [16, 32]"))),
                                 "XT1070"),
     "a load of another shape": ((MEMORY, made("t", tile()) + f"%v = xetile.load_tile %t : {tile()} -> "
@@ -116,8 +116,8 @@ TEXT: dict[str, tuple[tuple[str, str], str]] = {
     "a store of another type": (stored("32x32xf16", tile()), "XT1131"),
     "a store of blocks to a tile without": (stored("4x2x8x16xf32", tile()), "XT1130"),
     "a store of what is distributed otherwise": (
-        (MEMORY, loaded("v", ROWS) + made("t", dealt(QUARTERS)) + f"xetile.store_tile %v, %t : vector<32x32xf32>, "
-         f"{dealt(QUARTERS)}"), "XT1401"),
+        (MEMORY, loaded("v", ROWS) + made("t", wg_tile(QUARTERS)) + f"xetile.store_tile %v, %t : vector<32x32xf32>, "
+         f"{wg_tile(QUARTERS)}"), "XT1401"),
     "a store of a work-group's vector to a subgroup's tile": (
         (MEMORY, loaded("v", ROWS) + made("t", tile()) + f"xetile.store_tile %v, %t : vector<32x32xf32>, {tile()}"),
         "XT1401"),
@@ -176,8 +176,8 @@ TEXT: dict[str, tuple[tuple[str, str], str]] = {
     "an atomic shape": ((f"{MEMORY}, %v: vector<32x16xf32>", made("t", tile()) + "%r = xetile.atomic_rmw_tile <addf> "
                          f"%v, %t : vector<32x16xf32>, {tile()} -> vector<32x16xf32>"), "XT2153"),
     "an atomic map": (
-        (MEMORY, loaded("v", ROWS) + made("t", dealt(QUARTERS)) + "%r = xetile.atomic_rmw_tile <addf> %v, %t : "
-         f"vector<32x32xf32>, {dealt(QUARTERS)} -> vector<32x32xf32>"),
+        (MEMORY, loaded("v", ROWS) + made("t", wg_tile(QUARTERS)) + "%r = xetile.atomic_rmw_tile <addf> %v, %t : "
+         f"vector<32x32xf32>, {wg_tile(QUARTERS)} -> vector<32x32xf32>"),
         "XT1401"),
     "a gather from a window": ((f"{MEMORY}, %m: vector<32x32xi1>", made("t", tile()) + "%r = xetile.load_gather %t, %m "
                                 f": {tile()}, vector<32x32xi1> -> vector<32x32xf32>"), "XT2115"),
@@ -237,7 +237,7 @@ PYTHON: dict[str, tuple[Callable[..., Any], str]] = {
     "an address without strides": (lambda A, at: xt.init_tile(at, (0, 0), (8, 16), base_shape=(8, 16), dtype=xt.f32),
                                    "XT1112"),
     "inner_blocks that do not divide": (lambda A, at: window(A, inner_blocks=(12, 16)), "XT1233"),
-    "an uneven deal": (lambda A, at: window(A, wg_map=xt.wg_map((3, 1), (8, 32))), "XT1153"),
+    "an uneven map": (lambda A, at: window(A, wg_map=xt.wg_map((3, 1), (8, 32))), "XT1153"),
     "maps of two work-groups": (lambda A, at: (window(A, wg_map=R), window(A, wg_map=xt.wg_map((2, 1), (16, 32)))),
                                 "XT1070"),
     "a padding that is no number": (lambda A, at: xt.load_tile(window(A), padding="one"), "XT1124"),

@@ -74,10 +74,10 @@ def test_mistakes() -> None:
             product.lower(*SPECS, period=value)
 
     @xt.kernel(subgroups=(4, 1))
-    def apart(A):
+    def separate(A):
         for _ in xt.range(0, xt.subgroup_id(0), 1, barrier=1):
             xt.prefetch_tile(xt.init_tile(A, (0, 0), (8, 16)))
 
     with pytest.raises(xt.TraceError, match="XT1486"):
-        apart.lower(big)
+        separate.lower(big)
 

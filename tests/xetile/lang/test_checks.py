@@ -52,7 +52,7 @@ def product(A, B, C, *, a=(16, 32), b=(32, 32), c=(16, 32), acc=xt.f32):
 
 
 @xt.kernel
-def dealt(A, C, *, layout=(2, 2), data=(16, 16), shape=(32, 32)):
+def distributed(A, C, *, layout=(2, 2), data=(16, 16), shape=(32, 32)):
     map_ = xt.wg_map(sg_layout=layout, sg_data=data)
     value = xt.load_tile(xt.init_tile(A, (0, 0), shape, wg_map=map_))
     xt.store_tile(value, xt.init_tile(C, (0, 0), shape, wg_map=map_))
@@ -127,15 +127,15 @@ def test_columns_of_a_subgroup() -> None:
 ])
 def test_maps(constants: dict[str, Any], code: str, at: str) -> None:
     a, c = np.ones((32, 32), F32), np.full((32, 32), SENTINEL, F32)
-    fails(code, lambda: dealt.on("numpy")[1](a, c, **constants), at)
+    fails(code, lambda: distributed.on("numpy")[1](a, c, **constants), at)
     assert (c == SENTINEL).all()
-    dealt.on("numpy:xegpu")[1](a, c)
+    distributed.on("numpy:xegpu")[1](a, c)
     assert (c == 1).all()
 
 
 def test_too_many_subgroups() -> None:
     a, c = np.ones((256, 256), F32), np.full((256, 256), SENTINEL, F32)
-    fails("XT2502", lambda: dealt.on("numpy:xegpu", target="pvc")[1](a, c, layout=(16, 16), shape=(256, 256)),
+    fails("XT2502", lambda: distributed.on("numpy:xegpu", target="pvc")[1](a, c, layout=(16, 16), shape=(256, 256)),
           "xt.init_tile")
     fails("XT2502", lambda: product.on("numpy:xegpu", subgroups=(9, 9))[2](*matrices()), "product")
     assert (c == SENTINEL).all()
@@ -169,7 +169,7 @@ def test_maps_that_contradict_each_other() -> None:
     fails("XT1400", lambda: sums[1](a, c), "a + b")
     fails("XT1401", lambda: stored[1](a, c), "xt.store_tile")
     fails("XT1072", lambda: both[1](a, c), "xt.subgroup_id(0)")
-    fails("XT1071", lambda: dealt.on("numpy", subgroups=(4, 2))[1](a, c), "xt.init_tile")
+    fails("XT1071", lambda: distributed.on("numpy", subgroups=(4, 2))[1](a, c), "xt.init_tile")
     assert (c == SENTINEL).all()
 
 

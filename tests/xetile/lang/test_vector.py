@@ -217,7 +217,7 @@ def test_a_broken_promise_is_seen_by_numpy() -> None:
 
 
 @xt.kernel
-def dealt(A, C, *, sg=4):
+def distributed(A, C, *, sg=4):
     """vector<16x32x64> of the seed, distributed to the subgroups of a work-group by its collapsed rows."""
     map_ = xt.wg_map((sg, 1), (512 // sg, 64))
     v = xt.vector.transfer_read(A, (0, 1, 2), (16, 32, 64), permutation=(2, None, 0), padding=5, wg_map=map_)
@@ -231,7 +231,7 @@ def test_dealt_to_a_work_group(execution: Execution) -> None:
     value = slice_of(a, (0, 1, 2), (16, 32, 64), (2, None, 0), 5) + 1
     expected = out.copy()
     expected[1, 2:34, 3:67, 4:20] = value.transpose(1, 2, 0)[:31]
-    execution.bind(dealt)[1,](a, out, sg=4 if execution is NUMPY else 32)
+    execution.bind(distributed)[1,](a, out, sg=4 if execution is NUMPY else 32)
     np.testing.assert_array_equal(out, expected)
 
 

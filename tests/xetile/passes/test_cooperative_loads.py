@@ -140,7 +140,7 @@ def test_several_loops_and_operands(execution: Execution) -> None:
 
 
 @xt.kernel
-def turned(AT, BT, C):
+def transposed_product(AT, BT, C):
     """Operands that are stored row by row, and transposed when they are loaded."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
     map_a, map_b, map_c = xt.wg_map(SG, (32, BK)), xt.wg_map(SG, (BK, 32)), xt.wg_map(SG, (32, 32))
@@ -162,8 +162,8 @@ def turned(AT, BT, C):
 def test_transposed_when_loaded(execution: Execution) -> None:
     generator = np.random.default_rng(5)
     at, bt = by_columns(generator, xt.bf16, 100, 80).T, by_columns(generator, xt.bf16, 80, 72).T
-    assert is_shared(turned, at, bt, np.zeros((100, 72), np.float32))
-    check(execution.bind(turned), (at, bt), (2, 2), multiplied(at.T, bt.T, xt.f32))
+    assert is_shared(transposed_product, at, bt, np.zeros((100, 72), np.float32))
+    check(execution.bind(transposed_product), (at, bt), (2, 2), multiplied(at.T, bt.T, xt.f32))
 
 
 @xt.kernel

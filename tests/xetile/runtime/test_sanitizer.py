@@ -182,7 +182,7 @@ def exchanged(A, C, *, before=True, after=True, named=False):
 
 
 @xt.kernel
-def dealt(A, C, *, barrier=True, first=True):
+def shared(A, C, *, barrier=True, first=True):
     slm = xt.alloc_slm((16, 16), xt.f32)
     if first:
         xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (16, 16), wg_map=MAP)),
@@ -205,11 +205,11 @@ def test_shared_local_memory() -> None:
     assert "subgroup 0 of work-group (0, 0, 0) writes shared local memory[0, 0], which subgroup 3 has read since the " \
         "last barrier (in the loop, k = 16)" in said
     b, d = whole(16, 16), np.zeros((16, 16), np.float32)
-    dealt.on("numpy", check=True)[1](b, d)
+    shared.on("numpy", check=True)[1](b, d)
     np.testing.assert_array_equal(d, b)
     assert "reads shared local memory[0, 8], which another subgroup has written since the last barrier" in \
-        finding(dealt, 1, b, d, barrier=False)
-    assert "reads shared local memory[0, 0], which nothing has written yet" in finding(dealt, 1, b, d, first=False)
+        finding(shared, 1, b, d, barrier=False)
+    assert "reads shared local memory[0, 0], which nothing has written yet" in finding(shared, 1, b, d, first=False)
 
 
 def test_mistakes() -> None:

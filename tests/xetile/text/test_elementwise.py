@@ -70,7 +70,7 @@ def mlir(element: str) -> str:
     return f"ui{element[1:]}" if element in UNSIGNED else element
 
 
-def held(number: Any, element: str) -> Any:
+def in_type(number: Any, element: str) -> Any:
     """A signed integer as an element of an unsigned type."""
     return number % (1 << width_of(element)) if element in UNSIGNED else number
 
@@ -195,7 +195,7 @@ class Program:
             loaded = "f32" if loaded in FORMATS else "u32" if loaded in UNSIGNED else "i32"
         inputs = []
         for column in operands:
-            numbers = [held(number, loaded) for number in column]
+            numbers = [in_type(number, loaded) for number in column]
             array = np.zeros((MEMORY_ROWS, COLUMNS), dtypes.BY_NAME[loaded].numpy)
             if self.rows:
                 array.reshape(-1)[:COUNT] = numbers
@@ -212,7 +212,7 @@ class Program:
             seen[result] += self.height
             found = (part.reshape(-1)[:COUNT] if self.rows else part[:, 7]).tolist()
             bad = [i for i, (got, want) in enumerate(zip(found, expected, strict=True))
-                   if not accepts(got, held(want, result))]
+                   if not accepts(got, in_type(want, result))]
             wrong += [(name, [column[i] for column in operands], found[i], expected[i]) for i in bad[:2]]
         assert not wrong, wrong
 

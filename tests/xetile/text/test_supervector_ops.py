@@ -348,7 +348,7 @@ def test_contract_in_python(maps: Any, execution: Execution) -> None:
 
 
 @xt.kernel
-def dealt(A, B, C):
+def distributed(A, B, C):
     """A work-group's contraction, B read transposed."""
     acc = xt.vector.broadcast(0, (32, 64), xt.f32, wg_map=xt.wg_map((2, 2), (16, 32)))
     for k in xt.range(0, A.shape[1], 32):
@@ -367,7 +367,7 @@ def test_a_work_groups_contraction(execution: Execution) -> None:
     expected = out.copy()
     expected[:, :64] = 0
     expected[:30, :60] = a.astype(np.float32) @ b.astype(np.float32).T
-    execution.bind(dealt)[1,](a, b, out)
+    execution.bind(distributed)[1,](a, b, out)
     np.testing.assert_array_equal(out, expected)
 
 

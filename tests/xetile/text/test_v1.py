@@ -215,7 +215,7 @@ def test_a_kernel_in_python_prints_in_the_earlier_generation() -> None:
 
 
 @xt.kernel
-def apart(A, B, C):
+def separate(A, B, C):
     """Nothing keeps the compiler from loading B before it computes with A."""
     a = xt.load_tile(xt.init_tile(A, (0, 0), (8, 16)))
     root = xt.sqrt(a) * xt.exp2(a)
@@ -226,7 +226,7 @@ def apart(A, B, C):
 def test_the_schedule_barrier_keeps_a_load_behind_it() -> None:
     require_ocloc()
     spec = xt.Spec((8, 16), xt.f32)
-    text = apart.lower(spec, spec, spec, target="pvc").stages["to-xegpu"]
+    text = separate.lower(spec, spec, spec, target="pvc").stages["to-xegpu"]
     hint = '    xegpu.compile_hint {hint = "schedule_barrier"}\n'
     second = [line for line in text.splitlines(True) if "xegpu.load_nd" in line][1]
     hinted = text.replace(second, hint + second)
@@ -236,6 +236,6 @@ def test_the_schedule_barrier_keeps_a_load_behind_it() -> None:
 def _math_before_last_load(text: str) -> int:
     """Instructions of the extended math unit in front of the last load."""
     spec = xt.Spec((8, 16), xt.f32)
-    asm = str(xt.parse(text)["apart"].lower(spec, spec, spec, target="pvc").isa()).splitlines()
+    asm = str(xt.parse(text)["separate"].lower(spec, spec, spec, target="pvc").isa()).splitlines()
     loads = [i for i, line in enumerate(asm) if re.search(r"\bload_block2d|\bload\.ugm", line)]
     return sum("math." in line for line in asm[:max(loads)])

@@ -55,7 +55,7 @@ def places_in(rng: np.random.Generator, size: int, shape: tuple[int, int]) -> tu
     return at, mask
 
 
-def apart(rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Array:
+def distinct(rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Array:
     """Offsets into ``size`` elements, all different."""
     return rng.permutation(size)[:shape[0] * shape[1]].reshape(shape).astype(np.int32)
 
@@ -70,7 +70,7 @@ def test_every_type(dtype, execution):
     rng = np.random.default_rng(1)
     a, c = integers(rng, dtype, 31, 37, most=100), np.full((64, 40), 99, dtype)
     at, mask = places_in(rng, a.size, (16, 32))
-    to = apart(rng, c.size, (16, 32))
+    to = distinct(rng, c.size, (16, 32))
     execution.bind(copy)[2](a, at, mask, to, c, shape=(8, 32), padding=3)
     expected = np.full(c.size, 99, dtype)
     expected[to] = picked(a, at, mask, 3)
@@ -84,7 +84,7 @@ def test_every_shape(shape, execution):
     rows = 3 * shape[0]
     a, c = integers(rng, "f32", 5000), np.zeros(rows * shape[1], np.float32)
     at, mask = places_in(rng, a.size, (rows, shape[1]))
-    to = apart(rng, c.size, (rows, shape[1]))
+    to = distinct(rng, c.size, (rows, shape[1]))
     execution.bind(copy)[3](a, at, mask, to, c, shape=shape)
     assert (c[to] == picked(a, at, mask)).all()
 
@@ -96,7 +96,7 @@ def test_a_work_groups_tile(map_, execution):
     rng = np.random.default_rng(3)
     a, c = integers(rng, "f16", 40, 50), np.zeros(64 * 64, np.float16)
     at, mask = places_in(rng, a.size, (64, 64))
-    to = apart(rng, c.size, (64, 64))
+    to = distinct(rng, c.size, (64, 64))
     execution.bind(copy)[2](a, at, mask, to, c, shape=(32, 64), padding=-1.5, wg_map=map_)
     assert (c[to] == picked(a, at, mask, -1.5)).all()
 
@@ -153,7 +153,7 @@ def test_what_is_masked_off_is_not_stored(execution):
     rng = np.random.default_rng(6)
     whole = integers(rng, "i16", 900)
     expected, v = whole.copy(), integers(rng, "i16", 8, 32, most=1000)
-    to = apart(rng, 700, (8, 32))
+    to = distinct(rng, 700, (8, 32))
     mask = rng.integers(0, 2, (8, 32)) > 0
     expected[100:800][to[mask]] = v[mask]
     to[~mask] = rng.choice(WILD, int((~mask).sum()))
@@ -288,7 +288,7 @@ def test_chunks_of_adjacent_elements(chunk, execution):
         "  %i =", f"  %c{chunk} = arith.constant {chunk} : index\n  %i =", 1)
     rng = np.random.default_rng(13)
     a, c = integers(rng, "f32", 300), np.zeros((chunk, 16), np.float32)
-    at, mask = apart(rng, 30, (1, 16)) * 10, rng.integers(0, 2, (1, 16)) > 0
+    at, mask = distinct(rng, 30, (1, 16)) * 10, rng.integers(0, 2, (1, 16)) > 0
     indices = at + np.arange(chunk)[:, None]
     expected, doubled = np.where(mask, a[indices], np.float32(2.5)), a.copy()
     doubled[indices[:, mask[0]]] *= 2
@@ -332,7 +332,7 @@ def from_address(BASE, AT, V, OLD):
 def test_an_address(where):
     rng = np.random.default_rng(16)
     a, v, old = integers(rng, "f32", 600), integers(rng, "f32", 8, 32), np.zeros((8, 32), np.float32)
-    at, before = apart(rng, 600, (8, 32)) - 300, a.copy()
+    at, before = distinct(rng, 600, (8, 32)) - 300, a.copy()
     kernel = Execution(where, "pvc").bind(from_address)
     kernel[1](np.uint64(a.ctypes.data + 300 * 4), at, v, old)  # which the CPU device reaches as well
     assert (a[at + 300] == 2 * (before[at + 300] + v)).all()
@@ -350,7 +350,7 @@ def specs(*names: str) -> list[xt.Spec]:
 @pytest.mark.everything
 def test_text_goes_round():
     rng = np.random.default_rng(10)
-    a, at_mask, to = integers(rng, "f32", 20, 30), places_in(rng, 600, (8, 32)), apart(rng, 600, (8, 32))
+    a, at_mask, to = integers(rng, "f32", 20, 30), places_in(rng, 600, (8, 32)), distinct(rng, 600, (8, 32))
     stages = copy.lower(*specs("f32", "i32", "i1", "i32", "f32"), shape=(8, 32), padding=2).stages
     for stage, text in stages.items():
         read = xt.parse(text)
@@ -379,7 +379,7 @@ def test_what_is_written_is_known():
 def test_numpy_finds_what_lies_outside(where, wild):
     rng = np.random.default_rng(11)
     a, c, mask = integers(rng, "f32", 20, 30), np.zeros((20, 30), np.float32), np.ones((8, 32), bool)
-    at, to = rng.integers(0, 600, (8, 32)).astype(np.int32), apart(rng, 600, (8, 32))
+    at, to = rng.integers(0, 600, (8, 32)).astype(np.int32), distinct(rng, 600, (8, 32))
     at[3, 7] = wild
     with pytest.raises(xt.ShapeError, match="XT3314") as caught:
         copy.on(where)[1](a, at, mask, to, c, shape=(8, 32))

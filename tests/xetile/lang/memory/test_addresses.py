@@ -136,7 +136,7 @@ def test_an_array_may_be_described_anew(by_columns: bool, execution: Execution) 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 def test_shared_memory_may_be_described_anew(execution: Execution) -> None:
     @xt.kernel
-    def turned(A, C):
+    def transposed(A, C):
         memory = xt.alloc_slm((32, 16), xt.f32)
         xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (32, 16))), xt.init_tile(memory, (0, 0), (32, 16)))
         tile = xt.init_tile(memory, (0, 0), (16, 32), base_shape=(16, 32), base_strides=(1, 16), order=(0, 1))
@@ -146,7 +146,7 @@ def test_shared_memory_may_be_described_anew(execution: Execution) -> None:
 
     a = integers(np.random.default_rng(5), xt.f32, 32, 16)
     c = np.zeros((24, 32), np.float32)
-    execution.bind(turned)[1](a, c)
+    execution.bind(transposed)[1](a, c)
     np.testing.assert_array_equal(c[:16], a.T)
     np.testing.assert_array_equal(c[16:, :16], a.reshape(16, 32)[8:, 16:])
 

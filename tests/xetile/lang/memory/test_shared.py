@@ -204,7 +204,7 @@ TURNED = [BF16, Types(xt.i8, xt.i8, xt.i32), Types(xt.f16, xt.f16, xt.f32), Type
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_operands_may_be_transposed_in_shared_memory(types: Types, side: str, execution: Execution) -> None:
     @xt.kernel
-    def turned(A, B, C, *, N=32):
+    def transposed(A, B, C, *, N=32):
         memory = xt.alloc_slm((N, N), types.a)
         turns, whole = (A, B) if side == "a" else (B, A)
         for r in range(0, N, 8):
@@ -217,7 +217,7 @@ def test_operands_may_be_transposed_in_shared_memory(types: Types, side: str, ex
 
     a, b = operands(np.random.default_rng(6), types, 32, 32, 32)
     c = np.full((32, 32), 7, types.acc.numpy)
-    execution.bind(turned)[1](a, b, c)
+    execution.bind(transposed)[1](a, b, c)
     np.testing.assert_array_equal(c, product(a.T, b, types.acc) if side == "a" else product(a, b.T, types.acc))
 
 
@@ -324,7 +324,7 @@ def test_b_transposed_is_read_by_wide_messages(target: str) -> None:
     require_ocloc()
 
     @xt.kernel
-    def turned(A, B, C, *, N=32):
+    def transposed(A, B, C, *, N=32):
         memory = xt.alloc_slm((N, N), xt.bf16)
         for r in range(0, N, 8):
             xt.store_tile(xt.load_tile(xt.init_tile(B, (r, 0), (8, N))), xt.init_tile(memory, (r, 0), (8, N)))
@@ -332,7 +332,7 @@ def test_b_transposed_is_read_by_wide_messages(target: str) -> None:
         b = xt.tile_transpose(xt.load_tile(xt.init_tile(memory, (0, 0), (N, N))))
         xt.store_tile(xt.tile_mma(xt.load_tile(xt.init_tile(A, (0, 0), (N, N))), b), xt.init_tile(C, (0, 0), (N, N)))
 
-    lowered = turned.lower(*SPECS, target=target)
+    lowered = transposed.lower(*SPECS, target=target)
     assert lowered.report().spill_size == 0
     loads = {name: count for name, count in messages(lowered).items() if name.startswith("load")}
     assert loads == {"load.slm.d32x8": 4}

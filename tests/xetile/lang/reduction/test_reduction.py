@@ -89,7 +89,7 @@ def test_they_compose_with_operators(shape: tuple[int, int], execution: Executio
 
 
 @xt.kernel
-def turned(A, B, *, rows=16, columns=32):
+def transposed(A, B, *, rows=16, columns=32):
     v = xt.load_tile(xt.init_tile(A, (0, 0), (rows, columns)))
     xt.store_tile(xt.tile_transpose(v + v), xt.init_tile(B, (0, 0), (columns, rows)))
 
@@ -104,7 +104,7 @@ TURNED = [(shape, dtype) for shape in [(32, 32), (24, 48), (16, 2), (2, 16), (12
 def test_what_is_computed_is_transposed(shape: tuple[int, int], dtype: DType, execution: Execution) -> None:
     a = np.arange(shape[0] * shape[1]).reshape(shape) % 120
     b = np.zeros(shape[::-1], dtype.numpy)
-    execution.bind(turned)[1,](a.astype(dtype.numpy), b, rows=shape[0], columns=shape[1])
+    execution.bind(transposed)[1,](a.astype(dtype.numpy), b, rows=shape[0], columns=shape[1])
     np.testing.assert_array_equal(b, (2 * a.T).astype(dtype.numpy))
 
 
@@ -312,7 +312,7 @@ def test_sixteen_rows_fill_the_lanes(target: str) -> None:
     ("pvc", dtypes.i8, (64, 64), 4 * 4 * 8 * 3)], ids=str)
 def test_squares_are_transposed_by_four_exchanges(target: str, dtype: DType, shape: tuple[int, int],
                                                   selects: int) -> None:
-    assert mix(turned, target, dtype, shape)["sel"] == selects
+    assert mix(transposed, target, dtype, shape)["sel"] == selects
 
 
 SPILLS = pytest.mark.xfail(strict=True, reason="dg2 spills 288 bytes here")
@@ -320,7 +320,7 @@ SPILLS = pytest.mark.xfail(strict=True, reason="dg2 spills 288 bytes here")
 
 @pytest.mark.parametrize(("kernel", "dtype"), [
     pytest.param(kernel, dtype, marks=[SPILLS] if dtype is dtypes.f32 and kernel is not centred_columns else [])
-    for kernel in (centred, centred_columns, turned) for dtype in (dtypes.f32, dtypes.bf16, dtypes.i32)])
+    for kernel in (centred, centred_columns, transposed) for dtype in (dtypes.f32, dtypes.bf16, dtypes.i32)])
 def test_dg2_keeps_them_in_registers(kernel: Any, dtype: DType) -> None:
     mix(kernel, "dg2", dtype, (16, 32))
 

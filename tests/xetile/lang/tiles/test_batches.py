@@ -115,7 +115,7 @@ def test_an_empty_batch_is_all_outside(execution: Execution) -> None:
 
 
 @xt.kernel
-def dealt(A, C):
+def distributed(A, C):
     map_ = xt.wg_map((2, 2), (8, 16))
     i, m = xt.group_id(1), xt.group_id(0) * 32
     value = xt.load_tile(xt.init_tile(A, (i, m, 0), (32, 32), wg_map=map_))
@@ -126,7 +126,7 @@ def dealt(A, C):
 def test_a_work_groups_tile_of_a_batch(execution: Execution) -> None:
     a = integers(np.random.default_rng(5), xt.f32, 3, 50, 30)
     c = np.zeros_like(a)
-    execution.bind(dealt)[2, 3](a, c)
+    execution.bind(distributed)[2, 3](a, c)
     np.testing.assert_array_equal(c, 2 * a)
 
 

@@ -30,7 +30,7 @@ def relaid(A, C, *, shape, source, layout, more=0):
 
 
 @xt.kernel
-def turned(A, C, *, shape, source, layout, more=0):
+def transposed(A, C, *, shape, source, layout, more=0):
     """C = (A + more)^T; without ``more`` the transposed vector is one that was loaded."""
     n = xt.group_id(0) * shape[1]
     v = xt.load_tile(xt.init_tile(A, (0, n), shape, wg_map=xt.wg_map(*source)))
@@ -104,7 +104,7 @@ def test_transposes_across_subgroups(execution: Execution, more: int, dtype: str
                                      target: Map) -> None:
     a = integers(np.random.default_rng(3), dtype, shape[0], 2 * shape[1])
     c = np.zeros((a.shape[1], a.shape[0]), a.dtype)
-    execution.bind(turned)[2](a, c, shape=shape, source=source, layout=target, more=more)
+    execution.bind(transposed)[2](a, c, shape=shape, source=source, layout=target, more=more)
     np.testing.assert_array_equal(wide(c), wide(a).T + more)
 
 
@@ -163,7 +163,7 @@ def test_the_optimised_transpose_of_the_seed_needs_no_exchange() -> None:
     require_ocloc()
     for source in (((32, 1), (64, 32)), ((4, 8), (64, 32))):
         a, c = xt.Spec((4096, 4096), xt.f16), xt.Spec((4096, 4096), xt.f16)
-        report = turned.lower(a, c, shape=(256, 32), source=source, layout=((8, 4), (32, 64))).report()
+        report = transposed.lower(a, c, shape=(256, 32), source=source, layout=((8, 4), (32, 64))).report()
         assert report.slm_size == 0
         assert "slm" not in report.mix.whole.categories
         assert report.spill_size <= 832  # storing a whole transposed tile; as an operand of a product nothing spills

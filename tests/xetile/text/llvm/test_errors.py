@@ -38,7 +38,7 @@ def made(source: str, desc: str) -> str:
     return f"%x = xegpu.create_nd_tdesc {source} -> !xegpu.tensor_desc<{desc}>"
 
 
-def dealt(layout: str, block: str = "8x16xf16") -> str:
+def with_layout(layout: str, block: str = "8x16xf16") -> str:
     return made("%A : memref<64x64xf16>", f"{block}, #xegpu.layout<{layout}>")
 
 
@@ -77,25 +77,25 @@ REFUSED = {  # the class of error: a wrong line, what is said, what is advised
     "strides of another rank": (made("%P, shape : [64, 64], strides : [1] : i64", "8x16xf16"), "XT3601"),
     "a vector described": (made("%c : vector<8x16xf32>", "8x16xf32"), "XT3602"),
     # layouts
-    "lanes that do not divide columns": (dealt("lane_layout = [1, 16], lane_data = [1, 2]"), "XT3612"),
-    "lanes that do not divide rows": (dealt("lane_layout = [16, 1], lane_data = [1, 1]"), "XT3612"),
-    "subgroups that do not divide": (dealt("sg_layout = [3, 2], sg_data = [8, 16]", "64x64xf16"), "XT3612"),
-    "subgroups with too much": (dealt("sg_layout = [2, 2], sg_data = [16, 24]", "64x64xf16"), "XT3612"),
-    "instructions that do not divide": (dealt("inst_data = [3, 16]"), "XT3612"),
+    "lanes that do not divide columns": (with_layout("lane_layout = [1, 16], lane_data = [1, 2]"), "XT3612"),
+    "lanes that do not divide rows": (with_layout("lane_layout = [16, 1], lane_data = [1, 1]"), "XT3612"),
+    "subgroups that do not divide": (with_layout("sg_layout = [3, 2], sg_data = [8, 16]", "64x64xf16"), "XT3612"),
+    "subgroups with too much": (with_layout("sg_layout = [2, 2], sg_data = [16, 24]", "64x64xf16"), "XT3612"),
+    "instructions that do not divide": (with_layout("inst_data = [3, 16]"), "XT3612"),
     "lanes that do not divide an instruction": (
-        dealt("inst_data = [8, 16], lane_layout = [1, 32], lane_data = [1, 1]", "8x32xf16"), "XT3612"),
-    "layout of rank 1": (dealt("lane_layout = [16], lane_data = [1]"), "XT3610"),
-    "layout of rank 3": (dealt("lane_layout = [1, 1, 16], lane_data = [1, 1, 1]"), "XT3610"),
-    "lane_data of another rank": (dealt("lane_layout = [1, 16], lane_data = [1]"), "XT3610"),
-    "sg_data of another rank": (dealt("sg_layout = [1, 2], sg_data = [8]"), "XT3610"),
-    "order of another rank": (dealt(f"{LANES}, order = [0]"), "XT3610"),
-    "lane_data alone": (dealt("lane_data = [1, 1]"), "XT3616"),
-    "lane_layout alone": (dealt("lane_layout = [1, 16]"), "XT3616"),
-    "sg_data alone": (dealt("sg_data = [8, 16]"), "XT3615"),
-    "order alone": (dealt("order = [1, 0]"), "XT3611"),
-    "empty layout": (dealt(""), "XT3611"),
-    "no such field of a layout": (dealt("lanes = [1, 16]"), "XT3013"),
-    "a number for a list": (dealt("lane_layout = 16, lane_data = [1, 1]"), "XT3614"),
+        with_layout("inst_data = [8, 16], lane_layout = [1, 32], lane_data = [1, 1]", "8x32xf16"), "XT3612"),
+    "layout of rank 1": (with_layout("lane_layout = [16], lane_data = [1]"), "XT3610"),
+    "layout of rank 3": (with_layout("lane_layout = [1, 1, 16], lane_data = [1, 1, 1]"), "XT3610"),
+    "lane_data of another rank": (with_layout("lane_layout = [1, 16], lane_data = [1]"), "XT3610"),
+    "sg_data of another rank": (with_layout("sg_layout = [1, 2], sg_data = [8]"), "XT3610"),
+    "order of another rank": (with_layout(f"{LANES}, order = [0]"), "XT3610"),
+    "lane_data alone": (with_layout("lane_data = [1, 1]"), "XT3616"),
+    "lane_layout alone": (with_layout("lane_layout = [1, 16]"), "XT3616"),
+    "sg_data alone": (with_layout("sg_data = [8, 16]"), "XT3615"),
+    "order alone": (with_layout("order = [1, 0]"), "XT3611"),
+    "empty layout": (with_layout(""), "XT3611"),
+    "no such field of a layout": (with_layout("lanes = [1, 16]"), "XT3013"),
+    "a number for a list": (with_layout("lane_layout = 16, lane_data = [1, 1]"), "XT3614"),
     # loads
     "result of another shape": (load(T, "16x8xf16"), "XT3107"),
     "result of another rank": (load(T, "2x8x8xf16"), "XT3107"),
@@ -152,7 +152,7 @@ ONLY_HERE = {  # LLVM says nothing against these, and drops what it cannot do; X
     "transposed thrice": (load(Q, "16x16xf16", "transpose = array<i64: 2, 1, 0>"), "XT3102"),
     "no blocks": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.block_tdesc_attr<array_length = 0 : i64>"),
                   "XT3619"),
-    "an order that repeats": (dealt(f"{LANES}, order = [1, 1]"), "XT3617"),
+    "an order that repeats": (with_layout(f"{LANES}, order = [1, 1]"), "XT3617"),
     "no such property": (load(T, "8x16xf16", "stride = 2 : i64"), "XT2001"),
 }
 
