@@ -114,7 +114,7 @@ class Interpreter:
     """Interpreter state: the instances that are running, and the semantics of operations.
 
     Attributes:
-        meanings: operation to its NumPy semantics; for ``scf.for``, which is run here, a check before it.
+        semantics: operation to its NumPy semantics; for ``scf.for``, which is run here, a check before it.
         groups: for each grid axis, the first group and the number of groups in the current chunk.
         grid: groups of the launch.
         subgroups: subgroups of a work-group along two axes.
@@ -124,7 +124,7 @@ class Interpreter:
         active: mask of active instances in a divergent loop or branch, None for all.
     """
 
-    meanings: Semantics
+    semantics: Semantics
     groups: tuple[tuple[int, int], ...]
     grid: tuple[int, int, int]
     subgroups: tuple[int, int]
@@ -187,7 +187,7 @@ class Interpreter:
     def evaluate(self, operation: Operation, operands: Sequence[Any]) -> Any:
         """Evaluate one operation: one value, or a list where it has several results."""
         if isinstance(operation, scf.ForOp):
-            if (check := self.meanings.get(scf.ForOp)) is not None:
+            if (check := self.semantics.get(scf.ForOp)) is not None:
                 check(self, operation, operands)
             carried = self._loop(operation, operands)
             return carried[0] if len(carried) == 1 else carried
@@ -199,7 +199,7 @@ class Interpreter:
             return chosen[0] if len(chosen) == 1 else chosen
         if any(isinstance(operand, Choice) for operand in operands):
             return self._each_option(operation, operands)
-        meaning = self.meanings.get(type(operation))
+        meaning = self.semantics.get(type(operation))
         if meaning is None:
             raise XeError("XT9402", f"NumPy has no meaning for {operation.name}", BUG)
         if not isinstance(meaning, AcceptsLazy):
@@ -312,7 +312,7 @@ class Interpreter:
 
 def run(
     function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, int], subgroups: tuple[int, int],
-    meanings: Semantics, lanes: int | None = None,
+    semantics: Semantics, lanes: int | None = None,
 ) -> None:
     """Run a kernel on NumPy arrays; outputs are written in place.
 
@@ -321,16 +321,16 @@ def run(
         arguments: one value for each of its arguments: NumPy arrays (as the element type of the memref) and numbers.
         grid: groups along three axes.
         subgroups: subgroups of a work-group along two axes.
-        meanings: operation to its NumPy semantics.
+        semantics: operation to its NumPy semantics.
         lanes: subgroup size if the kernel is distributed.
     """
     block = function.body.block
     instance_bytes = _bytes_of(block) * subgroups[0] * subgroups[1] * (lanes or 1)
-    multiplies = any(isinstance(meanings.get(type(operation)), AcceptsLazy) for operation in block.walk())
+    multiplies = any(isinstance(semantics.get(type(operation)), AcceptsLazy) for operation in block.walk())
     chunk_bytes = _PRODUCT_BYTES if multiplies else _CHUNK_BYTES
     with np.errstate(all="ignore"):
         for groups in _chunks(grid, max(chunk_bytes // max(instance_bytes, 1), 1)):
-            machine = Interpreter(meanings, groups, grid, subgroups, lanes)
+            machine = Interpreter(semantics, groups, grid, subgroups, lanes)
             machine.values.update(zip(block.args, arguments, strict=True))
             machine.run(block)
 

@@ -35,7 +35,7 @@ _WHOLE = "all"
 
 
 def run(function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, int], subgroups: tuple[int, int],
-        meanings: Semantics, lanes: int | None = None) -> None:
+        semantics: Semantics, lanes: int | None = None) -> None:
     """Run a kernel on NumPy arrays as :func:`xegpu.interpreter.interpreter.run`; with divergent named barriers the
     subgroups are cooperative threads.
 
@@ -44,10 +44,10 @@ def run(function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, i
         ShapeError: more subgroups arrive at a barrier than it has participants.
     """
     if in_step(function, prod(subgroups)):
-        interpreter.run(function, arguments, grid, subgroups, meanings, lanes)
+        interpreter.run(function, arguments, grid, subgroups, semantics, lanes)
         return
     for group in product(*map(range, grid)):
-        _WorkGroup(function, arguments, tuple((at, 1) for at in group), grid, subgroups, meanings, lanes).run()
+        _WorkGroup(function, arguments, tuple((at, 1) for at in group), grid, subgroups, semantics, lanes).run()
 
 
 def _definition_note(operation: Operation) -> list[Note]:
@@ -236,7 +236,7 @@ class _WorkGroup:
     group: tuple[tuple[int, int], ...]
     grid: tuple[int, int, int]
     layout: tuple[int, int]
-    meanings: Semantics
+    semantics: Semantics
     lanes: int | None
 
     def __post_init__(self) -> None:
@@ -249,15 +249,15 @@ class _WorkGroup:
         self.scheduler.run(lambda member: self._machine(member).run(block))
 
     def _machine(self, member: Subgroup) -> Interpreter:
-        meanings: dict[type[Operation], Semantic] = {
-            **self.meanings,
+        semantics: dict[type[Operation], Semantic] = {
+            **self.semantics,
             memref.AllocOp: self._allocate,
             InitNbarrierOp: lambda machine, operation, operands: int(operands[0]),
             NbarrierArriveOp: lambda machine, operation, operands: self._arrive(member, operation, operands[0]),
             NbarrierWaitOp: lambda machine, operation, operands: self._wait(member, operation, operands[0]),
             gpu.BarrierOp: lambda machine, operation, operands: self.scheduler.meet(member, operation),
         }
-        machine = Interpreter(meanings, self.group, self.grid, (1, 1), self.lanes, origin=member.position,
+        machine = Interpreter(semantics, self.group, self.grid, (1, 1), self.lanes, origin=member.position,
                           layout=self.layout)
         machine.values.update(zip(self.function.body.block.args, self.arguments, strict=True))
         return machine
@@ -265,7 +265,7 @@ class _WorkGroup:
     def _allocate(self, machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
         """Allocate shared local memory, once: in the first subgroup that runs the operation."""
         if operation not in self.shared:
-            self.shared[operation] = self.meanings[memref.AllocOp](machine, operation, operands)
+            self.shared[operation] = self.semantics[memref.AllocOp](machine, operation, operands)
         return self.shared[operation]
 
     def _arrive(self, member: Subgroup, operation: NbarrierArriveOp, barrier: Any) -> None:

@@ -93,7 +93,7 @@ class Captures:
     def _visit_chain(self, chain: Chain) -> None:
         """Capture ``variable.attribute...`` as far as modules and the author's objects go."""
         get, shown = chain.get, chain.shown
-        place: tuple[Any, ...] = (_origin(chain.get),)
+        key: tuple[Any, ...] = (_origin(chain.get),)
         for attribute in chain.attributes:
             value = get()
             if _is_language(value):
@@ -106,7 +106,7 @@ class Captures:
                     self._visit_method(member.fget, get, f"{shown}.{attribute}")
                 return
             get, shown = functools.partial(_attribute, get, attribute), f"{shown}.{attribute}"
-            place = (*place, attribute)
+            key = (*key, attribute)
         value = get()
         if _is_language(value):
             return
@@ -115,20 +115,20 @@ class Captures:
             # The method is another object at each access; its object's attributes are reads of their own.
             for part in ("__func__", "__self__"):
                 get_part = functools.partial(_attribute, get, part)
-                self._reads[*place, part] = _Read(shown, get_part, (now := get_part()), Identity(now), is_mutable=False)
+                self._reads[*key, part] = _Read(shown, get_part, (now := get_part()), Identity(now), is_mutable=False)
             return
-        self._add_read(shown, get, place)
+        self._add_read(shown, get, key)
 
     def _visit_method(self, function: FunctionType, get_self: Callable[[], Any], shown: str) -> None:
         if not is_opaque(function):
             parameters = function.__code__.co_varnames[:function.__code__.co_argcount]
             self._visit_function(function, {name: Chain(get_self, f"{shown}: {name}") for name in parameters[:1]})
 
-    def _add_read(self, name: str, get: Callable[[], Any], place: tuple[Any, ...]) -> None:
-        if place in self._reads:
+    def _add_read(self, name: str, get: Callable[[], Any], key: tuple[Any, ...]) -> None:
+        if key in self._reads:
             return
         value, builder = get(), KeyBuilder()
-        self._reads[place] = _Read(name, get, value, builder.key(value), builder.is_mutable)
+        self._reads[key] = _Read(name, get, value, builder.key(value), builder.is_mutable)
         for function in builder.functions:
             self._visit_function(function, {})
 

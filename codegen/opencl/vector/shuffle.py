@@ -16,7 +16,7 @@ from codegen.opencl.vector.lane_exchange import index_table
 from xegpu.dialect.vector import ShuffleOp
 from xegpu.layout import lane_map
 
-Place = tuple[int, int]
+Word = tuple[int, int]
 """A source, and a word of its fragment."""
 
 
@@ -38,14 +38,14 @@ def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
     parts = []
     for unit in range(elements.shape[1]):
-        taken: dict[Place, dict[int, int]] = {}
+        taken: dict[Word, dict[int, int]] = {}
         for into, element in enumerate(elements[:, unit]):
             source = next(k for k, (first, end) in enumerate(pairwise(starts)) if first <= element < end)
             at = divmod(int(element) - starts[source], shapes[source][1])
             holder, index = lane_map.holder(shapes[source], sources[source], *at)
             taken.setdefault((source, int(index)), {})[into] = int(holder)
-        fetched = {place: _fetched(words[place[0]][place[1]], lanes, lane, emitter.subgroup, sources[place[0]].lanes)
-                   for place, lanes in taken.items()}
+        fetched = {word: _fetched(words[word[0]][word[1]], lanes, lane, emitter.subgroup, sources[word[0]].lanes)
+                   for word, lanes in taken.items()}
         parts.append(joined([_selected(taken, fetched, lane, wide)], dtype, result))
     groups = [parts[i:i + result.width] for i in range(0, len(parts), result.width)]
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
@@ -70,12 +70,12 @@ def _fetched(word: str, lanes: dict[int, int], lane: str, subgroup: int, spread:
     return f"intel_sub_group_shuffle({word}, {source})"
 
 
-def _selected(taken: dict[Place, dict[int, int]], fetched: dict[Place, str], lane: str, wide: str) -> str:
+def _selected(taken: dict[Word, dict[int, int]], fetched: dict[Word, str], lane: str, wide: str) -> str:
     """The word that a lane takes of those fetched. All lanes take part in each shuffle: hence ``select``, not ``?:``,
     whose branches may diverge."""
     (_, expression), *rest = fetched.items()
-    for place, value in rest:
-        lanes = sum(1 << into for into in taken[place])
+    for word, value in rest:
+        lanes = sum(1 << into for into in taken[word])
         expression = f"select({expression}, {value}, ({wide})(({lanes:#x}u >> {lane}) & 1u))"
     return expression
 

@@ -109,9 +109,9 @@ class _Lines(Rewriter):
     def in_form(self, value: SSAValue, form: str) -> SSAValue:
         """A line as a row or a column."""
         parts = self.lookup(value)
-        return self._turned(self.single(value), parts.encoding, form)
+        return self._transposed(self.single(value), parts.encoding, form)
 
-    def _turned(self, value: SSAValue, has: str, form: str) -> SSAValue:
+    def _transposed(self, value: SSAValue, has: str, form: str) -> SSAValue:
         if has == form or _shape(value) == (1, 1):
             return value
         owner = value.owner
@@ -123,7 +123,7 @@ class _Lines(Rewriter):
     def set_line(self, old: SSAValue, new: SSAValue, has: str) -> None:
         """Set the replacement of a line, which is a row or a column, in the form of its web."""
         form = self.form_of(old)
-        self.set(old, self._turned(new, has, form), form)
+        self.set(old, self._transposed(new, has, form), form)
 
     def visit(self, operation: Operation) -> None:
         """Rewrite one operation; the conditions and bounds of control flow are scalars."""
@@ -171,7 +171,7 @@ class _Lines(Rewriter):
                       "carry a vector of one element: reduce with vector.multi_reduction to vector<1xf32>, or one "
                       "dimension after the other")
         (value,) = parts.values
-        return ConvertedValues((self._turned(value, parts.encoding, like.encoding),), like.encoding)
+        return ConvertedValues((self._transposed(value, parts.encoding, like.encoding),), like.encoding)
 
 
 def _multi_reduction(rewriter: _Lines, operation: MultiReductionOp) -> None:
@@ -195,7 +195,7 @@ def _multi_reduction(rewriter: _Lines, operation: MultiReductionOp) -> None:
         rewriter.set(operation.result, rewriter.emit(combined(kind, result, start)), ONE)
         return
     form = rewriter.form_of(operation.result)
-    result = rewriter._turned(result, has, form)
+    result = rewriter._transposed(result, has, form)
     rewriter.set(operation.result, rewriter.emit(combined(kind, result, rewriter.in_form(operation.acc, form))), form)
 
 
@@ -243,7 +243,7 @@ def _shape_cast(rewriter: _Lines, operation: ShapeCastOp) -> None:
     if _shape(source) == wanted:
         new = source
     elif _shape(source) == wanted[::-1] and 1 in wanted:
-        new = rewriter._turned(source, ROW, COLUMN)
+        new = rewriter._transposed(source, ROW, COLUMN)
     else:
         cast = ShapeCastOp(source, wanted)
         cast.attributes.update(operation.attributes)
