@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from xegpu.mlir.vector import ShapeCastOp
-from xegpu.support.errors import ElementTypeError, ShapeError
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.dialect.reduction import TileBroadcastOp, check_broadcast, check_repeated
 from xetile.dialect.supervector import NAME as SUPERVECTOR
 from xetile.dialect.tile_ops import text
@@ -71,6 +71,18 @@ def cast(v: V, shape: tuple[int, ...]) -> V:
     if 1 in (len(v.shape), len(shape)):
         tracer.stage = SUPERVECTOR  # whose lowering makes rows of vectors of one dimension
     return type(v)(tracer.emit(ShapeCastOp(v.ssa, shape)), v.wg_map)
+
+
+def check_unblocked(function: str, v: VectorBase) -> None:
+    """Check that a vector is of one dimension or two.
+
+    Raises:
+        RankError: it is in blocks.
+    """
+    if len(v.shape) not in (1, 2):
+        location = current().location()
+        raise RankError("XT1122", f"{function} takes a vector of one dimension or two, not a {v.describe()}",
+                        "use xt.tile_unpack(v) first", location, notes(location, it=v))
 
 
 def _common_map(vectors: Sequence[VectorBase], shape: tuple[int, int]) -> WgMap | None:

@@ -18,7 +18,7 @@ from xegpu.support.errors import RankError, ShapeError
 from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.vector import IotaOp
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.broadcast import cast
+from xetile.frontend.broadcast import cast, check_unblocked
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
 from xetile.frontend.operators import splat
@@ -40,9 +40,7 @@ def subscript(v: VectorBase, key: Any) -> VectorBase | SSAValue:
         ShapeError: an index or a slice beyond the vector, or one that is none.
     """
     location = current().location()
-    if len(v.shape) not in (1, 2):
-        raise RankError("XT1122", f"subscripts take a vector of one dimension or two, not a {v.describe()}",
-                        "use xt.tile_unpack(v) first", location, notes(location, it=v))
+    check_unblocked("a subscript", v)
     keys = _expanded(v, key)
     taken = [each for each in keys if each is not None]
     slices = all(isinstance(each, slice) for each in taken)

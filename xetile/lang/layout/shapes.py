@@ -11,7 +11,7 @@ from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.dialect.vector import TileConvLayoutOp
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.broadcast import cast, check_alike
+from xetile.frontend.broadcast import cast, check_alike, check_unblocked
 from xetile.frontend.constants import python_number, scalar_of_element
 from xetile.frontend.notes import notes
 from xetile.frontend.tracer import current
@@ -143,10 +143,7 @@ def shift(v: Vector, distance: int, axis: int = -1, *, fill: float = 0) -> Vecto
 def check_vector(function: str, v: Any) -> None:
     """Check that an operand is a vector of one dimension or two."""
     check_operand(v, Vector, function, any_rank=True)
-    if len(v.shape) not in (1, 2):
-        location = current().location()
-        raise RankError("XT1122", f"{function} takes a vector of one dimension or two, not a {v.describe()}",
-                        "use xt.tile_unpack(v) first", location, notes(location, it=v))
+    check_unblocked(function, v)
 
 
 def undivided(v: Vector, axis: int) -> Vector:
