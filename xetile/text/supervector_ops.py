@@ -29,9 +29,8 @@ from xegpu.support.errors import error_parts
 from xetile.dialect.contract import ITERATORS, MATMUL
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp
-from xetile.dialect.types import WgMapAttr
-from xetile.dialect.wg_map import WgMap
 from xetile.text.grammar import Sketch, read
+from xetile.text.operand_parser import map_of_attribute
 
 Rule = Callable[[Sketch], Operation]
 
@@ -97,14 +96,6 @@ def _vector(sketch: Sketch, type_: Attribute | None) -> VectorType[Attribute]:
     return type_
 
 
-def _map(sketch: Sketch) -> WgMap | None:
-    attribute = sketch.take("wg_map")
-    if attribute is not None and not isinstance(attribute, WgMapAttr):
-        sketch.fail("XT2054",
-                    f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
-    return attribute.data if isinstance(attribute, WgMapAttr) else None
-
-
 def _transfer_read(sketch: Sketch) -> Operation:
     if not sketch.operands:
         sketch.fail("XT2042", "it reads a memref", "write %array[%i, %j] : memref<?x?xf32> -> vector<32x64xf32>")
@@ -117,7 +108,7 @@ def _transfer_read(sketch: Sketch) -> Operation:
                     "it takes indices and a padding, and there are more operands", "masks are not implemented: choose "
                     "with arith.select, or use load_gather")
     permutation, inside = _permutation(sketch, rank, vector), _is_in_bounds(sketch, vector)
-    map_ = _map(sketch)
+    map_ = map_of_attribute(sketch, sketch.take("wg_map"))
     sketch.finish("permutation_map", "in_bounds", "wg_map")
     padding = rest[0] if rest and not inside else None
     return TransferReadOp(source, indices, vector, permutation, padding, map_)
@@ -182,7 +173,7 @@ def _contract(sketch: Sketch) -> Operation:
         else list(ITERATORS)
     if isinstance(kind, CombiningKindAttr) and kind.data != "add":
         sketch.fail("XT2322", f"it combines by {kind.data}, and products are added up", "leave kind out, or write add")
-    result, wg_map = _vector(sketch, sketch.results[0]), _map(sketch)
+    result, wg_map = _vector(sketch, sketch.results[0]), map_of_attribute(sketch, sketch.take("wg_map"))
     sketch.finish("indexing_maps", "iterator_types", "kind", "wg_map")
     lhs, rhs, *acc = sketch.operands
     return ContractOp(lhs, rhs, acc[0] if acc else None, result, list(maps), names, wg_map)

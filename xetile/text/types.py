@@ -268,20 +268,10 @@ def _scope(parser: Any) -> str:
     return str(word)
 
 
-def _lanes(parser: Any) -> Any:
-    if next_token(parser).text == "<":
-        return read_sg_map(parser)
-    at, attribute = next_token(parser).span, parser.parse_attribute()
-    if not isinstance(attribute, SgMapAttr):
-        fail(parser, "XT2055",
-             f"{attribute} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
-    return attribute.data
-
-
 _DESCRIPTOR_FIELDS: dict[str, Callable[[Any], Any]] = {
     "memory_scope": _scope, "boundary_check": lambda parser: parser.parse_boolean(),
     "array_length": lambda parser: parser.parse_integer(), "chunk_size": lambda parser: parser.parse_integer(),
-    "scattered": lambda parser: parser.parse_boolean(), "sg": _lanes,
+    "scattered": lambda parser: parser.parse_boolean(), "sg": _lanes_field,
     "access": lambda parser: parser.parse_identifier(),
 }
 
