@@ -140,6 +140,14 @@ class Array(Addressed):
     def describe(self) -> str:
         return f"{self.rank}-dimensional array of {self.dtype}"
 
+    def of_rank(self, rank: int) -> str:
+        """Hint for an array of more dimensions."""
+        return f"launch with {self.name}.reshape({'1, ' * (rank - self.rank)}*{self.name}.shape)"
+
+    def definition(self) -> list[tuple[str, Location | None]]:
+        """Where it comes from, for a note of a message."""
+        return [(f"{self.name} is passed here", Location.of_definition(current().code))]
+
     def seen_as(self, ssa: SSAValue, dtype: DType) -> Array:
         """Reinterpret the array as another element type, with the same sizes."""
         return Array(ssa, self.name, self.rank, dtype, self.metadata())
@@ -164,9 +172,8 @@ class Array(Addressed):
 def check_rank(array: Array, rank: int, what: str) -> None:
     """Check that ``array`` has at least ``rank`` dimensions."""
     if array.rank < rank:
-        example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)"
-        location, parameters = current().location(), Location.of_definition(current().code)
+        location = current().location()
         line = f", or make a tile of one dimension: xt.init_tile({array.name}, (n,), (64,))" if array.rank == 1 else ""
         raise RankError("XT1102", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
-                        f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}{line}",
-                        location, notes_at(location, [(f"{array.name} is passed here", parameters)]))
+                        f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"{array.of_rank(rank)}{line}",
+                        location, notes_at(location, array.definition()))

@@ -9,7 +9,6 @@ that are found on the way are collected, since calls of the value run them.
 from __future__ import annotations
 
 import functools
-import hashlib
 import types
 from collections import deque
 from collections.abc import Hashable, Iterable
@@ -123,8 +122,11 @@ class KeyBuilder:
         if value.dtype.hasobject:
             return type(value), value.shape, self.key(value.tolist())
         data = value.tobytes()
-        return type(value), value.dtype, value.shape, \
-            data if len(data) <= _COPIED_BYTES else hashlib.blake2b(data).digest()
+        if len(data) > _COPIED_BYTES:
+            from hashlib import blake2b  # lazy import: few kernels capture arrays of that size
+
+            data = blake2b(data).digest()
+        return type(value), value.dtype, value.shape, data
 
     def _items_key(self, value: Any) -> Hashable:
         self.is_mutable |= not isinstance(value, (tuple, frozenset))

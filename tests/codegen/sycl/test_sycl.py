@@ -171,11 +171,13 @@ def test_names_that_mean_something_in_cplusplus(by_sycl: None) -> None:
 
 # Machine code
 
-MACHINE = chosen(TYPES, ("pvc", "bmg", "dg2"), lambda types, target: types.on(Execution("opencl:cpu", target)))
+# f64 is read row by row, and the compilers' address arithmetic for that differs.
+MACHINE = chosen([types for types in TYPES if types.a is not dtypes.f64], ("pvc", "bmg", "dg2"),
+                 lambda types, target: types.on(Execution("opencl:cpu", target)))
 
 
 @pytest.mark.parametrize(("types", "target"), MACHINE, ids=str)
-def test_machine_code_is_that_of_the_opencl_road(types: Types, target: str) -> None:
+def test_machine_code_is_that_of_opencl_c(types: Types, target: str) -> None:
     require_ocloc()
     require_sycl_compiler()
     small = target == "dg2" or types.a.bits == 32

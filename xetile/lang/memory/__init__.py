@@ -17,6 +17,8 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import SHARED, is_shared, row_major
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError, TargetError
+from xegpu.support.location import Location
+from xegpu.support.notes import defined_at
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
@@ -225,6 +227,12 @@ class SharedArray(Array):
 
     def describe(self) -> str:
         return f"{self.rank}-dimensional array of {self.dtype} in shared local memory"
+
+    def of_rank(self, rank: int) -> str:
+        return f"allocate xt.alloc_slm({(1,) * (rank - self.rank) + self.sizes}, xt.{self.dtype})"
+
+    def definition(self) -> list[tuple[str, Location | None]]:
+        return [("it is allocated here", defined_at(self.ssa))]
 
     def seen_as(self, ssa: SSAValue, dtype: DType) -> SharedArray:
         """Reinterpret the array as another element type."""

@@ -196,6 +196,7 @@ def test_sycl_has_the_opencl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(c, 2 * a)
 
 
+@pytest.mark.on_devices_only  # each execution has a message of its own
 @pytest.mark.parametrize(("execution", "text", "assembly", "message"), [
     (Execution("opencl:cpu", "pvc"), "nowhere({0})", None, "nowhere"),
     (Execution("opencl:cpu", "pvc"), None, visa("add"), "this vISA has no OpenCL C"),

@@ -349,7 +349,7 @@ def test_mistakes() -> None:
     @xt.kernel
     def wrong(A, *, shape=(8, 16), dtype=xt.f32, prefetch=False, order=(1, 0)):
         memory = xt.alloc_slm(shape, dtype)
-        tile = xt.init_tile(memory, (0,) * len(shape), (8, 16), order=order)
+        tile = xt.init_tile(memory, (0,) * max(len(shape), 2), (8, 16), order=order)
         if prefetch:
             xt.prefetch_tile(tile)
         xt.store_tile(xt.load_tile(tile), tile)
@@ -359,9 +359,11 @@ def test_mistakes() -> None:
         xt.alloc_slm((A.shape[0], 16), xt.f32)
 
     a = np.zeros((8, 16), np.float32)
-    for shape in ((8,), (8, 0), 8, (8, 1.5)):
+    for shape in ((), (8, 0), 8, (8, 1.5)):
         with pytest.raises(xt.ShapeError, match="XT1141"):
             wrong[1](a, shape=shape)
+    with pytest.raises(xt.RankError, match=r"XT1102[\s\S]*allocate xt.alloc_slm\(\(1, 128\), xt.f32\)"):
+        wrong[1](a, shape=(128,))
     with pytest.raises(xt.ShapeError, match="XT1140"):
         changing[1](a)
     with pytest.raises(xt.ElementTypeError, match="XT3270"):
