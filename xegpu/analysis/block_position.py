@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith, func, gpu, scf
+from xdsl.dialects.memref import ExtractStridedMetaDataOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
+from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp
 from xegpu.ir.matchers import number
 from xegpu.ir.use_def import root_definitions
@@ -27,6 +30,8 @@ class OffsetOf:
 
 
 Term = SSAValue | OffsetOf
+_MOST = 1 << 16
+"""A subgroup's share of a work-group's tile begins within as many elements."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,48 @@ def sum_of(value: SSAValue) -> Sum:
     if isinstance(owner, arith.AddiOp) and any(number(side) is not None for side in owner.operands):
         return sum_of(owner.lhs).plus(sum_of(owner.rhs))
     return Sum((value,))
+
+
+def uniform_part(sum_: Sum, ranges: Ranges) -> tuple[Sum, int, int] | None:
+    """A sum without what depends on the subgroup, and the least and the most that this adds to it.
+
+    Args:
+        sum_: index values that are added up.
+        ranges: of values of the same kernel.
+
+    Returns:
+        None if it may add anything.
+    """
+    terms: list[Term] = []
+    low = high = 0
+    waiting = [*sum_.terms]
+    while waiting:
+        term = waiting.pop(0)
+        if isinstance(term, OffsetOf):
+            return None
+        if not _depends_on_subgroup(term):
+            terms.append(term)
+        elif isinstance(add := term.owner, arith.AddiOp):
+            waiting = [add.lhs, add.rhs, *waiting]
+        else:
+            range_ = ranges.of(term)
+            if not range_.within(-_MOST, _MOST):
+                return None
+            low, high = low + range_.low, high + range_.high
+    return Sum(tuple(terms), sum_.constant), low, high
+
+
+def _depends_on_subgroup(value: SSAValue) -> bool:
+    """Whether subgroups may have different values; values of loops and branches may."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        above = owner.parent_op()
+        return not isinstance(above, func.FuncOp) and not (isinstance(above, scf.ForOp) and owner.args[0] is value)
+    if isinstance(owner, (gpu.SubgroupIdOp, gpu.ThreadIdOp, gpu.LaneIdOp)) or owner.regions:
+        return True
+    if isinstance(owner, (gpu.BlockIdOp, gpu.GridDimOp, ExtractStridedMetaDataOp)):
+        return False
+    return not owner.has_trait(Pure) or any(map(_depends_on_subgroup, owner.operands))
 
 
 def position_of(desc: SSAValue, known: dict[SSAValue, Position] | None = None) -> Position:

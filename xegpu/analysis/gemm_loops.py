@@ -17,6 +17,7 @@ _PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, x
           arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp)
 
 _PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
+_BARRIERS = (NbarrierArriveOp, NbarrierWaitOp)
 
 
 def is_plain(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
@@ -40,18 +41,25 @@ def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
 def may_peel(loop: scf.ForOp) -> bool:
     """Whether a loop may run in two parts, first the steps whose blocks lie inside their arrays (``peel-bounds``).
 
-    It is straight, multiplies, loads something without 2D block IO, and has no barrier: that must be one and the same
-    for all subgroups, and they may leave the first part at different times.
+    It is straight, multiplies, loads something without 2D block IO, and has no barrier but those of cooperative loads:
+    a barrier must be one and the same for all subgroups, so that they may not leave the first part at different times.
     """
     body = loop.body.block.ops
-    accesses = {desc_of(operation.desc).block.access for operation in body if isinstance(operation, LoadNdOp)}
+    accesses = {desc_of(operation.desc).block.access for operation in body if isinstance(operation, LoadNdOp)
+                and not is_shared(operation)}
     return not accesses <= {"block"} and any(isinstance(operation, DpasOp) for operation in body) and all(
-        isinstance(operation, _PEELED) or (operation.has_trait(Pure) and not operation.regions) for operation in body)
+        isinstance(operation, (*_PEELED, *_BARRIERS)) or _is_exchange(operation)
+        or (operation.has_trait(Pure) and not operation.regions) for operation in body)
+
+
+def has_barrier(loop: scf.ForOp) -> bool:
+    """Whether subgroups wait for each other in a step, so that all must do the same steps in each part of a loop."""
+    return any(isinstance(operation, _BARRIERS) for operation in loop.body.block.ops)
 
 
 def _is_exchange(operation: Operation) -> bool:
     """Whether an operation belongs to the exchange of operands between subgroups."""
     if isinstance(operation, CreateNdTdescOp):
         return desc_of(operation.result).block.memory_scope == "slm"
-    return isinstance(operation, (NbarrierArriveOp, NbarrierWaitOp)) or (
+    return isinstance(operation, _BARRIERS) or (
         isinstance(operation, StoreNdOp) and is_shared(operation))

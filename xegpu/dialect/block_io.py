@@ -236,7 +236,7 @@ def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
 class LoadNdOp(HintedOp):
     """A block from memory; ``packed`` gives it in VNNI form, ``in_bounds`` says that all of it is inside its array.
 
-    Rows of a block that is in bounds also begin on 4-byte boundaries.
+    Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not.
     """
 
     name = "xegpu.load_nd"

@@ -16,6 +16,7 @@ from xdsl.traits import Pure
 from xegpu.dialect.block_io import DESC, check_block, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.ir.op_definition import operation_definition
+from xegpu.layout.lane_map import unaligned_copy
 from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import Invalid
 
@@ -38,11 +39,17 @@ def row_bits(desc: TensorDesc, lanes: int) -> int:
     return bits if desc.sg_map.wi_layout == (1, lanes) and bits in _ROW_BITS else 0
 
 
+def is_unaligned_copy(desc: TensorDesc) -> bool:
+    """Whether blocks are read by vectors of words in each lane's own rows, which may begin in the middle of a word."""
+    return desc.block.memory_scope == "global" and desc.block.access == "rows" and desc.dtype.bits == 16 and \
+        desc.block.array_length == 1 and desc.sg_map in (unaligned_copy("a"), unaligned_copy("b"))
+
+
 @operation_definition
 class InBoundsOp(IRDLOperation):
     """Whether a box (top, left, bottom, right), counted from a descriptor's place, lies inside its array.
 
-    ``inside`` also says that its rows begin on 4-byte boundaries. ``rows`` and ``columns`` are how far the box could go
+    ``inside`` also says that its rows begin on 4-byte boundaries, where reads need that. ``rows`` and ``columns`` are how far the box could go
     on, down and to the right, and still lie inside; they are negative where it does not.
     """
 

@@ -14,13 +14,18 @@ SUBGROUPS = "xegpu.subgroups"
 """Attribute of a function: the subgroups of a work-group, rows and columns; one where it is missing."""
 
 
-def subgroup_size(operation: Operation) -> int:
-    """Lanes of a subgroup of the SIMT function that an operation is, or is in."""
+def function_of(operation: Operation) -> func.FuncOp:
+    """The function that an operation is, or is in."""
     while not isinstance(operation, func.FuncOp):
         above = operation.parent_op()
         assert above is not None
         operation = above
-    size = operation.attributes[SUBGROUP_SIZE]
+    return operation
+
+
+def subgroup_size(operation: Operation) -> int:
+    """Lanes of a subgroup of the SIMT function that an operation is, or is in."""
+    size = function_of(operation).attributes[SUBGROUP_SIZE]
     assert isinstance(size, IntegerAttr)
     return size.value.data
 

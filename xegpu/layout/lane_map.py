@@ -195,3 +195,15 @@ def operand_a(subgroup: int, bits: int, rows: int = 8) -> LaneMap:
 def operand_b(subgroup: int, bits: int) -> LaneMap:
     """Lane map of DPAS operand B in VNNI form: a lane's word holds ``32 / bits`` rows of one column (matrix B)."""
     return LaneMap((1, subgroup), (32 // bits, 1))
+
+
+def unaligned_copy(side: str) -> LaneMap:
+    """Lane map in which 16-bit elements of operand A or B are copied from rows that may begin in the middle of a word.
+
+    All words of a lane lie in its own row, or two: they are a vector of words in memory, wherever it begins. Words of A
+    have two columns of a row, those of B two rows of a column (VNNI), and those of even and odd columns different lanes.
+
+    Args:
+        side: ``a`` or ``b``.
+    """
+    return LaneMap((16, 1), (1, 2)) if side == "a" else LaneMap((8, 2), (2, 1))

@@ -77,7 +77,7 @@ class Options:
     @property
     def loads_shares(self) -> bool:
         """Whether cooperative loads may apply."""
-        return self.shares and self.target.block_io and self.may_be_column_major
+        return self.shares and self.target.block_io and (self.may_be_column_major or "rows" in self.access)
 
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
@@ -99,7 +99,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("normalize", lambda options: Normalize() if options.is_text else None),
     ("pack-vnni", lambda options: PackVnni()),
     ("split-gathers", lambda options: SplitGathers(options.target)),
-    ("distribute-lanes", lambda options: DistributeLanes(options.target)),
+    ("distribute-lanes", lambda options: DistributeLanes(options.target, options.access)),
     ("interleave-rows", lambda options: InterleaveRows() if "block-columns" in options.access else None),
     ("licm", lambda options: Licm()),
     ("schedule", lambda options: Schedule(options.target)),

@@ -1,8 +1,9 @@
 """Row-wise and element-wise block access, for memory that does not meet the rules of 2D block IO.
 
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
-inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads; any other block
-is read element by element. Elements outside the array are never touched.
+inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads; one that is
+copied from rows of any alignment by vectors of words, of which each lane shifts its elements out; any other block is
+read element by element. Elements outside the array are never used.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.bounds import is_unaligned_copy
 from xegpu.dialect.types import TensorDesc
 from xegpu.layout import lane_map
 from xegpu.layout.cooperative_matrix import component_offset
@@ -164,7 +166,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     fragment = predicate.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
     pieces = block.pieces(fragment.width)
-    if not block.row_bits:
+    if not block.row_bits and not is_unaligned_copy(block.desc):
         calls = [f"{_element_function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)})"
                  for piece in pieces]
         emitter.assign(operation.result, fragment, calls)
@@ -196,14 +198,16 @@ def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
 
 
 def _rows_function(block: _Block, fragment: Fragment) -> str:
-    """Define a row-wise load of a block in bounds, whose rows start on 4-byte boundaries."""
-    return "\n".join([*_head(block, fragment, "read"), *_rows_read(block, fragment), "}", ""])
+    """Define a load of a block in bounds: of rows that start on 4-byte boundaries, or of words across those."""
+    read = _words_read if is_unaligned_copy(block.desc) else _rows_read
+    return "\n".join([*_head(block, fragment, "read"), *read(block, fragment), "}", ""])
 
 
 def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
     """Define a load that chooses at run time between rows and single elements."""
     size = block.desc.dtype.bytes
-    aligned = f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0" if size < 4 else ""
+    aligned = "" if size >= 4 or is_unaligned_copy(block.desc) else \
+        f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"
     results = ", ".join(f"out{i}" for i in range(len(fragment.names)))
     lines = [*_head(block, fragment, "load"), f"  if ({block.is_inside()}{aligned}) {{",
              f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
@@ -305,6 +309,62 @@ def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
         start, part = component[column // unit]
         words.append([f"row{row + i // step}_{start}{part}" for i in range(0, block.lanes.per_lane, step)])
     yield from _assigned(words, bits, fragment)
+
+
+def _words_read(block: _Block, fragment: Fragment) -> Iterator[str]:
+    """Reads of vectors of words from each lane's rows, from 4-byte boundaries on, and shifts of the lane's elements.
+
+    A word of two columns is put together from two neighbouring words of its row, the last of which may be the same one
+    again; a word of two rows from a half of a word of each.
+    """
+    lanes = block.lanes
+    yield f"  const int lane = get_sub_group_local_id(), across = lane % {lanes.wi_layout[1]} * {lanes.wi_data[1]};"
+    yield (f"  global const ushort *mine = (global const ushort *)first + lane / {lanes.wi_layout[1]} * "
+           f"{lanes.wi_data[0]} * (long)pitch + across;")
+    for number in range(len(fragment.names)):
+        group = block.words[number * fragment.width:(number + 1) * fragment.width]
+        parts = []
+        for start, width in _adjacent(group, lanes.unit[1]):
+            name = f"part{number}_{start}"
+            yield from _unaligned_words(name, group[start], width)
+            parts.append(name)
+        joined = ", ".join(parts)
+        yield f"  *out{number} = {joined if len(parts) == 1 else f'({fragment.c_type})({joined})'};"
+
+
+def _adjacent(words: list[list[tuple[int, int]]], step: int) -> list[tuple[int, int]]:
+    """Start and width of vectors of words, each ``step`` columns behind the one before it."""
+    found, start = [], 0
+    while start < len(words):
+        row, column = words[start][0]
+        count = next((i for i, word in enumerate(words[start:]) if word[0] != (row, column + i * step)),
+                     len(words) - start)
+        found += [(start + first, width) for first, width in _parts(count)]
+        start += count
+    return found
+
+
+def _unaligned_words(name: str, elements: list[tuple[int, int]], width: int) -> Iterator[str]:
+    """Statements that define ``width`` words of a lane, of which the first has these elements."""
+    type_ = vector_type("uint", width)
+    rows = list(dict.fromkeys(row for row, _ in elements))
+    for i, row in enumerate(rows):
+        at = " + ".join(["mine", *([] if row == 0 else [f"{row} * (long)pitch"]),
+                         *([str(elements[0][1])] if elements[0][1] else [])])
+        yield f"  const ulong {name}_at{i} = (ulong)({at});"
+        yield f"  const uint {name}_shift{i} = ((uint){name}_at{i} & 2u) << 3;"
+        yield f"  global const uint *{name}_from{i} = (global const uint *)({name}_at{i} & ~3ul);"
+        load = f"*{name}_from{i}" if width == 1 else f"vload{width}(0, {name}_from{i})"
+        yield f"  const {type_} {name}_row{i} = {load};"
+    if len(rows) == 2:
+        yield (f"  const {type_} {name} = (({name}_row0 >> {name}_shift0) & 0xffffu) | "
+               f"(({name}_row1 << (16u - {name}_shift1)) & 0xffff0000u);")
+        return
+    last = f"{name}_from0[{width - 1} + ({name}_shift0 >> 4)]"
+    behind = ", ".join([f"{name}_row0.s{i:x}" for i in range(1, width)] + [last])
+    yield f"  const {type_} {name}_behind = {f'({type_})({behind})' if width > 1 else behind};"
+    yield (f"  const {type_} {name} = ({name}_row0 >> {name}_shift0) | "
+           f"(({name}_behind << 16) & -({name}_shift0 >> 4));")
 
 
 def _parts(count: int) -> list[tuple[int, int]]:

@@ -39,9 +39,11 @@ class DistributeLanes:
 
     Attributes:
         target: its subgroup size is the number of lanes.
+        access: for each argument its access kind (:func:`xegpu.target.block2d.access`).
     """
 
     target: Target
+    access: tuple[str, ...] = ()
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with a lane's fragments in the place of whole blocks."""
@@ -50,7 +52,8 @@ class DistributeLanes:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         if SUBGROUP_SIZE in function.attributes:
             return function  # distributed already
-        new = DistributeLanesRewriter(RULES, self.target, view_webs(function)).function(function)
+        kinds = dict(zip(function.body.block.args, self.access, strict=False))
+        new = DistributeLanesRewriter(RULES, self.target, view_webs(function), kinds).function(function)
         if self.target.block_io:
             fuse_dequantize(new)
         new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup_size, i64)

@@ -8,18 +8,21 @@ In words of several rows, as operand B, a lane holds a column, whose elements ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Operation, SSAValue, Use
 
-from xegpu.analysis.memory_access import geometry
+from xegpu.analysis.memory_access import access_kind, geometry
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, u8
-from xegpu.ir.use_def import root_definitions
+from xegpu.ir.use_def import arrays_of, root_definitions
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, values_of
 from xegpu.target.targets import Target
@@ -51,6 +54,70 @@ def _comes_in_words(load: LoadNdOp, target: Target) -> bool:
     return desc.sg_map is None and load.packed is None and not load.transposes and len(desc.shape) == 2 and \
         desc.block.memory_scope != "slm" and \
         target.has_block("read_transform", desc.dtype.bits, *desc.shape, desc.block.array_length)
+
+
+def copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[Any, str]) -> str:
+    """Operand of DPAS, ``a`` or ``b``, of which blocks are copied as they lie from an array without 2D block IO to
+    shared local memory; empty for other descriptors.
+
+    Args:
+        webs: the descriptors of the kernel.
+        desc: one that such blocks are loaded or stored through.
+        target: its lanes.
+        kinds: access kinds of the arrays.
+    """
+    return webs.note("copied", desc, lambda desc: _copied_operand(webs, desc, target, kinds))
+
+
+def _copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[Any, str]) -> str:
+    parameters = desc_of(desc)
+    if parameters.sg_map is not None or not target.block_io or parameters.dtype.bits != 16 or len(parameters.shape) != 2:
+        return ""
+    users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
+    if parameters.block.memory_scope == "slm":
+        loads = [_load_of(user.operands[0]) if isinstance(user, StoreNdOp) else None for user in users]
+        found = {"" if load is None else copied_operand(webs, load.desc, target, kinds) for load in loads}
+        return found.pop() if len(found) == 1 else ""
+    makers = [making.owner for making in root_definitions(desc)]
+    if not users or not all(isinstance(maker, CreateNdTdescOp) and access_kind(maker, kinds) == "rows"
+                            for maker in makers):
+        return ""
+    stores = [store for user in users if isinstance(user, LoadNdOp) and not user.transposes
+              for store in _stores_of(user.result)]
+    sides_ = {_side_of_copy(webs, store) for store in stores}
+    if len(sides_) != 1 or not all(isinstance(user, LoadNdOp) and not user.transposes for user in users):
+        return ""
+    side, (rows, columns) = sides_.pop(), parameters.shape
+    return side if side and rows % 16 == 0 and columns % 16 == 0 else ""
+
+
+def _stores_of(value: SSAValue) -> list[StoreNdOp | None]:
+    """The stores that take a value or one of its blocks; None for another use."""
+    found: list[StoreNdOp | None] = []
+    for use in value.uses:
+        if isinstance(use.operation, ExtractOp):
+            found += _stores_of(use.operation.result)
+        else:
+            found.append(use.operation if isinstance(use.operation, StoreNdOp) else None)
+    return found
+
+
+def _side_of_copy(webs: Webs, store: StoreNdOp | None) -> str:
+    """The operand as which all loads take what is stored to an array in shared local memory; else empty."""
+    if store is None or desc_of(store.desc).block.memory_scope != "slm":
+        return ""
+    arrays = arrays_of(store.desc)
+    makers = [use.operation for array in arrays for use in array.uses]
+    if len(arrays) != 1 or not all(isinstance(maker, CreateNdTdescOp) and geometry(maker) == "own" for maker in makers):
+        return ""
+    used = {side for maker in makers for side in _loaded_sides(webs, maker.results[0])}
+    return used.pop() if used in ({"a"}, {"b"}) else ""
+
+
+def _loaded_sides(webs: Webs, desc: SSAValue) -> set[str]:
+    """Roles of what is loaded through a descriptor's web; none where nothing is."""
+    return {side for use in webs.uses(desc) if isinstance(use.operation, LoadNdOp)
+            for side in uses_of_value(use.operation.result)}
 
 
 def _is_stored(value: SSAValue) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
@@ -61,11 +62,13 @@ class DistributeLanesRewriter(Rewriter):
     Attributes:
         target: its subgroup size is the number of lanes.
         webs: values of the old function that are one descriptor.
+        kinds: access kinds of its arrays.
     """
 
-    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, webs: Webs) -> None:
+    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, webs: Webs,
+                 kinds: Mapping[Any, str]) -> None:
         super().__init__(rules)
-        self.target, self.webs = target, webs
+        self.target, self.webs, self.kinds = target, webs, kinds
 
     def plain(self, shape: Shape) -> LaneMap:
         """The lane map of what is computed with."""
@@ -89,6 +92,8 @@ class DistributeLanesRewriter(Rewriter):
         """The lane map of a descriptor, from what is loaded through it; transposed if the loads transpose."""
         loads = [use.operation for use in self.webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
         bits = desc_of(desc).dtype.bits
+        if side := self.copied_operand(desc):
+            return lane_map.unaligned_copy(side)
         if (together := max((load.transposes for load in loads), default=0) // bits) > 1:
             return LaneMap((self.target.subgroup_size, 1), (1, together))
         if any(load.packed is not None for load in loads) or self.goes_by_words(desc):
@@ -105,6 +110,10 @@ class DistributeLanesRewriter(Rewriter):
         """Whether copies through a descriptor are VNNI words (:mod:`xegpu.passes.distribute_lanes.operand_roles`)."""
         return operand_roles.transposes(self.webs, desc, self.target) or \
             operand_roles.widened_operand(self.webs, desc, self.target) == "b"
+
+    def copied_operand(self, desc: SSAValue) -> str:
+        """Operand of DPAS that is copied through a descriptor to shared local memory, from rows of any alignment."""
+        return operand_roles.copied_operand(self.webs, desc, self.target, self.kinds)
 
     def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:
         parameters, used = desc_of(desc), sides(self.webs, desc)

@@ -9,7 +9,8 @@ becomes, where blocks are read row by row,
     scf.for %k = %rest to %n step %32 { %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d ; ... }
 
 Such a read is one message for each row of a block, which must not leave its array, and which takes rows that begin on
-4-byte boundaries. A load takes part whose place is the counter, values from before the loop, and constants.
+4-byte boundaries. A load takes part whose place is the counter, values from before the loop, and constants. Where subgroups wait for each
+other in a step, they must leave the first loop together: then the box that is checked has the blocks of all of them.
 
 A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
 (``%acc * %scale`` in an attention kernel), is marked ``xegpu.disable_rotate``. Intel's compiler puts the reads of such
@@ -28,12 +29,13 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
-from xegpu.analysis.gemm_loops import may_peel
+from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of, uniform_part
+from xegpu.analysis.gemm_loops import has_barrier, may_peel
+from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.block_io import LoadNdOp, SetNdOffsetsOp, desc_of
-from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, row_bits
+from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_unaligned_copy, row_bits
 from xegpu.dialect.dpas import DpasOp
-from xegpu.ir.kernel_attributes import subgroup_size
+from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import SelectOp
 from xegpu.passes.loops.unroll import split_loop
@@ -94,8 +96,26 @@ class _Read:
 
 def _reads(loop: scf.ForOp) -> list[_Read]:
     lanes = subgroup_size(loop)
-    return [read for operation in loop.body.block.ops if isinstance(operation, LoadNdOp)
-            and row_bits(desc_of(operation.desc), lanes) and (read := _read(operation, loop)) is not None]
+    found = [read for operation in loop.body.block.ops if isinstance(operation, LoadNdOp)
+            and (row_bits(desc_of(operation.desc), lanes) or is_unaligned_copy(desc_of(operation.desc)))
+            and (read := _read(operation, loop)) is not None]
+    if not has_barrier(loop):
+        return found
+    ranges = Ranges.of_function(function_of(loop))
+    uniform = [_uniform(read, ranges) for read in found]
+    return [] if None in uniform else [read for read in uniform if read is not None]
+
+
+def _uniform(read: _Read, ranges: Ranges) -> _Read | None:
+    """A load as one check of all subgroups' blocks stands for it; None if it is unknown how far apart they are."""
+    at, (top, left, bottom, right) = read.position, read.box
+    row, column = uniform_part(at.row, ranges), uniform_part(at.column, ranges)
+    if row is None or column is None:
+        return None
+    box = (top + row[1], left + column[1], bottom + row[2], right + column[2])
+    surface, *_, size, offset = read.key
+    return _Read(read.load, Position(at.root, row[0], column[0]), box, (surface, row[0].terms, column[0].terms, size,
+                                                                        offset))
 
 
 def _read(load: LoadNdOp, loop: scf.ForOp) -> _Read | None:
@@ -108,7 +128,7 @@ def _read(load: LoadNdOp, loop: scf.ForOp) -> _Read | None:
         if along.terms.count(counter) > 1 or any(_changes(term, loop) for term in along.terms if term is not counter):
             return None
     size, step = desc.dtype.bytes, number(loop.step)
-    if size < ALIGNMENT and counter in at.column.terms and (step is None or step * size % ALIGNMENT):
+    if size < ALIGNMENT and not is_unaligned_copy(desc) and counter in at.column.terms and (step is None or step * size % ALIGNMENT):
         return None
     top, left = at.row.constant, at.column.constant
     box = (top, left, top + desc.shape[0], left + desc.shape[1] * desc.block.array_length)

@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.use_def import root_definitions
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.support.errors import TargetError, XeError, located
@@ -188,9 +189,24 @@ def _load_tile(rewriter: _BlockingRewriter, operation: tile_ops.LoadTileOp) -> N
     value = rewriter.emit(hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation))
     flat = tile_ops.shape_of(operation.result)
     if len(flat) == 2 and not rewriter.sizes.side(operation.result) and \
-            not rewriter.sizes.widened_tile(operation.tile) and rewriter.sizes.words(operation.tile) is None:
+            not rewriter.sizes.widened_tile(operation.tile) and rewriter.sizes.words(operation.tile) is None and \
+            not _is_copied(operation):
         value = rewriter.reblock(value, rewriter.sizes.compute_block((flat[0], flat[1])))
     rewriter.set(operation.result, value)
+
+
+def _is_copied(load: tile_ops.LoadTileOp) -> bool:
+    """Whether a value is only stored, in the blocks that were asked for where it is loaded."""
+    asked = _asked(load.tile)
+    return asked is not None and all(isinstance(use.operation, tile_ops.StoreTileOp)
+                                     and _asked(use.operation.tile) == asked for use in load.result.uses)
+
+
+def _asked(tile: SSAValue) -> Pair | None:
+    """The blocks that are asked for where a tile is initialized; None if nowhere, or differently."""
+    found = {requested_blocks(root.owner) if isinstance(root.owner, tile_ops.InitTileOp) else None
+             for root in root_definitions(tile)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _store_tile(rewriter: _BlockingRewriter, operation: tile_ops.StoreTileOp) -> None:

@@ -15,7 +15,9 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.memref import is_shared
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
+from xegpu.ir.use_def import array_of
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, is_widened
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MmaShape, Target
@@ -200,7 +202,8 @@ class BlockSizes:
     def has_message(self, tile: SSAValue, blocks: Pair) -> bool:
         """Whether a message can move the author's ``inner_blocks`` of a tile, without reblocking along its columns.
 
-        Without 2D block IO, rows or elements are read one by one, and any power of two of them is a block.
+        Without 2D block IO, rows or elements are read one by one, and any power of two of them is a block; so in shared
+        local memory.
         """
         parameters, role = tile_ops.tile_of(tile), self.role(tile)
         shape, dtype, (rows, columns) = parameters.shape, parameters.dtype, blocks
@@ -211,7 +214,7 @@ class BlockSizes:
         kind, unit = self._operand_unit(tile, role)
         if columns != unit[1] or rows % unit[0] or rows * columns % self.target.subgroup_size:
             return False
-        if self.target.block_io:
+        if self.target.block_io and not is_shared(array_of(tile).type):
             return self.target.has_block(kind, dtype.bits, rows, columns, 1)
         return rows & (rows - 1) == 0
 

@@ -1,4 +1,4 @@
-"""Cooperative loads of a column-major A: each subgroup loads 1/N of the tile and publishes it in double-buffered SLM.
+"""Cooperative loads of operands: each subgroup loads 1/N of the tile and publishes it in double-buffered SLM.
 
     for ... (%t = %tA, %c = %zero)               A stored by columns; each row of subgroups uses the same rows of A
       %a = load_tile %t : tile<256x32xbf16, wg_map<sg_layout = [8, 4], sg_data = [32, 32]>>
@@ -24,6 +24,10 @@ of a barrier a step; the loads run a step ahead, and subgroups may drift by as m
 narrower than a message become prefetches of the shares. A row-major operand that is transposed after its load is
 loaded in the same way. A tile that is initialized in each step is carried first
 (:mod:`xetile.passes.cooperative_loads.carry_tiles`).
+
+An operand in 16 bits, A or B, on an array that 2D block messages cannot reach, for its pitch or its base, is loaded in
+shares too, row-major: a share is read by words of each lane's own rows, and stored as it lies. So each element is
+brought from memory by one subgroup, and the others read it from shared local memory by blocks.
 
 A loop is unchanged where the operand of a subgroup is small, where its body has other barriers, and where shared local
 memory does not suffice.
@@ -60,8 +64,12 @@ from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import Pair
-from xetile.passes.cooperative_loads.analysis import Share, cooperative_loops, narrow_prefetches
+from xetile.passes.blocking.unpack_blocks import BLOCKS
+from xetile.passes.cooperative_loads.analysis import COPY, Share, cooperative_loops, narrow_prefetches
 from xetile.passes.distribute_subgroups.slm_exchange import SLM
+
+_COPY = ArrayAttr([IntegerAttr(size, i64) for size in COPY])
+"""Blocks of shares that are copied as they lie."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class CooperativeLoads:
     access: tuple[str, ...]
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with cooperative loads of A in such loops."""
+        """The module with cooperative loads in such loops."""
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
@@ -120,7 +128,8 @@ class _CooperativeLoadsRewriter(Rewriter):
         for number, share in enumerate(shares):
             carried[share.position] = ConvertedValues((self._prologue(share, number),), share)
         self.emit(NbarrierArriveOp(barrier))
-        self._pipelined_loop(loop, [*carried, ConvertedValues((self.constant(0),))], shares, barrier)
+        halves = [ConvertedValues((self.constant(0),)) for _ in _heights(shares)]
+        self._pipelined_loop(loop, [*carried, *halves], shares, barrier)
         self.emit(NbarrierWaitOp(barrier))
 
     def _array(self, share: Share, number: int) -> SSAValue:
@@ -152,11 +161,13 @@ class _CooperativeLoadsRewriter(Rewriter):
         offsets, sizes, strides = ([self.single(value) for value in group]
                                    for group in (init.offsets, init.shape, init.strides))
         source = self.single(init.source)
-        if not share.is_transposed:
+        if share.by_columns and not share.is_transposed:
             source, sizes, strides = spelled_out(self, init)
             offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
             type_ = type_.with_(shape=share.shape[::-1], order=(1, 0))
         init_tile = tile_ops.InitTileOp(source, offsets, sizes, strides, type_)
+        if not share.by_columns:
+            init_tile.attributes[BLOCKS] = _COPY
         # The tile after the last step may be out of bounds even if all the others are in bounds.
         init_tile.attributes.update({name: value for name, value in init.attributes.items()
                                 if name in tile_ops.PROMISES and name != tile_ops.IN_BOUNDS})
@@ -174,11 +185,18 @@ class _CooperativeLoadsRewriter(Rewriter):
     def advanced(self, share: Share, tile: SSAValue) -> SSAValue:
         """The tile of the next step."""
         offsets = [self.single(offset) for offset in share.move.offsets]
-        return self.emit(tile_ops.UpdateTileOffsetOp(tile, offsets if share.is_transposed else exchanged(offsets)))
+        keeps = share.is_transposed or not share.by_columns
+        return self.emit(tile_ops.UpdateTileOffsetOp(tile, offsets if keeps else exchanged(offsets)))
 
     def _store_share(self, share: Share, number: int, value: SSAValue, half: SSAValue) -> None:
-        """Store a share to the rows of shared local memory from ``half`` on, transposed."""
+        """Store a share to the rows of shared local memory from ``half`` on, transposed if it is of the transpose."""
         rows, columns = share.shape
+        if not share.by_columns:
+            type_ = TileType(TileParameters(share.shape, share.tile.element_type)).with_(wg_map=share.shares)
+            init_tile = tile_ops.InitTileOp(self._array(share, number), [half, self.constant(0)], [], [], type_)
+            init_tile.attributes[BLOCKS] = _COPY
+            self.emit(tile_ops.StoreTileOp(value, self._in_bounds(init_tile)))
+            return
         array, sizes, strides = self._with_dynamic_shape(self._array(share, number))
         type_ = TileType(TileParameters((columns, rows), share.tile.element_type)).with_(wg_map=share.shares)
         init_tile = tile_ops.InitTileOp(array, [self.constant(0), half], exchanged(sizes), exchanged(strides), type_)
@@ -208,34 +226,45 @@ class _CooperativeLoadsRewriter(Rewriter):
 
     def _pipelined_loop(self, loop: scf.ForOp, carried: list[ConvertedValues], shares: Sequence[Share],
                   barrier: SSAValue) -> None:
-        """The loop, with one more carried value: the first row of the buffer half that this step multiplies."""
+        """The loop, with more carried values: the first row of the buffer half that this step multiplies, for each
+        number of rows that operands have."""
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
-        old, half = loop.body.block, block.args[-1]
+        old, heights = loop.body.block, _heights(shares)
+        count = len(heights)
+        halves = dict(zip(heights, block.args[-count:], strict=True))
         self.set(old.args[0], block.args[0])
-        half.name_hint = "half"
-        self.regroup(old.args[1:], carried[:-1], block.args[1:-1])
+        for half in halves.values():
+            half.name_hint = "half"
+        self.regroup(old.args[1:], carried[:-count], block.args[1:-count])
         with self.inside(block):
-            next_half = self._exchange(shares, old, half, barrier)
+            next_halves = self._exchange(shares, old, halves, barrier)
         yielded = self.body(old, block)
-        self.close(block, [*yielded, ConvertedValues((next_half,))], carried)
+        self.close(block, [*yielded, *(ConvertedValues((next_half,)) for next_half in next_halves)], carried)
         start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         # The named barrier of every step makes a separate barrier hint redundant.
         new.attributes.update({name: value for name, value in loop.attributes.items() if name != BARRIER})
         self.emit(new)
-        self.regroup(loop.res, carried[:-1], new.res[:-1])
+        self.regroup(loop.res, carried[:-count], new.res[:-count])
 
-    def _exchange(self, shares: Sequence[Share], old: Block, half: SSAValue, barrier: SSAValue) -> SSAValue:
-        """Load this step's operands from SLM, store the next step's; the first row of the half that has the latter."""
+    def _exchange(self, shares: Sequence[Share], old: Block, halves: Mapping[int, SSAValue],
+                  barrier: SSAValue) -> list[SSAValue]:
+        """Load this step's operands from SLM, store the next step's; the first rows of the halves that have the
+        latter."""
         nexts = [self._load_share(share, self.single(old.args[share.position + 1])) for share in shares]
         self.emit(NbarrierWaitOp(barrier))
         for number, share in enumerate(shares):
-            self.values[share.load] = self._load_operand(share, number, half)
-        next_half = self.index(arith.SubiOp, self.constant(shares[0].shape[0]), half)
+            self.values[share.load] = self._load_operand(share, number, halves[share.shape[0]])
+        next_halves = {rows: self.index(arith.SubiOp, self.constant(rows), half) for rows, half in halves.items()}
         for number, (share, value) in enumerate(zip(shares, nexts, strict=True)):
-            self._store_share(share, number, value, next_half)
+            self._store_share(share, number, value, next_halves[share.shape[0]])
         self.emit(NbarrierArriveOp(barrier))
-        return next_half
+        return [*next_halves.values()]
+
+
+def _heights(shares: Sequence[Share]) -> list[int]:
+    """The numbers of rows that operands have, each once."""
+    return [*dict.fromkeys(share.shape[0] for share in shares)]
 
 
 def _load_tile(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.LoadTileOp) -> None:

@@ -30,6 +30,12 @@ _COLUMNS = "block-columns"
 """Access kind of a column-major array that 2D block messages can reach."""
 _ROWS = "block"
 """Access kind of a row-major array that 2D block messages can reach."""
+_UNALIGNED = "rows"
+"""Access kind of a row-major array that they cannot, for its pitch or its base."""
+COPY = (16, 16)
+"""Blocks that are copied from such an array (:func:`xegpu.layout.lane_map.unaligned_copy`)."""
+_COPIES = tuple((rows * COPY[0], columns * COPY[1]) for rows in (1, 2, 4) for columns in (1, 2, 4))
+"""Shares of such an array."""
 EXCHANGES = (TileTransposeOp, TileConvLayoutOp, TileReduceOp)
 """Operations that may go through shared local memory, with barriers around them."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, *LOOPS, *EXCHANGES)
@@ -45,10 +51,11 @@ class Share:
         load: its load in the loop.
         move: advances the tile to the next step.
         position: of the tile among the loop-carried values.
-        is_transposed: whether the loop transposes the loaded value; else it is the operand itself, column-major.
+        is_transposed: whether the loop transposes the loaded value; else it is the operand itself.
+        by_columns: whether memory has the operand's columns, so that shares are loaded of its transpose.
         shape: the operand's.
         map: distributes the operand for the product.
-        shares: distributes its transpose for the loads.
+        shares: distributes the operand, or its transpose, for the loads.
     """
 
     init: tile_ops.InitTileOp
@@ -56,6 +63,7 @@ class Share:
     move: tile_ops.UpdateTileOffsetOp
     position: int
     is_transposed: bool
+    by_columns: bool
     shape: Pair
     map: WgMap
     shares: WgMap
@@ -104,7 +112,7 @@ def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Targ
 
 
 def loop_shares(loop: scf.ForOp, kinds: Mapping[Any, str], target: Target) -> list[Share]:
-    """The operands of a loop that its subgroups may load in shares; all have the same number of rows.
+    """The operands of a loop that its subgroups may load in shares.
 
     Args:
         loop: a loop of a kernel whose tiles are not distributed yet.
@@ -114,8 +122,7 @@ def loop_shares(loop: scf.ForOp, kinds: Mapping[Any, str], target: Target) -> li
     if any(isinstance(inner, _WAITS) and inner is not loop and not _is_folded(inner) for inner in loop.walk()):
         return []
     found = (_share(loop, argument, kinds, target) for argument in loop.body.block.args[1:])
-    shares = [share for share in found if share is not None]
-    return [share for share in shares if share.shape[0] == shares[0].shape[0]]
+    return [share for share in found if share is not None]
 
 
 def _is_folded(operation: Operation) -> bool:
@@ -124,13 +131,18 @@ def _is_folded(operation: Operation) -> bool:
 
 
 def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], target: Target) -> Share | None:
-    """The share that a loop-carried tile loads, if products take it as A and nothing else uses it."""
+    """The share that a loop-carried tile loads, if products take it as one operand and nothing else uses it."""
     carried = _carried(loop, argument, tile_ops.LoadTileOp)
     if carried is None:
         return None
     init, load, move = carried
     if not isinstance(load, tile_ops.LoadTileOp) or load.padding is not None:
         return None
+    tile, position = tile_ops.tile_of(init.result), argument.index - 1
+    if _is_unaligned(init, kinds):
+        shares = _copies(load, tile, target)
+        return None if shares is None else Share(init, load, move, position, False, False, tile.shape,
+                                                 tile.encoding.wg_map, shares)
     transposes = [use.operation for use in load.result.uses if isinstance(use.operation, TileTransposeOp)]
     operands = [transpose.result for transpose in transposes] or [load.result]
     mixed = len(transposes) not in (0, len(list(load.result.uses)))
@@ -138,13 +150,32 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
         return None
     maps = {transpose.wg_map for transpose in transposes}
     result_map = maps.pop() if len(maps) == 1 else None
-    tile, is_transposed = tile_ops.tile_of(init.result), bool(transposes)
+    is_transposed = bool(transposes)
     map_ = tile.encoding.wg_map if not is_transposed else None if result_map is None else result_map.data
     shape = tile.shape[::-1] if is_transposed else tile.shape
     if map_ is None or access_kind(init, kinds) != (_ROWS if is_transposed else _COLUMNS):
         return None
     shares = _shares(shape, map_, tile.dtype, target)
-    return None if shares is None else Share(init, load, move, argument.index - 1, is_transposed, shape, map_, shares)
+    return None if shares is None else Share(init, load, move, position, is_transposed, True, shape, map_, shares)
+
+
+def _is_unaligned(init: tile_ops.InitTileOp, kinds: Mapping[Any, str]) -> bool:
+    """Whether a tile stands on an array whose rows 2D block messages cannot reach."""
+    return kinds.get(array_of(init.source)) == _UNALIGNED and access_kind(init, kinds) == _UNALIGNED
+
+
+def _copies(load: tile_ops.LoadTileOp, tile: TileParameters, target: Target) -> WgMap | None:
+    """The map in which subgroups copy a row-major operand of 16 bits, A or B, that several of them need."""
+    map_, (rows, columns) = tile.encoding.wg_map, tile.shape
+    if map_ is None or tile.dtype.bits != 16 or tile.encoding.order != (1, 0):
+        return None
+    down, across = map_.sg_layout
+    is_a = across > 1 and _multiplies(load.result, load) and map_.sg_data == (rows // down, columns)
+    is_b = down > 1 and _multiplies(load.result, load, 1) and map_.sg_data == (rows, columns // across)
+    if not (is_a or is_b):
+        return None
+    maps = (_even_map(tile.shape, block, map_.subgroups) for block in _COPIES)
+    return next((found for found in maps if found is not None), None)
 
 
 def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) -> \
@@ -163,9 +194,9 @@ def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) ->
     return (init, use, move) if ends and steady and use.parent is body else None
 
 
-def _multiplies(value: SSAValue, load: tile_ops.LoadTileOp) -> bool:
-    """Whether a value is operand A of products in the block of its load, and nothing else."""
-    return bool(value.uses) and all(isinstance(use.operation, TileMmaOp) and use.index == 0
+def _multiplies(value: SSAValue, load: tile_ops.LoadTileOp, index: int = 0) -> bool:
+    """Whether a value is operand A (``index`` 0) or B (1) of products in the block of its load, and nothing else."""
+    return bool(value.uses) and all(isinstance(use.operation, TileMmaOp) and use.index == index
                                     and use.operation.parent is load.parent for use in value.uses)
 
 
@@ -199,7 +230,7 @@ def narrow_prefetches(loop: scf.ForOp, share: Share, target: Target) -> list[int
         target: its block messages.
     """
     return [argument.index - 1 for argument in loop.body.block.args[1:]
-            if (carried := _carried(loop, argument, tile_ops.PrefetchTileOp)) is not None
+            if share.by_columns and (carried := _carried(loop, argument, tile_ops.PrefetchTileOp)) is not None
             and _is_narrow(carried[0], share, target)]
 
 
