@@ -92,7 +92,7 @@ def uniform_part(sum_: Sum, ranges: Ranges) -> tuple[Sum, int, int] | None:
         term = waiting.pop(0)
         if isinstance(term, OffsetOf):
             return None
-        if not _depends_on_subgroup(term):
+        if not depends_on_subgroup(term):
             terms.append(term)
         elif isinstance(add := term.owner, arith.AddiOp):
             waiting = [add.lhs, add.rhs, *waiting]
@@ -104,7 +104,7 @@ def uniform_part(sum_: Sum, ranges: Ranges) -> tuple[Sum, int, int] | None:
     return Sum(tuple(terms), sum_.constant), low, high
 
 
-def _depends_on_subgroup(value: SSAValue) -> bool:
+def depends_on_subgroup(value: SSAValue) -> bool:
     """Whether subgroups may have different values; values of loops and branches may."""
     owner = value.owner
     if isinstance(owner, Block):
@@ -114,7 +114,7 @@ def _depends_on_subgroup(value: SSAValue) -> bool:
         return True
     if isinstance(owner, (gpu.BlockIdOp, gpu.GridDimOp, ExtractStridedMetaDataOp)):
         return False
-    return not owner.has_trait(Pure) or any(map(_depends_on_subgroup, owner.operands))
+    return not owner.has_trait(Pure) or any(map(depends_on_subgroup, owner.operands))
 
 
 def position_of(desc: SSAValue, known: dict[SSAValue, Position] | None = None) -> Position:

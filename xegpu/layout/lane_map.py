@@ -200,10 +200,10 @@ def operand_b(subgroup: int, bits: int) -> LaneMap:
 def unaligned_copy(side: str) -> LaneMap:
     """Lane map in which 16-bit elements of operand A or B are copied from rows that may begin in the middle of a word.
 
-    All words of a lane lie in its own row, or two: they are a vector of words in memory, wherever it begins. Words of A
-    have two columns of a row, those of B two rows of a column (VNNI), and those of even and odd columns different lanes.
+    A lane has one row, or two: they are vectors of words in memory, wherever they begin, and in the panels of shared
+    local memory. Words of A have two columns of a row, those of B two rows of a column (VNNI).
 
     Args:
         side: ``a`` or ``b``.
     """
-    return LaneMap((16, 1), (1, 2)) if side == "a" else LaneMap((8, 2), (2, 1))
+    return LaneMap((16, 1), (1, 2) if side == "a" else (2, 1))

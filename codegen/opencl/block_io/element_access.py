@@ -314,13 +314,13 @@ def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
 def _words_read(block: _Block, fragment: Fragment) -> Iterator[str]:
     """Reads of vectors of words from each lane's rows, from 4-byte boundaries on, and shifts of the lane's elements.
 
-    A word of two columns is put together from two neighbouring words of its row, the last of which may be the same one
-    again; a word of two rows from a half of a word of each.
+    Element ``odd`` of the first word is the lane's first one. A word of two columns is put together from two
+    neighbouring words of its row, the last of which may be the same one again; a word of two rows from a half of a word
+    of each, and those of even and of odd columns from other vectors of words.
     """
     lanes = block.lanes
-    yield f"  const int lane = get_sub_group_local_id(), across = lane % {lanes.wi_layout[1]} * {lanes.wi_data[1]};"
-    yield (f"  global const ushort *mine = (global const ushort *)first + lane / {lanes.wi_layout[1]} * "
-           f"{lanes.wi_data[0]} * (long)pitch + across;")
+    yield f"  const int lane = get_sub_group_local_id() * {lanes.wi_data[0]};"
+    yield "  global const ushort *mine = (global const ushort *)first + lane * (long)pitch;"
     for number in range(len(fragment.names)):
         group = block.words[number * fragment.width:(number + 1) * fragment.width]
         parts = []
@@ -346,25 +346,43 @@ def _adjacent(words: list[list[tuple[int, int]]], step: int) -> list[tuple[int, 
 
 def _unaligned_words(name: str, elements: list[tuple[int, int]], width: int) -> Iterator[str]:
     """Statements that define ``width`` words of a lane, of which the first has these elements."""
-    type_ = vector_type("uint", width)
-    rows = list(dict.fromkeys(row for row, _ in elements))
-    for i, row in enumerate(rows):
-        at = " + ".join(["mine", *([] if row == 0 else [f"{row} * (long)pitch"]),
-                         *([str(elements[0][1])] if elements[0][1] else [])])
-        yield f"  const ulong {name}_at{i} = (ulong)({at});"
-        yield f"  const uint {name}_shift{i} = ((uint){name}_at{i} & 2u) << 3;"
-        yield f"  global const uint *{name}_from{i} = (global const uint *)({name}_at{i} & ~3ul);"
-        load = f"*{name}_from{i}" if width == 1 else f"vload{width}(0, {name}_from{i})"
-        yield f"  const {type_} {name}_row{i} = {load};"
-    if len(rows) == 2:
-        yield (f"  const {type_} {name} = (({name}_row0 >> {name}_shift0) & 0xffffu) | "
-               f"(({name}_row1 << (16u - {name}_shift1)) & 0xffff0000u);")
+    (row, column), other = elements[0], elements[1]
+    if other[0] == row:
+        yield from _words_from(name, row, column, width)
+        last = f"{name}_from[{width - 1} + {name}_odd]"
+        behind = ", ".join([f"{name}_row.s{i:x}" for i in range(1, width)] + [last])
+        type_ = vector_type("uint", width)
+        yield f"  const {type_} {name}_behind = {f'({type_})({behind})' if width > 1 else behind};"
+        yield (f"  const {type_} {name} = ({name}_row >> ({name}_odd << 4)) | "
+               f"(({name}_behind << 16) & -{name}_odd);")
         return
-    last = f"{name}_from0[{width - 1} + ({name}_shift0 >> 4)]"
-    behind = ", ".join([f"{name}_row0.s{i:x}" for i in range(1, width)] + [last])
-    yield f"  const {type_} {name}_behind = {f'({type_})({behind})' if width > 1 else behind};"
-    yield (f"  const {type_} {name} = ({name}_row0 >> {name}_shift0) | "
-           f"(({name}_behind << 16) & -({name}_shift0 >> 4));")
+    halves = []
+    for first in range(min(width, 2)):
+        count = (width - first + 1) // 2
+        names = [f"{name}_{half}{first}" for half in ("low", "high")]
+        for half, at in zip(names, (row, other[0]), strict=True):
+            yield from _words_from(half, at, column + first, count)
+        low, high = names
+        yield (f"  const {vector_type('uint', count)} {name}_{first} = "
+               f"bitselect({high}_row << (16u - ({high}_odd << 4)), {low}_row >> ({low}_odd << 4), 0xffffu);")
+        halves.append((f"{name}_{first}", count))
+    words = [part if count == 1 else f"{part}.s{i // 2:x}" for i in range(width) for part, count in (halves[i % 2],)]
+    value = words[0] if width == 1 else f"({vector_type('uint', width)})({', '.join(words)})"
+    yield f"  const {vector_type('uint', width)} {name} = {value};"
+
+
+def _words_from(name: str, row: int, column: int, count: int) -> Iterator[str]:
+    """Statements that read ``count`` words from the one on that has a lane's element of a row and a column.
+
+    Which half of a word it has is the same in all steps of a loop along an operand, and so is the distance to what a
+    step adds to the address: a compiler computes them once if they are not multiplied by the same pitch.
+    """
+    offset = str(column) if row == 0 else f"{_times('(long)pitch', row)} + {column}"
+    half = " ^ ".join(["(uint)((ulong)base >> 1)", f"(uint)(y & pitch) ^ (uint)((lane + {row}) & pitch)", f"(uint)x ^ {column}u"])
+    yield f"  const uint {name}_odd = ({half}) & 1u;"
+    yield f"  global const uint *{name}_from = (global const uint *)(mine + ({offset} - (int){name}_odd));"
+    load = f"*{name}_from" if count == 1 else f"vload{count}(0, {name}_from)"
+    yield f"  const {vector_type('uint', count)} {name}_row = {load};"
 
 
 def _parts(count: int) -> list[tuple[int, int]]:

@@ -100,7 +100,7 @@ class _Access:
         return (f"{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{self.desc.block.array_length}_of_{panels.height}x"
                 f"{panels.width}_panels_{panels.rows}x{panels.columns}_{self.form}"
                 f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}"
-                f"_by_{self.aligned}{'' if self.desc.block.boundary_check else '_inside'}")
+                f"_by_{self.aligned}{'_in' if self.in_panel else ''}{'' if self.desc.block.boundary_check else '_inside'}")
 
     def where(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Row and column in the block of each element of the fragment, as arrays ``[lanes, elements]``."""
@@ -119,12 +119,20 @@ class _Access:
     @cached_property
     def aligned(self) -> int:
         """Known alignment of the descriptor's first element in bytes; 0 if it may straddle panels."""
-        if self.form == "other" or any(multiple % unit for multiple, unit in zip(self.multiples, self.panels.unit,
-                                                                               strict=True)):
+        if self.form == "other" or (not self.in_panel and any(
+                multiple % unit for multiple, unit in zip(self.multiples, self.panels.unit, strict=True))):
             return 0
-        weights = [multiple * weight * self.size for multiple, weight in zip(self.multiples, self.panels.weights,
-                                                                             strict=True)]
+        row, column = self.panels.weights
+        weights = [multiple * weight * self.size for multiple, weight in zip(
+            self.multiples, (row, self.panels.rows if self.in_panel else column), strict=True)]
         return gcd(_LINE, *weights, self.panels.height * self.panels.width * self.size)
+
+    @cached_property
+    def in_panel(self) -> bool:
+        """Whether the block begins in the midst of a panel, and ends there."""
+        (row, column), (rows, columns), width = self.multiples, self.panels.unit, self.shape[1]
+        return self.form == "own" and not self.panels.is_row_major and row % rows == 0 and \
+            column % columns != 0 and column % width == 0 and columns % width == 0
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -154,6 +162,9 @@ class _Access:
     def start(self) -> str:
         """Offset expression of the block's first element."""
         y, x = ("y", "x") if self.form == "own" else ("x", "y")
+        if self.in_panel:
+            (_, columns), (row, column) = self.panels.unit, self.panels.weights
+            return f"{_times('y', row)} + x / {columns} * {columns * column} + x % {columns} * {self.panels.rows}"
         return " + ".join(_times(name, weight) for name, weight in zip((y, x), self.panels.weights, strict=True))
 
     def position(self, row: str, column: str) -> str:

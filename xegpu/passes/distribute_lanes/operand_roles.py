@@ -23,6 +23,7 @@ from xegpu.dialect.dpas import DpasOp, DpasScaledOp
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, u8
 from xegpu.ir.use_def import arrays_of, root_definitions
+from xegpu.layout.lane_map import unaligned_copy
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, values_of
 from xegpu.target.targets import Target
@@ -88,7 +89,8 @@ def _copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[A
     if len(sides_) != 1 or not all(isinstance(user, LoadNdOp) and not user.transposes for user in users):
         return ""
     side, (rows, columns) = sides_.pop(), parameters.shape
-    return side if side and rows % 16 == 0 and columns % 16 == 0 else ""
+    down, across = unaligned_copy(side).unit
+    return side if side and rows % down == 0 and columns % across == 0 else ""
 
 
 def _stores_of(value: SSAValue) -> list[StoreNdOp | None]:

@@ -29,10 +29,10 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of, uniform_part
+from xegpu.analysis.block_position import Position, Sum, Term, depends_on_subgroup, is_inside, position_of, surface_of, uniform_part
 from xegpu.analysis.gemm_loops import has_barrier, may_peel
 from xegpu.analysis.integer_range import Ranges
-from xegpu.dialect.block_io import LoadNdOp, SetNdOffsetsOp, desc_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, SetNdOffsetsOp, desc_of
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_unaligned_copy, row_bits
 from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.kernel_attributes import function_of, subgroup_size
@@ -110,7 +110,9 @@ def _uniform(read: _Read, ranges: Ranges) -> _Read | None:
     """A load as one check of all subgroups' blocks stands for it; None if it is unknown how far apart they are."""
     at, (top, left, bottom, right) = read.position, read.box
     row, column = uniform_part(at.row, ranges), uniform_part(at.column, ranges)
-    if row is None or column is None:
+    maker = at.root.owner
+    if row is None or column is None or not isinstance(maker, CreateNdTdescOp) or any(
+            map(depends_on_subgroup, (maker.source, *maker.shape, *maker.strides))):
         return None
     box = (top + row[1], left + column[1], bottom + row[2], right + column[2])
     surface, *_, size, offset = read.key
@@ -183,7 +185,10 @@ def _check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tupl
     counter = loop.body.block.args[0]
     row, column = (index_of(inserter, loop, Sum(tuple(loop.lb if term is counter else term for term in along.terms)))
                    for along in (at.row, at.column))
-    desc = inserter.before(loop, SetNdOffsetsOp(at.root, row, column), at.root.name_hint)
+    maker = at.root.owner
+    again = CreateNdTdescOp(maker.source, [row, column], maker.shape, maker.strides, maker.result.type) if \
+        has_barrier(loop) and isinstance(maker, CreateNdTdescOp) else SetNdOffsetsOp(at.root, row, column)
+    desc = inserter.before(loop, again, at.root.name_hint)
     check = InBoundsOp(desc, box)
     inserter.before(loop, check, "inside")
     return check.inside, [far for far, along in ((check.rows, at.row), (check.columns, at.column))

@@ -65,12 +65,8 @@ from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes.blocking.unpack_blocks import BLOCKS
-from xetile.passes.cooperative_loads.analysis import COPY, Share, cooperative_loops, narrow_prefetches
+from xetile.passes.cooperative_loads.analysis import Share, cooperative_loops, narrow_prefetches
 from xetile.passes.distribute_subgroups.slm_exchange import SLM
-
-_COPY = ArrayAttr([IntegerAttr(size, i64) for size in COPY])
-"""Blocks of shares that are copied as they lie."""
-
 
 @dataclass(frozen=True)
 class CooperativeLoads:
@@ -167,7 +163,7 @@ class _CooperativeLoadsRewriter(Rewriter):
             type_ = type_.with_(shape=share.shape[::-1], order=(1, 0))
         init_tile = tile_ops.InitTileOp(source, offsets, sizes, strides, type_)
         if not share.by_columns:
-            init_tile.attributes[BLOCKS] = _COPY
+            init_tile.attributes[BLOCKS] = _blocks(share)
         # The tile after the last step may be out of bounds even if all the others are in bounds.
         init_tile.attributes.update({name: value for name, value in init.attributes.items()
                                 if name in tile_ops.PROMISES and name != tile_ops.IN_BOUNDS})
@@ -194,7 +190,7 @@ class _CooperativeLoadsRewriter(Rewriter):
         if not share.by_columns:
             type_ = TileType(TileParameters(share.shape, share.tile.element_type)).with_(wg_map=share.shares)
             init_tile = tile_ops.InitTileOp(self._array(share, number), [half, self.constant(0)], [], [], type_)
-            init_tile.attributes[BLOCKS] = _COPY
+            init_tile.attributes[BLOCKS] = _blocks(share)
             self.emit(tile_ops.StoreTileOp(value, self._in_bounds(init_tile)))
             return
         array, sizes, strides = self._with_dynamic_shape(self._array(share, number))
@@ -260,6 +256,12 @@ class _CooperativeLoadsRewriter(Rewriter):
             self._store_share(share, number, value, next_halves[share.shape[0]])
         self.emit(NbarrierArriveOp(barrier))
         return [*next_halves.values()]
+
+
+def _blocks(share: Share) -> ArrayAttr[IntegerAttr]:
+    """The blocks of a share that is copied as it lies."""
+    assert share.blocks is not None
+    return ArrayAttr([IntegerAttr(size, i64) for size in share.blocks])
 
 
 def _heights(shares: Sequence[Share]) -> list[int]:

@@ -32,10 +32,8 @@ _ROWS = "block"
 """Access kind of a row-major array that 2D block messages can reach."""
 _UNALIGNED = "rows"
 """Access kind of a row-major array that they cannot, for its pitch or its base."""
-COPY = (16, 16)
-"""Blocks that are copied from such an array (:func:`xegpu.layout.lane_map.unaligned_copy`)."""
-_COPIES = tuple((rows * COPY[0], columns * COPY[1]) for rows in (1, 2, 4) for columns in (1, 2, 4))
-"""Shares of such an array."""
+COPIED = {"a": (16, 16), "b": (32, 8)}
+"""Blocks of operands that are copied from such an array (:func:`xegpu.layout.lane_map.unaligned_copy`)."""
 EXCHANGES = (TileTransposeOp, TileConvLayoutOp, TileReduceOp)
 """Operations that may go through shared local memory, with barriers around them."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, *LOOPS, *EXCHANGES)
@@ -56,6 +54,7 @@ class Share:
         shape: the operand's.
         map: distributes the operand for the product.
         shares: distributes the operand, or its transpose, for the loads.
+        blocks: of a share that is copied as it lies, row-major; None of another.
     """
 
     init: tile_ops.InitTileOp
@@ -67,6 +66,7 @@ class Share:
     shape: Pair
     map: WgMap
     shares: WgMap
+    blocks: Pair | None = None
 
     @property
     def tile(self) -> TileParameters:
@@ -140,9 +140,10 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
         return None
     tile, position = tile_ops.tile_of(init.result), argument.index - 1
     if _is_unaligned(init, kinds):
-        shares = _copies(load, tile, target)
-        return None if shares is None else Share(init, load, move, position, False, False, tile.shape,
-                                                 tile.encoding.wg_map, shares)
+        side = _copied_side(load, tile)
+        copies = _copies(tile, COPIED[side]) if side else None
+        return None if copies is None else Share(init, load, move, position, False, False, tile.shape,
+                                                 tile.encoding.wg_map, copies, COPIED[side])
     transposes = [use.operation for use in load.result.uses if isinstance(use.operation, TileTransposeOp)]
     operands = [transpose.result for transpose in transposes] or [load.result]
     mixed = len(transposes) not in (0, len(list(load.result.uses)))
@@ -164,17 +165,23 @@ def _is_unaligned(init: tile_ops.InitTileOp, kinds: Mapping[Any, str]) -> bool:
     return kinds.get(array_of(init.source)) == _UNALIGNED and access_kind(init, kinds) == _UNALIGNED
 
 
-def _copies(load: tile_ops.LoadTileOp, tile: TileParameters, target: Target) -> WgMap | None:
-    """The map in which subgroups copy a row-major operand of 16 bits, A or B, that several of them need."""
+def _copied_side(load: tile_ops.LoadTileOp, tile: TileParameters) -> str:
+    """``a`` or ``b`` for an operand of 16 bits that several subgroups need, and nothing else does; else empty."""
     map_, (rows, columns) = tile.encoding.wg_map, tile.shape
     if map_ is None or tile.dtype.bits != 16 or tile.encoding.order != (1, 0):
-        return None
+        return ""
     down, across = map_.sg_layout
-    is_a = across > 1 and _multiplies(load.result, load) and map_.sg_data == (rows // down, columns)
-    is_b = down > 1 and _multiplies(load.result, load, 1) and map_.sg_data == (rows, columns // across)
-    if not (is_a or is_b):
-        return None
-    maps = (_even_map(tile.shape, block, map_.subgroups) for block in _COPIES)
+    if across > 1 and _multiplies(load.result, load) and map_.sg_data == (rows // down, columns):
+        return "a"
+    return "b" if down > 1 and _multiplies(load.result, load, 1) and map_.sg_data == (rows, columns // across) else ""
+
+
+def _copies(tile: TileParameters, block: Pair) -> WgMap | None:
+    """The map in which subgroups copy a row-major operand: as few blocks each as there are; None if they do not fit."""
+    map_ = tile.encoding.wg_map
+    assert map_ is not None
+    sizes = sorted(((block[0] * down, block[1] * across) for down in (1, 2, 4) for across in (1, 2, 4)), key=prod)
+    maps = (_even_map(tile.shape, size, map_.subgroups) for size in sizes)
     return next((found for found in maps if found is not None), None)
 
 

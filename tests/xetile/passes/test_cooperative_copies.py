@@ -1,0 +1,45 @@
+"""Operands whose pitch or base block messages do not take: subgroups copy shares of them into shared local memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import Array, Execution, Types, gemm_shared, integers, tiles
+from tests.kernels import product as multiplied
+from tests.xetile.passes.test_cooperative_loads import check, is_shared
+
+NUMPY, XEGPU = Execution("numpy", "pvc"), Execution("numpy:xegpu", "bmg")
+DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
+BF16, F16 = Types(xt.bf16, xt.bf16, xt.f32), Types(xt.f16, xt.f16, xt.f32)
+BM, BN, BK = 64, 64, 32
+MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": (2, 2), "data_a": (32, BK), "data_b": (BK, 32), "data_c": (32, 32)}
+
+
+def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: int, pitch: int, first: int) -> Array:
+    """Random integers at a distance of ``pitch`` elements a row, among numbers that nobody may read."""
+    whole = np.full(first + rows * pitch + 64, 101, dtype.numpy)
+    view = np.lib.stride_tricks.as_strided(whole[first:], (rows, columns), (pitch * 2, 2))
+    view[...] = integers(generator, dtype, rows, columns)
+    return view
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("odd", ["a", "b", "both"])
+@pytest.mark.parametrize("first", [0, 1, 2], ids=lambda first: f"base {2 * first}")
+@pytest.mark.parametrize(("types", "execution"), [(BF16, NUMPY), (BF16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1])],
+                         ids=str)
+def test_the_result_is_right(types: Types, execution: Execution, first: int, odd: str) -> None:
+    """Rows, columns and K that are no whole tiles, of more tiles than one; pitches odd, and even but no multiple of 8."""
+    generator = np.random.default_rng(1)
+    for (m, n, k), gap in (((37, 53, 7), 0), ((130, 141, 165), 0), ((130, 72, 97), 1)):
+        a = unaligned(generator, types.a, m, k, k + gap, first) if odd != "b" else \
+            integers(generator, types.a, m, 168)[:, :k]
+        b = unaligned(generator, types.b, k, n, n + gap, first) if odd != "a" else \
+            integers(generator, types.b, k, 144)[:, :n]
+        check(execution.bind(gemm_shared), (a, b), (tiles(m, BM), tiles(n, BN)), multiplied(a, b, types.acc),
+              acc=types.acc, **MAPS)
