@@ -154,6 +154,20 @@ def rows_of(A: Any, indices: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 64,
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
+@xt.kernel
+def distributed(A: Any, B: Any, C: Any, *, BM: int = 256, BN: int = 256, BK: int = 32, sg: Any = (8, 4)) -> None:
+    """Product of tiles that a work-group's subgroups share."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=xt.wg_map(sg, (BM // sg[0], BK)))
+    b = xt.init_tile(B, (0, n), (BK, BN), wg_map=xt.wg_map(sg, (BK, BN // sg[1])))
+    map_c = xt.wg_map(sg, (BM // sg[0], BN // sg[1]))
+    acc = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
+    for _ in xt.range(0, A.shape[1], BK):
+        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
+
+
 def _matrix(dtype: Any) -> xt.Spec:
     return xt.Spec((4096, 4096), dtype)
 
@@ -193,6 +207,15 @@ def _gathered(target: str) -> Report:
                          target=target).report(remedies=False)
 
 
+def _distributed(columns: int, inner: int, dtype: Any) -> Callable[[str], Report]:
+    """A product of 4096 rows whose B has ``columns`` columns and whose A has ``inner``."""
+    def report(target: str) -> Report:
+        return distributed.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
+                                 xt.Spec((4096, columns), xt.f32), target=target).report(remedies=False)
+
+    return report
+
+
 def _stacked(size: int) -> Callable[[str], Report]:
     inputs, result = xt.Spec((10000 * size, size), xt.bf16), xt.Spec((10000 * size, size), xt.f32)
 
@@ -223,10 +246,12 @@ ATTENTION = (
 )
 MEMORY = (
     Trial("rows of an index vector, bf16", _gathered, 0.30),
+    Trial("B of 50257 columns, bf16", _distributed(50257, 4096, xt.bf16), 0.30),
+    Trial("A of 4097 columns, f16", _distributed(4096, 4097, xt.f16), 0.30),
     Trial("10,000 products of 32 x 32 by xt.matmul, bf16 into f32", _stacked(32), 0.25),
     Trial("10,000 products of 48 x 48 by xt.matmul, bf16 into f32", _stacked(48), 0.25),
 )
-"""Products whose operands are small, or lie where indices say."""
+"""Products whose operands are small, lie where indices say, or have rows that no block message takes."""
 TRIALS: tuple[Trial, ...] = LOW_PRECISION + ATTENTION + MEMORY
 """All kernels of the trial."""
 

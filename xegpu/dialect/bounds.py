@@ -49,8 +49,8 @@ def is_unaligned_copy(desc: TensorDesc) -> bool:
 class InBoundsOp(IRDLOperation):
     """Whether a box (top, left, bottom, right), counted from a descriptor's place, lies inside its array.
 
-    ``inside`` also says that its rows begin on 4-byte boundaries, where reads need that. ``rows`` and ``columns`` are how far the box could go
-    on, down and to the right, and still lie inside; they are negative where it does not.
+    ``inside`` also says that its rows begin on 4-byte boundaries, where reads need that. ``rows`` and ``columns`` are
+    how far the box could go on, down and to the right, and still lie inside; they are negative where it does not.
     """
 
     name = "xegpu.in_bounds"

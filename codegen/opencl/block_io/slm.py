@@ -100,7 +100,8 @@ class _Access:
         return (f"{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{self.desc.block.array_length}_of_{panels.height}x"
                 f"{panels.width}_panels_{panels.rows}x{panels.columns}_{self.form}"
                 f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}"
-                f"_by_{self.aligned}{'_in' if self.in_panel else ''}{'' if self.desc.block.boundary_check else '_inside'}")
+                f"_by_{self.aligned}{'_in' if self.in_panel else ''}"
+                f"{'' if self.desc.block.boundary_check else '_inside'}")
 
     def where(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Row and column in the block of each element of the fragment, as arrays ``[lanes, elements]``."""

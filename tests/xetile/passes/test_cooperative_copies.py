@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from benchmarks.trial_kernels import distributed
 from tests.conftest import require_ocloc
 from tests.kernels import Array, Execution, Types, gemm_shared, integers, tiles
 from tests.kernels import product as multiplied
-from tests.xetile.passes.test_cooperative_loads import check, is_shared
+from tests.xetile.passes.test_cooperative_loads import check, is_shared, without_places
 
 NUMPY, XEGPU = Execution("numpy", "pvc"), Execution("numpy:xegpu", "bmg")
 DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
@@ -34,7 +35,7 @@ def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: in
 @pytest.mark.parametrize(("types", "execution"), [(BF16, NUMPY), (BF16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1])],
                          ids=str)
 def test_the_result_is_right(types: Types, execution: Execution, first: int, odd: str) -> None:
-    """Rows, columns and K that are no whole tiles, of more tiles than one; pitches odd, and even but no multiple of 8."""
+    """Rows, columns and K that are no whole tiles, of more tiles than one; pitches of odd and of even elements."""
     generator = np.random.default_rng(1)
     for (m, n, k), gap in (((37, 53, 7), 0), ((130, 141, 165), 0), ((130, 72, 97), 1)):
         a = unaligned(generator, types.a, m, k, k + gap, first) if odd != "b" else \
@@ -43,3 +44,41 @@ def test_the_result_is_right(types: Types, execution: Execution, first: int, odd
             integers(generator, types.b, k, 144)[:, :n]
         check(execution.bind(gemm_shared), (a, b), (tiles(m, BM), tiles(n, BN)), multiplied(a, b, types.acc),
               acc=types.acc, **MAPS)
+
+
+def specs(types: Types, m: int, n: int, k: int) -> list[xt.Spec]:
+    return [xt.Spec((m, k), types.a), xt.Spec((k, n), types.b), xt.Spec((m, n), types.acc)]
+
+
+def test_where_it_applies() -> None:
+    """Operands in 16 bits of subgroups that share them; not where each has its own, nor without block messages."""
+    odd, one = specs(BF16, 130, 141, 165), {"sg": (1, 1), "data_a": (BM, BK), "data_b": (BK, BN), "data_c": (BM, BN)}
+    assert is_shared(gemm_shared, *odd, **MAPS)
+    assert not is_shared(gemm_shared, *specs(BF16, 128, 144, 160), **MAPS)
+    assert not is_shared(gemm_shared, *odd, **{**MAPS, **one})
+    assert not is_shared(gemm_shared, *specs(Types(xt.i8, xt.i8, xt.i32), 130, 141, 165), acc=xt.i32, **MAPS)
+    for target in ("dg2", "cpu"):
+        assert not is_shared(gemm_shared, *odd, target=target, **MAPS)
+
+
+def test_stages_read_back() -> None:
+    low = gemm_shared.lower(*specs(BF16, 130, 141, 165), target="bmg", **MAPS)
+    for stage in ("cooperative-loads", "blocking", "distribute-lanes", "peel-bounds"):
+        again = xt.parse(low.stages[stage])["gemm_shared"].lower(*specs(BF16, 130, 141, 165), target="bmg")
+        assert without_places(again.opencl) == without_places(low.opencl), stage
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_instructions(target: str) -> None:
+    """Each subgroup reads its share of B by four messages, that of A by two, and stores it by one; nothing is spilled.
+
+    The subgroups leave the loop without checks together: their barrier is that of the whole work-group.
+    """
+    require_ocloc()
+    for columns, inner, loads, messages, least in ((50257, 4096, 4, 9, 0.19), (4096, 4097, 2, 5, 0.24)):
+        low = distributed.lower(*specs(BF16, 4096, columns, inner), target=target)
+        report = low.report(remedies=False)
+        assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 32)
+        assert (report.loop["load"], report.loop["slm"]) == (loads, messages)
+        assert report.density >= least
+        assert "intel_work_group_barrier_arrive" in low.opencl

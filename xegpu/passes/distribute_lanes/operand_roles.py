@@ -72,7 +72,8 @@ def copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[An
 
 def _copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[Any, str]) -> str:
     parameters = desc_of(desc)
-    if parameters.sg_map is not None or not target.block_io or parameters.dtype.bits != 16 or len(parameters.shape) != 2:
+    has_map = parameters.sg_map is not None or len(parameters.shape) != 2
+    if has_map or not target.block_io or parameters.dtype.bits != 16:
         return ""
     users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
     if parameters.block.memory_scope == "slm":

@@ -9,8 +9,9 @@ becomes, where blocks are read row by row,
     scf.for %k = %rest to %n step %32 { %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d ; ... }
 
 Such a read is one message for each row of a block, which must not leave its array, and which takes rows that begin on
-4-byte boundaries. A load takes part whose place is the counter, values from before the loop, and constants. Where subgroups wait for each
-other in a step, they must leave the first loop together: then the box that is checked has the blocks of all of them.
+4-byte boundaries; copies (:func:`xegpu.layout.lane_map.unaligned_copy`) take any. A load takes part whose place is the
+counter, values from before the loop, and constants. Where subgroups wait for each other in a step, they must leave the
+first loop together: then the box that is checked has the blocks of all of them.
 
 A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
 (``%acc * %scale`` in an attention kernel), is marked ``xegpu.disable_rotate``. Intel's compiler puts the reads of such
@@ -29,7 +30,16 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.block_position import Position, Sum, Term, depends_on_subgroup, is_inside, position_of, surface_of, uniform_part
+from xegpu.analysis.block_position import (
+    Position,
+    Sum,
+    Term,
+    depends_on_subgroup,
+    is_inside,
+    position_of,
+    surface_of,
+    uniform_part,
+)
 from xegpu.analysis.gemm_loops import has_barrier, may_peel
 from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, SetNdOffsetsOp, desc_of
@@ -130,7 +140,8 @@ def _read(load: LoadNdOp, loop: scf.ForOp) -> _Read | None:
         if along.terms.count(counter) > 1 or any(_changes(term, loop) for term in along.terms if term is not counter):
             return None
     size, step = desc.dtype.bytes, number(loop.step)
-    if size < ALIGNMENT and not is_unaligned_copy(desc) and counter in at.column.terms and (step is None or step * size % ALIGNMENT):
+    aligns = size < ALIGNMENT and not is_unaligned_copy(desc)
+    if aligns and counter in at.column.terms and (step is None or step * size % ALIGNMENT):
         return None
     top, left = at.row.constant, at.column.constant
     box = (top, left, top + desc.shape[0], left + desc.shape[1] * desc.block.array_length)

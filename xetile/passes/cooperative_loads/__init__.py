@@ -68,6 +68,7 @@ from xetile.passes.blocking.unpack_blocks import BLOCKS
 from xetile.passes.cooperative_loads.analysis import Share, cooperative_loops, narrow_prefetches
 from xetile.passes.distribute_subgroups.slm_exchange import SLM
 
+
 @dataclass(frozen=True)
 class CooperativeLoads:
     """The pass.

@@ -140,10 +140,10 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
         return None
     tile, position = tile_ops.tile_of(init.result), argument.index - 1
     if _is_unaligned(init, kinds):
-        side = _copied_side(load, tile)
-        copies = _copies(tile, COPIED[side]) if side else None
-        return None if copies is None else Share(init, load, move, position, False, False, tile.shape,
-                                                 tile.encoding.wg_map, copies, COPIED[side])
+        block, map_ = COPIED.get(_copied_side(load, tile)), tile.encoding.wg_map
+        copies = None if block is None or map_ is None else _copies(tile.shape, block, map_)
+        return None if copies is None or map_ is None else Share(init, load, move, position, False, False, tile.shape,
+                                                                 map_, copies, block)
     transposes = [use.operation for use in load.result.uses if isinstance(use.operation, TileTransposeOp)]
     operands = [transpose.result for transpose in transposes] or [load.result]
     mixed = len(transposes) not in (0, len(list(load.result.uses)))
@@ -176,12 +176,10 @@ def _copied_side(load: tile_ops.LoadTileOp, tile: TileParameters) -> str:
     return "b" if down > 1 and _multiplies(load.result, load, 1) and map_.sg_data == (rows, columns // across) else ""
 
 
-def _copies(tile: TileParameters, block: Pair) -> WgMap | None:
+def _copies(shape: Pair, block: Pair, map_: WgMap) -> WgMap | None:
     """The map in which subgroups copy a row-major operand: as few blocks each as there are; None if they do not fit."""
-    map_ = tile.encoding.wg_map
-    assert map_ is not None
     sizes = sorted(((block[0] * down, block[1] * across) for down in (1, 2, 4) for across in (1, 2, 4)), key=prod)
-    maps = (_even_map(tile.shape, size, map_.subgroups) for size in sizes)
+    maps = (_even_map(shape, size, map_.subgroups) for size in sizes)
     return next((found for found in maps if found is not None), None)
 
 
