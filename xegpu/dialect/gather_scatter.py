@@ -256,7 +256,8 @@ class LoadRowsOp(IRDLOperation):
         if desc is None or desc.sg_map is None or scatter_of(desc).chunk_size * desc.dtype.bytes != CHUNK_BYTES \
                 or any(other.type != self.descs[0].type for other in self.descs):
             raise Invalid("XT3315", "rows are loaded by descriptors of one type, with an sg_map and chunks of "
-                          f"{CHUNK_BYTES} bytes\nchunk_size is 4 for elements of 16 bits, and 2 for those of 32", alone=True)
+                          f"{CHUNK_BYTES} bytes\nchunk_size is 4 for elements of 16 bits, and 2 for those of 32",
+                          alone=True)
         check_vector("result", self.result, rows_shape(desc, len(self.descs)), desc.element_type)
 
 

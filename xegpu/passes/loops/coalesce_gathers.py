@@ -192,6 +192,9 @@ def _block(last: InsertStridedSliceOp, loop: scf.ForOp, analysis: LaneOffsets) -
         return None
     (column, row), height = start.rows[0], CHUNK_BYTES // size
     at = Affine(start.constant, 0, start.terms)
+    first = number(loop.lb)
+    if len(at.terms) == 1 and first is not None and (first + at.constant) % height:
+        return None
     if any(place != Affine(at.constant, 1, at.terms, ((column, row + i),)) for i, place in enumerate(places)):
         return None
     if gcd(analysis.multiple_of(column.value, size), multiple_of(loop.step)) % height or row % height or \
