@@ -378,8 +378,8 @@ def _words_from(name: str, row: int, column: int, count: int) -> Iterator[str]:
     step adds to the address: a compiler computes them once if they are not multiplied by the same pitch.
     """
     offset = str(column) if row == 0 else f"{_times('(long)pitch', row)} + {column}"
-    yield (f"  const uint {name}_odd = ((uint)((ulong)base >> 1) ^ (uint)(y & pitch) ^ (uint)((lane + {row}) & pitch) ^ "
-           f"(uint)x ^ {column}u) & 1u;")
+    yield (f"  const uint {name}_odd = ((uint)((ulong)base >> 1) ^ (uint)(y & pitch) ^ "
+           f"(uint)((lane + {row}) & pitch) ^ (uint)x ^ {column}u) & 1u;")
     yield f"  global const uint *{name}_from = (global const uint *)(mine + ({offset} - (int){name}_odd));"
     load = f"*{name}_from" if count == 1 else f"vload{count}(0, {name}_from)"
     yield f"  const {vector_type('uint', count)} {name}_row = {load};"

@@ -68,14 +68,15 @@ def test_stages_read_back() -> None:
         assert without_places(again.opencl) == without_places(low.opencl), stage
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_instructions(target: str) -> None:
-    """Each subgroup reads its share of B by four messages, that of A by two, and stores it by one; nothing is spilled.
+    """A subgroup reads its share of B by four messages, that of A by two, and stores it by one; nothing is spilled.
 
     The subgroups leave the loop without checks together: their barrier is that of the whole work-group.
     """
     require_ocloc()
-    for columns, inner, loads, messages, least in ((50257, 4096, 4, 9, 0.19), (4096, 4097, 2, 5, 0.24)):
+    for columns, inner, loads, messages, least in ((50257, 4096, 4, 9, 0.18), (4096, 4097, 2, 5, 0.22)):
         low = distributed.lower(*specs(BF16, 4096, columns, inner), target=target)
         report = low.report(remedies=False)
         assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 32)
