@@ -50,8 +50,10 @@ def _load_mad_store(emitter: Emitter, operation: LoadMadStoreOp) -> None:
     emitter.lines.append("#endif")
     emitter.line("{")
     emitter.depth += 1
+    emitter.is_fallback = True
     for inner in operation.body.block.ops:
         emitter.emit(inner)
+    emitter.is_fallback = False
     emitter.depth -= 1
     emitter.line("}")
 

@@ -27,7 +27,7 @@ from xdsl.ir import Operation
 from codegen.opencl.cpu_gemm import define, function_call
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
 from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
-from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
+from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import FETCH, WHOLE
 from codegen.opencl.values import Descriptor, narrowed, sum_type, widened
 from xegpu.dialect.block_io import desc_of
@@ -97,7 +97,8 @@ class _Product:
         self.m, self.n, self.k = operation.sizes
         self.across = self.n // emitter.subgroup
         self.block = operation.block[0]
-        self.dtype = emitter.fragment(operation.results[0]).dtype
+        fragment = emitter.fragment(operation.results[0])
+        self.dtype, self.word = fragment.dtype, fragment.word
 
     @property
     def total(self) -> str:
@@ -155,47 +156,76 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
           f"{names.end} = {a.width} - clamp({k}, {a.width} - {product.k}, {a.width});"
     inside = f"{names.first} < {names.end} && {row} > -{product.m} && {row} < {a.height} && " \
              f"{column} > -{product.n} && {column} < {b.width}"
+    if product.has_microkernel:
+        yield f"#ifdef {WHOLE}"
+        yield from _by_call(product, sums, inside)
+        yield "#else"
     yield f"  if ({inside}) {{"
     register_tiles = [_RegisterTile(rows, vectors)
                       for vectors, all_rows in parts_of(product.m, product.across) for rows in all_rows]
-    if product.has_microkernel:
-        yield f"#ifdef {WHOLE}"
-        yield from _by_call(product, sums)
-        yield from _anywhere(product, sums, register_tiles)
-        yield "    }"
-        yield "#else"
     yield from _in_lanes(product, sums, register_tiles)
-    if product.has_microkernel:
-        yield "#endif"
     yield "  }"
     if product.dtype.is_float:
-        yield from product.zero_padding(inside).lines(
-            [[sums[product.accumulator_index(row, v)] for v in range(product.across)] for row in range(product.m)],
-            product.emitter.subgroup)
+        yield from _padded(product, sums, inside)
+    if product.has_microkernel:
+        yield "#endif"
     yield "}"
 
 
-def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
-    """Micro-kernel path, taken if the tile begins in bounds."""
+def _padded(product: _Product, sums: list[str], inside: str) -> Iterator[str]:
+    """Products of zero padding, in loops over a copy of the sums."""
+    padding, copies = product.zero_padding(inside), product.names.scratch
+    yield f"  if ({padding.at_edge}) {{"
+    yield f"    {product.word} {copies}[{product.m * product.across}] = {{{', '.join(_by_rows(product, sums))}}};"
+    yield from (f"    {line}" for line in padding.lines(f"{copies}[row * {product.across} + v]",
+                                                        product.emitter.subgroup))
+    yield from (f"    {name} = {copies}[{i}];" for i, name in enumerate(_by_rows(product, sums)))
+    yield "  }"
+
+
+def _by_rows(product: _Product, sums: list[str]) -> list[str]:
+    """The accumulators, row by row."""
+    return [sums[product.accumulator_index(row, v)] for row in range(product.m) for v in range(product.across)]
+
+
+def _by_call(product: _Product, sums: list[str], inside: str) -> Iterator[str]:
+    """Product in a scratch buffer of the subgroup, where loops reach it: the text is small.
+
+    The micro-kernel is called if the tile begins in bounds.
+    """
     names, a, b = product.names, product.a, product.b
-    across = product.across
+    yield f"  float {names.scratch}[{product.m * product.n}];"
+    yield f"  private float *{names.shared_scratch} = " \
+          f"(private float *)sub_group_broadcast((ulong){names.scratch}, 0);"
+    lane, whole = names.lane, names.shared_scratch
+    for i, name in enumerate(_by_rows(product, sums)):
+        yield f"  {whole}[{i * LANES} + {lane}] = {name};"
+    yield f"  if ({inside}) {{"
     yield f"    if ({wrapping(a.row)} >= 0 && {wrapping(b.column)} >= 0 && {_rows_of_b_inside(product)}) {{"
     yield f"      const int {names.rows} = min({a.height} - ({a.row}), {product.m}), " \
           f"{names.columns} = min({b.width} - ({b.column}), {product.n});"
-    yield f"      float {names.scratch}[{product.m * product.n}];"
-    yield f"      private float *{names.shared_scratch} = " \
-          f"(private float *)sub_group_broadcast((ulong){names.scratch}, 0);"
-    for row in range(product.m):
-        yield "      " + " ".join(f"{_scratch_element(product, row, v)} = {sums[product.accumulator_index(row, v)]};"
-                                  for v in range(across))
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
     operands = (f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, "
                 f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, "
                 f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first})")
-    yield f"      if ({names.lane} == 0) {function_call(product.shape, names.shared_scratch, operands)};"
+    yield f"      if ({lane} == 0) {function_call(product.shape, whole, operands)};"
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
-    yield from _summed(product, sums)
+    if product.shape.is_skinny:  # it leaves garbage out of bounds
+        for i, name in enumerate(_by_rows(product, sums)):
+            row, v = divmod(i, product.across)
+            yield f"      if ({names.rows} <= {row} | {names.columns} <= {v * LANES} + {lane}) " \
+                  f"{whole}[{i * LANES} + {lane}] = {name};"
     yield "    } else {"
+    yield from _anywhere(product)
+    yield "    }"
+    yield "  }"
+    padding = product.zero_padding(inside)
+    yield f"  if ({padding.at_edge}) {{"
+    yield from (f"    {line}" for line in padding.lines(f"{whole}[(row * {product.across} + v) * {LANES} + {lane}]",
+                                                        LANES))
+    yield "  }"
+    for i, name in enumerate(_by_rows(product, sums)):
+        yield f"  {name} = {whole}[{i * LANES} + {lane}];"
 
 
 def _rows_of_b_inside(product: _Product) -> str:
@@ -204,31 +234,27 @@ def _rows_of_b_inside(product: _Product) -> str:
     return f"{row} >= -{names.first} && {row} <= {b.height} - {names.end}"
 
 
-def _summed(product: _Product, sums: list[str]) -> Iterator[str]:
-    """Reload of the accumulators; the skinny kernel leaves garbage out of bounds, which is not taken over."""
-    names, few = product.names, product.shape.is_skinny
-    if few:
-        yield f"      float {names.sum};"
-    for row in range(product.m):
-        pairs = [(v, sums[product.accumulator_index(row, v)]) for v in range(product.across)]
-        yield "      " + " ".join(
-            f"{names.sum} = {_scratch_element(product, row, v)}; {name} = {names.rows} > {row} & "
-            f"{names.columns} > {v * LANES} + {names.lane} ? {names.sum} : {name};" if few else
-            f"{name} = {_scratch_element(product, row, v)};" for v, name in pairs)
-
-
-def _scratch_element(product: _Product, row: int, vector: int) -> str:
-    """Lvalue of a lane's accumulator in the scratch buffer."""
-    names = product.names
-    return f"{names.shared_scratch}[{(row * product.across + vector) * LANES} + {names.lane}]"
-
-
-def _anywhere(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
-    """Path with a bounds check for each element."""
-    yield f"    {product.total} {product.names.b}[{product.k * product.across}];"
+def _anywhere(product: _Product) -> Iterator[str]:
+    """Loop over rows of the scratch buffer, with a bounds check for each element of B."""
+    names, a, dtype, across = product.names, product.a, product.types[0], range(product.across)
+    yield f"      float {names.b}[{product.k * product.across}];"
     yield from _copied(product, checked=True)
-    for tile in register_tiles:
-        yield from _rows(product, sums, tile, inside=False)
+    yield f"      {NO_UNROLL}"
+    yield f"      for (int row = 0; row < {product.m}; ++row) {{"
+    yield f"        if ((uint){atom(wrapping(a.row))} + row >= (uint){a.height}) continue;"
+    yield f"        global const {dtype.opencl} *{names.row} = {a.array.name} + ({a.row} + row) * (long){a.pitch} + " \
+          f"{atom(str(a.column))};"
+    yield f"        private float *to = {names.shared_scratch} + row * {product.n} + {names.lane};"
+    yield "        float " + ", ".join(f"{names.sum}_{v} = to[{v * LANES}]" for v in across) + ";"
+    yield f"        {_LOOP}"
+    yield f"        for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
+    yield f"          const float {names.number} = {widened(f'{names.row}[{names.k}]', dtype, 1, 'float')};"
+    for v in across:
+        yield f"          {names.sum}_{v} = fma({names.number}, {names.b}[{names.k} * {product.across} + {v}], " \
+              f"{names.sum}_{v});"
+    yield "        }"
+    yield "        " + " ".join(f"to[{v * LANES}] = {names.sum}_{v};" for v in across)
+    yield "      }"
 
 
 def _in_lanes(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:

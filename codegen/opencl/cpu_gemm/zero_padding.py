@@ -7,17 +7,17 @@ all sums of a tile are finite nothing is to be done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen.opencl.emitter import atom, wrapping
+from codegen.opencl.emitter import NO_UNROLL, atom, wrapping
 from codegen.opencl.values import Descriptor, narrowed, sum_type, widened
 from xegpu.ir.dtypes import DType
 
 
 @dataclass(frozen=True)
 class ZeroPadding:
-    """Generator of the text for one tile.
+    """Generator of the text for one tile, in loops over an array of its sums.
 
     Attributes:
         a, b: the descriptors of the operands.
@@ -36,41 +36,48 @@ class ZeroPadding:
     inside: str
     dtype: DType
 
-    def lines(self, sums: Sequence[Sequence[str]], subgroup: int) -> Iterator[str]:
+    @property
+    def at_edge(self) -> str:
+        """C condition: the tile has rows beyond A, or columns beyond B."""
+        a, b, (m, n) = self.a, self.b, self.sizes
+        top, column = atom(wrapping(a.row)), atom(wrapping(b.column))
+        return f"{top} < 0 || {top} > {a.height} - {m} || {column} < 0 || {column} > {b.width} - {n}"
+
+    def lines(self, sum_: str, subgroup: int) -> Iterator[str]:
         """Statements that set sums to NaN.
 
         Args:
-            sums: the variables, by row and by vector of ``subgroup`` columns.
+            sum_: C lvalue of a sum, of the variables ``row`` and ``v``, a vector of ``subgroup`` columns.
             subgroup: how many lanes there are.
         """
         a, b, (m, n), (first, end) = self.a, self.b, self.sizes, self.depth
-        vectors, total = range(len(sums[0])), sum_type(self.dtype)
-        check = " + ".join(f"0.0f * {self._number(name)}" for row in sums for name in row)
+        vectors, total = n // subgroup, sum_type(self.dtype)
         top, column = atom(wrapping(a.row)), atom(wrapping(b.column))
         row_of_b = f"max({wrapping(b.row)}, -{end})"
-        yield f"  if ({top} < 0 || {top} > {a.height} - {m} || {column} < 0 || {column} > {b.width} - {n}) {{"
-        yield f"    if (!({self.inside}) || sub_group_reduce_add({check}) != 0.0f) {{"
-        for v in vectors:
-            yield f"      {total} column_{v} = 0;"
-            yield f"      const bool has_{v} = (uint){column} + {v * subgroup} + {self.lane} < (uint){b.width};"
-        yield f"      for (int k = max({first}, -{row_of_b}); k < min({end}, {b.height} - {row_of_b}); ++k) {{"
-        for v in vectors:
-            yield f"        if (has_{v}) column_{v} += 0.0f * {self._element(b, 'k', f'{v * subgroup} + {self.lane}')};"
-        yield "      }"
-        yield f"      {total} rows[{m}];"
-        yield f"      for (int row = 0; row < {m}; ++row) {{"
-        yield "        rows[row] = 0;"
-        yield f"        if ((uint){top} + row < (uint){a.height})"
-        yield f"          for (int k = {first}; k < {end}; ++k) rows[row] += 0.0f * {self._element(a, 'row', 'k')};"
-        yield "      }"
-        for row, names in enumerate(sums):
-            yield f"      const bool in_{row} = (uint){top} + {row} < (uint){a.height};"
-            for v, name in enumerate(names):
-                zero = f"(in_{row} ? has_{v} ? 0.0f : rows[{row}] : column_{v})"
-                # A difference, as a sum would make 0.0 of -0.0.
-                yield f"      {name} = {narrowed(f'{self._number(name)} - {zero}', self.dtype, 1)};"
+        number = widened(sum_, self.dtype, 1, total)
+        yield f"{total} check = 0;"
+        yield f"{NO_UNROLL} for (int row = 0; row < {m}; ++row)"
+        yield f"  {NO_UNROLL} for (int v = 0; v < {vectors}; ++v) check += 0.0f * {number};"
+        yield f"if (!({self.inside}) || sub_group_reduce_add(check) != 0.0f) {{"
+        yield f"  {total} rows[{m}];"
+        yield f"  {NO_UNROLL} for (int row = 0; row < {m}; ++row) {{"
+        yield "    rows[row] = 0;"
+        yield f"    if ((uint){top} + row < (uint){a.height})"
+        yield f"      {NO_UNROLL} for (int k = {first}; k < {end}; ++k)"
+        yield f"        rows[row] += 0.0f * {self._element(a, 'row', 'k')};"
+        yield "  }"
+        yield f"  {NO_UNROLL} for (int v = 0; v < {vectors}; ++v) {{"
+        yield f"    const bool has = (uint){column} + v * {subgroup} + {self.lane} < (uint){b.width};"
+        yield f"    {total} column = 0;"
+        yield f"    {NO_UNROLL} for (int k = max({first}, -{row_of_b}); k < min({end}, {b.height} - {row_of_b}); ++k)"
+        yield f"      if (has) column += 0.0f * {self._element(b, 'k', f'v * {subgroup} + {self.lane}')};"
+        yield f"    {NO_UNROLL} for (int row = 0; row < {m}; ++row) {{"
+        yield f"      const {total} zero = (uint){top} + row < (uint){a.height} ? has ? 0.0f : rows[row] : column;"
+        # A difference, as a sum would make 0.0 of -0.0.
+        yield f"      {sum_} = {narrowed(f'{number} - zero', self.dtype, 1)};"
         yield "    }"
         yield "  }"
+        yield "}"
 
     def _element(self, desc: Descriptor, row: str, column: str) -> str:
         """An element of an operand in the sums' C type."""
@@ -78,7 +85,3 @@ class ZeroPadding:
         element = (f"{desc.array.name}[({desc.row} + {row}) * (long){desc.pitch} + "
                    f"({desc.column} + {column}){step}]")
         return widened(element, desc.array.dtype, 1, sum_type(self.dtype))
-
-    def _number(self, name: str) -> str:
-        """A sum in its C type."""
-        return widened(name, self.dtype, 1, sum_type(self.dtype))
