@@ -35,7 +35,7 @@ class Emitter:
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
         self.fused_store_operands: dict[SSAValue, tuple[Any, ...]] = {}
-        self.is_fallback = False
+        self.has_microkernels = True
         self.shared: dict[tuple[Any, ...], str] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False

@@ -22,17 +22,7 @@ from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86
 from codegen.opencl.cpu_gemm.microkernel import DOT
 from codegen.opencl.kernel import LARGE_GRF, ROUNDED_DIVISION
 from codegen.opencl.prelude import prelude_for
-from codegen.opencl.prelude.macros import (
-    CPU_CALL,
-    CPU_FALLBACK,
-    CPU_FETCH,
-    CPU_FILL,
-    NAMED_BARRIERS,
-    ROLLED,
-    SIGNAL,
-    WHOLE,
-    define,
-)
+from codegen.opencl.prelude.macros import CPU_CALL, CPU_FETCH, CPU_FILL, NAMED_BARRIERS, ROLLED, SIGNAL, WHOLE, define
 from codegen.runtime.devices import (
     VARIABLE,
     Queue,
@@ -218,7 +208,7 @@ def opencl_for_cpu(text: str, device: Any) -> str:
     if not has_intel_cpu_compiler(device):
         LOGGER.info("%s gets no functions of whole vectors: Intel's compiler for x86-64 alone takes them", device.name)
         return _portable(text)
-    return define(CPU_FETCH, CPU_FILL, CPU_FALLBACK) + _cpu_gemm_macros(text) + _portable(text)
+    return define(CPU_FETCH, CPU_FILL) + _cpu_gemm_macros(text) + _portable(text)
 
 
 def _cpu_gemm_macros(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.emitter import NO_UNROLL, Emitter, wrapping
-from codegen.opencl.prelude.macros import CALL, FALLBACK, FILL
+from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.types import TensorDesc
@@ -326,35 +326,29 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
     for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):
-        function = piece.function("store") + "_fallback" * emitter.is_fallback
-        for text in _store_functions(piece, fragment, function, FALLBACK if emitter.is_fallback else ""):
+        for text in _store_functions(piece, fragment):
             emitter.function(text)
-        emitter.line(f"{function}({_arguments(emitter, operation.desc, *piece.at)}, {name});")
+        emitter.line(f"{piece.function('store')}({_arguments(emitter, operation.desc, *piece.at)}, {name});")
 
 
-def _store_functions(piece: _Piece, fragment: Fragment, function: str, attribute: str) -> Iterator[str]:
+def _store_functions(piece: _Piece, fragment: Fragment) -> Iterator[str]:
     """Element-wise store of one variable: an inlined bounds check, and a function for the edges.
 
     Where it is used, a compiler sees that the place is the same for all lanes; in a call, each has one of its own, and
     processors scatter what they could store as a vector.
-
-    Args:
-        function: its name.
-        attribute: macro in front of its declaration.
     """
     width = fragment.width
     values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
-    parameters = f"global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words"
+    name, parameters = piece.function("store"), f"global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words"
     position = [f"  {line}" for line in _position(piece.lanes, piece.subgroup)]
     stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(values)]
     if not piece.promised:
-        edge = f"{piece.function('store')}_edge"
+        edge = f"{name}_edge"
         yield "\n".join([f"{CALL} static void {edge}({parameters})", "{", *position,
                          *_stored_at_edges(piece, fragment, values[0]), "}", ""])
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
                   f"  }} else {edge}(base, height, width, pitch, step, y, x, words);"]
-    head = f"{attribute} static void {function}({parameters})".lstrip()
-    yield "\n".join([head, "{", *position, *stores, "}", ""])
+    yield "\n".join([f"static void {name}({parameters})", "{", *position, *stores, "}", ""])
 
 
 def _stored_at_edges(piece: _Piece, fragment: Fragment, value: str) -> Iterator[str]:

@@ -24,10 +24,12 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
-from codegen.opencl.cpu_gemm import define, function_call
+from codegen.opencl.cpu_gemm import define
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
+from codegen.opencl.cpu_gemm.scratch_product import LOOP, ScratchProduct
+from codegen.opencl.cpu_gemm.variables import Variables
 from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
-from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom, wrapping
+from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import FETCH, WHOLE
 from codegen.opencl.values import Descriptor, narrowed, sum_type, widened
 from xegpu.dialect.block_io import desc_of
@@ -41,32 +43,6 @@ _LINE = 64
 """Cache line in bytes."""
 _AHEAD = 24
 """Prefetch distance in rows of B, where each is read once."""
-_LOOP = "#pragma clang loop vectorize(disable)"
-"""Pragma against loop vectorization: the lanes are the vector, and one along K would take gathers."""
-
-
-@dataclass(frozen=True)
-class _Variables:
-    """Names of the variables of one product, unique in its function."""
-
-    lane: str
-    first: str
-    end: str
-    k: str
-    row: str
-    b: str
-    number: str
-    rows: str
-    columns: str
-    scratch: str
-    shared_scratch: str
-    sum: str
-
-    @classmethod
-    def of(cls, emitter: Emitter) -> _Variables:
-        """Fresh names."""
-        hints = "lane", "first", "end", "k", "row", "b_panel", "number", "rows", "columns", "scratch", "whole", "sum"
-        return cls(*(emitter.name(hint) for hint in hints))
 
 
 @dataclass(frozen=True)
@@ -90,7 +66,7 @@ class _Product:
     """Generator of one product's text."""
 
     def __init__(self, emitter: Emitter, operation: LoadMadOp) -> None:
-        self.emitter, self.names = emitter, _Variables.of(emitter)
+        self.emitter, self.names = emitter, Variables.of(emitter)
         self.a: Descriptor = emitter.values[operation.a]
         self.b: Descriptor = emitter.values[operation.b]
         self.types = desc_of(operation.a).dtype, desc_of(operation.b).dtype
@@ -117,11 +93,15 @@ class _Product:
         return self.dtype is f32 and self.a.step == self.b.step == "1" and self.shape.fits \
             and self.emitter.subgroup == LANES
 
-    def zero_padding(self, inside: str) -> ZeroPadding:
-        """Products of zeros beyond A and B; ``inside`` is the condition that the tile has elements of both."""
-        names = self.names
-        return ZeroPadding(self.a, self.b, (self.m, self.n), names.lane, (names.first, names.end), inside,
-                           self.dtype)
+    @property
+    def scratch(self) -> ScratchProduct:
+        """The product in a scratch buffer."""
+        return ScratchProduct(self.shape, self.a, self.b, self.names)
+
+    @property
+    def inside(self) -> str:
+        """C condition: the tile has elements of A and B."""
+        return self.scratch.inside
 
     def accumulator_index(self, row: int, vector: int) -> int:
         """Index of the accumulator of a row and a vector of columns among all words."""
@@ -148,39 +128,39 @@ def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
 
 
 def _text(product: _Product, sums: list[str]) -> Iterator[str]:
-    names, a, b = product.names, product.a, product.b
+    names, a, has_microkernel = product.names, product.a, product.has_microkernel and product.emitter.has_microkernels
     yield "{"
     yield f"  const int {names.lane} = get_sub_group_local_id();"
-    row, k, column = wrapping(a.row), wrapping(a.column), wrapping(b.column)
+    k = wrapping(a.column)
     yield f"  const int {names.first} = -clamp({k}, -{product.k}, 0), " \
           f"{names.end} = {a.width} - clamp({k}, {a.width} - {product.k}, {a.width});"
-    inside = f"{names.first} < {names.end} && {row} > -{product.m} && {row} < {a.height} && " \
-             f"{column} > -{product.n} && {column} < {b.width}"
-    if product.has_microkernel:
+    if has_microkernel:
         yield f"#ifdef {WHOLE}"
-        yield from _by_call(product, sums, inside)
+        yield from (f"  {line}" for line in _by_call(product, sums))
         yield "#else"
-    yield f"  if ({inside}) {{"
+    yield f"  if ({product.inside}) {{"
     register_tiles = [_RegisterTile(rows, vectors)
                       for vectors, all_rows in parts_of(product.m, product.across) for rows in all_rows]
     yield from _in_lanes(product, sums, register_tiles)
     yield "  }"
     if product.dtype.is_float:
-        yield from _padded(product, sums, inside)
-    if product.has_microkernel:
+        yield from _padded(product, sums)
+    if has_microkernel:
         yield "#endif"
     yield "}"
 
 
-def _padded(product: _Product, sums: list[str], inside: str) -> Iterator[str]:
-    """Products of zero padding, in loops over a copy of the sums."""
-    padding, copies = product.zero_padding(inside), product.names.scratch
-    yield f"  if ({padding.at_edge}) {{"
-    yield f"    {product.word} {copies}[{product.m * product.across}] = {{{', '.join(_by_rows(product, sums))}}};"
-    yield from (f"    {line}" for line in padding.lines(f"{copies}[row * {product.across} + v]",
-                                                        product.emitter.subgroup))
-    yield from (f"    {name} = {copies}[{i}];" for i, name in enumerate(_by_rows(product, sums)))
-    yield "  }"
+def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
+    """The product in a scratch buffer, where the sums are put and taken from."""
+    scratch, names, elements = product.scratch, product.names, _by_rows(product, sums)
+    yield from scratch.declared()
+    yield from (f"{scratch.element(i)} = {name};" for i, name in enumerate(elements))
+    rows_and_vectors = [divmod(i, product.across) for i in range(len(elements))]
+    garbage = [] if not product.shape.is_skinny else [  # the skinny kernel leaves it out of bounds
+        f"if ({names.rows} <= {row} | {names.columns} <= {v * LANES} + {names.lane}) {scratch.element(i)} = {name};"
+        for i, ((row, v), name) in enumerate(zip(rows_and_vectors, elements, strict=True))]
+    yield from scratch.lines(garbage)
+    yield from (f"{name} = {scratch.element(i)};" for i, name in enumerate(elements))
 
 
 def _by_rows(product: _Product, sums: list[str]) -> list[str]:
@@ -188,81 +168,24 @@ def _by_rows(product: _Product, sums: list[str]) -> list[str]:
     return [sums[product.accumulator_index(row, v)] for row in range(product.m) for v in range(product.across)]
 
 
-def _by_call(product: _Product, sums: list[str], inside: str) -> Iterator[str]:
-    """Product in a scratch buffer of the subgroup, where loops reach it: the text is small.
-
-    The micro-kernel is called if the tile begins in bounds.
-    """
-    names, a, b = product.names, product.a, product.b
-    yield f"  float {names.scratch}[{product.m * product.n}];"
-    yield f"  private float *{names.shared_scratch} = " \
-          f"(private float *)sub_group_broadcast((ulong){names.scratch}, 0);"
-    lane, whole = names.lane, names.shared_scratch
-    for i, name in enumerate(_by_rows(product, sums)):
-        yield f"  {whole}[{i * LANES} + {lane}] = {name};"
-    yield f"  if ({inside}) {{"
-    yield f"    if ({wrapping(a.row)} >= 0 && {wrapping(b.column)} >= 0 && {_rows_of_b_inside(product)}) {{"
-    yield f"      const int {names.rows} = min({a.height} - ({a.row}), {product.m}), " \
-          f"{names.columns} = min({b.width} - ({b.column}), {product.n});"
-    yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
-    operands = (f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, "
-                f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, "
-                f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first})")
-    yield f"      if ({lane} == 0) {function_call(product.shape, whole, operands)};"
-    yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
-    if product.shape.is_skinny:  # it leaves garbage out of bounds
-        for i, name in enumerate(_by_rows(product, sums)):
-            row, v = divmod(i, product.across)
-            yield f"      if ({names.rows} <= {row} | {names.columns} <= {v * LANES} + {lane}) " \
-                  f"{whole}[{i * LANES} + {lane}] = {name};"
-    yield "    } else {"
-    yield from _anywhere(product)
-    yield "    }"
-    yield "  }"
-    padding = product.zero_padding(inside)
+def _padded(product: _Product, sums: list[str]) -> Iterator[str]:
+    """Products of zero padding, in loops over a copy of the sums."""
+    names, copies, elements = product.names, product.names.scratch, _by_rows(product, sums)
+    padding = ZeroPadding(product.a, product.b, (product.m, product.n), names, product.inside, product.dtype)
     yield f"  if ({padding.at_edge}) {{"
-    yield from (f"    {line}" for line in padding.lines(f"{whole}[(row * {product.across} + v) * {LANES} + {lane}]",
-                                                        LANES))
+    yield f"    {product.word} {copies}[{len(elements)}] = {{{', '.join(elements)}}};"
+    yield from (f"    {line}" for line in padding.lines(f"{copies}[{names.i} * {product.across} + {names.v}]",
+                                                        product.emitter.subgroup))
+    yield from (f"    {name} = {copies}[{i}];" for i, name in enumerate(elements))
     yield "  }"
-    for i, name in enumerate(_by_rows(product, sums)):
-        yield f"  {name} = {whole}[{i * LANES} + {lane}];"
-
-
-def _rows_of_b_inside(product: _Product) -> str:
-    """C condition: the rows of B that the columns of A in bounds meet are in bounds."""
-    names, b, row = product.names, product.b, wrapping(product.b.row)
-    return f"{row} >= -{names.first} && {row} <= {b.height} - {names.end}"
-
-
-def _anywhere(product: _Product) -> Iterator[str]:
-    """Loop over rows of the scratch buffer, with a bounds check for each element of B."""
-    names, a, dtype, across = product.names, product.a, product.types[0], range(product.across)
-    yield f"      float {names.b}[{product.k * product.across}];"
-    yield from _copied(product, checked=True)
-    yield f"      {NO_UNROLL}"
-    yield f"      for (int row = 0; row < {product.m}; ++row) {{"
-    yield f"        if ((uint){atom(wrapping(a.row))} + row >= (uint){a.height}) continue;"
-    yield f"        global const {dtype.opencl} *{names.row} = {a.array.name} + ({a.row} + row) * (long){a.pitch} + " \
-          f"{atom(str(a.column))};"
-    yield f"        private float *to = {names.shared_scratch} + row * {product.n} + {names.lane};"
-    yield "        float " + ", ".join(f"{names.sum}_{v} = to[{v * LANES}]" for v in across) + ";"
-    yield f"        {_LOOP}"
-    yield f"        for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
-    yield f"          const float {names.number} = {widened(f'{names.row}[{names.k}]', dtype, 1, 'float')};"
-    for v in across:
-        yield f"          {names.sum}_{v} = fma({names.number}, {names.b}[{names.k} * {product.across} + {v}], " \
-              f"{names.sum}_{v});"
-    yield "        }"
-    yield "        " + " ".join(f"to[{v * LANES}] = {names.sum}_{v};" for v in across)
-    yield "      }"
 
 
 def _in_lanes(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
     """SIMT path: a lane computes one element of each vector; tiles in bounds have a branch without checks."""
     names, b = product.names, product.b
     yield f"    {product.total} {names.b}[{product.k * product.across}];"
-    column = wrapping(b.column)
-    yield f"    if ({_rows_of_b_inside(product)} && {column} >= 0 && {column} <= {b.width} - {product.n}) {{"
+    column, rows = wrapping(b.column), product.scratch.rows_of_b_are_inside()
+    yield f"    if ({rows} && {column} >= 0 && {column} <= {b.width} - {product.n}) {{"
     if b.step == "1" and (product.types[1] in (f32, f64) or len(register_tiles[0].rows) == product.m):
         yield from _in_place(product, sums, register_tiles)
     else:
@@ -295,7 +218,7 @@ def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
     """Packing of the tile of B, widened, and zero-padded out of bounds."""
     names, b, (_, dtype) = product.names, product.b, product.types
     step = _times(b.step)
-    yield f"      {_LOOP}"
+    yield f"      {LOOP}"
     yield f"      for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
     yield (f"        {b.array.space} const {dtype.opencl} *{names.row} = {b.array.name} + "
            f"({b.row} + {names.k}) * (long){b.pitch} + ({b.column} + {names.lane}){step};")
@@ -355,7 +278,7 @@ def _steps(product: _Product, sums: dict[tuple[int, int], str], tile: _RegisterT
     for row, pointer in pointers.items():
         yield (f"        {a.array.space} const {dtype.opencl} *{pointer} = {a.array.name} + "
                f"({a.row} + {row}) * (long){a.pitch} + {atom(str(a.column))}{step};")
-    yield f"        {_LOOP}"
+    yield f"        {LOOP}"
     yield f"        for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
     columns = {vector: f"{names.b}_{vector}" for vector in tile.vectors}
     yield from (f"          {line}" for line in _numbers_of_b(product, tile, columns))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from codegen.opencl.cpu_gemm.variables import Variables
 from codegen.opencl.emitter import NO_UNROLL, atom, wrapping
 from codegen.opencl.values import Descriptor, narrowed, sum_type, widened
 from xegpu.ir.dtypes import DType
@@ -22,8 +23,7 @@ class ZeroPadding:
     Attributes:
         a, b: the descriptors of the operands.
         sizes: M and N of the tile.
-        lane: name of the lane's number; lanes are columns.
-        depth: names of the first K that A has, and of the end of them.
+        names: the variables; lanes are columns, and A has columns from ``first`` to ``end``.
         inside: C condition that the tile has elements of A and of B.
         dtype: element type of the sums.
     """
@@ -31,8 +31,7 @@ class ZeroPadding:
     a: Descriptor
     b: Descriptor
     sizes: tuple[int, int]
-    lane: str
-    depth: tuple[str, str]
+    names: Variables
     inside: str
     dtype: DType
 
@@ -43,38 +42,44 @@ class ZeroPadding:
         top, column = atom(wrapping(a.row)), atom(wrapping(b.column))
         return f"{top} < 0 || {top} > {a.height} - {m} || {column} < 0 || {column} > {b.width} - {n}"
 
-    def lines(self, sum_: str, subgroup: int) -> Iterator[str]:
+    def lines(self, total: str, subgroup: int) -> Iterator[str]:
         """Statements that set sums to NaN.
 
         Args:
-            sum_: C lvalue of a sum, of the variables ``row`` and ``v``, a vector of ``subgroup`` columns.
+            total: C lvalue of a sum, of the variables ``i``, a row, and ``v``, a vector of ``subgroup`` columns.
             subgroup: how many lanes there are.
         """
-        a, b, (m, n), (first, end) = self.a, self.b, self.sizes, self.depth
-        vectors, total = n // subgroup, sum_type(self.dtype)
+        a, b, (m, n), names = self.a, self.b, self.sizes, self.names
+        vectors, c_type, i, v, k = n // subgroup, sum_type(self.dtype), names.i, names.v, names.k
         top, column = atom(wrapping(a.row)), atom(wrapping(b.column))
-        row_of_b = f"max({wrapping(b.row)}, -{end})"
-        number = widened(sum_, self.dtype, 1, total)
-        yield f"{total} check = 0;"
-        yield f"{NO_UNROLL} for (int row = 0; row < {m}; ++row)"
-        yield f"  {NO_UNROLL} for (int v = 0; v < {vectors}; ++v) check += 0.0f * {number};"
-        yield f"if (!({self.inside}) || sub_group_reduce_add(check) != 0.0f) {{"
-        yield f"  {total} rows[{m}];"
-        yield f"  {NO_UNROLL} for (int row = 0; row < {m}; ++row) {{"
-        yield "    rows[row] = 0;"
-        yield f"    if ((uint){top} + row < (uint){a.height})"
-        yield f"      {NO_UNROLL} for (int k = {first}; k < {end}; ++k)"
-        yield f"        rows[row] += 0.0f * {self._element(a, 'row', 'k')};"
+        row_of_b = f"max({wrapping(b.row)}, -{names.end})"
+        rows, columns = (f"{NO_UNROLL} for (int {name} = 0; {name} < {count}; ++{name})"
+                         for name, count in ((i, m), (v, vectors)))
+        row_of_a_is_inside = f"(uint){top} + {i} < (uint){a.height}"
+        number = widened(total, self.dtype, 1, c_type)
+        yield f"{c_type} {names.check} = 0;"
+        yield rows
+        yield f"  {columns} {names.check} += 0.0f * {number};"
+        yield f"if (!({self.inside}) || sub_group_reduce_add({names.check}) != 0.0f) {{"
+        yield f"  {c_type} {names.sums_of_a}[{m}];"
+        yield f"  {rows} {{"
+        yield f"    {names.sums_of_a}[{i}] = 0;"
+        yield f"    if ({row_of_a_is_inside})"
+        yield f"      {NO_UNROLL} for (int {k} = {names.first}; {k} < {names.end}; ++{k})"
+        yield f"        {names.sums_of_a}[{i}] += 0.0f * {self._element(a, i, k)};"
         yield "  }"
-        yield f"  {NO_UNROLL} for (int v = 0; v < {vectors}; ++v) {{"
-        yield f"    const bool has = (uint){column} + v * {subgroup} + {self.lane} < (uint){b.width};"
-        yield f"    {total} column = 0;"
-        yield f"    {NO_UNROLL} for (int k = max({first}, -{row_of_b}); k < min({end}, {b.height} - {row_of_b}); ++k)"
-        yield f"      if (has) column += 0.0f * {self._element(b, 'k', f'v * {subgroup} + {self.lane}')};"
-        yield f"    {NO_UNROLL} for (int row = 0; row < {m}; ++row) {{"
-        yield f"      const {total} zero = (uint){top} + row < (uint){a.height} ? has ? 0.0f : rows[row] : column;"
+        yield f"  {columns} {{"
+        yield f"    const bool {names.is_inside} = (uint){column} + {v} * {subgroup} + {names.lane} < (uint){b.width};"
+        yield f"    {c_type} {names.sum_of_b} = 0;"
+        yield f"    {NO_UNROLL} for (int {k} = max({names.first}, -{row_of_b}); {k} < min({names.end}, " \
+              f"{b.height} - {row_of_b}); ++{k})"
+        yield f"      if ({names.is_inside}) {names.sum_of_b} += 0.0f * " \
+              f"{self._element(b, k, f'{v} * {subgroup} + {names.lane}')};"
+        yield f"    {rows} {{"
+        yield f"      const {c_type} {names.zero} = {row_of_a_is_inside} ? " \
+              f"{names.is_inside} ? 0.0f : {names.sums_of_a}[{i}] : {names.sum_of_b};"
         # A difference, as a sum would make 0.0 of -0.0.
-        yield f"      {sum_} = {narrowed(f'{number} - zero', self.dtype, 1)};"
+        yield f"      {total} = {narrowed(f'{number} - {names.zero}', self.dtype, 1)};"
         yield "    }"
         yield "  }"
         yield "}"

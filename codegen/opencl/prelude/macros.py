@@ -10,8 +10,6 @@ CALL = "XETILE_CALL"
 """Attribute of helper functions; nothing, unless it is defined to keep calls as calls."""
 FILL = "XETILE_FILL"
 """The same for functions that give their results through pointers, which fewer compilers can keep."""
-FALLBACK = "XETILE_FALLBACK"
-"""Attribute of functions that only fallbacks call; nothing, unless it is defined to keep calls as calls."""
 FETCH = "XETILE_FETCH"
 """``FETCH(pointer)``: prefetch of a cache line; nothing, unless it is defined for a processor."""
 ROLLED = "XETILE_ROLLED"
@@ -37,8 +35,6 @@ CPU_CALL = (CALL, "__attribute__((noinline))")
 """``CALL`` for CPUs: their compiler takes seven times as long where every out-of-bounds-checked load is inlined."""
 CPU_FILL = (FILL, "__attribute__((noinline))")
 """``FILL``, for the OpenCL driver only: with SYCL's compiler, such a call let a lane read a later write of another."""
-CPU_FALLBACK = (FALLBACK, "__attribute__((noinline))")
-"""``FALLBACK``, where micro-kernels are called: their fallbacks compile in less time, and hardly ever run."""
 CPU_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
 """``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
 is a call per lane there, and SPIR-V has no such instruction."""
@@ -72,7 +68,6 @@ def name_of(macro: tuple[str, str]) -> str:
 
 def fallbacks(text: str) -> str:
     """Definitions, as nothing, of the optional macros that a text uses, unless they are defined before it."""
-    words = {CALL: CALL, FILL: FILL, FALLBACK: FALLBACK, FETCH: CPU_FETCH[0]}
-    used = [name for word, name in words.items() if word in text]
+    used = [name for word, name in ((CALL, CALL), (FILL, FILL), (FETCH, CPU_FETCH[0])) if word in text]
     lines = [f"#ifndef {name.partition('(')[0]}\n#define {name}\n#endif\n" for name in used]
     return "".join([*lines, "\n" * bool(used)])
