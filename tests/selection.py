@@ -1,9 +1,10 @@
 """Which cases a run takes of a parametrised test: covering arrays of its parameters.
 
-The default run takes few, in which each value of each parameter occurs (strength 1); a parameter that names an
-execution is one of them, so that each feature runs in every execution that it is tested in. ``pytest --everything``
-takes cases in which each pair of values of two parameters occurs (strength 2): faults of three values at once are
-rare. HYPOTHESIS_PROFILE=thorough takes all. ``@pytest.mark.everything`` leaves a test or a set of parameters to
+The default run takes few, in which each value of each parameter occurs (strength 1). An execution is two values, where
+a kernel runs and the target of its code: each feature runs everywhere and for each target that it is tested for, and
+each file has all pairs of them, which its features take by turns. ``pytest --everything`` takes cases in which each
+pair of values of two parameters occurs (strength 2): faults of three values at once are rare.
+HYPOTHESIS_PROFILE=thorough takes all. ``@pytest.mark.everything`` leaves a test or a set of parameters to
 ``--everything``.
 """
 
@@ -13,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -41,16 +43,52 @@ def covering(cases: Sequence[Mapping[str, Hashable]], strength: int = 1) -> list
 
 def covered(items: Sequence[pytest.Item], strength: int = 1) -> set[pytest.Item]:
     """Of each test function the cases in which every combination of values of so many parameters occurs."""
-    functions: defaultdict[str, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        functions[item.nodeid.partition("[")[0]].append(item)
-    return {cases[i] for cases in functions.values()
+    return {cases[i] for cases in _groups(items, "[").values()
             for i in covering([parameters(case) for case in cases], strength)}
+
+
+def _groups(items: Sequence[pytest.Item], end: str) -> dict[str, list[pytest.Item]]:
+    """The cases of each function (their names up to ``[``) or of each file (up to ``::``)."""
+    groups: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        groups[item.nodeid.partition(end)[0]].append(item)
+    return groups
 
 
 def default_run(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """The collected tests that the default run takes, and those that it leaves out; both in order."""
-    return _split(items, covered([item for item in items if item.get_closest_marker("everything") is None]))
+    candidates = [item for item in items if item.get_closest_marker("everything") is None]
+    taken = set[pytest.Item]()
+    for file in _groups(candidates, "::").values():
+        missing = {pair for case in file for pair in executions(case)}
+        for function, cases in _groups(file, "[").items():
+            turn = crc32(function.encode()) % len(cases)  # so that functions differ in the pairs that they take
+            cases = cases[turn:] + cases[:turn]
+            taken |= {cases[i] for i in covering([_halves(case) for case in cases])}
+        missing -= {pair for case in file if case in taken for pair in executions(case)}
+        for case in file:
+            if new := missing.intersection(executions(case)):
+                taken.add(case)
+                missing -= new
+    return _split(items, taken)
+
+
+def executions(item: pytest.Item) -> list[tuple[str, str]]:
+    """Where a case runs, and the target of its code, as far as one parameter names both."""
+    return [(value.where, value.target) for value in values(item).values() if _is_execution(value)]
+
+
+def _is_execution(value: Any) -> bool:
+    return hasattr(value, "where") and hasattr(value, "target")
+
+
+def _halves(item: pytest.Item) -> dict[str, Hashable]:
+    """The parameters of a case, with where it runs and the target as two."""
+    found: dict[str, Hashable] = {}
+    for name, value in values(item).items():
+        halves = {f"{name}: where": value.where, f"{name}: target": value.target} if _is_execution(value) else {}
+        found |= halves or {name: _key(value)}
+    return found
 
 
 def everything_run(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -63,9 +101,14 @@ def _split(items: Sequence[pytest.Item], taken: set[pytest.Item]) -> tuple[list[
 
 
 def parameters(item: pytest.Item) -> dict[str, Hashable]:
-    """The parameters of a case; by their identity where they have no hash."""
+    """The parameters of a case as keys; by their identity where they have no hash."""
+    return {name: _key(value) for name, value in values(item).items()}
+
+
+def values(item: pytest.Item) -> dict[str, Any]:
+    """The parameters of a case."""
     callspec = getattr(item, "callspec", None)
-    return {name: _key(value) for name, value in callspec.params.items()} if callspec else {}
+    return callspec.params if callspec else {}
 
 
 def _key(value: Any) -> Hashable:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kernels import Execution
-from tests.selection import COLLECTED, covering, default_run, everything_run, parameters
+from tests.selection import COLLECTED, covering, default_run, everything_run, parameters, values
 from xegpu.target.targets import TARGETS
 
 
@@ -53,19 +53,23 @@ def test_tests_without_parameters_are_taken() -> None:
     assert covering([]) == []
 
 
-def _execution(value: Any) -> Any:
-    """Where a case runs: an execution, a device or a target; targets by subgroup size, the CPU's code by itself."""
-    if isinstance(value, Execution):
-        return value.where, _execution(value.target)
-    return ("subgroup of", TARGETS[value].subgroup_size, value == "cpu") if value in TARGETS else value
+def _kind(target: Any) -> Any:
+    """A target by its subgroup size, the CPU's code by itself; anything else as it is."""
+    known = TARGETS.get(target) if isinstance(target, str) else None
+    return target if known is None else ("subgroup of", known.subgroup_size, target == "cpu")
 
 
-def _executions(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str],
-                names: Sequence[str] = ("execution", "where", "device")) -> dict[str, set[Any]]:
-    """The executions of each group of cases: the values of the parameters with these names."""
+def _values(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str], names: Sequence[str], *,
+            pairs: bool) -> dict[str, set[Any]]:
+    """The values of the parameters with these names, by group of cases; executions as pairs, or their two halves."""
     found: defaultdict[str, set[Any]] = defaultdict(set)
     for item in items:
-        found[of(item)] |= {_execution(value) for name, value in parameters(item).items() if name in names}
+        for name, value in values(item).items():
+            if name in names and isinstance(value, Execution):
+                both = value.where, _kind(value.target)
+                found[of(item)] |= {both} if pairs else set(both)
+            elif name in names:
+                found[of(item)].add(_kind(value))
     return found
 
 
@@ -80,7 +84,8 @@ def test_every_feature_runs_in_each_of_its_executions(request: pytest.FixtureReq
     collected: list[pytest.Item] = request.config.stash[COLLECTED]
     taken, _ = default_run(collected)
     names = ("execution", "where", "device", "target")
-    of_all, of_taken = _executions(collected, function, names), _executions(taken, function, names)
+    of_all, of_taken = (_values(items, function, names, pairs=False) for items in (collected, taken))
     assert {name: of_all[name] for name in of_taken} == of_taken
-    assert _executions(collected, file) == _executions(taken, file)
+    of_all, of_taken = (_values(items, file, names[:3], pairs=True) for items in (collected, taken))
+    assert of_all == of_taken
     assert set(taken) <= set(everything_run(collected)[0])

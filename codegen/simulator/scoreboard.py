@@ -172,7 +172,7 @@ class ScoreboardChecker:
         if isinstance(instruction.destination, IndirectOperand):  # may be any register: all count as written
             return -1
         undefined = [mask for mask in footprint.needs if mask and not mask & written]
-        if not undefined:
+        if not undefined or _compares_with_itself(instruction):
             return written | footprint.writes
         if instruction.op in _COPIES:
             return written
@@ -279,3 +279,11 @@ def _union(masks: Iterable[int]) -> int:
     for mask in masks:
         found |= mask
     return found
+
+
+def _compares_with_itself(instruction: Instruction) -> bool:
+    """Whether an instruction compares integers with themselves, whatever they are: Intel's compiler finds the active
+    lanes so, in the flags of such a comparison."""
+    first, second = (*instruction.sources, None, None)[:2]
+    return instruction.op == "cmp" and first == second and isinstance(first, RegisterOperand) and \
+        not first.type.is_float

@@ -77,7 +77,7 @@ class LaneOffsets:
 
     def element(self, value: SSAValue, unit: int) -> Affine | None:
         """An element of a fragment of one element a unit; None if it is no such expression."""
-        value, unit = _source(value, unit)
+        value, unit = source_of(value, unit)
         owner = value.owner
         if isinstance(owner, arith.AddiOp):
             left, right = self.element(owner.lhs, unit), self.element(owner.rhs, unit)
@@ -162,7 +162,7 @@ class LaneOffsets:
 
     def bounds(self, mask: SSAValue, unit: int) -> list[tuple[Affine, Affine]] | None:
         """Pairs of which the first must be less than the second where an element of a mask is true."""
-        mask, unit = _source(mask, unit)
+        mask, unit = source_of(mask, unit)
         owner = mask.owner
         if isinstance(owner, xvector.BroadcastOp):
             return [] if number(owner.source) else None
@@ -186,7 +186,7 @@ def _total(index: SSAValue) -> Affine:
     return _total(owner.lhs).plus(_total(owner.rhs)) if isinstance(owner, arith.AddiOp) else Affine(terms=(index,))
 
 
-def _source(value: SSAValue, unit: int) -> tuple[SSAValue, int]:
+def source_of(value: SSAValue, unit: int) -> tuple[SSAValue, int]:
     """The fragment that a slice or a cast takes an element from, and which one."""
     while isinstance(owner := value.owner, (ShapeCastOp, ExtractStridedSliceOp)):
         if isinstance(owner, ExtractStridedSliceOp):

@@ -74,13 +74,13 @@ def _elementwise(record: Record) -> Semantic:
     assert record.numpy is not None
     function = record.numpy
 
-    def meaning(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
+    def semantics(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
         dtype = element_type(operation.results[0].type)
         if record.family == "integer":
             return _integers(record, function, operands, dtype)
         return arithmetic_result(function(*(np.asarray(value, dtype.compute) for value in operands)), dtype)
 
-    return meaning
+    return semantics
 
 
 def _integers(record: Record, function: Callable[..., Any], operands: Sequence[Any], dtype: DType) -> Any:

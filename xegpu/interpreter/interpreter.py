@@ -89,10 +89,10 @@ def force(value: Any) -> Any:
 class AcceptsLazy:
     """Semantics of an operation that accepts lazy operands."""
 
-    meaning: Semantic
+    semantics: Semantic
 
     def __call__(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
-        return self.meaning(machine, operation, operands)
+        return self.semantics(machine, operation, operands)
 
 
 def narrow(number: Any) -> Any:
@@ -199,12 +199,12 @@ class Interpreter:
             return chosen[0] if len(chosen) == 1 else chosen
         if any(isinstance(operand, Choice) for operand in operands):
             return self._each_option(operation, operands)
-        meaning = self.semantics.get(type(operation))
-        if meaning is None:
-            raise XeError("XT9402", f"NumPy has no meaning for {operation.name}", BUG)
-        if not isinstance(meaning, AcceptsLazy):
+        semantic = self.semantics.get(type(operation))
+        if semantic is None:
+            raise XeError("XT9402", f"NumPy has no semantics for {operation.name}", BUG)
+        if not isinstance(semantic, AcceptsLazy):
             operands = [force(operand) for operand in operands]
-        return meaning(self, operation, operands)
+        return semantic(self, operation, operands)
 
     def _loop(self, loop: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
         """Run ``scf.for``: no iteration with a step that is not positive, as on devices."""

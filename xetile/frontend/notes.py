@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from xegpu.support import notes as parties
+from xegpu.support import notes as definitions
 from xegpu.support.errors import Invalid, Note, XeError, error_parts
 from xegpu.support.location import Location
 from xetile.frontend.tracer import current
@@ -56,6 +56,6 @@ def definition_notes(at: Location, values: Iterable[tuple[str, Any]]) -> list[No
     """
     tracer = current()
     arguments, starts = Location.of_definition(tracer.code), tracer.starts
-    return parties.notes_at(at, [
-        (f"{text}, {parties.definition_verb(value.ssa, starts)} here", parties.defined_at(value.ssa, arguments, starts))
-        for text, value in values])
+    return definitions.notes_at(at, [
+        (f"{text}, {definitions.definition_verb(value.ssa, starts)} here",
+         definitions.defined_at(value.ssa, arguments, starts)) for text, value in values])

@@ -235,6 +235,10 @@ def _check(q: Operand, k: Operand, v: Operand) -> None:
                          "the number of heads must be a multiple of the number of groups")
 
 
+_ROWS_OF_CPU = 64
+"""Maximum number of queries of a subgroup on a processor."""
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Tile sizes of attention for a target.
@@ -267,8 +271,12 @@ def blocks_for(size: int, queries: int, target: Target) -> Blocks:
     """Tile sizes that fit a target's registers.
 
     With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are distributed to
-    subgroups that each work out the scores.
+    subgroups that each work out the scores. A processor gathers the columns of K, once for all rows of a subgroup, and
+    keeps what does not fit its registers in L1, where heads are no larger than that.
     """
+    if target.is_cpu and size <= 64:
+        rows = min(8 << (-(-queries // 8) - 1).bit_length(), _ROWS_OF_CPU)
+        return Blocks(rows, 16, rows)
     tight = target.registers[0] > 0 and not target.block_io
     parts = min(1 << (-(-size // 64) - 1).bit_length(), _SUBGROUPS) if tight else 1
     rows = 16 if target.block_io and size <= 64 else 8

@@ -203,14 +203,14 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     if source is target:  # f16, to which 8-bit floats have been widened
         finish(emitter, operation, values)
         return
-    read, given = read_as(source, sign.operands), read_as(target, sign.result)
+    read, written = read_as(source, sign.operands), read_as(target, sign.result)
     if source is index and sign.operands == "u":
         read = u32
     if read is not source:
         values = [integer.cast(value, source.opencl, read.opencl, width) for value in values]
-    expressions = [converted(value, read, given, width) for value in values]
-    if given is not target:
-        expressions = [integer.cast(f"({text})", given.opencl, target.opencl, width) for text in expressions]
+    expressions = [converted(value, read, written, width) for value in values]
+    if written is not target:
+        expressions = [integer.cast(f"({text})", written.opencl, target.opencl, width) for text in expressions]
     finish(emitter, operation, expressions)
 
 

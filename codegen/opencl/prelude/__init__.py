@@ -131,12 +131,12 @@ def prelude_for(text: str) -> str:
 
 def _without_hint(name: str) -> str:
     """Definition of a 2D block builtin's variant with a cache hint, which it ignores."""
-    surface, given = "global void *base, int width, int height, int pitch, int2 at", "base, width, height, pitch, at"
+    surface = "global void *base, int width, int height, int pitch, int2 at"
     kind, bits, columns = re.findall(r"_2d_block_([a-z_]+)_(\d+)b_\d+r(\d+)x", name)[0]
     word = block_word(kind, int(bits), int(columns))
     buffer, behind = ("", "") if kind == "prefetch" else (f", private {word} *data", ", data")
     return f"static inline void __internal_{name}_cache_controls({surface}{buffer}, int cache)\n" \
-           f"{{\n  {name}({given}{behind});\n}}\n\n"
+           f"{{\n  {name}(base, width, height, pitch, at{behind});\n}}\n\n"
 
 
 def _family_prelude(file: str, names: frozenset[str]) -> str:

@@ -20,8 +20,8 @@ SIGNAL, WAIT = "NBARRIER_SIGNAL", "NBARRIER_WAIT"
 """``SIGNAL(id, count)`` and ``WAIT(id)``: named barriers; with ``_AT``, of an id that is not a constant."""
 SCHEDULE_BARRIER = "XETILE_SCHEDULE_BARRIER"
 """Barrier for the compiler's instruction schedulers."""
-ROWS_APART = "XETILE_ROWS_APART"
-"""``ROWS_APART(even, odd, words)``: the low and the high halves of eight words, which are rows of 16-bit elements."""
+DEINTERLEAVE_ROWS = "XETILE_DEINTERLEAVE_ROWS"
+"""``DEINTERLEAVE_ROWS(even, odd, words)``: low and high halves of eight words, which are rows of 16-bit elements."""
 NO_VISA = "XETILE_NO_VISA"
 """Defined where a compiler takes no virtual assembly of Intel's GPUs."""
 F64_TO_F32 = "XETILE_F64_TO_F32"
@@ -43,7 +43,7 @@ NAMED_BARRIERS = ((f"{SIGNAL}(id, count)", "(void)(id)"), (f"{WAIT}(id)", _BARRI
 """Named barriers in uniform control flow, as work-group barriers at the wait."""
 SCHEDULE_BARRIERS = ((SCHEDULE_BARRIER, ""),)
 """A device that does not compile through vISA has no use for a scheduling barrier."""
-ROWS = ((f"{ROWS_APART}(even, odd, words)",
+ROWS = ((f"{DEINTERLEAVE_ROWS}(even, odd, words)",
          "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"),)
 PORTABLE = ((NO_VISA, ""),)
 NATIVE = (("native_exp2", "exp2"), ("native_log2", "log2"), ("native_rsqrt", "rsqrt"),

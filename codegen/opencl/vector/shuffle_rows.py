@@ -11,7 +11,7 @@ from xdsl.dialects.vector import ShuffleOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.prelude.macros import ROWS_APART
+from codegen.opencl.prelude.macros import DEINTERLEAVE_ROWS
 from codegen.opencl.values import Fragment, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.passes.interleave_rows import EVEN, ODD
@@ -25,8 +25,8 @@ def _moves() -> str:
         "{", ".decl PAIRS v_type=G type=uw num_elts=256 align=GRF alias=<%2, 0>", *lines, "}"))
 
 
-MACRO = f"""#ifndef {ROWS_APART}
-#define {ROWS_APART}(even, odd, words) __asm__({_moves()} \\
+MACRO = f"""#ifndef {DEINTERLEAVE_ROWS}
+#define {DEINTERLEAVE_ROWS}(even, odd, words) __asm__({_moves()} \\
   : "=rw"(even), "=rw"(odd) : "rw"(words))
 #endif
 """
@@ -55,7 +55,7 @@ def deinterleave(emitter: Emitter, result: SSAValue, words: str) -> None:
     bits = vector_type("ushort", fragment.width)
     for name in fragment.names:
         emitter.line(f"{bits} {name};")
-    emitter.line(f"{ROWS_APART}({', '.join(fragment.names)}, {words});")
+    emitter.line(f"{DEINTERLEAVE_ROWS}({', '.join(fragment.names)}, {words});")
     if bits != fragment.c_type:
         fragment = fragment.renamed(tuple(f"as_{fragment.c_type}({name})" for name in fragment.names))
     emitter.values[result] = fragment

@@ -145,6 +145,11 @@ def test_a_register_that_nothing_wrote(target: str) -> None:
     with pytest.raises(Finding, match="reads r101, which nothing has written") as error:
         _check(program, _changed(program, position, replace(copy, op="not")))
     assert error.value.code == "XT6120"
+    compared = replace(copy, op="cmp", condition="eq", sources=copy.sources * 2)
+    _check(program, _changed(program, position, compared))  # equal, whatever it is
+    other = RegisterOperand(Register("r", 102), Region(1, 1, 0), DATA_TYPES["ud"])
+    with pytest.raises(Finding, match="nothing has written"):
+        _check(program, _changed(program, position, replace(compared, sources=(*copy.sources, other))))
 
 
 def _move(position: int, destination: int, source: int) -> Instruction:

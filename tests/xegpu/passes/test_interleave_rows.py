@@ -86,7 +86,7 @@ def test_where_it_applies() -> None:
 def test_stages_read_back() -> None:
     low = product.lower(*specs(), target="pvc", start="C")
     again = xt.parse(low.stages["interleave-rows"])["product"].lower(*specs(), target="pvc")
-    assert again.opencl.count("XETILE_ROWS_APART(a") == 4
+    assert again.opencl.count("XETILE_DEINTERLEAVE_ROWS(a") == 4
 
 
 def test_machine_code_of_a_stage_read_back() -> None:

@@ -88,7 +88,7 @@ class CreateNdTdescOp(IRDLOperation):
         source_type = parser.parse_type()
         parser.parse_punctuation("->")
         result = parser.parse_type()
-        values = {name: resolved(parser, given) for name, (given, _) in groups.items()}
+        values = {name: resolved(parser, names) for name, (names, _) in groups.items()}
         return cls.build(
             operands=[parser.resolve_operand(source, source_type), *(values.get(name, []) for name in _GROUPS)],
             result_types=[result],

@@ -64,14 +64,14 @@ def allocate_shared(function: func.FuncOp) -> None:
             raise TextError("XT2413", f"{type_}, an argument in shared local memory, has no static size",
                             "give it static dimensions: memref<4096xi8, 3>", author_location(function))
         array: Operation = memref.AllocaOp.get(size)
-        made = [array]
+        created = [array]
         if isinstance(type_, MemDescType):
-            made.append(CreateMemDescOp(array.results[0], type_))
-        for operation in made:
+            created.append(CreateMemDescOp(array.results[0], type_))
+        for operation in created:
             operation.location = function.location
         assert entry.first_op is not None
-        entry.insert_ops_before(made, entry.first_op)
-        argument.replace_all_uses_with(made[-1].results[0])
+        entry.insert_ops_before(created, entry.first_op)
+        argument.replace_all_uses_with(created[-1].results[0])
         entry.erase_arg(argument)
     function.update_function_type()  # type: ignore[no-untyped-call]
 

@@ -100,14 +100,14 @@ class LoadNdOp(MovementOp):
         shape = desc.loaded(self.packed is not None)
         if self.transpose is not None:
             shape = (*shape[:-2], *reversed(shape[-2:]))
-        given = shape_of(self.result)
+        fragment = shape_of(self.result)
         rows, *columns = desc.shape
-        is_stacked = given == (rows * desc.block.array_length, *columns) and self.packed is None and \
+        is_stacked = fragment == (rows * desc.block.array_length, *columns) and self.packed is None and \
             self.transpose is None and desc.block.array_length > 1  # blocks below each other
-        if desc.layout is not None and len(given) < len(desc.shape):
+        if desc.layout is not None and len(fragment) < len(desc.shape):
             raise Invalid("XT3107", f"{self.result.type} is a lane's part, and {self.desc.type} has a layout\n"
                           "drop the layout where a lane's vector is loaded")
-        check_loaded(self.result.type, given if len(given) == 1 or is_stacked else shape, desc.element_type)
+        check_loaded(self.result.type, fragment if len(fragment) == 1 or is_stacked else shape, desc.element_type)
 
 
 @operation_definition
@@ -126,14 +126,14 @@ class StoreNdOp(MovementOp):
     def verify_(self) -> None:
         super().verify_()
         desc = desc_of(self.desc)
-        given = shape_of(self.value)
+        fragment = shape_of(self.value)
         if desc.block.array_length > 1:
             raise Invalid("XT3108", f"a store has one block, and {self.desc.type} has {desc.block.array_length}\n"
                           "store each block through a descriptor without array_length")
-        if desc.layout is not None and len(given) < len(desc.shape):
+        if desc.layout is not None and len(fragment) < len(desc.shape):
             raise Invalid("XT3108", f"{self.value.type} is a lane's part, and {self.desc.type} has a layout\n"
                           "drop the layout where a lane's vector is stored")
-        check_stored(self.value.type, given if len(given) == 1 else desc.loaded(), desc.element_type)
+        check_stored(self.value.type, fragment if len(fragment) == 1 else desc.loaded(), desc.element_type)
 
 
 @operation_definition
@@ -203,11 +203,11 @@ class ConvertLayoutOp(IRDLOperation):
                          properties={"input_layout": source_layout, "target_layout": target_layout})
 
     def verify_(self) -> None:
-        given = [layout.data for layout in (self.input_layout, self.target_layout) if isinstance(layout, LayoutAttr)]
-        if len({bool(layout.sg_layout) for layout in given}) > 1:
+        layouts = [layout.data for layout in (self.input_layout, self.target_layout) if isinstance(layout, LayoutAttr)]
+        if len({bool(layout.sg_layout) for layout in layouts}) > 1:
             raise Invalid("XT3607", "one layout distributes a tile to subgroups, and the other to lanes\n"
                           "give both sg_layout, or neither")
-        for layout in given if isinstance(self.source.type, VectorType) else ():
+        for layout in layouts if isinstance(self.source.type, VectorType) else ():
             layout.check(shape_of(self.source))
 
 

@@ -293,17 +293,17 @@ class _LoopAddresses:
         key = surface, row, column
         if key not in self._descs:
             values = [index_of(self.inserter, self.loop, along) for along in (row, column)]
-            made = SetNdOffsetsOp(surface, *values)
-            self._descs[key] = self.inserter.before(self.loop, made, surface.name_hint)
+            new_op = SetNdOffsetsOp(surface, *values)
+            self._descs[key] = self.inserter.before(self.loop, new_op, surface.name_hint)
         return self._descs[key]
 
     def _surface(self, root: SSAValue) -> SSAValue | None:
         """A descriptor on the same array from before the loop, or made there; None where the loop changes the array."""
         if self._stays(root):
             return root
-        made = root_definitions(root)
-        owner = next(iter(made)).owner
-        if len(made) > 1 or not isinstance(owner, CreateNdTdescOp):
+        definitions = root_definitions(root)
+        owner = next(iter(definitions)).owner
+        if len(definitions) > 1 or not isinstance(owner, CreateNdTdescOp):
             return None
         if self._stays(owner.result):
             return owner.result
@@ -331,8 +331,8 @@ class _LoopAddresses:
                 return False
             payload = self._payload(message, surface, at.root, origin)
             self._payloads.append(_Payload(payload, kind, origin))
-        made = hinted(PayloadPrefetchOp(payload, distance), message)
-        self.inserter.before(message, made)
+        new_op = hinted(PayloadPrefetchOp(payload, distance), message)
+        self.inserter.before(message, new_op)
         message.detach()  # type: ignore[no-untyped-call]
         message.erase()
         return True

@@ -45,7 +45,7 @@ class Access:
         active: the mask of active elements.
         instance: index in ``codes`` to the instance's index on the batch axes.
         name: index in ``codes`` to the element's name.
-        parties: notes for an error.
+        operand_notes: notes for an error.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Access:
     active: Any
     instance: Callable[[tuple[int, ...]], tuple[int, ...]]
     name: Callable[[tuple[int, ...]], str]
-    parties: Callable[[tuple[int, ...]], list[tuple[str, Location | None]]]
+    operand_notes: Callable[[tuple[int, ...]], list[tuple[str, Location | None]]]
 
     def surely_alone(self, before: Array) -> bool:
         """Whether no subgroup, or only the same one, accessed each element before."""
@@ -188,7 +188,7 @@ class RaceDetector:
         return failed(machine, operation, "XT6003" if same_group else "XT6002",
                       f"{instance(machine, mine)} {does}, which {who} {done} {order}",
                       _hint(access.kind, past, same_group=same_group), mine,
-                      others=[*_others(operation, past), *access.parties(mine)])
+                      others=[*_others(operation, past), *access.operand_notes(mine)])
 
     def _another(self, machine: Interpreter, access: Access, position: tuple[int, ...], other: int) -> tuple[int, ...]:
         """Instance of a shared code, other than the one before."""
