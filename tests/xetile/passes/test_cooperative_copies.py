@@ -17,8 +17,8 @@ from tests.xetile.passes.test_cooperative_loads import check, is_shared, without
 NUMPY, XEGPU = Execution("numpy", "pvc"), Execution("numpy:xegpu", "bmg")
 DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
 BF16, F16 = Types(xt.bf16, xt.bf16, xt.f32), Types(xt.f16, xt.f16, xt.f32)
-BM, BN, BK = 64, 64, 32
-MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": (2, 2), "data_a": (32, BK), "data_b": (BK, 32), "data_c": (32, 32)}
+BM, BN, BK = 64, 32, 32
+MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": (2, 2), "data_a": (32, BK), "data_b": (BK, 16), "data_c": (32, 16)}
 
 
 def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: int, pitch: int, first: int) -> Array:
