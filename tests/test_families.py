@@ -33,7 +33,7 @@ CASES = [(layer, operation, rule) for layer, rules in LAYERS.items() for operati
 
 def _function(rule: Any) -> Any:
     """The function of a rule: behind ``partial``, and behind the wrapper of one that takes deferred products."""
-    return _function(rule.meaning) if isinstance(rule, AcceptsLazy) else getattr(rule, "func", rule)
+    return _function(rule.semantics) if isinstance(rule, AcceptsLazy) else getattr(rule, "func", rule)
 
 
 @pytest.mark.parametrize(("layer", "operation", "rule"), CASES,
