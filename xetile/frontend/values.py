@@ -11,6 +11,7 @@ from xegpu.support.errors import ElementTypeError
 from xetile.frontend.arith_rules import convert
 from xetile.frontend.operators import absolute, operate
 from xetile.frontend.operators.small_floats import rounded
+from xetile.frontend.operators.sub_byte import narrowed
 from xetile.frontend.operators.subscripts import subscript
 from xetile.frontend.ssa_value import Arithmetic, ScalarBase, VectorBase
 from xetile.frontend.tracer import current
@@ -158,6 +159,8 @@ class Vector(_Operators, VectorBase):
         Raises:
             ElementTypeError: ``dtype`` is not an element type of vectors; or it is an 8-bit float, and this is f64.
         """
+        if dtype in dtypes.PAIRS:
+            return narrowed(self, dtype)  # type: ignore[return-value]
         target = element_type(dtype)
         if target is dtypes.i1:
             return self if self.dtype is target else self != 0  # type: ignore[no-any-return]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType
-from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Operation, SSAValue, Use
 
 from xegpu.analysis.memory_access import geometry
@@ -21,7 +20,7 @@ from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, u8
 from xegpu.ir.use_def import root_definitions
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, values_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, values_of
 from xegpu.target.targets import Target
 
 
