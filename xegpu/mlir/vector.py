@@ -99,7 +99,7 @@ class ExtractOp(IRDLOperation):
         rest = source.get_shape()[len(static):]
         wanted = vector_type(rest, source.element_type) if rest else source.element_type
         if not static or result != wanted:
-            raise Invalid("XT3227", f"position {list(static)} of {source} holds no {result}\nwrite {wanted}")
+            raise Invalid("XT3234", f"position {list(static)} of {source} holds no {result}\nwrite {wanted}")
 
 
 @operation_definition

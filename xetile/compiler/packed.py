@@ -21,7 +21,7 @@ def check_bytes(actual: DType, requested: DType) -> None:
         ElementTypeError: they are something else.
     """
     if actual not in (dtypes.i8, dtypes.u8):
-        raise ElementTypeError("XT1042", f"the array has elements of type {actual}, and packed {requested} are bytes",
+        raise ElementTypeError("XT1065", f"the array has elements of type {actual}, and packed {requested} are bytes",
                                f"pack integers with xt.pack(array, xt.{requested}); or view an array of uint8 whose "
                                "bytes hold two elements each, the first in the lower bits")
 
@@ -33,13 +33,13 @@ def contiguous_axis(name: str, shape: Sizes, strides: Sizes) -> int:
         ShapeError: there is none.
     """
     if not shape:
-        raise ShapeError("XT1043", f"{name} has no dimensions, and 4-bit integers lie along one", "pass a vector")
+        raise ShapeError("XT1066", f"{name} has no dimensions, and 4-bit integers lie along one", "pass a vector")
     for axis in (-1, -2)[:len(shape)]:
         if strides[axis] == 1:
             return axis
     if shape[-1] == 1:
         return -1
-    raise ShapeError("XT1043", f"{name} has strides of {strides}, and packed 4-bit integers are adjacent along "
+    raise ShapeError("XT1066", f"{name} has strides of {strides}, and packed 4-bit integers are adjacent along "
                      "one of the last two dimensions", f"pass a copy: numpy.ascontiguousarray({name})")
 
 
@@ -62,7 +62,7 @@ def in_bytes(name: str, shape: Sizes, strides: Sizes, axis: int) -> tuple[Sizes,
                                   (steps, "stride", [d for d in range(len(shape)) if d != axis % len(shape)])):
         for d in halved:
             if (value := values[d]) is not None and value % 2:
-                raise ShapeError("XT1044", f"{name} has a {which} of {value} elements of 4 bits, which are no bytes",
+                raise ShapeError("XT1067", f"{name} has a {which} of {value} elements of 4 bits, which are no bytes",
                                  f"make it {value + 1}: xt.pack fills the last byte of a line with a zero")
             values[d] = None if value is None else value // 2
     return tuple(sizes), tuple(steps)
@@ -77,16 +77,16 @@ def pack(array: Any, dtype: DType, axis: int) -> Any:
     """
     rank = array.ndim
     if rank == 0 or not -min(rank, 2) <= (at := axis - rank if axis >= 0 else axis) < 0:
-        raise ShapeError("XT1045", f"an array of shape {tuple(array.shape)} is not packed along axis {axis}",
+        raise ShapeError("XT1068", f"an array of shape {tuple(array.shape)} is not packed along axis {axis}",
                          "pack along one of the last two dimensions: axis=-1 or axis=-2")
     kind = str(array.dtype)
     if kind not in ("int4", "uint4") and np_kind(array) not in "iu":
-        raise ElementTypeError("XT1046", f"the array is of {kind}, not of integers",
+        raise ElementTypeError("XT1069", f"the array is of {kind}, not of integers",
                                "quantise first, as in numpy.round(array).astype(numpy.int8)")
     values = array.astype("int16")
     low, high = (-8, 7) if dtype is dtypes.i4 else (0, 15)
     if array.size and (int(values.min()) < low or int(values.max()) > high):
-        raise ElementTypeError("XT1047", f"the elements reach from {int(values.min())} to {int(values.max())}, and "
+        raise ElementTypeError("XT1073", f"the elements reach from {int(values.min())} to {int(values.max())}, and "
                                f"{dtype} from {low} to {high}", f"clip them first: array.clip({low}, {high})")
     lines = values.swapaxes(-1, at)
     first, second = lines[..., ::2], lines[..., 1::2]

@@ -127,7 +127,7 @@ def pack(array: Any, dtype: Any, axis: int = -1) -> Any:
     with AtTheCall():
         element = dtypes.of(dtype)
         if element not in dtypes.PAIRS:
-            raise ElementTypeError("XT1048", f"{element} has whole bytes, and xt.pack takes 4-bit integers",
+            raise ElementTypeError("XT1074", f"{element} has whole bytes, and xt.pack takes 4-bit integers",
                                    "pack as xt.i4 or xt.u4; other arrays are passed as they are")
         return TypedView(packed.pack(array, element, axis), element)
 
@@ -143,7 +143,7 @@ def unpack(array: Any) -> Any:
     """
     with AtTheCall():
         if not isinstance(array, TypedView) or array.dtype not in dtypes.PAIRS:
-            raise ElementTypeError("XT1048", f"xt.unpack takes packed 4-bit integers, not {type(array).__name__}",
+            raise ElementTypeError("XT1074", f"xt.unpack takes packed 4-bit integers, not {type(array).__name__}",
                                    "view the bytes first: xt.unpack(xt.view(array, xt.i4))")
         axis = Argument.of("the array", array).packed
         assert axis is not None

@@ -104,7 +104,8 @@ def init_tile(
     tracer = current("xt.init_tile")
     at_author_line(lambda: check_order(order))
     if isinstance(base, SubByteArray):
-        return _init_sub_byte(base, offsets, shape, order, wg_map, inner_blocks=inner_blocks, base_shape=base_shape,
+        return _init_sub_byte(  # type: ignore[no-any-return]
+            base, offsets, shape, order, wg_map, inner_blocks=inner_blocks, base_shape=base_shape,
                               base_strides=base_strides, dtype=dtype, aligned=aligned or None, rows=rows,
                               columns=columns)
     if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
@@ -144,7 +145,7 @@ def _init_sub_byte(base: SubByteArray, offsets: Any, shape: Any, order: tuple[in
     """
     location = current().location()
     if wrong := [name for name, value in others.items() if value is not None]:
-        raise ElementTypeError("XT1130", f"{wrong[0]}= does not go with an array of {base.dtype}",
+        raise ElementTypeError("XT1134", f"{wrong[0]}= does not go with an array of {base.dtype}",
                                "describe the bytes instead: pass them as an array of uint8", location)
     if base.rank < 2 or not isinstance(offsets, (tuple, list)) or len(offsets) != base.rank:
         count = len(offsets) if isinstance(offsets, (tuple, list)) else 1
@@ -255,7 +256,7 @@ def _store_sub_byte(value: Any, tile: SubByteTile, **hints: Any) -> None:
         raise ElementTypeError("XT1131", f"a {what} is stored to a {tile.describe()}",
                                f"convert it first: value.to(xt.{tile.dtype})", current().location())
     if value.shape != tile.shape:
-        raise ShapeError("XT1121", f"a {value.describe()} does not fit a {tile.describe()}",
+        raise ShapeError("XT1130", f"a {value.describe()} does not fit a {tile.describe()}",
                          "make their shapes equal", current().location())
     store_tile(value.packed(tile.axis), tile.tile, **hints)
 

@@ -33,7 +33,7 @@ def halved(sizes: Pair, axis: int, what: str) -> Pair:
         ShapeError: that size is odd.
     """
     if sizes[axis] % 2:
-        raise ShapeError("XT1128", f"{what} is {text(sizes)}, with an odd number of 4-bit "
+        raise ShapeError("XT1132", f"{what} is {text(sizes)}, with an odd number of 4-bit "
                          f"{('rows', 'columns')[axis]}, of which two share a byte",
                          f"make it {sizes[axis] + 1}", current().location())
     rows, columns = sizes
@@ -73,7 +73,7 @@ def _check_even(halving: arith.ShRSIOp, error: ShapeError) -> None:
 
 
 def _odd(what: str, axis: int) -> ShapeError:
-    return ShapeError("XT1129", f"the {('row', 'column')[axis]} at which the tile starts is {what}, and two 4-bit "
+    return ShapeError("XT1133", f"the {('row', 'column')[axis]} at which the tile starts is {what}, and two 4-bit "
                       "integers share a byte", "start at a multiple of a tile's size, or at x // 2 * 2",
                       current().location())
 
@@ -85,7 +85,7 @@ class _NoArithmetic:
 
     def _refuse(self, *others: object) -> NoReturn:
         wide = dtypes.widened(self.dtype)
-        raise ElementTypeError("XT1222", f"{self.dtype} is stored, multiplied by tile_mma and converted, and not "
+        raise ElementTypeError("XT1226", f"{self.dtype} is stored, multiplied by tile_mma and converted, and not "
                                "calculated with", f"convert it first, as in v.to(xt.{wide}), and back with "
                                f".to(xt.{self.dtype})", current("arithmetic").location())
 
