@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom
 from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp, desc_of
@@ -18,9 +18,6 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED, number
 from xegpu.ir.region_branch import TERMINATORS, forwarded
 from xegpu.ir.use_def import root_definitions
-
-_DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
-"""Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
 
 _LIMIT = 1 << 31
 """One past the largest counter."""
@@ -44,7 +41,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     may_be_left_out = SKIP_IF_ROLLED in loop.attributes
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
     if DISABLE_UNROLL in loop.attributes:
-        emitter.line(_DISABLE_UNROLL)
+        emitter.line(NO_UNROLL)
     # LLVM does not rotate a loop whose condition has a convergent call.
     bound = "sub_group_broadcast({}, 0)" if DISABLE_ROTATE in loop.attributes else "{}"
     header = f"{counter} < {bound.format(stop)}; {counter} += {step}"

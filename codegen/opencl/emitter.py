@@ -21,6 +21,8 @@ from xegpu.support.location import Location, author_location
 from xegpu.target.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
+NO_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
+"""Attribute of a loop that is not unrolled. Unrolled loops are most of what a compiler takes its time for."""
 
 
 class Emitter:
@@ -33,6 +35,7 @@ class Emitter:
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
         self.fused_store_operands: dict[SSAValue, tuple[Any, ...]] = {}
+        self.has_microkernels = True
         self.shared: dict[tuple[Any, ...], str] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False

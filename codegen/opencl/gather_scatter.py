@@ -16,8 +16,8 @@ from codegen.opencl import arith
 from codegen.opencl.arith.text import TEXT
 from codegen.opencl.block_io import cache_controls
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
-from codegen.opencl.prelude.macros import CALL
-from codegen.opencl.values import Array, Coordinate, Descriptor, Scattered, computed, rounded
+from codegen.opencl.prelude.macros import CALL, NO_VISA
+from codegen.opencl.values import Array, Coordinate, Descriptor, Scattered, computed, rounded, vector_type
 from codegen.opencl.vector.lane_exchange import bits_in, bits_out
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
@@ -187,6 +187,39 @@ def _load_gather(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
                    groups if width == 1 else [f"({fragment.c_type})({group})" for group in groups])
 
 
+def _rows_function(emitter: Emitter, dtype: DType, width: int, messages: int) -> str:
+    """Define the function that loads ``width`` rows of a block from lanes' pointers to 8 bytes; returns its name.
+
+    The registers that a message of 64 bits a lane fills are the rows as they lie in memory, which is how a vector of
+    an element a lane has them: virtual assembly (vISA) says so, where C could only move them.
+    """
+    name, result, element = f"load_rows_{dtype}_{width}", vector_type(dtype.register, width), dtype.opencl
+    letters, lanes = "abcd"[:messages], emitter.subgroup
+    across = lanes * dtype.bytes // ops.CHUNK_BYTES
+    pointers = ", ".join(f"global const {element} *{letter}" for letter in letters)
+    head = f"static {result} {name}({pointers}, int offset)"
+    rows = [f"*((global const {element} *)intel_sub_group_shuffle((ulong){letters[row * across // lanes]}, "
+            f"{row * across % lanes}u) + offset + get_sub_group_local_id())" for row in range(width)]
+    size = lanes * ops.CHUNK_BYTES
+    assembly = ["{", *(f".decl ROWS{i} v_type=G type=uq num_elts={lanes} align=GRF alias=<%0, {i * size}>"
+                       for i in range(messages)),
+                *(f"lsc_load.ugm (M1_NM, {lanes}) ROWS{i}:d64 flat[%{i + 1}]:a64" for i in range(messages)), "}"]
+    lines = "".join(f'    "{line}\\n"\n' for line in assembly)
+    inputs = ", ".join(f'"rw"((ulong)({letter} + offset))' for letter in letters)
+    portable = ",\n    ".join(f"as_{dtype.register}({row})" for row in rows)
+    emitter.function(f"{head}\n{{\n#ifdef {NO_VISA}\n  return ({result})({portable});\n#else\n  {result} rows;\n"
+                     f'  __asm__ volatile(\n{lines}    : "=rw"(rows) : {inputs} : "memory");\n'
+                     "  return rows;\n#endif\n}\n")
+    return name
+
+
+def _load_rows(emitter: Emitter, operation: ops.LoadRowsOp) -> None:
+    fragment, descs = emitter.fresh(operation.result), [emitter.values[desc] for desc in operation.descs]
+    function = _rows_function(emitter, desc_of(operation.descs[0]).dtype, fragment.width, len(descs))
+    pointers = ", ".join(address for desc in descs for address in _addresses(desc, 1))
+    emitter.assign(operation.result, fragment, [f"{function}({pointers}, {emitter.values[operation.offset]})"])
+
+
 def _store_scatter(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     active, cache = _active(emitter, operation.mask), cache_controls.number(emitter, operation)
@@ -255,6 +288,7 @@ RULES: dict[type[Operation], Rule] = {
     ops.CreateTdescOp: _create_tdesc,
     ops.UpdateOffsetOp: _update_offset,
     ops.LoadGatherOp: _load_gather,
+    ops.LoadRowsOp: _load_rows,
     ops.StoreScatterOp: _store_scatter,
     ops.PrefetchOp: _prefetch,
     ops.AtomicRMWOp: _atomic,

@@ -23,31 +23,33 @@ _FEWEST = 2
 """Minimum number of jobs per worker, below which the start of a process does not pay."""
 
 
-def build_all(jobs: Sequence[Job], processes: int, timeout: float | None = None, *, progress: bool = True) -> list[str]:
+def build_all(jobs: Sequence[Job], processes: int, timeout: float | None = None, *,
+              progress: bool = True) -> list[str | None]:
     """Build programs into the disk cache in parallel.
 
     Args:
         jobs: device filter string, OpenCL C or SPIR-V, options, and the kernel's name.
         processes: maximum number of worker processes.
-        timeout: seconds for each process.
+        timeout: seconds after which the processes are stopped.
         progress: whether a progress bar is shown.
 
     Returns:
-        for each job an error text, empty on success. A worker that dies or times out fails its unfinished jobs only.
+        for each job an error text, empty on success, None where the time ended first. A worker that dies fails its
+        unfinished jobs only.
     """
     count = min(processes, -(-len(jobs) // _FEWEST))
     shares = [jobs[i::count] for i in range(count)]
     with progress_bar("building", len(jobs), is_wanted=progress) as advance, \
             ThreadPoolExecutor(max(len(shares), 1)) as pool:
         answers = list(pool.map(lambda share: _ask(share, timeout, advance), shares))
-    errors = [""] * len(jobs)
+    errors: list[str | None] = [""] * len(jobs)
     for first, answer in enumerate(answers):
         errors[first::count] = answer
     return errors
 
 
-def _ask(jobs: Sequence[Job], timeout: float | None, advance: Advance) -> list[str]:
-    errors: list[str] = []
+def _ask(jobs: Sequence[Job], timeout: float | None, advance: Advance) -> list[str | None]:
+    errors: list[str | None] = []
     with tempfile.TemporaryFile() as log, subprocess.Popen(
             [sys.executable, "-m", "codegen.runtime.build_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=log) as process:
@@ -72,8 +74,7 @@ def _ask(jobs: Sequence[Job], timeout: float | None, advance: Advance) -> list[s
             code = process.wait()
             log.seek(0)
             last = log.read().decode(errors="replace").strip().splitlines()[-1:]
-            reason = f"the compiler takes longer than {timeout} s" if late.is_set() else \
-                f"the process that built it ended with {code}: {''.join(last)}"
+            reason = None if late.is_set() else f"the process that built it ended with {code}: {''.join(last)}"
             errors += [reason] * (len(jobs) - len(errors))
         finally:
             timer.cancel()

@@ -145,10 +145,10 @@ class Launch:
             if not array.written:
                 each.view.flags.writeable = False
         arguments = [each.argument(array.dtype) for each, array in zip(buffers, self.program.arrays, strict=True)]
-        arguments += [self.numbers[each.name] for each in self.program.numbers]
+        numbers = [self.numbers[each.name] for each in self.program.numbers]
         try:
             with np.errstate(all="ignore"):
-                kernel.on(where, target=target or None)[self.grid](*arguments)
+                kernel.on(where, target=target or None)[self.grid](*self.program.call(arguments, numbers))
         except XeError as error:
             if error.code in REFUSALS:
                 raise Refused(error.code) from None

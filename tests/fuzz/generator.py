@@ -33,6 +33,7 @@ class Generator:
         scope: values that later statements may use.
         depth: loops and conditions around.
         uniform: whether all instances come here equally often, so that shared memory may be exchanged.
+        helpers: texts of functions that the kernel calls.
         position: index values of the instance along rows and columns.
     """
 
@@ -45,6 +46,7 @@ class Generator:
         self.body: list[Node] = []
         self.depth = 0
         self.uniform = True
+        self.helpers: list[str] = []
         self.outputs = 0
         self._names = 0
         mapped = choices.chance(0.3)
@@ -222,7 +224,7 @@ def generate(choices: Choices, statements: Sequence[tuple[int, Statement]], fini
             launches.append(((choices.pick((1, 2, 3)), choices.pick((1, 2, 3))), choices.below(2**31)))
     generator.body = (edits or Edits()).apply(generator.body)
     program = Program(generator.subgroups, generator.mapped, generator.arrays, generator.numbers, live(generator.body),
-                      launches, generator.features)
+                      launches, generator.features, generator.helpers, choices.chance(0.1))
     used = mentioned_arrays(program.body, program.source().partition("):")[2])
     program.arrays = [each for each in program.arrays if used(each.name)]
     program.numbers = [each for each in program.numbers if used(each.name)]

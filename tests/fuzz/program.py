@@ -238,7 +238,11 @@ def merged(active: Array, new: Any, old: Any) -> Any:
 
 @dataclass(eq=False)
 class Loop(Node):
-    """``for index in xt.range(start, stop, step)`` with values that it carries: (before, inside, yielded, behind)."""
+    """``for index in xt.range(start, stop, step)`` with values that it carries: (before, inside, yielded, behind).
+
+    Attributes:
+        counted: by ``xt.range``; otherwise by ``xt.while_``, and the index is a number that the body adds to.
+    """
 
     index: Value
     start: Value | int
@@ -247,6 +251,7 @@ class Loop(Node):
     options: str
     body: list[Node] = field(default_factory=list)
     carried: list[tuple[Value, Value, Value, Value]] = field(default_factory=list)
+    counted: bool = True
 
     def results(self) -> Iterable[Value]:
         return [behind for *_, behind in self.carried]
@@ -266,11 +271,17 @@ class Loop(Node):
         for before, inside, _, _ in self.carried:
             yield f"{inside.name} = {before.name}"
         start, stop = (each.name if isinstance(each, Value) else str(each) for each in (self.start, self.stop))
-        yield f"for {self.index.name} in xt.range({start}, {stop}, {self.step}{self.options}):"
+        index = self.index.name
         lines = [line for node in self.body for line in node.text()]
-        if self.carried:
-            left, right = (", ".join(pair[side].name for pair in self.carried) for side in (1, 2))
-            lines.append(f"{left} = {right}")
+        pairs = [(pair[1].name, pair[2].name) for pair in self.carried]
+        if self.counted:
+            yield f"for {index} in xt.range({start}, {stop}, {self.step}{self.options}):"
+        else:
+            yield f"{index} = xt.scalar({start})"
+            yield f"for _ in xt.while_(lambda: {index} < {stop}):"
+            pairs.append((index, f"{index} + {self.step}"))
+        if pairs:
+            lines.append(f"{', '.join(left for left, _ in pairs)} = {', '.join(right for _, right in pairs)}")
         yield from (f"    {line}" for line in lines or ["pass"])
         for _, inside, _, behind in self.carried:
             yield f"{behind.name} = {inside.name}"
@@ -381,6 +392,8 @@ class Program:
         mapped: whether work-group maps distribute its vectors, so that an instance is a work-group.
         launches: (grid, seed of the data) of each launch.
         features: names of what it has, for statistics.
+        helpers: the texts of functions that the kernel calls.
+        packed: whether the arguments come in one nested tuple.
     """
 
     subgroups: Shape
@@ -390,6 +403,8 @@ class Program:
     body: list[Node]
     launches: list[tuple[Shape, int]]
     features: set[str] = field(default_factory=set)
+    helpers: list[str] = field(default_factory=list)
+    packed: bool = False
 
     def source(self) -> str:
         """The kernel in Python."""
@@ -397,8 +412,18 @@ class Program:
             f"@xt.kernel(subgroups={self.subgroups})"
         parameters = ", ".join(each.name for each in (*self.arrays, *self.numbers))
         lines = [line for node in self.body for line in node.text()] or ["pass"]
-        return "\n".join(["import xetile as xt", "", "", decorator, f"def kernel({parameters}):",
+        if self.packed:
+            arrays, numbers = ("".join(f"{each.name}, " for each in group) for group in (self.arrays, self.numbers))
+            lines.insert(0, f"({arrays}), ({numbers}) = packed")
+            parameters = "packed"
+        body = "\n".join(lines)
+        called = [each for each in self.helpers if f"{each.partition('def ')[2].partition('(')[0]}(" in body]
+        return "\n".join(["import xetile as xt", "", "", *called, decorator, f"def kernel({parameters}):",
                           *(f"    {line}" for line in lines), ""])
+
+    def call(self, arrays: list[Any], numbers: list[Any]) -> tuple[Any, ...]:
+        """The arguments of a call."""
+        return ((tuple(arrays), tuple(numbers)),) if self.packed else (*arrays, *numbers)
 
     def instances(self, grid: Shape) -> Shape:
         """Instances along rows and columns."""

@@ -20,6 +20,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -103,6 +104,15 @@ def values_shape(desc: TensorDesc) -> tuple[int, ...]:
     """Shape of the loaded vector: ``[chunk_size,] lanes``."""
     chunk = scatter_of(desc).chunk_size
     return lanes_shape(desc) if chunk == 1 else (chunk, *lanes_shape(desc))
+
+
+CHUNK_BYTES = 8
+"""Bytes that a lane addresses in a gather of rows."""
+
+
+def rows_shape(desc: TensorDesc, count: int) -> tuple[int, int]:
+    """Shape of a lane's fragment of the rows that ``count`` such descriptors have: one element of each row."""
+    return count * scatter_of(desc).chunk_size, 1
 
 
 def _check_desc(desc: TensorDesc) -> None:
@@ -218,6 +228,37 @@ class LoadGatherOp(HintedOp):
                           + ("write transpose = [1, 0]" if chunk > 1 else "leave transpose out"), alone=True)
         check_vector("mask", self.mask, lanes_shape(desc), i1)
         check_vector("result", self.result, values_shape(desc), desc.element_type)
+
+
+@operation_definition
+class LoadRowsOp(IRDLOperation):
+    """Rows of a block, each contiguous in memory, by gathers of 8 bytes a lane (``coalesce-gathers``).
+
+    The chunks of all lanes of ``descs``, in order, are the block in row-major order, ``offset`` elements further on:
+    with chunks of 4 elements over 16 lanes a descriptor has 4 rows of 16 elements, of which lane 5 addresses the second
+    quarter of the second row. The result has one element of each row a lane. All elements must be in bounds.
+    """
+
+    name = "xegpu.load_rows"
+    descs = var_operand_def(DESC)
+    offset = operand_def(IndexType)
+    result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
+    assembly_format = "`[` $offset `]` $descs attr-dict `:` type($descs) `->` type($result)"
+
+    def __init__(self, descs: Sequence[SSAValue], offset: SSAValue) -> None:
+        desc = desc_of(descs[0])
+        super().__init__(operands=[descs, offset],
+                         result_types=[vector_type(rows_shape(desc, len(descs)), desc.element_type)])
+
+    def verify_(self) -> None:
+        desc = desc_of(self.descs[0]) if self.descs else None
+        if desc is None or desc.sg_map is None or scatter_of(desc).chunk_size * desc.dtype.bytes != CHUNK_BYTES \
+                or any(other.type != self.descs[0].type for other in self.descs):
+            raise Invalid("XT3315", "rows are loaded by descriptors of one type, with an sg_map and chunks of "
+                          f"{CHUNK_BYTES} bytes\nchunk_size is 4 for elements of 16 bits, and 2 for those of 32",
+                          alone=True)
+        check_vector("result", self.result, rows_shape(desc, len(self.descs)), desc.element_type)
 
 
 @operation_definition
@@ -339,4 +380,5 @@ class BlockElementsOp(IRDLOperation):
         check_vector("mask", self.inside, lanes_shape(part), i1)
 
 
-OPERATIONS = (CreateTdescOp, UpdateOffsetOp, LoadGatherOp, StoreScatterOp, PrefetchOp, AtomicRMWOp, BlockElementsOp)
+OPERATIONS = (CreateTdescOp, UpdateOffsetOp, LoadGatherOp, LoadRowsOp, StoreScatterOp, PrefetchOp, AtomicRMWOp,
+              BlockElementsOp)

@@ -167,9 +167,8 @@ def _bitcast(machine: Interpreter, operation: Operation, operands: Sequence[Any]
 def _constant(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     dtype = element_type(operation.result.type)
     if isinstance(operation.result.type, VectorType):
-        values = np.array(list(operation.value.get_values()), dtype.compute)
-        shape = operation.result.type.get_shape()
-        return np.broadcast_to(values, shape).reshape(*[1] * machine.batch, *shape)
+        values, shape = np.array(list(operation.value.get_values()), dtype.compute), operation.result.type.get_shape()
+        return np.resize(values, (*[1] * machine.batch, *shape))  # a splat has one
     number = operation.value.value.data
     return int(number) if dtype.kind == "x" else round_to(np.asarray(number), dtype)
 

@@ -265,6 +265,22 @@ def _load_gather(machine: Any, operation: Any, operands: Sequence[Any]) -> Array
     return to_compute(elements.gather(mask, operation.number), desc_of(operation.desc).dtype)
 
 
+def _load_rows(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+    """Rows of a block from the chunks of all lanes, then an element of each row for every lane."""
+    *descs, offset = operands
+    desc = desc_of(operation.descs[0])
+    chunk, lanes = ops.scatter_of(desc).chunk_size, desc.shape[0]
+    offset = machine.as_vector(offset, 2)
+    parts = []
+    for elements in descs:
+        moved = elements.chunked(chunk).moved(offset)
+        mask = active_elements(machine, np.ones(np.shape(moved.offsets), bool), 2)
+        parts.append(moved.gather(mask, 0)[..., 0])  # lanes, then their chunks
+    flat_rows = np.concatenate([part.reshape(*part.shape[:-2], lanes * chunk) for part in parts], axis=-1)
+    rows = flat_rows.reshape(*flat_rows.shape[:-1], -1, lanes)
+    return to_compute(np.moveaxis(rows, -1, -2)[..., None], desc.dtype)
+
+
 def _store_scatter(machine: Any, operation: Any, operands: Sequence[Any]) -> None:
     elements, mask = _chunked(operation, *operands[1:])
     elements.scatter(operands[0], active_elements(machine, np.asarray(mask, bool), _rank(operation.value)))
@@ -295,6 +311,7 @@ SEMANTICS: Mapping[type[Operation], Callable[..., Any]] = {
         machine, operation, operands[0], operands[1], desc_of(operation.result).dtype),
     ops.UpdateOffsetOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
     ops.LoadGatherOp: _load_gather,
+    ops.LoadRowsOp: _load_rows,
     ops.StoreScatterOp: _store_scatter,
     ops.PrefetchOp: lambda machine, operation, operands: None,
     ops.AtomicRMWOp: _atomic_rmw,

@@ -17,6 +17,14 @@ of the elements, since no memory holds them:
 becomes
     %c = %at * 4 + 0                                                     where %at is xegpu.iota, 0 to 3
     %d = arith.select(%at < 2, 1.0, arith.select(%at < 3, 2.0, 3.0))     one comparison for each run of equal elements
+
+What is computed with blocks in VNNI form is computed with the blocks, since dpas packs what it needs:
+    %v = load_nd %d {packed} : tensor_desc<16x16xf16> -> vector<8x16x2xf16>
+    %w = arith.addf %v, %v : vector<8x16x2xf16>
+becomes
+    %v = load_nd %d : tensor_desc<16x16xf16> -> vector<16x16xf16>
+    %w = arith.addf %v, %v : vector<16x16xf16>
+and what a lane computes with words, with their elements: vector<8x2xf16> becomes vector<16x1xf16>.
 """
 
 from __future__ import annotations
@@ -50,14 +58,6 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import IotaOp
 from xegpu.ir.memref import CASTS, array_at, is_shared, static_form
 from xegpu.mlir.arith import CmpIOp, SelectOp
-
-# Vector constants whose elements differ, computed from where an element stands: no memory holds them.
-#
-#     %c = arith.constant dense<[0, 4, 8, 12]> : vector<4xindex>
-#     %d = arith.constant dense<[1.0, 1.0, 2.0, 3.0]> : vector<4xf32>
-# becomes
-#     %c = %at * 4 + 0                                                     where %at is xegpu.iota, 0 to 3
-#     %d = arith.select(%at < 2, 1.0, arith.select(%at < 3, 2.0, 3.0))     one comparison for each run of equal elements
 from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, rewrite
 
@@ -115,6 +115,10 @@ def _filled(rewriter: Rewriter, shape: tuple[int, int], number: Number) -> SSAVa
 
 ROW = "row"
 """The form of a vector of one dimension that became a row of two."""
+BLOCK = "block"
+"""The form of a block in VNNI form, of three dimensions, that became one of two."""
+ELEMENTS = "elements"
+"""The form of a lane's words that became their elements, one a word."""
 ENDLESS = (1 << 31) - 64
 """Elements of a row whose end the author minds: a whole number of lines of memory, below the limit of an index."""
 
@@ -132,6 +136,11 @@ class Normalize:
         return rewrite(module, _normalized)
 
 
+def is_elementwise(operation: Operation) -> bool:
+    """Whether an operation computes element by element."""
+    return operation.name.partition(".")[0] in ("arith", "math") and bool(operation.operands)
+
+
 def _normalized(function: func.FuncOp) -> func.FuncOp:
     new = _NormalizeRewriter(function).function(function)
     return function if new.is_structurally_equivalent(function) else new
@@ -142,15 +151,19 @@ class _NormalizeRewriter(Rewriter):
 
     Attributes:
         of_lanes: whether its vectors are the fragments of one lane.
+        unpacks: whether it computes with blocks in VNNI form.
     """
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__(_RULES)
         self.of_lanes = any(desc_of(value).sg_map is not None for operation in function.walk()
                             for value in operation.results if isinstance(value.type, TensorDescType))
+        self.unpacks = not self.of_lanes and any(
+            is_elementwise(operation) and isinstance(value.type, VectorType) and len(value.type.get_shape()) == 3
+            for operation in function.walk() for value in operation.operands)
 
-    def row(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
-        """A vector of one dimension in the shape of a row."""
+    def in_shape(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        """A vector of one dimension in the shape of a row, or words in that of their elements."""
         new = self.single(value)
         return new if shape_of(new) == shape else self._shaped(new, shape)
 
@@ -161,45 +174,64 @@ class _NormalizeRewriter(Rewriter):
             return self.emit(BroadcastOp(owner.source, VectorType(value.type.element_type, shape)))  # type: ignore
         return self.emit(ShapeCastOp(value, shape))
 
-    def line(self, parts: ConvertedValues) -> SSAValue:
-        """A value that became a row, as a vector of one dimension again."""
+    def line(self, old: SSAValue) -> SSAValue:
+        """A value that became a row or elements, in the shape that it had."""
+        parts = self.lookup(old)
         (value,) = parts.values
-        return value if parts.encoding != ROW else self._shaped(value, (prod(shape_of(value)),))
+        if parts.encoding == BLOCK:
+            self.fail("XT3520", "vectors in VNNI form are for arithmetic and dpas",
+                      "load the block without packed; dpas packs what it needs", operand=old)
+        return value if parts.encoding is None else self._shaped(value, shape_of(old))
 
     def fill(self, old: SSAValue, scalar: SSAValue) -> None:
-        """Make a vector of one number of an old one; a line becomes a row, but for a lane's share of one."""
-        type_ = old.type
-        assert isinstance(type_, VectorType)
-        row = len(type_.get_shape()) == 1 and not self.of_lanes
-        shape = (1, *type_.get_shape()) if row else type_.get_shape()
-        self.set(old, self.emit(BroadcastOp(scalar, VectorType(type_.element_type, shape))), ROW if row else None)
+        """Make a vector of one number of an old one, in the form that is computed with."""
+        shape, form = self.computing(shape_of(old))
+        element: Attribute = old.type.element_type  # type: ignore[attr-defined]
+        self.set(old, self.emit(BroadcastOp(scalar, VectorType(element, shape))), form)
+
+    def computing(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], str | None]:
+        """The shape, and its form, in which vectors of a shape are computed with."""
+        if self.of_lanes:
+            *before, units, per_lane = (1, 1, *shape)[-max(len(shape), 2):]
+            return (shape, None) if len(shape) == 1 or per_lane == 1 else ((*before, units * per_lane, 1), ELEMENTS)
+        if len(shape) == 3:
+            return (shape[0] * shape[2], shape[1]), BLOCK
+        return ((1, *shape), ROW) if len(shape) == 1 else (shape, None)
 
     def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
-        """Yielded values of a loop or branch: a row where its result is a row, else a vector of one dimension."""
+        """Yielded values of a loop or branch, in the form of its result."""
         if parts.encoding == like.encoding:
             return parts
-        value = self.line(parts) if like.encoding is None else self._shaped(parts.values[0], shape_of(like.values[0]))
-        return ConvertedValues((value,), like.encoding)
+        return ConvertedValues((self._shaped(parts.values[0], shape_of(like.values[0])),), like.encoding)
 
     def copy(self, operation: Operation) -> None:
-        """A copy; an operation element by element takes rows if one of its operands is one, any other takes lines."""
-        rows = [operand for operand in operation.operands if self.lookup(operand).encoding == ROW]
-        if not rows:
-            super().copy(operation)
-            return
-        if operation.name.partition(".")[0] in ("arith", "math"):
-            shape = shape_of(self.single(rows[0]))
-            operands = [self.row(operand, shape) if isinstance(operand.type, VectorType) else self.single(operand)
-                        for operand in operation.operands]
-            types = [self.part_type(result.type, operands[operation.operands.index(rows[0])].type)
-                     for result in operation.results]
-            form = ROW
+        """A copy; operations element by element take the form that is computed with, others what was there before."""
+        formed = [operand for operand in operation.operands if self.lookup(operand).encoding is not None]
+        form = None
+        if is_elementwise(operation) and (vectors := [operand for operand in operation.operands
+                                                      if isinstance(operand.type, VectorType)]):
+            shape, form = self.computing(shape_of(vectors[0]))
+        if form is None or (form == ROW and not formed):
+            if not formed:
+                super().copy(operation)
+                return
+            operands, types = list(map(self.line, operation.operands)), [result.type for result in operation.results]
         else:
-            operands, form = [self.line(self.lookup(operand)) for operand in operation.operands], None
-            types = [result.type for result in operation.results]
+            self._check_blocks(operation, vectors, form)
+            operands = [self.in_shape(operand, shape) if operand in vectors else self.single(operand)
+                        for operand in operation.operands]
+            like = operands[operation.operands.index(vectors[0])].type
+            types = [self.part_type(result.type, like) for result in operation.results]
         new_op = self._like(operation, operands, types)
         for before, after in zip(operation.results, new_op.results, strict=True):
             self.set(before, after, form)
+
+    def _check_blocks(self, operation: Operation, vectors: Sequence[SSAValue], form: str) -> None:
+        """Refuse words that are no block which is loaded, or put together from such."""
+        for value in vectors:
+            if form == BLOCK and self.lookup(value).encoding != BLOCK:
+                self.fail("XT3520", f"{operation.name} takes words that are not loaded from a block",
+                          "compute with two dimensions; dpas packs what it needs", operand=value)
 
 
 def _create_nd_tdesc(rewriter: _NormalizeRewriter, operation: CreateNdTdescOp) -> None:
@@ -239,7 +271,7 @@ def _endless(rewriter: _NormalizeRewriter, source: SSAValue) -> tuple[list[SSAVa
 def _create_tdesc(rewriter: _NormalizeRewriter, operation: CreateTdescOp) -> None:
     array = array_at(operation.source)
     source = rewriter.single(operation.source if array is None else array)
-    new_op = CreateTdescOp(source, rewriter.line(rewriter.lookup(operation.offsets)), operation.result.type)  # type: ignore
+    new_op = CreateTdescOp(source, rewriter.line(operation.offsets), operation.result.type)  # type: ignore
     rewriter.set(operation.result, rewriter.emit(new_op))
 
 
@@ -267,19 +299,26 @@ def _update_nd_offset(rewriter: _NormalizeRewriter, operation: UpdateNdOffsetOp)
 
 
 def _load_nd(rewriter: _NormalizeRewriter, operation: LoadNdOp) -> None:
-    if len(desc_of(operation.desc).shape) == 2:
-        rewriter.copy(operation)
-        return
     desc = rewriter.single(operation.desc)
-    shape = loaded_shape(desc_of(desc), False)
-    rewriter.retyped(operation, VectorType(desc_of(desc).element_type, shape), ROW)
+    if len(desc_of(operation.desc).shape) == 1:
+        shape = loaded_shape(desc_of(desc), False)
+        rewriter.retyped(operation, VectorType(desc_of(desc).element_type, shape), ROW)
+    elif rewriter.unpacks and operation.packed is not None and len(shape_of(operation.result)) == 3:
+        shape, form = rewriter.computing(shape_of(operation.result))
+        new_op = LoadNdOp.create(operands=[desc], result_types=[VectorType(desc_of(desc).element_type, shape)],
+                                 properties={name: value for name, value in operation.properties.items()
+                                             if name != "packed"}, attributes=dict(operation.attributes))
+        rewriter.emit(new_op)
+        rewriter.set(operation.result, new_op.result, form)
+    else:
+        rewriter.copy(operation)
 
 
 def _store_nd(rewriter: _NormalizeRewriter, operation: StoreNdOp) -> None:
     desc = rewriter.single(operation.desc)
-    value = rewriter.line(rewriter.lookup(operation.value))
+    value = rewriter.line(operation.value)
     if len(desc_of(operation.desc).shape) == 1:
-        value = rewriter.row(operation.value, loaded_shape(desc_of(desc), False))
+        value = rewriter.in_shape(operation.value, loaded_shape(desc_of(desc), False))
     new_op = StoreNdOp.create(operands=[value, desc], properties=dict(operation.properties),
                               attributes=dict(operation.attributes))
     rewriter.emit(new_op)
@@ -294,25 +333,22 @@ def _shape_cast(rewriter: _NormalizeRewriter, operation: ShapeCastOp) -> None:
     if source.encoding == ROW and shape_of(source.values[0]) == shape:
         rewriter.set(operation.result, source.values[0])
         return
-    rewriter.set(operation.result, rewriter.emit(ShapeCastOp(rewriter.line(source), shape)))
+    rewriter.set(operation.result, rewriter.emit(ShapeCastOp(rewriter.line(operation.source), shape)))
 
 
 def _dpas(rewriter: _NormalizeRewriter, operation: DpasOp) -> None:
-    a, shape = rewriter.single(operation.a), shape_of(operation.a)
+    a, shape = rewriter.line(operation.a), shape_of(operation.a)
     if len(shape) == 3:
         flat, owner = (shape[0], shape[1] * shape[2]), a.owner
         a = owner.source if isinstance(owner, ShapeCastOp) and shape_of(owner.source) == flat else \
             rewriter.emit(ShapeCastOp(a, flat))
-    acc = None if operation.acc is None else rewriter.single(operation.acc)
-    new_op = DpasOp(a, rewriter.single(operation.b), acc, operation.result.type, operation.maps)
+    acc = None if operation.acc is None else rewriter.line(operation.acc)
+    b = rewriter.single(operation.b) if rewriter.lookup(operation.b).encoding == BLOCK else rewriter.line(operation.b)
+    new_op = DpasOp(a, b, acc, operation.result.type, operation.maps)
     rewriter.set(operation.result, rewriter.emit(new_op))
 
 
 def _broadcast(rewriter: _NormalizeRewriter, operation: BroadcastOp) -> None:
-    shape = operation.vector.type.get_shape()
-    if len(shape) > 2:
-        rewriter.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this makes a {operation.vector.type}",
-                   "compute with two dimensions; dpas packs what it needs")
     if isinstance(operation.source.type, VectorType):
         rewriter.copy(operation)
         return
@@ -333,13 +369,19 @@ def _constant(rewriter: _NormalizeRewriter, operation: arith.ConstantOp) -> None
 
 
 def _differing(rewriter: _NormalizeRewriter, operation: arith.ConstantOp, elements: list[Any]) -> None:
-    shape = shape_of(operation.result)
-    if rewriter.of_lanes or len(shape) > 2:
-        rewriter.fail("XT3290", "a vector constant whose elements differ is not read here",
-                   "load the numbers from an array; vectors of one and two dimensions that all lanes share may have "
-                   "such constants")
-    rows = shape[0] if len(shape) == 2 else 1
-    rewriter.set(operation.result, spelled(rewriter, (rows, shape[-1]), elements), None if len(shape) == 2 else ROW)
+    old = shape_of(operation.result)
+    shape, form = rewriter.computing(old)
+    if rewriter.of_lanes:  # registers of a lane
+        type_ = VectorType(elements[0].type, shape)
+        rewriter.set(operation.result, rewriter.emit(arith.ConstantOp(
+            DenseIntOrFPElementsAttr.from_list(type_, [each.value.data for each in elements]))), form)
+        return
+    rows, columns = shape
+    if form == BLOCK:  # the elements of a word are one below the other
+        *_, depth = old
+        elements = [elements[(row // depth * columns + column) * depth + row % depth]
+                    for row in range(rows) for column in range(columns)]
+    rewriter.set(operation.result, spelled(rewriter, (rows, columns), elements), form)
 
 
 def _allocate(rewriter: _NormalizeRewriter, operation: AllocOp) -> None:

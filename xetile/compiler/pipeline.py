@@ -18,6 +18,7 @@ from xegpu.passes.induction_variables import InductionVariables
 from xegpu.passes.interleave_rows import InterleaveRows
 from xegpu.passes.legalize import Legalize
 from xegpu.passes.licm import Licm
+from xegpu.passes.loops.coalesce_gathers import CoalesceGathers
 from xegpu.passes.loops.hoist_payloads import HoistPayloads
 from xegpu.passes.loops.peel_bounds import PeelBounds
 from xegpu.passes.loops.unroll import Unroll
@@ -114,6 +115,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("fuse-store", lambda options: FuseStore() if options.target.fuses_loads else None),
     ("grf-mode", lambda options: GrfMode(options.target) if max(options.target.registers) else None),
     ("unroll", lambda options: Unroll(options.target)),
+    ("coalesce-gathers", lambda options: CoalesceGathers() if options.target.block_io else None),
     ("peel-bounds", lambda options: PeelBounds()),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )

@@ -76,7 +76,7 @@ class DeviceExecutor:
     def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
         """The launch plan of the built kernel; None with host arrays, an empty grid, or assertions."""
         _check_extents(compiled, arguments)
-        kernel = self._kernel(compiled)
+        kernel = self.build(compiled)
         if 0 in grid or compiled.emitted.is_watched or any(argument.kind == "numpy" for argument in arguments):
             return None
         values = [packed(argument) for argument in arguments]
@@ -94,7 +94,7 @@ class DeviceExecutor:
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchEvent | None:
         """Launch the kernel on arguments of :meth:`copy_in`, asynchronously in the queue's order."""
         _check_extents(compiled, arguments)
-        kernel = self._kernel(compiled)
+        kernel = self.build(compiled)
         values = [value for argument in arguments for value in packed(argument)]
         emitted = compiled.emitted
 
@@ -112,7 +112,7 @@ class DeviceExecutor:
             if arguments[position].kind == "numpy":
                 usm.copy_out(reachable[position].source, arguments[position].source)
 
-    def _kernel(self, compiled: CompiledKernel) -> Any:
+    def build(self, compiled: CompiledKernel) -> Any:
         """The built kernel, cached by queue and build settings, which are environment variables and may change."""
         return PROGRAMS.find(compiled, (self.queue, build_settings()),
                              lambda: self._build(compiled, spirv_compiler_for(self.queue)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, gpu, math, scf
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import BlockArgument, Operation
 from xdsl.utils.type import get_element_type_or_self
@@ -337,9 +337,14 @@ GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
 
 
 def _constant(emitter: Emitter, operation: arith.ConstantOp) -> None:
-    dtype = of_mlir(operation.result.type)
-    number = operation.value.value.data  # type: ignore[union-attr]
-    emitter.values[operation.result] = literal(number, dtype)
+    value, result = operation.value, operation.result
+    if not isinstance(value, DenseIntOrFPElementsAttr):
+        emitter.values[result] = literal(value.value.data, of_mlir(result.type))  # type: ignore[union-attr]
+        return
+    fragment = emitter.fresh(result)  # of words of one element: a lane's registers
+    elements = [stored(literal(number, fragment.dtype), fragment.dtype) for number in value.get_values()]
+    emitter.assign(result, fragment, [f"({fragment.c_type})({', '.join(elements[i:i + fragment.width])})"
+                                      for i in range(0, fragment.units, fragment.width)])
 
 
 def _add(emitter: Emitter, operation: arith.AddiOp) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdsl.ir import SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.values import SIGNED, Fragment, vector_type
-from xegpu.ir.dtypes import DType, i1, i8, index
+from xegpu.ir.dtypes import DType, i1, i8, index, of_mlir
 
 
 def in_memory(fragment: Fragment) -> Fragment:
@@ -24,10 +25,11 @@ def in_memory(fragment: Fragment) -> Fragment:
 
 def from_memory(emitter: Emitter, value: SSAValue) -> None:
     """Convert loaded bytes to predicates; every nonzero byte is true."""
+    if of_mlir(get_element_type_or_self(value.type)) is not i1:
+        return
     loaded, result = emitter.fragment(value), emitter.fresh(value)
-    if result.dtype is i1:
-        zero = f"({loaded.c_type})(0)"
-        emitter.assign(value, result, [from_condition(f"{name} != {zero}", result.width) for name in loaded.names])
+    zero = f"({loaded.c_type})(0)"
+    emitter.assign(value, result, [from_condition(f"{name} != {zero}", result.width) for name in loaded.names])
 
 
 def to_memory(emitter: Emitter, fragment: Fragment) -> Fragment:

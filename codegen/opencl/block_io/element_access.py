@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.emitter import Emitter, wrapping
+from codegen.opencl.emitter import NO_UNROLL, Emitter, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
@@ -249,7 +249,7 @@ def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str
         yield f"{indent}words = {word};"
         return
     kept = "".join(f"words.s{part}, " for part in _KEPT[width])
-    yield f"{indent}__attribute__((opencl_unroll_hint(1)))"
+    yield f"{indent}{NO_UNROLL}"
     yield f"{indent}for (int i = 0; i < {width}; ++i)"
     yield f"{indent}  words = ({fragment.c_type})({kept}{word});"
 
@@ -361,7 +361,7 @@ def _stored_at_edges(piece: _Piece, fragment: Fragment, value: str) -> Iterator[
         yield checked
         return
     moved = "".join(f"words.s{part}, " for part in _KEPT[width])
-    yield "  __attribute__((opencl_unroll_hint(1)))"
+    yield f"  {NO_UNROLL}"
     yield f"  for (int i = 0; i < {width}; ++i) {{"
     yield f"  {checked}"
     yield f"    words = ({fragment.c_type})({moved}0);"

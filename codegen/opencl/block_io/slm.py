@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
+from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import slm_visa
 from codegen.opencl.emitter import Emitter, Rule, wrapping
 from codegen.opencl.prelude.macros import CALL
@@ -190,7 +191,7 @@ def _times(name: str, weight: int) -> str:
 
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
     """Emit ``load_nd`` from shared local memory."""
-    fragment = emitter.fresh(operation.result)
+    fragment = predicate.in_memory(emitter.fresh(operation.result))
     access = _Access(operation.desc, fragment, emitter.subgroup)
     emitter.values[operation.result] = fragment
     name = f"load_slm_{access.label}"
@@ -201,11 +202,12 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     _function(emitter, access, head, fast, "load")
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     emitter.line(f"{name}({access.call(emitter)}, {', '.join(f'&{variable}' for variable in fragment.names)});")
+    predicate.from_memory(emitter, operation.result)
 
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:
     """Emit ``store_nd`` to shared local memory."""
-    fragment = emitter.fragment(operation.value)
+    fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
     renamed = fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names))))
     access = _Access(operation.desc, renamed, emitter.subgroup)
     name = f"store_slm_{access.label}"

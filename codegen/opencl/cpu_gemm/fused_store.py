@@ -5,30 +5,36 @@
       const bool legal = (all of it lies inside, and C shares no memory with A and B);
       if (legal) {
         if (lane == 0) product_call(&C[row * pitch + column], pitch, &A[row * pitch], pitch, &B[column], pitch, K, ...);
-      } else if (C has elements of the tile)
-    #endif
+      } else if (C has elements of the tile) {
+        (the product in a scratch buffer, and bounds-checked stores)
+      }
+    #else
       {
         for (int k = 0; k < K; k += 512) { ... }
         store(C, row, column, c0); ...
       }
+    #endif
 
-Where the call is not made, and for every compiler but that for CPUs, the loop does it (``xegpu.load_mad_store``).
+Every compiler but that for CPUs gets the loop (``xegpu.load_mad_store``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
 from codegen.opencl.cpu_gemm import define, function_name
 from codegen.opencl.cpu_gemm.macrokernel import FENCE
-from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
+from codegen.opencl.cpu_gemm.scratch_product import ScratchProduct
+from codegen.opencl.cpu_gemm.variables import Variables
+from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import WHOLE
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
-from xegpu.target.gemm_microkernel import MicrokernelShape
+from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 _PAST = 1 << 22
 """Numbers of C, 16 MB of them, from which on it goes past the caches: half of a processor's last one, or more."""
@@ -41,19 +47,22 @@ _DISJOINT = """static bool xetile_apart(ulong first, ulong end, ulong other, ulo
 
 
 def _load_mad_store(emitter: Emitter, operation: LoadMadStoreOp) -> None:
-    """Emit the micro-kernel call, and as its fallback the loop with its stores."""
+    """Emit the micro-kernel call, its fallback, and for other compilers the loop with its stores."""
     m, n, _ = operation.sizes
     shape = MicrokernelShape(m, n, desc_of(operation.a).dtype, desc_of(operation.b).dtype)
     define(emitter, shape)
     emitter.lines.append(f"#ifdef {WHOLE}")
     _call(emitter, operation, shape)
-    emitter.lines.append("#endif")
+    emitter.lines.append("#else")
     emitter.line("{")
     emitter.depth += 1
+    emitter.has_microkernels = False
     for inner in operation.body.block.ops:
         emitter.emit(inner)
+    emitter.has_microkernels = True
     emitter.depth -= 1
     emitter.line("}")
+    emitter.lines.append("#endif")
 
 
 @dataclass(frozen=True)
@@ -99,13 +108,13 @@ class _Operand:
 def _fused_store_check(emitter: Emitter, operation: FusedStoreCheckOp) -> None:
     """Emit the extents, pointers to the blocks, and the legality of the call."""
     emitter.functions["xetile_apart"] = _DISJOINT
-    m, n, step = operation.sizes
+    m, n, _ = operation.sizes
     a, b, c = (emitter.values[desc] for desc in (operation.a, operation.b, operation.c))
     k, end = emitter.coordinate(operation.first), emitter.coordinate(operation.end)
     emitter.lines.append(f"#ifdef {WHOLE}")
     rows = emitter.define(operation.rows, "int", f"min({c.height} - max({wrapping(c.row)}, 0), {m})")
     columns = emitter.define(operation.columns, "int", f"min({c.width} - max({wrapping(c.column)}, 0), {n})")
-    depth = emitter.define(operation.depth, "int", f"min(({end} - ({k}) + {step - 1}) / {step} * {step}, "
+    depth = emitter.define(operation.depth, "int", f"min({_whole_steps(operation, k, end)}, "
                                                    f"{a.width} - max({wrapping(a.column.plus(k))}, 0))")
     blocks = [_Operand(emitter.name("c_first"), c, c.row, c.column, rows, columns),
               _Operand(emitter.name("a_first"), a, a.row, a.column.plus(k), rows, depth),
@@ -138,7 +147,41 @@ def _call(emitter: Emitter, operation: LoadMadStoreOp, shape: MicrokernelShape) 
     arguments = [*operands, a.columns, c.rows, c.columns, f"{b.desc.height} - ({b.row})", "0", past]
     line(f"if ({legal}) {{")
     line(f"  if ({lane} == 0) {function_name(shape)}_call({', '.join(arguments)});")
-    line(f"}} else if ({c.rows} > 0 && {c.columns} > 0)")  # else there is nothing to store
+    line(f"}} else if ({c.rows} > 0 && {c.columns} > 0) {{")  # else there is nothing to store
+    for text in _fallback(emitter, operation, shape):
+        line(f"  {text}")
+    line("}")
+
+
+def _fallback(emitter: Emitter, operation: LoadMadStoreOp, shape: MicrokernelShape) -> Iterator[str]:
+    """The product in a scratch buffer, along all of K, and checked stores from there."""
+    c, a, b = (block.desc for block in emitter.fused_store_operands[operation.legal])
+    check, names = operation.legal.owner, Variables.of(emitter)
+    assert isinstance(check, FusedStoreCheckOp)
+    k, end = emitter.coordinate(check.first), emitter.coordinate(check.end)
+    product = ScratchProduct(shape, replace(a, column=a.column.plus(k)), replace(b, row=b.row.plus(k)), names)
+    column, lane, i, v = wrapping(product.a.column), names.lane, names.i, names.v
+    yield f"const int {lane} = get_sub_group_local_id();"
+    yield f"const int {names.first} = max(0, -{atom(column)}), " \
+          f"{names.end} = min({_whole_steps(operation, k, end)}, {a.width} - {atom(column)});"
+    yield from product.declared()
+    yield NO_UNROLL
+    yield f"for (int {i} = 0; {i} < {shape.rows * product.across}; ++{i}) {product.element(i)} = 0;"
+    yield from product.lines()
+    yield "sub_group_barrier(CLK_GLOBAL_MEM_FENCE);  // all is read before C is written, which may lie over A or B"
+    yield NO_UNROLL
+    yield f"for (int {i} = 0; {i} < {shape.rows}; ++{i})"
+    yield f"  for (int {v} = 0; {v} < {product.across}; ++{v}) {{"
+    yield f"    const int {names.columns} = {c.column} + {v} * {LANES} + {lane};"
+    yield f"    if ((uint){atom(wrapping(c.row))} + {i} < (uint){c.height} && (uint){names.columns} < (uint){c.width})"
+    yield f"      {c.array.name}[({c.row} + {i}) * (long){c.pitch} + {names.columns}] = {product.in_row(v)};"
+    yield "  }"
+
+
+def _whole_steps(operation: FusedStoreCheckOp | LoadMadStoreOp, first: Coordinate, end: Coordinate) -> str:
+    """C expression of the loop's K: a multiple of its step."""
+    step = operation.sizes[2]
+    return f"({end} - ({first}) + {step - 1}) / {step} * {step}"
 
 
 RULES: dict[type[Operation], Rule] = {FusedStoreCheckOp: _fused_store_check, LoadMadStoreOp: _load_mad_store}

@@ -24,8 +24,10 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
-from codegen.opencl.cpu_gemm import define, function_call
+from codegen.opencl.cpu_gemm import define
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
+from codegen.opencl.cpu_gemm.scratch_product import LOOP, ScratchProduct
+from codegen.opencl.cpu_gemm.variables import Variables
 from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import FETCH, WHOLE
@@ -41,32 +43,6 @@ _LINE = 64
 """Cache line in bytes."""
 _AHEAD = 24
 """Prefetch distance in rows of B, where each is read once."""
-_LOOP = "#pragma clang loop vectorize(disable)"
-"""Pragma against loop vectorization: the lanes are the vector, and one along K would take gathers."""
-
-
-@dataclass(frozen=True)
-class _Variables:
-    """Names of the variables of one product, unique in its function."""
-
-    lane: str
-    first: str
-    end: str
-    k: str
-    row: str
-    b: str
-    number: str
-    rows: str
-    columns: str
-    scratch: str
-    shared_scratch: str
-    sum: str
-
-    @classmethod
-    def of(cls, emitter: Emitter) -> _Variables:
-        """Fresh names."""
-        hints = "lane", "first", "end", "k", "row", "b_panel", "number", "rows", "columns", "scratch", "whole", "sum"
-        return cls(*(emitter.name(hint) for hint in hints))
 
 
 @dataclass(frozen=True)
@@ -90,14 +66,15 @@ class _Product:
     """Generator of one product's text."""
 
     def __init__(self, emitter: Emitter, operation: LoadMadOp) -> None:
-        self.emitter, self.names = emitter, _Variables.of(emitter)
+        self.emitter, self.names = emitter, Variables.of(emitter)
         self.a: Descriptor = emitter.values[operation.a]
         self.b: Descriptor = emitter.values[operation.b]
         self.types = desc_of(operation.a).dtype, desc_of(operation.b).dtype
         self.m, self.n, self.k = operation.sizes
         self.across = self.n // emitter.subgroup
         self.block = operation.block[0]
-        self.dtype = emitter.fragment(operation.results[0]).dtype
+        fragment = emitter.fragment(operation.results[0])
+        self.dtype, self.word = fragment.dtype, fragment.word
 
     @property
     def total(self) -> str:
@@ -116,11 +93,15 @@ class _Product:
         return self.dtype is f32 and self.a.step == self.b.step == "1" and self.shape.fits \
             and self.emitter.subgroup == LANES
 
-    def zero_padding(self, inside: str) -> ZeroPadding:
-        """Products of zeros beyond A and B; ``inside`` is the condition that the tile has elements of both."""
-        names = self.names
-        return ZeroPadding(self.a, self.b, (self.m, self.n), names.lane, (names.first, names.end), inside,
-                           self.dtype)
+    @property
+    def scratch(self) -> ScratchProduct:
+        """The product in a scratch buffer."""
+        return ScratchProduct(self.shape, self.a, self.b, self.names)
+
+    @property
+    def inside(self) -> str:
+        """C condition: the tile has elements of A and B."""
+        return self.scratch.inside
 
     def accumulator_index(self, row: int, vector: int) -> int:
         """Index of the accumulator of a row and a vector of columns among all words."""
@@ -147,96 +128,64 @@ def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
 
 
 def _text(product: _Product, sums: list[str]) -> Iterator[str]:
-    names, a, b = product.names, product.a, product.b
+    names, a, has_microkernel = product.names, product.a, product.has_microkernel and product.emitter.has_microkernels
     yield "{"
     yield f"  const int {names.lane} = get_sub_group_local_id();"
-    row, k, column = wrapping(a.row), wrapping(a.column), wrapping(b.column)
+    k = wrapping(a.column)
     yield f"  const int {names.first} = -clamp({k}, -{product.k}, 0), " \
           f"{names.end} = {a.width} - clamp({k}, {a.width} - {product.k}, {a.width});"
-    inside = f"{names.first} < {names.end} && {row} > -{product.m} && {row} < {a.height} && " \
-             f"{column} > -{product.n} && {column} < {b.width}"
-    yield f"  if ({inside}) {{"
+    if has_microkernel:
+        yield f"#ifdef {WHOLE}"
+        yield from (f"  {line}" for line in _by_call(product, sums))
+        yield "#else"
+    yield f"  if ({product.inside}) {{"
     register_tiles = [_RegisterTile(rows, vectors)
                       for vectors, all_rows in parts_of(product.m, product.across) for rows in all_rows]
-    if product.has_microkernel:
-        yield f"#ifdef {WHOLE}"
-        yield from _by_call(product, sums)
-        yield from _anywhere(product, sums, register_tiles)
-        yield "    }"
-        yield "#else"
     yield from _in_lanes(product, sums, register_tiles)
-    if product.has_microkernel:
-        yield "#endif"
     yield "  }"
     if product.dtype.is_float:
-        yield from product.zero_padding(inside).lines(
-            [[sums[product.accumulator_index(row, v)] for v in range(product.across)] for row in range(product.m)],
-            product.emitter.subgroup)
+        yield from _padded(product, sums)
+    if has_microkernel:
+        yield "#endif"
     yield "}"
 
 
 def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
-    """Micro-kernel path, taken if the tile begins in bounds."""
-    names, a, b = product.names, product.a, product.b
-    across = product.across
-    yield f"    if ({wrapping(a.row)} >= 0 && {wrapping(b.column)} >= 0 && {_rows_of_b_inside(product)}) {{"
-    yield f"      const int {names.rows} = min({a.height} - ({a.row}), {product.m}), " \
-          f"{names.columns} = min({b.width} - ({b.column}), {product.n});"
-    yield f"      float {names.scratch}[{product.m * product.n}];"
-    yield f"      private float *{names.shared_scratch} = " \
-          f"(private float *)sub_group_broadcast((ulong){names.scratch}, 0);"
-    for row in range(product.m):
-        yield "      " + " ".join(f"{_scratch_element(product, row, v)} = {sums[product.accumulator_index(row, v)]};"
-                                  for v in range(across))
-    yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
-    operands = (f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, "
-                f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, "
-                f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first})")
-    yield f"      if ({names.lane} == 0) {function_call(product.shape, names.shared_scratch, operands)};"
-    yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
-    yield from _summed(product, sums)
-    yield "    } else {"
+    """The product in a scratch buffer, where the sums are put and taken from."""
+    scratch, names, elements = product.scratch, product.names, _by_rows(product, sums)
+    yield from scratch.declared()
+    yield from (f"{scratch.element(i)} = {name};" for i, name in enumerate(elements))
+    rows_and_vectors = [divmod(i, product.across) for i in range(len(elements))]
+    garbage = [] if not product.shape.is_skinny else [  # the skinny kernel leaves it out of bounds
+        f"if ({names.rows} <= {row} | {names.columns} <= {v * LANES} + {names.lane}) {scratch.element(i)} = {name};"
+        for i, ((row, v), name) in enumerate(zip(rows_and_vectors, elements, strict=True))]
+    yield from scratch.lines(garbage)
+    yield from (f"{name} = {scratch.element(i)};" for i, name in enumerate(elements))
 
 
-def _rows_of_b_inside(product: _Product) -> str:
-    """C condition: the rows of B that the columns of A in bounds meet are in bounds."""
-    names, b, row = product.names, product.b, wrapping(product.b.row)
-    return f"{row} >= -{names.first} && {row} <= {b.height} - {names.end}"
+def _by_rows(product: _Product, sums: list[str]) -> list[str]:
+    """The accumulators, row by row."""
+    return [sums[product.accumulator_index(row, v)] for row in range(product.m) for v in range(product.across)]
 
 
-def _summed(product: _Product, sums: list[str]) -> Iterator[str]:
-    """Reload of the accumulators; the skinny kernel leaves garbage out of bounds, which is not taken over."""
-    names, few = product.names, product.shape.is_skinny
-    if few:
-        yield f"      float {names.sum};"
-    for row in range(product.m):
-        pairs = [(v, sums[product.accumulator_index(row, v)]) for v in range(product.across)]
-        yield "      " + " ".join(
-            f"{names.sum} = {_scratch_element(product, row, v)}; {name} = {names.rows} > {row} & "
-            f"{names.columns} > {v * LANES} + {names.lane} ? {names.sum} : {name};" if few else
-            f"{name} = {_scratch_element(product, row, v)};" for v, name in pairs)
-
-
-def _scratch_element(product: _Product, row: int, vector: int) -> str:
-    """Lvalue of a lane's accumulator in the scratch buffer."""
-    names = product.names
-    return f"{names.shared_scratch}[{(row * product.across + vector) * LANES} + {names.lane}]"
-
-
-def _anywhere(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
-    """Path with a bounds check for each element."""
-    yield f"    {product.total} {product.names.b}[{product.k * product.across}];"
-    yield from _copied(product, checked=True)
-    for tile in register_tiles:
-        yield from _rows(product, sums, tile, inside=False)
+def _padded(product: _Product, sums: list[str]) -> Iterator[str]:
+    """Products of zero padding, in loops over a copy of the sums."""
+    names, copies, elements = product.names, product.names.scratch, _by_rows(product, sums)
+    padding = ZeroPadding(product.a, product.b, (product.m, product.n), names, product.inside, product.dtype)
+    yield f"  if ({padding.at_edge}) {{"
+    yield f"    {product.word} {copies}[{len(elements)}] = {{{', '.join(elements)}}};"
+    yield from (f"    {line}" for line in padding.lines(f"{copies}[{names.i} * {product.across} + {names.v}]",
+                                                        product.emitter.subgroup))
+    yield from (f"    {name} = {copies}[{i}];" for i, name in enumerate(elements))
+    yield "  }"
 
 
 def _in_lanes(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
     """SIMT path: a lane computes one element of each vector; tiles in bounds have a branch without checks."""
     names, b = product.names, product.b
     yield f"    {product.total} {names.b}[{product.k * product.across}];"
-    column = wrapping(b.column)
-    yield f"    if ({_rows_of_b_inside(product)} && {column} >= 0 && {column} <= {b.width} - {product.n}) {{"
+    column, rows = wrapping(b.column), product.scratch.rows_of_b_are_inside()
+    yield f"    if ({rows} && {column} >= 0 && {column} <= {b.width} - {product.n}) {{"
     if b.step == "1" and (product.types[1] in (f32, f64) or len(register_tiles[0].rows) == product.m):
         yield from _in_place(product, sums, register_tiles)
     else:
@@ -269,7 +218,7 @@ def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
     """Packing of the tile of B, widened, and zero-padded out of bounds."""
     names, b, (_, dtype) = product.names, product.b, product.types
     step = _times(b.step)
-    yield f"      {_LOOP}"
+    yield f"      {LOOP}"
     yield f"      for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
     yield (f"        {b.array.space} const {dtype.opencl} *{names.row} = {b.array.name} + "
            f"({b.row} + {names.k}) * (long){b.pitch} + ({b.column} + {names.lane}){step};")
@@ -329,7 +278,7 @@ def _steps(product: _Product, sums: dict[tuple[int, int], str], tile: _RegisterT
     for row, pointer in pointers.items():
         yield (f"        {a.array.space} const {dtype.opencl} *{pointer} = {a.array.name} + "
                f"({a.row} + {row}) * (long){a.pitch} + {atom(str(a.column))}{step};")
-    yield f"        {_LOOP}"
+    yield f"        {LOOP}"
     yield f"        for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
     columns = {vector: f"{names.b}_{vector}" for vector in tile.vectors}
     yield from (f"          {line}" for line in _numbers_of_b(product, tile, columns))

@@ -61,6 +61,21 @@ def _spread(emitter: Emitter, operation: xvector.BroadcastOp) -> None:
     emitter.assign(operation.vector, fragment, [expression] * len(fragment.names))
 
 
+def _shape_cast(emitter: Emitter, operation: ShapeCastOp) -> None:
+    """The same registers; words of several elements, or the elements of words, are other variables of them."""
+    source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
+    if source.per_lane == result.per_lane:
+        emitter.values[operation.result] = source
+        return
+    words = result.width * result.per_lane // source.per_lane  # of the source, in a variable of the result
+    expressions = []
+    for start in range(0, source.units, words):
+        part = source.slice(start, words)
+        pieces = [f"as_{vector_type(result.word, result.width // len(part.names))}({name})" for name in part.names]
+        expressions.append(pieces[0] if len(pieces) == 1 else f"({result.c_type})({', '.join(pieces)})")
+    emitter.assign(operation.result, result, expressions)
+
+
 def _bitcast(emitter: Emitter, operation: BitcastOp) -> None:
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     each = result.width * result.dtype.bits // source.dtype.bits
@@ -119,7 +134,7 @@ RULES: dict[type[Operation], Rule] = {
     ExtractScalarOp: _extract_scalar,
     ExtractStridedSliceOp: _slice,
     InsertStridedSliceOp: _insert,
-    ShapeCastOp: lambda emitter, op: emitter.values.update({op.result: emitter.values[op.source]}),
+    ShapeCastOp: _shape_cast,
     ub.PoisonOp: _poison,
     xvector.BroadcastOp: _spread,
     BitcastOp: _bitcast,

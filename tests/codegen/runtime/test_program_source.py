@@ -123,7 +123,7 @@ def test_a_level_zero_queue_gets_spirv_that_the_gpu_runs(target: str, monkeypatc
     executor = device_executor.DeviceExecutor(queue, None)
     low = gemm.lower(*SPECS, target=target, **LARGE)
     with caplog.at_level(logging.INFO, "xetile"):
-        name = executor._kernel(low)
+        name = executor.build(low)
     assert re.search(rf"the SYCL runtime's compiler compiled gemm for {target} to \d+ bytes", caplog.text)
     ((spirv, options),) = got
     assert options == "-ze-opt-large-register-file"

@@ -42,9 +42,9 @@ def test_no_bar_without_a_terminal_or_where_none_is_wanted(is_wanted: bool, monk
 
 @pytest.mark.parametrize(("end", "timeout", "reason"), [
     ("sys.stderr.write('no memory\\n'); os._exit(9)", None, "the process that built it ended with 9: no memory"),
-    ("time.sleep(60)", 3.0, "the compiler takes longer than 3.0 s"),
+    ("time.sleep(60)", 3.0, None),
 ])
-def test_a_worker_that_ends_early_fails_what_it_had_not_built(end: str, timeout: float | None, reason: str,
+def test_a_worker_that_ends_early_fails_what_it_had_not_built(end: str, timeout: float | None, reason: str | None,
                                                               tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = tmp_path / "worker"
     worker.write_text(f"#!{sys.executable}\nimport os, pickle, sys, time\npickle.load(sys.stdin.buffer)\n"

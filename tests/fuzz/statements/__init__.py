@@ -1,7 +1,18 @@
 """The statements of the generator, with their weights."""
 
 from tests.fuzz.generator import Statement
-from tests.fuzz.statements import control, elementwise, layout, matmul, memory, ordered, scalars, scattered
+from tests.fuzz.statements import (
+    control,
+    elementwise,
+    functions,
+    layout,
+    matmul,
+    memory,
+    ordered,
+    rows,
+    scalars,
+    scattered,
+)
 
 STATEMENTS: tuple[tuple[int, Statement], ...] = (
     (6, memory.load), (6, elementwise.arithmetic), (2, elementwise.bitwise), (2, elementwise.shift),
@@ -13,7 +24,9 @@ STATEMENTS: tuple[tuple[int, Statement], ...] = (
     (1, scattered.single), (4, matmul.product), (1, memory.move_tile), (1, memory.prefetch), (2, memory.store),
     (1, scalars.arithmetic), (1, scalars.argument), (1, scalars.size_of), (4, control.loop), (3, control.when),
     (2, ordered.cumulative), (1, ordered.scan), (1, ordered.sort), (1, ordered.extreme_index), (2, ordered.shift),
-    (2, ordered.part), (1, elementwise.small_float),
+    (2, ordered.part), (1, elementwise.small_float), (2, rows.gather), (1, rows.scatter), (1, rows.atomic),
+    (2, rows.load_vector), (1, rows.store_vector), (3, functions.helper), (2, functions.reduction),
+    (2, functions.item),
 )
 control.INSIDE += [statement for weight, statement in STATEMENTS for _ in range(weight)
                    if statement not in (scalars.argument, scattered.shared)]

@@ -72,7 +72,7 @@ def loop(generator: Generator) -> None:
         body_start = len(generator.scope)
         _inside(generator, 5)
         yielded = [_as(generator, copy, body_start) for copy in inside]
-    node = Loop(index, start, stop, step, options, body)
+    node = Loop(index, start, stop, step, options, body, counted=not choices.chance(0.2))
     behind = []
     for copy in inside:
         value = _copy(generator, copy)
@@ -81,7 +81,7 @@ def loop(generator: Generator) -> None:
         behind.append(value)
     node.carried = list(zip(before, inside, yielded, behind, strict=True))
     generator.body.append(node)
-    generator.features.add("run-time loop" if runtime else "loop")
+    generator.features.add(("run-time loop" if runtime else "loop") if node.counted else "while loop")
 
 
 def _room(value: Value) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,25 +13,31 @@ from tests.fuzz.numerics import HOLDS, Array, is_float, limits
 from tests.fuzz.program import ArrayArg, Map, Shape, State, Value
 from tests.fuzz.statements.scalars import index
 
+NO_BOUND = 2**31 - 1
+"""Bound of a tile that has none of its own."""
 
-def window(state: State, rows: Any, columns: Any, shape: Shape, sizes: Shape) -> tuple[Array, Array, Array]:
-    """Row and column of each element of tiles, and which are inside."""
+
+def window(state: State, rows: Any, columns: Any, shape: Shape, sizes: Sequence[Any]) -> tuple[Array, Array, Array]:
+    """Row and column of each element of tiles, and which are inside; sizes are the same or each instance's own."""
+    sizes = [np.broadcast_to(np.asarray(each), (state.count,))[:, None, None] for each in sizes]
     row = np.broadcast_to(np.asarray(rows), (state.count,))[:, None, None] + np.arange(shape[0])[None, :, None]
     column = np.broadcast_to(np.asarray(columns), (state.count,))[:, None, None] + np.arange(shape[1])[None, None, :]
     row, column = np.broadcast_arrays(row, column)
     return row, column, (row >= 0) & (row < sizes[0]) & (column >= 0) & (column < sizes[1])
 
 
-def read_window(state: State, matrix: Array, at: tuple[Any, Any], shape: Shape, padding: float) -> Array:
+def read_window(state: State, matrix: Array, at: tuple[Any, Any], shape: Shape, padding: float,
+                bounds: tuple[Any, Any] = (NO_BOUND, NO_BOUND)) -> Array:
     """Tiles of a matrix, with padding for what lies outside."""
-    row, column, inside = window(state, *at, shape, matrix.shape)
+    row, column, inside = window(state, *at, shape, np.minimum(np.transpose(bounds), matrix.shape).T)
     row, column = np.clip(row, 0, matrix.shape[0] - 1), np.clip(column, 0, matrix.shape[1] - 1)
     return np.where(inside, matrix[row, column], np.asarray(padding).astype(matrix.dtype))
 
 
-def write_window(state: State, active: Array, matrix: Array, at: tuple[Any, Any], values: Array) -> None:
+def write_window(state: State, active: Array, matrix: Array, at: tuple[Any, Any], values: Array,
+                 bounds: tuple[Any, Any] = (NO_BOUND, NO_BOUND)) -> None:
     """Store tiles, without what lies outside."""
-    row, column, inside = window(state, *at, values.shape[1:], matrix.shape)
+    row, column, inside = window(state, *at, values.shape[1:], np.minimum(np.transpose(bounds), matrix.shape).T)
     keep = inside & active[:, None, None]
     matrix[row[keep], column[keep]] = values[keep]
 
@@ -77,12 +85,45 @@ def tile_of(generator: Generator, array: ArrayArg, shape: Shape, map_: Map | Non
     columns = index(generator, 1, shape[1])
     batch = f"{generator.choices.between(0, array.batch)}, " if array.rank == 3 else ""
     matrix = int(batch[:-2]) if batch else 0
-    template = f"xt.init_tile({array.name}, ({batch}{{0}}, {{1}}), {shape}{arguments(map_, array)})"
+    words, bounds = bounds_of(generator, 2)
+    template = f"xt.init_tile({array.name}, ({batch}{{0}}, {{1}}), {shape}{words}{arguments(map_, array)})"
 
-    def function(state: State, row: Array, column: Array) -> Array:
-        return np.stack([np.full(state.count, matrix), row, column], 1)
+    def function(state: State, row: Array, column: Array, *own: Array) -> Array:
+        return np.stack([np.full(state.count, matrix), row, column, *bounds.of(state, own)], 1)
 
-    return generator.let(template, (rows, columns), function, "tile", shape, map_, array=array)
+    return generator.let(template, (rows, columns, *bounds.operands), function, "tile", shape, map_, array=array)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """``rows=`` and ``columns=`` of a tile: run-time numbers, or None for the array's own."""
+
+    rows: Value | None
+    columns: Value | None
+
+    @property
+    def operands(self) -> list[Value]:
+        """The numbers that there are."""
+        return [each for each in (self.rows, self.columns) if each]
+
+    def of(self, state: State, values: Sequence[Array]) -> tuple[Array, Array]:
+        """The bounds of all instances, from the values of the operands."""
+        left = list(values)
+        rows, columns = (left.pop(0) if each else np.full(state.count, NO_BOUND) for each in (self.rows, self.columns))
+        return rows, columns
+
+
+def bounds_of(generator: Generator, first: int) -> tuple[str, Bounds]:
+    """Keyword arguments that bound a tile, whose values are the operands from ``first`` on; mostly none."""
+    found: list[Value | None] = []
+    words = ""
+    for axis, keyword in enumerate(("rows", "columns")):
+        bound = index(generator, axis, 8) if generator.choices.chance(0.1) else None
+        if bound:
+            words += f", {keyword}={{{first + sum(each is not None for each in found)}}}"
+            generator.features.add(f"{keyword}=")
+        found.append(bound)
+    return words, Bounds(*found)
 
 
 def _matrix(state: State, array: ArrayArg, which: int) -> Array:
@@ -110,7 +151,8 @@ def _load_from(generator: Generator, tile: Value) -> Value:
         matrix = int(at[0, 0])
         if array.rank == 3 and matrix >= array.batch:
             return np.full((state.count, *shape), padding).astype(HOLDS[array.dtype])
-        return read_window(state, _matrix(state, array, matrix), (at[:, 1], at[:, 2]), shape, padding)
+        return read_window(state, _matrix(state, array, matrix), (at[:, 1], at[:, 2]), shape, padding,
+                           (at[:, 3], at[:, 4]))
 
     low = None if array.low is None else min(array.low, int(padding), 0)
     high = None if array.high is None else max(array.high, int(padding), 0)
@@ -127,7 +169,7 @@ def move_tile(generator: Generator) -> Value | None:
     tile = generator.choices.pick(tiles)
     rows, columns = (generator.choices.pick((0, 1, 8, 16, -1, -3, 5)) for _ in range(2))
     return generator.let(f"xt.update_tile_offset({{0}}, {rows}, {columns})", (tile,),
-                         lambda state, at: at + np.array([0, rows, columns]), "tile", tile.shape, tile.map,
+                         lambda state, at: at + np.array([0, rows, columns, 0, 0]), "tile", tile.shape, tile.map,
                          array=tile.array)
 
 
@@ -158,13 +200,15 @@ def store(generator: Generator, value: Value | None = None) -> None:
                                low=-2, high=4000) for axis in (0, 1)]
     hint = choices.pick(("", "", "", "", "", ', l1="write_back", l3="write_back"', ', l1="uncached", l3="write_back"'))
 
-    def function(state: State, active: Array, row: Array, column: Array, values: Array) -> None:
-        write_window(state, active, state.arrays[array.name], (row, column), values)
+    words, bounds = bounds_of(generator, 3)
 
-    tile = f"xt.init_tile({array.name}, ({{0}}, {{1}}), {shape}{arguments(value.map, array)})"
+    def function(state: State, active: Array, row: Array, column: Array, values: Array, *own: Array) -> None:
+        write_window(state, active, state.arrays[array.name], (row, column), values, bounds.of(state, own))
+
+    tile = f"xt.init_tile({array.name}, ({{0}}, {{1}}), {shape}{words}{arguments(value.map, array)})"
     text = f"xt.store_tile({{2}}, {tile}{hint})"
     array.exact = value.exact
-    generator.effect(text, (*positions, value), function, array.name)
+    generator.effect(text, (*positions, value, *bounds.operands), function, array.name)
     generator.features.add(f"store {value.dtype}")
 
 

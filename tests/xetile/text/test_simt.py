@@ -352,3 +352,47 @@ def test_stages_in_which_a_line_is_transposed_read_back(target: str) -> None:
         expected[1, 2:18] = 2 * array[3:19, 5]
         xt.parse(str(module))["_line"].on("numpy", target=target)[1](array, out)
         np.testing.assert_array_equal(out, expected, err_msg=stage)
+
+
+
+WORDS = """  %c3 = arith.constant 3 : index
+  %added = arith.constant dense<{added}> : vector<8x{n}x{element}>
+  %zero = arith.constant dense<{zero}> : vector<8x{n}x{element}>
+  %va = xegpu.load_nd %a : {desc_a} -> vector<8x{m}x{element}>
+  %vb = xegpu.load_nd %b {{packed}} : {desc_b} -> vector<8x{n}x{element}>
+  %sum = scf.for %i = %c0 to %c3 step %c1 iter_args(%w = %vb) -> (vector<8x{n}x{element}>) {{
+    %more = arith.add{kind} %w, %added : vector<8x{n}x{element}>
+    %small = arith.cmp{kind} {less}, %more, %zero : vector<8x{n}x{element}>
+    %chosen = arith.select %small, %zero, %more : vector<8x{n}xi1>, vector<8x{n}x{element}>
+    scf.yield %chosen : vector<8x{n}x{element}>
+  }}
+  %r = xegpu.dpas %va, %sum {{sg_map_a = {map_a}, sg_map_b = {map_b}, sg_map_c = {map_c}}}
+    : vector<8x{m}x{element}>, vector<8x{n}x{element}> -> vector<8x1x{result}>
+  xegpu.store_nd %r, %c : vector<8x1x{result}>, {desc_c}
+"""
+
+
+@pytest.mark.parametrize("execution", [each for each in EXECUTIONS if each.target == "pvc"], ids=str)
+@pytest.mark.parametrize("element", ["f16", "bf16", "i8"])
+def test_constants_whose_elements_differ_and_arithmetic_in_words(element: str, execution: Execution) -> None:
+    """A lane's words are computed with as their elements, in loops and comparisons too."""
+    per_lane, integer = (4, True) if element == "i8" else (2, False)
+    k, columns = 8 * per_lane, per_lane // 2  # of B; A has half as many elements a lane
+    result, less, kind, number = ("i32", "slt", "i", int) if integer else ("f32", "olt", "f", float)
+    maps = {"a": sg_map((1, 16), (1, columns)), "b": sg_map((1, 16), (per_lane, 1)), "c": sg_map((1, 16))}
+    shapes = {"a": ((8, k), element), "b": ((k, 16), element), "c": ((8, 16), result)}
+    added = np.random.default_rng(5).integers(-9, 10, (8, per_lane))
+    text = WORDS.format(element=element, result=result, n=per_lane, m=columns, kind=kind, less=less, zero=number(0),
+                        added=[[number(each) for each in word] for word in added],
+                        **{f"map_{name}": map_ for name, map_ in maps.items()},
+                        **{f"desc_{name}": desc(*shapes[name], map_) for name, map_ in maps.items()})
+    descs = "".join(create(name, name.upper(), *shapes[name], map_) for name, map_ in maps.items())
+    rng = np.random.default_rng(6)
+    a, b = integers(rng, element, 8, k), integers(rng, element, k, 16)
+    total = wide(b)
+    for _ in range(3):  # row r of B is element r % per_lane of a lane's word r // per_lane
+        total = np.maximum(total + added.reshape(k, 1), 0)
+    c = np.full((8, 16), 7, np.int32 if integer else np.float32)
+    arrays = {name.upper(): each for name, (_, each) in shapes.items()}
+    execution.bind(xt.parse(kernel(descs + text, arrays))["f"])[1,](a, b, c)
+    np.testing.assert_array_equal(c, wide(a) @ total)

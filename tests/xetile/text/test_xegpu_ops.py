@@ -311,9 +311,28 @@ def test_one_descriptor_loads_in_words_and_plain() -> None:
             np.testing.assert_array_equal(c, expected, str(execution))
 
 
-def test_vnni_form_is_for_dpas_alone() -> None:
-    text = TWO_USES.replace("%r = XeGPU.dpas %a, %b", "%w = arith.addf %b, %b : vector<8x16x2xf16>\n"
-                                                      "  %r = XeGPU.dpas %a, %w")
+@pytest.mark.parametrize("execution", [each for each in EXECUTIONS if each.target != "dg2"], ids=str)
+def test_arithmetic_in_vnni_form(execution: Execution) -> None:
+    """It is computed with the block; of a constant, an element of a word is below the one before."""
+    added = np.random.default_rng(12).integers(-4, 5, (8, 1, 2)).repeat(16, 1)
+    text = TWO_USES.replace("%r = XeGPU.dpas %a, %b", f"""%k = arith.constant dense<{added.astype(float).tolist()}>
+    : vector<8x16x2xf16>
+  %x = arith.addf %b, %k : vector<8x16x2xf16>
+  %w = scf.for %i = %c0 to %c16 step %c16 iter_args(%v = %x) -> (vector<8x16x2xf16>) {{
+    %y = arith.mulf %v, %b : vector<8x16x2xf16>
+    scf.yield %y : vector<8x16x2xf16>
+  }}
+  %r = XeGPU.dpas %a, %w""")
+    a = np.random.default_rng(11).integers(-4, 5, (64, 64)).astype(np.float16)
+    left, b = (each.astype(np.float32) for each in (a[:8, :16], a[16:32, :16]))
+    c = np.full((8, 16), 7, np.float32)
+    execution.bind(xt.parse(text)["uses"])[1,](a, c)
+    np.testing.assert_array_equal(c, left @ ((b + added.transpose(0, 2, 1).reshape(16, 16)) * b) + left @ (2 * b))
+
+
+def test_words_of_another_form_are_not_computed_with() -> None:
+    cast = "%cast = vector.shape_cast %w : vector<8x16x2xf16> to vector<8x32xf16>\n  %r = XeGPU.dpas %a, %b"
+    text = TWO_USES.replace("%r = XeGPU.dpas %a, %b", f"%w = arith.addf %b, %b : vector<8x16x2xf16>\n  {cast}")
     specs = [xt.Spec((64, 64), "f16"), xt.Spec((8, 16), "f32")]
     with pytest.raises(xt.ShapeError, match="XT3520") as caught:
         xt.parse(text)["uses"].lower(*specs).opencl.strip()

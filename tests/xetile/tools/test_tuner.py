@@ -10,6 +10,8 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_device, require_dpnp, require_ocloc
+from xetile.runtime.device_executor import DeviceExecutor
+from xetile.tools import tuner
 from xetile.tools.tuner.space import configurations, seconds_of
 from xetile.tools.tuner.timing import compare
 
@@ -51,7 +53,7 @@ def test_one_run_on_the_authors_arrays_and_times_are_kept(arrays: tuple[Any, ...
     require_device()
     c = arrays[2]
     wanted = expected(*arrays)
-    result = xt.tune(accumulate, arrays, SPACE, where="opencl:cpu", target="pvc", budget="200ms",
+    result = xt.tune(accumulate, arrays, SPACE, where="opencl:cpu", target="pvc", budget="1min",
                      processes=2)
     np.testing.assert_array_equal(c, wanted)
     assert len(result.outcomes) == 6
@@ -62,10 +64,51 @@ def test_one_run_on_the_authors_arrays_and_times_are_kept(arrays: tuple[Any, ...
     assert times == sorted(times)
 
     more = xt.tune(accumulate, arrays, [*result_configurations(result), {"BM": 32, "BK": 32}], where="opencl:cpu",
-                   target="pvc", budget="100ms", final=False)
+                   target="pvc", budget="1min", final=False)
     np.testing.assert_array_equal(c, wanted)
     hows = {outcome.configuration["BM"]: outcome.how for outcome in more.outcomes}
     assert hows == {8: "kept", 16: "kept", 24: "kept", 32: "timed"}
+
+
+class Timer:
+    """The tuner's clock: a build takes 20 s, everything else nothing; or every look at it takes 20 s."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.tick, self.built = 0.0, 0.0, 0
+        build = DeviceExecutor.build
+
+        def timed(executor: DeviceExecutor, compiled: Any) -> Any:
+            if not compiled.programs:
+                self.now += 20.0
+                self.built += 1
+            return build(executor, compiled)
+
+        monkeypatch.setattr(DeviceExecutor, "build", timed)
+        monkeypatch.setattr(tuner, "time", self)
+
+    def perf_counter(self) -> float:
+        self.now += self.tick
+        return self.now
+
+
+def test_the_budget_ends_building(arrays: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    require_device()
+    timer = Timer(monkeypatch)
+    where: dict[str, Any] = {"where": "opencl:cpu", "processes": 1, "final": False}
+    result = xt.tune(accumulate, arrays, {"BM": [8, 16, 24, 32]}, budget=40, **where)
+    assert [(late.configuration["BM"], late.stage) for late in result.failures] == [(24, "budget"), (32, "budget")]
+    assert timer.built == 2
+    assert {outcome.samples for outcome in result.outcomes[:2]} == {1}
+    assert "2 not built: the budget ended before" in str(result)
+    assert "BM=24: 2 of 4 were built in 30 s" in str(result)
+
+    timer.tick = 20.0
+    more = xt.tune(accumulate, arrays, {"BM": [8, 24]}, budget=20, **where)  # there is a time of 8: nothing is built
+    assert [outcome.how for outcome in more.outcomes] == ["kept", ""]
+    assert timer.built == 2
+    one = xt.tune(accumulate, arrays, {"BM": [24, 32]}, budget=20, **where)  # one is built always
+    assert [outcome.how for outcome in one.outcomes] == ["timed", ""]
+    assert one.best == {"BM": 24}
 
 
 def result_configurations(result: Any) -> list[dict[str, Any]]:

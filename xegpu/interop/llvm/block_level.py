@@ -19,7 +19,7 @@ from xegpu.interop.llvm import ops as llvm
 from xegpu.interop.llvm.correspondence import SYNC, VECTOR, Correspondence, export_rules, import_rules
 from xegpu.interop.llvm.exporter import Export, as_gpu_module, check_chip
 from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc, load_matrix, store_matrix
-from xegpu.interop.llvm.importer import create_nd_tdesc, update_nd_offset
+from xegpu.interop.llvm.importer import constant, create_nd_tdesc, update_nd_offset
 from xegpu.interop.llvm.matrix import CreateMemDescOp, LoadMatrixOp, StoreMatrixOp
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.kernel_attributes import subgroup_count
@@ -58,7 +58,7 @@ CORRESPONDENCES = (
     Correspondence(ExtractOp, None, exported=exports.extract),
     Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
     Correspondence(None, TransposeOp, imported=imports.transpose),
-    Correspondence(None, ConstantOp, imported=imports.constant),
+    Correspondence(None, ConstantOp, imported=constant),
 )
 
 

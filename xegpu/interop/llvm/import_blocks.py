@@ -40,7 +40,7 @@ from xegpu.dialect.vector import BitcastOp
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_hints
 from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
-from xegpu.interop.llvm.importer import Described, Import, matrix_at, splat_constant
+from xegpu.interop.llvm.importer import Described, Import, matrix_at
 from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InsertStridedSliceOp, InterleaveOp, MultiReductionOp
@@ -252,12 +252,3 @@ def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
     axes = [axis for axis, size in enumerate(shape) if size != small[axis]]
     new = rewriter.emit(reduction.BroadcastOp(source, axes, operation.vector.type)) if axes else source
     rewriter.set(operation.vector, new)
-
-
-def constant(rewriter: Blocks, operation: arith.ConstantOp) -> None:
-    """Keep constants with differing elements, which :mod:`xegpu.passes.normalize` materializes."""
-    dense = operation.value
-    if isinstance(dense, DenseIntOrFPElementsAttr) and len(set(dense.get_attrs())) > 1:
-        rewriter.copy(operation)
-    else:
-        splat_constant(rewriter, operation)

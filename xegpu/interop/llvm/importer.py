@@ -26,7 +26,6 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     MemRefType,
     StridedLayoutAttr,
-    VectorType,
 )
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -311,16 +310,13 @@ def _num_subgroups(rewriter: Import, operation: gpu.NumSubgroupsOp) -> None:
     rewriter.set(operation.result, rewriter.constant(rewriter.threads // LANES))
 
 
-def splat_constant(rewriter: Import, operation: arith.ConstantOp) -> None:
-    """Lower a splat constant to a broadcast."""
+def constant(rewriter: Import, operation: arith.ConstantOp) -> None:
+    """A splat as a broadcast; elements that differ stay, for :mod:`xegpu.passes.normalize`."""
     dense = operation.value
-    if not isinstance(operation.result.type, VectorType):
-        rewriter.copy(operation)
-        return
     elements = list(dense.get_attrs()) if isinstance(dense, DenseIntOrFPElementsAttr) else []
     if len(set(elements)) != 1:
-        rewriter.refuse("XT3290", "a vector constant whose elements differ is not read",
-                        "load the numbers from an array")
+        rewriter.copy(operation)
+        return
     rewriter.fill(rewriter.emit(arith.ConstantOp(elements[0])), operation.result)  # type: ignore[arg-type]
 
 
@@ -335,7 +331,7 @@ def _lane(rewriter: Import, operation: Operation) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    arith.ConstantOp: splat_constant,
+    arith.ConstantOp: constant,
     memref.ExtractAlignedPointerAsIndexOp: _pointer,
     arith.DivUIOp: _of_indices(_divide),
     arith.DivSIOp: _of_indices(_divide),

@@ -169,7 +169,7 @@ class DistributeLanesRewriter(Rewriter):
         if any(each.lanes.per_lane > 1 for each in moving):  # as operands of dpas lie; nothing else computes with words
             form = self.form(form.shape, self.plain(form.shape))
         elif len({form.lanes for form in moving or forms}) > 1:
-            form = self.form(form.shape, self.common_map(moving))
+            form = self.form(form.shape, self.common_map(moving or forms))
         elif moving:
             form = moving[0]
         operands = [self.converted(part, form.lanes) if isinstance(part.encoding, Distributed) else part.values[0]

@@ -55,10 +55,10 @@ class DistributeSubgroupsRewriter(Rewriter):
         self.target, self.tiles, self.allocated, self.layout = target, tiles, allocated, layout
         self._buffers: dict[tuple[Pair, Attribute], SSAValue] = {}
 
-    def free(self, shape: Pair, element: Attribute) -> bool:
-        """Whether a buffer of ``shape`` fits into shared local memory, or is there already."""
+    def free(self, shape: Pair, element: Attribute, share: int = 1) -> bool:
+        """Whether a buffer of ``shape`` fits into ``1 / share`` of the memory that is left, or is there already."""
         bytes_ = prod(shape) * of_mlir(element).bytes
-        return self.has_buffer(shape, element) or self.allocated + bytes_ <= self.target.slm_bytes
+        return self.has_buffer(shape, element) or share * bytes_ <= self.target.slm_bytes - self.allocated
 
     def has_buffer(self, shape: Pair, element: Attribute) -> bool:
         """Whether there is a buffer of ``shape`` already."""
@@ -275,7 +275,10 @@ def _through_slm(rewriter: DistributeSubgroupsRewriter, source: ConvertedValues,
 
 
 def _slab(rewriter: DistributeSubgroupsRewriter, form: Distributed, data: Pair, element: Attribute) -> Pair:
-    """Shape of the largest part that fits into shared local memory and divides no block of either map."""
+    """Shape of the largest part that fits into shared local memory and divides no block of either map.
+
+    It takes at most half of what is left, if a part of that size exists, so that later exchanges find room, too.
+    """
     steps = [lcm(form.wg_map.sg_data[axis], data[axis]) for axis in (0, 1)]
     sizes = [[size for size in range(step, extent + 1, step) if extent % size == 0]
              for step, extent in zip(steps, form.shape, strict=True)]
@@ -289,7 +292,8 @@ def _slab(rewriter: DistributeSubgroupsRewriter, form: Distributed, data: Pair, 
                           f"{target.slm_bytes} are left",
                           "choose an sg_data that divides the other's, so that smaller parts fit",
                           rewriter.where())
-    return max(fitting, key=lambda shape: (prod(shape), shape[1]))
+    half = [shape for shape in fitting if rewriter.free(shape, element, share=2)]
+    return max(half or fitting, key=lambda shape: (prod(shape), shape[1]))
 
 
 class _SlmSlab:

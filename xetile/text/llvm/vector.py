@@ -27,13 +27,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.interop.llvm.export_vector import is_neutral
+from xegpu.interop.llvm.importer import LANES
 from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InterleaveOp, MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import ExtUIOp, SelectOp
 from xegpu.mlir.combining_kind import combined
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect.reduction import TileReduceOp
-from xetile.dialect.tile_ops import shape_of
+from xetile.dialect.tile_ops import shape_of, text
 from xetile.dialect.vector import TileBitcastOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.text.llvm.elements import BLOCK, both, compared, number, positions, splat
@@ -69,12 +70,16 @@ def varied_constant(rewriter: Any, result: SSAValue, elements: Sequence[IntegerA
     """Set a constant whose elements differ, computed from the position of each element.
 
     Arithmetic sequences of indices are multiples of the position; anything else is one selection for each run of equal
-    elements.
+    elements. In a kernel of lanes a vector is a column of the block, the same in all of them.
     """
     shape, map_ = rewriter.block_of(result), rewriter.map_at(None, result)
-    row = positions(rewriter, shape, 0, map_)
-    at = rewriter.emit(arith.AddiOp(rewriter.emit(arith.MuliOp(row, number(rewriter, shape[1], shape, map_))),
-                                    positions(rewriter, shape, 1, map_)))
+    at = positions(rewriter, shape, 0, map_)
+    if len(elements) == shape[0] * shape[1]:
+        at = rewriter.emit(arith.AddiOp(rewriter.emit(arith.MuliOp(at, number(rewriter, shape[1], shape, map_))),
+                                        positions(rewriter, shape, 1, map_)))
+    elif (len(elements), LANES) != shape:
+        rewriter.refuse("XT3290", f"the elements of this constant differ, and {result.type} is a lane's part of a "
+                        f"block of {text(shape)}", "load the numbers from an array")
     values = [element.value.data for element in elements]
     steps = {after - before for before, after in pairwise(values)}
     if isinstance(elements[0].type, IndexType) and len(steps) == 1:

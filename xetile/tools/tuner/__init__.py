@@ -31,6 +31,8 @@ from xetile.tools.tuner.timing import Series, compare
 
 _KIND = "timing"
 _BUILD_SECONDS = 300.0
+_BUILD_SHARE = 0.75
+"""Part of the budget after which building ends, so that what is built can be told apart by timing."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         where, target: as in ``kernel.on``; by default the arrays decide.
         by: ``"time"``, or ``"prediction"``: the model of ``lower(...).report()``, where there is no device; with
             ``where``, those that the model cannot tell from the best one are timed there.
-        budget: the time to spend on timing: seconds, or ``"30s"``, ``"500ms"``, ``"2min"``.
+        budget: the time to spend on building and timing: seconds, or ``"30s"``, ``"500ms"``, ``"2min"``. At three
+            quarters of it building ends, and the table says what was not built; one configuration is built always.
         processes: how many programs are built at a time, by default one a core.
         final: whether the best configuration runs on the arrays at the end.
         progress: whether progress bars are shown, if rich is installed and standard error is a terminal.
@@ -195,24 +198,25 @@ def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
 
 def _timed(executor: Executor, candidates: Sequence[Candidate], copied_in: Sequence[Argument], budget: float,
            processes: int | None, progress: bool) -> list[Outcome]:
+    start = time.perf_counter()
     keys = [_key(executor, candidate, copied_in) for candidate in candidates]
     kept = [_cached_time(key) for key in keys]
     outcomes = [replace(old, configuration=candidate.configuration)
                 for candidate, old in zip(candidates, kept, strict=True) if old is not None]
     fresh = [(candidate, key) for candidate, key, old in zip(candidates, keys, kept, strict=True) if old is None]
-    built, failures = _built(executor, fresh, processes, progress)
+    built, failures = _built(executor, fresh, budget, processes, progress, needed=not outcomes)
     runs, keys_of_runs, ready = [], [], []
     for candidate, key in built:
         run = _runner(executor, candidate, _scratch(candidate.compiled.written, copied_in, executor))
         try:
-            run(1)  # builds what no worker built, and warms up
+            run(1)  # warms up
         except XeError as error:
             failures.append(Outcome(candidate.configuration, stage="run", reason=str(error)))
             continue
         runs.append(run)
         keys_of_runs.append(key)
         ready.append(candidate)
-    series = compare(runs, budget, progress=progress)
+    series = compare(runs, budget - (time.perf_counter() - start), progress=progress)
     for candidate, key, one in zip(ready, keys_of_runs, series, strict=True):
         outcome = Outcome(candidate.configuration, one.median, _finite(one), len(one.samples), "timed", one.dropped)
         _store_time(key, outcome)
@@ -225,19 +229,59 @@ def _finite(one: Series) -> tuple[float, float]:
     return (min(one.samples), max(one.samples)) if high == float("inf") else (low, high)
 
 
-def _built(executor: Executor, fresh: Sequence[tuple[Candidate, disk_cache.Key]],
-           processes: int | None, progress: bool) -> tuple[list[tuple[Candidate, disk_cache.Key]], list[Outcome]]:
-    """Compile candidates in worker processes, into the cache; without one, they are compiled on the first run."""
-    count = os.cpu_count() or 1 if processes is None else processes
-    if not isinstance(executor, DeviceExecutor) or not disk_cache.is_on() or count < 2 or len(fresh) < 2:
+_Fresh = tuple[Candidate, disk_cache.Key]
+
+
+def _built(executor: Executor, fresh: Sequence[_Fresh], budget: float, processes: int | None, progress: bool, *,
+           needed: bool) -> tuple[list[_Fresh], list[Outcome]]:
+    """Build candidates within the budget's share: in worker processes, into the cache, or else in this one.
+
+    Args:
+        needed: whether one is built even if the budget ends before.
+    """
+    if not isinstance(executor, DeviceExecutor):
         return list(fresh), []
+    count = os.cpu_count() or 1 if processes is None else processes
+    seconds = min(_BUILD_SHARE * budget, _BUILD_SECONDS)
+    in_workers = disk_cache.is_on() and count > 1 and len(fresh) > 1
+    errors = _errors_of_workers(executor, fresh, seconds, count, progress) if in_workers else \
+        _errors_of_builds(executor, fresh, seconds, progress)
+    first_late = next((i for i, error in enumerate(errors) if error is None), None)
+    if needed and first_late is not None and "" not in errors:
+        errors[first_late] = _error_of_build(executor, fresh[first_late])
+    late = f"{len(fresh) - errors.count(None)} of {len(fresh)} were built in {seconds:g} s"
+    failures = [Outcome(candidate.configuration, stage="budget" if error is None else "build", reason=error or late)
+                for (candidate, _), error in zip(fresh, errors, strict=True) if error != ""]
+    return [pair for pair, error in zip(fresh, errors, strict=True) if error == ""], failures
+
+
+def _errors_of_workers(executor: DeviceExecutor, fresh: Sequence[_Fresh], seconds: float, count: int,
+                       progress: bool) -> list[str | None]:
+    """What :func:`build_all` says of the candidates' programs."""
     where = executor.queue.sycl_device.filter_string
     programs = [executor.program(candidate.compiled) for candidate, _ in fresh]
     jobs = [(where, program.source, program.options, program.name) for program in programs]
-    errors = build_all(jobs, count, _BUILD_SECONDS, progress=progress)
-    failures = [Outcome(candidate.configuration, stage="build", reason=error)
-                for (candidate, _), error in zip(fresh, errors, strict=True) if error]
-    return [pair for pair, error in zip(fresh, errors, strict=True) if not error], failures
+    return build_all(jobs, count, seconds, progress=progress)
+
+
+def _errors_of_builds(executor: DeviceExecutor, fresh: Sequence[_Fresh], seconds: float,
+                      progress: bool) -> list[str | None]:
+    """Error texts of builds in this process, empty on success, None where the time ended first."""
+    end = time.perf_counter() + seconds
+    errors: list[str | None] = []
+    with progress_bar("building", len(fresh), is_wanted=progress) as advance:
+        for pair in fresh:
+            errors.append(_error_of_build(executor, pair) if time.perf_counter() < end else None)
+            advance(1)
+    return errors
+
+
+def _error_of_build(executor: DeviceExecutor, pair: _Fresh) -> str:
+    try:
+        executor.build(pair[0].compiled)
+    except XeError as error:
+        return str(error)
+    return ""
 
 
 def _scratch(outputs: Sequence[int], copied_in: Sequence[Argument], executor: Executor) -> tuple[Argument, ...]:

@@ -11,6 +11,7 @@ from xetile.compiler.report.table import Row, Table
 from xetile.tools.tuner.space import Configuration, as_keywords
 
 STAGES = {"tables": "not built: the kernel, or the target's tables, rule it out", "build": "not built: the compiler",
+          "budget": "not built: the budget ended before",
           "spill": "built, and spills registers", "run": "built, and fails when it runs"}
 """Where configurations fail, and what that is called."""
 

@@ -99,6 +99,33 @@ def test_sums_without_operands(start: int) -> None:
     np.testing.assert_array_equal(c, 0)
 
 
+@xt.kernel
+def with_short_names(A, B, C):
+    """Names of variables that the text of a product has itself."""
+    i, v = xt.group_id(0) * ROWS, xt.group_id(1) * COLUMNS
+    k = xt.minimum(v, 0)
+    a, b = xt.init_tile(A, (i, k), (ROWS, 32)), xt.init_tile(B, (k, v), (32, COLUMNS))
+    check = xt.zeros((ROWS, COLUMNS), xt.f32)
+    for _ in xt.range(0, A.shape[1], 32):
+        check = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), check)
+        a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
+    xt.store_tile(check, xt.init_tile(C, (i, v), (ROWS, COLUMNS)))
+
+
+@pytest.mark.parametrize("kernel", [product, with_short_names], ids=lambda kernel: kernel.name)
+def test_zero_padding(kernel: Any) -> None:
+    """Of a C larger than A and B: zeros times what is no finite number, in rows and columns beyond them."""
+    require_device()
+    a, b = _operands((37, 77, 45), np.float32)
+    a[5, 40], b[3, 70] = np.inf, np.nan
+    c, expected = np.full((40, 90), 7, np.float32), np.zeros((40, 90), np.float32)
+    kernel.on("opencl:cpu")[2, 2](a, b, c)
+    with np.errstate(invalid="ignore"):
+        expected[:37, :77] = a @ b
+    expected[5, 77:] = expected[37:, 70] = np.nan
+    np.testing.assert_array_equal(c, expected)
+
+
 def test_more_rows_of_b_than_columns_of_a_and_fewer() -> None:
     require_device()
     a, b = _operands((37, 77, 45), np.float32)

@@ -165,6 +165,21 @@ def test_maps_that_need_an_exchange_are_exchanged():
         assert np.array_equal(c, b.T), where
 
 
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("where", ["numpy:xegpu", "opencl:cpu"])
+@pytest.mark.parametrize("target", ["pvc", "dg2"])
+def test_constants_alone(where, target):
+    """Splats in two lane maps, and nothing that says which one to compute in."""
+    @xt.kernel
+    def shifted(C):
+        v = xt.tile_transpose(xt.full((8, 16), 100, xt.u32)) >> 2
+        xt.store_tile(v, xt.init_tile(C, (xt.group_id(0) * 16, 0), (16, 8)))
+
+    c = np.zeros((32, 8), np.uint32)
+    shifted.on(where, target=target)[2](c)
+    assert (c == 25).all()
+
+
 def test_b_transposed_is_loaded_by_transposing_messages():
     require_ocloc()
     specs = xt.Spec((4096, 4096), "bf16"), xt.Spec((4096, 4096), "bf16", (1, 4096)), xt.Spec((4096, 4096), "f32")

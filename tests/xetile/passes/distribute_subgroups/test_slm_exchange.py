@@ -174,3 +174,37 @@ def test_blocks_too_large_for_shared_memory_are_refused() -> None:
     lowered = relaid.lower(*[xt.Spec(shape, xt.f32)] * 2, shape=shape, source=source, layout=target, more=1)
     with pytest.raises(xt.XeError, match="XT2521"):
         str(lowered.xegpu)
+
+
+@xt.kernel
+def transposed_comparison(A, C, *, shape, source, layout):
+    v = xt.load_tile(xt.init_tile(A, (0, 0), shape, wg_map=xt.wg_map(*source))) < 0
+    xt.store_tile(xt.tile_transpose(v), xt.init_tile(C, (0, 0), shape[::-1], wg_map=xt.wg_map(*layout)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_truth_values(execution: Execution) -> None:
+    """Bytes of 0 and 1 in shared local memory, and not the shorts that registers hold."""
+    a = integers(np.random.default_rng(3), "f32", 8, 64)
+    c = np.ones((64, 8), np.bool_)
+    execution.bind(transposed_comparison)[1](a, c, shape=(8, 64), source=((2, 4), (2, 16)), layout=((4, 2), (16, 2)))
+    assert np.array_equal(c, (a < 0).T)
+
+
+@xt.kernel
+def transposed_and_reduced(A, T, C):
+    """T = A^T and C its rows' sums: two exchanges, of which the first could take all shared memory of the CPU."""
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (64, 64), wg_map=xt.wg_map((2, 4), (16, 16))))
+    t = xt.tile_transpose(v)
+    xt.store_tile(t, xt.init_tile(T, (0, 0), (64, 64), wg_map=xt.wg_map((4, 2), (16, 16))))
+    r = xt.tile_reduce("minui", t, 1)
+    xt.store_tile(r, xt.init_tile(C, (0, 0), (64, 1), wg_map=r.wg_map))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_an_exchange_leaves_memory_for_the_next(execution: Execution) -> None:
+    a = np.random.default_rng(4).integers(0, 2**64, (64, 64), np.uint64)
+    t, c = np.zeros((64, 64), np.uint64), np.zeros((64, 1), np.uint64)
+    execution.bind(transposed_and_reduced)[1](a, t, c)
+    assert np.array_equal(t, a.T)
+    assert np.array_equal(c[:, 0], a.min(0))

@@ -29,6 +29,8 @@ EXECUTIONS = [Execution("numpy", "pvc"), Execution("numpy:xegpu", "pvc"), Execut
 def module(name: str) -> Any:
     return xt.parse(TEXTS[name])
 
+_CONSTANTS = np.array([1, -2, 3, 0, 5, -6, 7, -8], np.float32)
+
 
 def _inside(array: Array, *slices: slice) -> Array:
     """A block of an array, with zeros for what lies outside."""
@@ -109,7 +111,8 @@ EXPECTED: dict[str, Callable[..., Any]] = {
         [_inside(a, np.s_[60:68], np.s_[start:start + 16]) for start in (16, 32)])),
     "chunks": _chunks,
     "two_dimensions": _two_dimensions,
-    "scalar_offset": lambda a, b: b.__setitem__(np.s_[5:13], a[37:45]),
+    "scalar_offset": lambda a, b: b.__setitem__(np.s_[5:13], a[37:45] * _CONSTANTS),
+    "lane_constants": lambda a, b: b.__setitem__(np.s_[8:16, 16:32], a[16:24, 32:48] * _CONSTANTS[:, None]),
     "distributed_by_results": lambda a, b: b.__setitem__(np.s_[:64], a[:320:5]),
     "slice_of_rows": lambda a, b: b.__setitem__(np.s_[:8, 16:32], a[24:32, 32:48]),
     "product_with_leading_ones": lambda a, b, c: c.__setitem__(

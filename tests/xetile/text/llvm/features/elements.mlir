@@ -29,7 +29,9 @@ gpu.module @elements {
     %p = arith.constant 5 : index
     %t = arith.constant true
     %f = arith.constant false
-    %v = xegpu.load %A[%o], %t <{chunk_size = 8 : i64}> : memref<512xf32>, index, i1 -> vector<8xf32>
+    %l = xegpu.load %A[%o], %t <{chunk_size = 8 : i64}> : memref<512xf32>, index, i1 -> vector<8xf32>
+    %w = arith.constant dense<[1.0, -2.0, 3.0, 0.0, 5.0, -6.0, 7.0, -8.0]> : vector<8xf32>
+    %v = arith.mulf %l, %w : vector<8xf32>
     xegpu.store %v, %B[%p], %t <{chunk_size = 8 : i64}> : vector<8xf32>, memref<512xf32>, index, i1
     xegpu.store %v, %B[%o], %f <{chunk_size = 8 : i64}> : vector<8xf32>, memref<512xf32>, index, i1
     gpu.return

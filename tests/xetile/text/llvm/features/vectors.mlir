@@ -99,4 +99,13 @@ gpu.module @vectors {
     xegpu.store_nd %s, %b[0, 0] : vector<8x16xf32>, !block
     gpu.return
   }
+  gpu.func @lane_constants(%A: memref<64x64xf32>, %B: memref<64x64xf32>) kernel {
+    %w = arith.constant dense<[1.0, -2.0, 3.0, 0.0, 5.0, -6.0, 7.0, -8.0]> : vector<8xf32>
+    %a = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+    %b = xegpu.create_nd_tdesc %B : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+    %v = xegpu.load_nd %a[16, 32] : !xegpu.tensor_desc<8x16xf32> -> vector<8xf32>
+    %x = arith.mulf %v, %w : vector<8xf32>
+    xegpu.store_nd %x, %b[8, 16] : vector<8xf32>, !xegpu.tensor_desc<8x16xf32>
+    gpu.return
+  }
 }

@@ -1,0 +1,382 @@
+"""Coalesces gathers of contiguous rows: in the steps of a loop in which none is masked off, 8 bytes a lane are loaded.
+
+    scf.for %k = %0 to %n step %32 {
+      %row = broadcast %first [1] ; %at = addi %column, %k ; %o = addi %row, %at     // 8x16, of which this is row 3:
+      %d = create_tdesc %A, (%o[3]) : tensor_desc<16xbf16, #scatter>
+      %m = cmpi slt, %at, %end ; %v = load_gather %d, %m ; ... }
+becomes
+    %least = reduce %end {kind = "minsi"} ; %last = subi %least, %15
+    %d0 = create_tdesc %A, (%first[lane / 4] + 4 * (lane % 4)) : tensor_desc<16x4xbf16, #scatter>    // rows 0 to 3
+    %rest = scf.for %k = %0 to %last step %32 {
+      %v = load_rows [%k] %d0, %d1 : ... -> vector<8x1xbf16> ; ... } {xegpu.main_loop}
+    scf.for %k = %rest to %n step %32 { as it was }
+
+Taken are loads of arrays that 2D block messages may reach: their rows begin at multiples of 16 bytes. The rows are the
+same in all steps; the columns are the counter, values from before the loop, and constants. The first loop has the steps
+in which all loads are in bounds; where a row is out of bounds, or columns do not begin at multiples of 8 bytes, it has
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+
+from xdsl.dialects import arith, func, scf, ub
+from xdsl.dialects.builtin import ArrayAttr, IndexType, ModuleOp, StringAttr, i32
+from xdsl.dialects.vector import BroadcastOp as VectorBroadcastOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
+
+from xegpu.analysis.block_position import is_inside
+from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.lane_offsets import Affine, Column, LaneOffsets, Row
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.gather_scatter import CHUNK_BYTES, CreateTdescOp, LoadGatherOp, LoadRowsOp, scatter_of
+from xegpu.dialect.hints import hints_of
+from xegpu.dialect.reduction import BroadcastOp, ReduceOp
+from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.vector import ExtractScalarOp, IotaOp
+from xegpu.ir.kernel_attributes import subgroup_size
+from xegpu.ir.matchers import MAIN_LOOP, number
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, values_of, vector_type
+from xegpu.passes.loops.unroll import split_loop
+from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
+from xegpu.rewrite.verifier import verify_inserted
+
+_BODY = (LoadNdOp, StoreNdOp, PrefetchNdOp, LoadGatherOp, scf.YieldOp)
+_BITS = (16, 32)
+_FAR = 1 << 30
+"""Bounds below minus this count as this, so that differences to them stay within 32 bits."""
+_ROWS = 8
+"""Most rows of a block: a variable of eight words."""
+
+
+@dataclass(frozen=True)
+class CoalesceGathers:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with coalesced gathers; itself where there are none."""
+        if not any(_plan(loop) for loop in _loops(module)):
+            return module
+        new = copy_module(module)
+        for function in new.body.block.ops:
+            assert isinstance(function, func.FuncOp)
+            inserter = Inserter(function)
+            for loop in list(_loops(function)):
+                if plan := _plan(loop):
+                    _coalesce(inserter, loop, plan)
+            verify_inserted(function, inserter.inserted)
+        return new
+
+
+def _loops(around: Operation) -> Iterator[scf.ForOp]:
+    """Loops of products that load by gathers, without branches and barriers, and without what main loops leave."""
+    for loop in around.walk():
+        if not isinstance(loop, scf.ForOp) or number(loop.step) is None:
+            continue
+        before, body = loop.lb.owner, list(loop.body.block.ops)
+        if isinstance(before, scf.ForOp) and MAIN_LOOP in before.attributes:
+            continue
+        if all(any(isinstance(operation, kind) for operation in body) for kind in (DpasOp, LoadGatherOp)) and all(
+                isinstance(operation, _BODY) or (operation.has_trait(Pure) and not operation.regions)
+                for operation in body):
+            yield loop
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block that is loaded row by row.
+
+    Attributes:
+        last: the operation that puts its last row to the others; its result is the block.
+        loads: the gathers, a row each.
+        array: that they read.
+        first: column with each row's offset, and which of its rows is the block's first.
+        at: what is added to all of these.
+        bounds: expressions of which the first must be less than the second.
+    """
+
+    last: InsertStridedSliceOp
+    loads: tuple[LoadGatherOp, ...]
+    array: SSAValue
+    first: Row
+    at: Affine
+    bounds: tuple[tuple[Affine, Affine], ...]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a loop coalesces.
+
+    Attributes:
+        blocks: the blocks.
+        floors: what must not be negative.
+    """
+
+    blocks: tuple[_Block, ...]
+    floors: tuple[Affine, ...]
+
+
+def _plan(loop: scf.ForOp) -> _Plan | None:
+    function = loop.parent_op()
+    while not isinstance(function, func.FuncOp):
+        if function is None:
+            return None
+        function = function.parent_op()
+    ways = function.attributes.get("xegpu.access")
+    if not isinstance(ways, ArrayAttr):
+        return None
+    arrays = frozenset(argument for argument, way in zip(function.body.block.args, ways.data, strict=True)
+                       if isinstance(way, StringAttr) and way.data == "block")
+    analysis = LaneOffsets(subgroup_size(loop), arrays)
+    blocks = []
+    for operation in loop.body.block.ops:
+        if not isinstance(operation, InsertStridedSliceOp):
+            continue
+        before = len(analysis.floors)
+        block = _block(operation, loop, analysis)
+        if block is not None and all(_is_reached(floor, loop) and not floor.rows and _lowest(floor, loop) >= 0
+                                     for floor in analysis.floors[before:]):
+            blocks.append(block)
+        else:
+            del analysis.floors[before:]
+    return _Plan(tuple(blocks), tuple(dict.fromkeys(analysis.floors))) if blocks else None
+
+
+def _lowest(floor: Affine, loop: scf.ForOp) -> int:
+    """The value of an expression in the first step, if it is known; 0 if not."""
+    first = number(loop.lb)
+    return 0 if first is None or len(floor.terms) > 1 else floor.constant + first
+
+
+def _rows(last: InsertStridedSliceOp) -> list[LoadGatherOp] | None:
+    """The gathers whose results are the rows of a block, in order; None if anything else is in it."""
+    count, found = shape_of(last.result)[0], dict[int, LoadGatherOp]()
+    insert: Operation = last
+    while isinstance(insert, InsertStridedSliceOp):
+        cast = insert.source.owner
+        load = cast.source.owner if isinstance(cast, ShapeCastOp) else None
+        if not isinstance(load, LoadGatherOp) or shape_of(load.result) != (1,):
+            return None
+        found[values_of(insert.offsets)[0]] = load
+        below = insert.dest.owner
+        assert isinstance(below, Operation), "a block is put together from nothing"
+        insert = below
+    complete = isinstance(insert, ub.PoisonOp) and sorted(found) == list(range(count))
+    return [found[row] for row in range(count)] if complete else None
+
+
+def _block(last: InsertStridedSliceOp, loop: scf.ForOp, analysis: LaneOffsets) -> _Block | None:
+    """A block that can be coalesced, by the operation that completes it; None if it cannot."""
+    loads = _rows(last)
+    if loads is None or len(loads) > _ROWS or any(hints_of(load) for load in loads):
+        return None
+    makers = [owner for load in loads if isinstance(owner := load.desc.owner, CreateTdescOp)]
+    dtype, size = desc_of(loads[0].desc).dtype, desc_of(loads[0].desc).dtype.bytes
+    if len(makers) < len(loads) or dtype.bits not in _BITS or \
+            len(loads) * size % CHUNK_BYTES or scatter_of(desc_of(loads[0].desc)).chunk_size != 1:
+        return None
+    array = makers[0].source
+    places = [analysis.element(maker.offsets, 0) for maker in makers]
+    start = places[0]
+    if start is None or len(start.rows) != 1 or start.lane != 1 or array not in analysis.arrays or \
+            any(maker.source is not array for maker in makers) or not _is_reached(start, loop):
+        return None
+    (column, row), height = start.rows[0], CHUNK_BYTES // size
+    at = Affine(start.constant, 0, start.terms)
+    first = number(loop.lb)
+    if len(at.terms) == 1 and first is not None and (first + at.constant) % height:
+        return None
+    if any(place != Affine(at.constant, 1, at.terms, ((column, row + i),)) for i, place in enumerate(places)):
+        return None
+    if gcd(analysis.multiple_of(column.value, size), multiple_of(loop.step)) % height or row % height or \
+            column.size % height or not _is_cloned(column.value, loop):
+        return None
+    bounds = list[tuple[Affine, Affine]]()
+    for load in loads:
+        asked = analysis.bounds(load.mask, 0)
+        if asked is None or not all(_is_reached(low, loop) and not low.rows and _is_fixed(high, loop)
+                                    for low, high in asked):
+            return None
+        bounds += asked
+    return _Block(last, tuple(loads), array, (column, row), at, tuple(bounds))
+
+
+def _is_reached(place: Affine, loop: scf.ForOp) -> bool:
+    """Whether a place moves with the counter of a loop, once, and else not."""
+    counter = loop.body.block.args[0]
+    return place.lane in (0, 1) and place.terms.count(counter) == 1 and not any(
+        is_inside(term, loop) for term in place.terms if term is not counter)
+
+
+def _is_fixed(bound: Affine, loop: scf.ForOp) -> bool:
+    """Whether a bound is known before a loop, and the same in all lanes."""
+    return bound.lane == 0 and len(bound.rows) <= 1 and not any(is_inside(term, loop) for term in bound.terms) and all(
+        _is_cloned(column.value, loop) for column, _ in bound.rows)
+
+
+def _is_cloned(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether a value can be computed before a loop: by pure operations from values that are there."""
+    if not is_inside(value, loop):
+        return True
+    owner = value.owner
+    return isinstance(owner, Operation) and owner.has_trait(Pure) and all(_is_cloned(operand, loop)
+                                                                          for operand in owner.operands)
+
+
+def _coalesce(inserter: Inserter, loop: scf.ForOp, plan: _Plan) -> None:
+    writer = _Writer(inserter, loop)
+    counter = loop.body.block.args[0]
+    end = writer.end(plan)
+    replaced = [(block, [writer.desc(block, group) for group in writer.groups(block)]) for block in plan.blocks]
+    main = loop if MAIN_LOOP in loop.attributes else split_loop(inserter, loop, 1)[0]
+    for block, descs in replaced:
+        place: SSAValue = counter
+        for term in block.at.terms:
+            place = place if term is counter else inserter.add(block.last, place, term)
+        place = inserter.add(block.last, place, block.at.constant)
+        rows = inserter.before(block.last, LoadRowsOp(descs, place), block.last.result.name_hint)
+        block.last.result.replace_all_uses_with(rows)
+    _erase(main, {load for block in plan.blocks for load in block.loads})
+    end = inserter.before(main, arith.MinSIOp(main.ub, end), "coalesced_end")
+    main.operands = [main.lb, end, main.step, *main.iter_args]
+
+
+def _erase(loop: scf.ForOp, loads: set[LoadGatherOp]) -> None:
+    """Erase what nothing uses any more, of these loads too."""
+    erase_dead(loop.body.block)
+    for load in loads:
+        load.detach()  # type: ignore[no-untyped-call]
+        load.erase()
+    erase_dead(loop.body.block)
+
+
+class _Writer:
+    """Writes what is computed in front of a loop.
+
+    Args:
+        inserter: for the function.
+        loop: the loop.
+    """
+
+    def __init__(self, inserter: Inserter, loop: scf.ForOp) -> None:
+        self.inserter, self.loop, self.lanes = inserter, loop, subgroup_size(loop)
+        self._cloned: dict[SSAValue, SSAValue] = {}
+        self._made: dict[object, SSAValue] = {}
+
+    def add(self, operation: Operation) -> SSAValue:
+        """Insert an operation in front of the loop; its first result."""
+        return self.inserter.before(self.loop, operation)
+
+    def clone(self, value: SSAValue) -> SSAValue:
+        """A value as it is in front of the loop."""
+        if not is_inside(value, self.loop):
+            return value
+        if value not in self._cloned:
+            assert isinstance(value.owner, Operation)
+            known = {operand: self.clone(operand) for operand in value.owner.operands}
+            self.add(copy_operation(value.owner, known))
+            self._cloned |= {result: known[result] for result in value.owner.results}
+        return self._cloned[value]
+
+    def groups(self, block: _Block) -> range:
+        """Numbers of the descriptors of a block, counted from its column's first row."""
+        height = CHUNK_BYTES // desc_of(block.loads[0].desc).dtype.bytes
+        return range(block.first[1] // height, (block.first[1] + len(block.loads)) // height)
+
+    def desc(self, block: _Block, group: int) -> SSAValue:
+        """Descriptor of some rows of a column of rows: each lane's chunk of them."""
+        column, dtype = block.first[0], desc_of(block.loads[0].desc).dtype
+        if (key := (block.array, column, group)) not in self._made:
+            chunk, across = CHUNK_BYTES // dtype.bytes, self.lanes * dtype.bytes // CHUNK_BYTES
+            lanes = LaneMap((self.lanes // across, across))
+            rows = self.add(ExtractStridedSliceOp(self._spread(column, lanes), (group, 0), (1, 1)))
+            offsets = self.add(ShapeCastOp(self.add(arith.AddiOp(rows, self._chunks(lanes, chunk))), (1,)))
+            type_ = TensorDescType(TensorDesc((self.lanes, chunk), dtype.mlir, sg_map=LaneMap((self.lanes, 1)),
+                                              scatter=ScatterTdesc(chunk_size=chunk)))
+            self._made[key] = self.add(CreateTdescOp(block.array, offsets, type_))
+        return self._made[key]
+
+    def _chunks(self, lanes: LaneMap, chunk: int) -> SSAValue:
+        """Where a lane's chunk begins in its row."""
+        if (lanes, chunk) not in self._made:
+            one = vector_type((1, 1), IndexType())
+            number = self.add(IotaOp(self.inserter.constant(0), 1, one, lanes.wi_layout, lanes))
+            size = self.add(VectorBroadcastOp(self.inserter.constant(chunk), one))
+            self._made[lanes, chunk] = self.add(arith.MuliOp(number, size))
+        return self._made[lanes, chunk]
+
+    def _spread(self, column: Column, lanes: LaneMap) -> SSAValue:
+        """A column, repeated over the chunks of its rows."""
+        if (column, lanes) not in self._made:
+            block = (column.size, lanes.wi_layout[1])
+            self._made[column, lanes] = self.add(BroadcastOp(
+                self.clone(column.value), (1,), vector_type(lanes.fragment(block), IndexType()), (column.lanes, lanes),
+                block))
+        return self._made[column, lanes]
+
+    def end(self, plan: _Plan) -> SSAValue:
+        """The counter of the first step in which something may be out of bounds; the loop's first if one already is."""
+        asked: dict[tuple[tuple[SSAValue, ...], tuple[SSAValue, ...]], tuple[int, dict[Column, None]]] = {}
+        counter, first = self.loop.body.block.args[0], self.loop.lb
+        for low, high in (pair for block in plan.blocks for pair in block.bounds):
+            key = tuple(term for term in low.terms if term is not counter), high.terms
+            reach = low.constant + (self.lanes - 1) * low.lane - high.constant
+            old, columns = asked.get(key, (reach, {}))
+            asked[key] = max(reach, old), {**columns, **{column: None for column, _ in high.rows}}
+        ends = [self._difference([*self._least(list(columns)), *high], [*low], -reach)
+                for (low, high), (reach, columns) in asked.items()]
+        end = reduce(lambda a, b: self.add(arith.MinSIOp(a, b)), ends)
+        floors: dict[tuple[SSAValue, ...], int] = {}
+        for floor in plan.floors:
+            others = tuple(term for term in floor.terms if term is not counter)
+            floors[others] = min(floor.constant, floors.get(others, floor.constant))
+        for others, constant in floors.items():
+            lowest = self._difference([first, *others], [], constant)
+            if number(lowest) is None:
+                holds = self.add(CmpIOp(lowest, self.inserter.constant(0), "sge"))
+                end = self.add(SelectOp(holds, end, first))
+        return self._if_aligned(plan, end)
+
+    def _if_aligned(self, plan: _Plan, end: SSAValue) -> SSAValue:
+        """An end for loads at multiples of what a lane takes; where that is only known at run time, it is asked."""
+        counter, none = self.loop.body.block.args[0], self.inserter.constant(0)
+        places = {(block.at, CHUNK_BYTES // desc_of(block.loads[0].desc).dtype.bytes): None for block in plan.blocks}
+        for at, chunk in places:
+            others = [term for term in at.terms if term is not counter]
+            start = self._difference([self.loop.lb, *others], [], at.constant % chunk)
+            if multiple_of(start) % chunk:
+                rest = self.add(arith.AndIOp(start, self.inserter.constant(chunk - 1)))
+                end = self.add(SelectOp(self.add(CmpIOp(rest, none, "eq")), end, self.loop.lb))
+        return end
+
+    def _difference(self, plus: Sequence[SSAValue], minus: Sequence[SSAValue], constant: int) -> SSAValue:
+        """A sum of indices from before the loop."""
+        total = self.inserter.constant(0)
+        for term in plus:
+            total = self.inserter.add(self.loop, total, term)
+        for term in minus:
+            total = self.inserter.subtract(self.loop, total, term)
+        return self.inserter.add(self.loop, total, constant)
+
+    def _least(self, columns: Sequence[Column]) -> list[SSAValue]:
+        """The least number of columns; nothing of no columns."""
+        found = list[SSAValue]()
+        for shape in dict.fromkeys((column.lanes, column.size) for column in columns):
+            sources = [self.add(IndexCastOp(self.clone(column.value), vector_type((1, 1), i32)))
+                       for column in columns if (column.lanes, column.size) == shape]
+            least = self.add(ReduceOp("minsi", sources, (0, 1), vector_type((1, 1), i32),
+                                      (shape[0], LaneMap((1, 1))), (shape[1], 1)))
+            found.append(self.add(IndexCastOp(self.add(ExtractScalarOp(least)), IndexType())))
+        if not found:
+            return []
+        least = reduce(lambda a, b: self.add(arith.MinSIOp(a, b)), found)
+        return [self.add(arith.MaxSIOp(least, self.inserter.constant(-_FAR)))]
