@@ -308,7 +308,7 @@ def targets() -> list[str]:
         depths = {form.a.name: form.k for form in target.mma_shapes if form.engine == "dpas" and form.a is form.b}
         small, large = target.registers
         rows.append([f"`{target.name}`", target.description, str(target.subgroup_size),
-                     ", ".join(name for name in depths if name not in ("i4", "u4")) or "none: plain multiply-adds",
+                     ", ".join(depths) or "none: plain multiply-adds",
                      "yes" if target.block_io else "no",
                      f"{small} or {large} x {target.register_bytes} bytes" if large else "not chosen",
                      " / ".join(map(str, target.max_subgroups if large else target.max_subgroups[:1]))])

@@ -1,7 +1,7 @@
 """C = A @ B of 4-bit integers, two in a byte, summed in 32 bits.
 
-Both operands are contiguous along K, A by rows and B by columns: so the matrix engine takes 64 of K at a time, and loads
-bring the pairs as it holds them. A row-major B is unpacked and packed again in the kernel, which takes longer.
+Both operands are contiguous along K, A by rows and B by columns: loads bring the pairs as the matrix engine holds them,
+which takes 64 of K at a time. A row-major B is unpacked and packed again in the kernel, which takes longer.
 
     python examples/int4_gemm.py
     python examples/int4_gemm.py --show report

@@ -8,14 +8,14 @@ from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import ACCUMULATORS, SCALED, Fragment, narrowed, sum_type, vector_type, widened
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
-from xegpu.ir.dtypes import ELEMENTS, tf32, u4x2, u8
+from xegpu.ir.dtypes import tf32, u4x2, u8
 
 
 def _dpas(emitter: Emitter, operation: DpasOp) -> None:
     a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
     a_type, b_type = a.dtype, b.dtype
-    depth = operation.sizes()[2] * (2 if a_type in ELEMENTS else 1)
-    name = f"intel_sub_group_{ELEMENTS.get(a_type, a_type)}_{ELEMENTS.get(b_type, b_type)}_matrix_mad_k{depth}"
+    depth = operation.sizes()[2] * (2 if a_type.kind == "p" else 1)
+    name = f"intel_sub_group_{a_type}_{b_type}_matrix_mad_k{depth}"
     result = emitter.fresh(operation.result)
     if a_type.kind == "s":  # the compiler knows these, and declares them nowhere
         emitter.function(f"{result.c_type} {name}({vector_type('short', a.width)}, int8, {result.c_type}) "

@@ -109,8 +109,8 @@ u4 = _type("u4", 4, "u", ml_dtypes.uint4, _unsigned(4), "uchar", np.uint8)
 i1 = _type("i1", 8, "u", np.bool_, builtin.i1, "char")
 index = _type("index", 64, "x", np.int64, builtin.IndexType(), "int")
 
-i4x2 = _type("i4x2", 8, "p", np.uint8, I4x2Type(), "uchar")
-u4x2 = _type("u4x2", 8, "p", np.uint8, U4x2Type(), "uchar")
+i4x2 = _type("i4", 8, "p", np.uint8, I4x2Type(), "uchar")
+u4x2 = _type("u4", 8, "p", np.uint8, U4x2Type(), "uchar")
 
 ALL = (f64, f32, tf32, f16, bf16, e4m3, e5m2, i64, i32, i16, i8, i4, u64, u32, u16, u8, u4, i1, index)
 BY_NAME = {dtype.name: dtype for dtype in ALL}

@@ -22,7 +22,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import hinted
-from xegpu.ir.dtypes import ELEMENTS, of_mlir
+from xegpu.ir.dtypes import of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.support.errors import TargetError, XeError, located
@@ -253,7 +253,7 @@ def _check_depth(rewriter: _BlockingRewriter, operation: Operation, form: MmaSha
         below = k // deep * deep
         options = " or ".join(str(size) for size in (below, below + deep) if size)
         rewriter.fail("XT2510",
-                   f"BK = {k} is not a multiple of {deep}, {engine} for {ELEMENTS.get(form.a, form.a)} on "
+                   f"BK = {k} is not a multiple of {deep}, {engine} for {form.a} on "
                    f"{rewriter.target.name}", f"use {options}", A=operation.operands[0], B=operation.operands[1])
     lanes = rewriter.target.subgroup_size
     if n % lanes:
