@@ -308,7 +308,7 @@ def targets() -> list[str]:
         depths = {form.a.name: form.k for form in target.mma_shapes if form.engine == "dpas" and form.a is form.b}
         small, large = target.registers
         rows.append([f"`{target.name}`", target.description, str(target.subgroup_size),
-                     ", ".join(name for name in depths if name not in ("i4", "u4")) or "none: plain multiply-adds",
+                     ", ".join(depths) or "none: plain multiply-adds",
                      "yes" if target.block_io else "no",
                      f"{small} or {large} x {target.register_bytes} bytes" if large else "not chosen",
                      " / ".join(map(str, target.max_subgroups if large else target.max_subgroups[:1]))])
@@ -352,6 +352,8 @@ def _outcome(names: tuple[str, str, str], where: str, target: str) -> str:
     constants = {"K": depth, "accumulator": types[2]}
     try:
         specs = [xt.Spec((None, None), dtype) for dtype in types]
+        if types[1].bits < 8:
+            specs[1] = xt.Spec((None, None), types[1], (1, None))
         lowered = product.lower(*specs, target=target, **constants)
         _ = lowered.final  # what a target refuses counts as refused, wherever it would run
         if where:
@@ -368,7 +370,9 @@ def _run_one(types: list[Any], where: str, target: str, constants: dict[str, Any
     a, b = (generator.integers(0 if t.kind == "u" else -2, 3, s).astype(t.numpy)
             for t, s in zip(types, shapes, strict=False))
     c = np.zeros((7, 13), types[2].numpy)
-    product.on(where, target=target)[1](xt.view(a, types[0]), xt.view(b, types[1]), c, **constants)
+    packed = types[0].bits < 8
+    x, y = (xt.pack(a, types[0]), xt.pack(b, types[1], -2)) if packed else (xt.view(a, types[0]), xt.view(b, types[1]))
+    product.on(where, target=target)[1](x, y, c, **constants)
     expected = a.astype(np.float64) @ b.astype(np.float64)
     return "yes" if np.array_equal(c.astype(np.float64), expected) else "WRONG"
 

@@ -185,6 +185,7 @@ SMALL = {
     "gemm_reduce": ["--m", "150", "--n", "140", "--k", "70"],
     "gemm_transposed": ["--m", "150", "--n", "140", "--k", "70"],
     "gemm_slm": ["--m", "150", "--n", "140", "--k", "150"],
+    "int4_gemm": ["--m", "150", "--n", "140", "--k", "150"],
     "gemm_two_levels": ["--m", "150", "--n", "140", "--k", "300"],
     "batched_gemm": ["--batch", "3", "--m", "70", "--n", "50", "--k", "45"],
     "gemm_gelu": ["--m", "150", "--n", "140", "--k", "70"],
@@ -249,7 +250,8 @@ def test_a_wrong_result_of_a_worked_program_is_noticed(run: Any, worked: Any, mo
 # Example to what the report of its machine code must say: bytes of shared local memory, and products in the hot loop.
 MADE: dict[str, tuple[int | None, int]] = {
     "gemm_reduce": (None, 32), "gemm_transposed": (0, 32), "gemm_slm": (None, 8), "gemm_two_levels": (0, 32),
-    "batched_gemm": (0, 16), "gemm_gelu": (0, 32), "softmax": (0, 0), "split_k": (0, 16), "flash_attention": (0, 32),
+    "batched_gemm": (0, 16), "int4_gemm": (0, 8), "gemm_gelu": (0, 32),
+    "softmax": (0, 0), "split_k": (0, 16), "flash_attention": (0, 32),
 }
 
 

@@ -8,13 +8,13 @@ from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import ACCUMULATORS, SCALED, Fragment, narrowed, sum_type, vector_type, widened
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
-from xegpu.ir.dtypes import tf32, u8
+from xegpu.ir.dtypes import tf32, u4x2, u8
 
 
 def _dpas(emitter: Emitter, operation: DpasOp) -> None:
     a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
     a_type, b_type = a.dtype, b.dtype
-    depth = operation.sizes()[2]
+    depth = operation.sizes()[2] * (2 if a_type.kind == "p" else 1)
     name = f"intel_sub_group_{a_type}_{b_type}_matrix_mad_k{depth}"
     result = emitter.fresh(operation.result)
     if a_type.kind == "s":  # the compiler knows these, and declares them nowhere
@@ -43,13 +43,13 @@ def _operand_a(emitter: Emitter, fragment: Fragment) -> str:
     if fragment.dtype is tf32:
         return _as(vector_type("float", fragment.width), fragment)
     word = "short" if emitter.subgroup == 16 else "int"
-    return _as(vector_type(f"u{word}" if fragment.dtype is u8 else word, fragment.width), fragment)
+    return _as(vector_type(f"u{word}" if fragment.dtype in (u8, u4x2) else word, fragment.width), fragment)
 
 
 def _operand_b(fragment: Fragment) -> str:
     if fragment.dtype is tf32:
         return _as("float8", fragment)
-    return _as("uint8" if fragment.dtype is u8 else "int8", fragment)
+    return _as("uint8" if fragment.dtype in (u8, u4x2) else "int8", fragment)
 
 
 def _mad(emitter: Emitter, operation: MadOp) -> None:

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import BlockArgument, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import carried_argument, incoming
 from xegpu.mlir.arith import SelectOp
 
@@ -47,6 +48,9 @@ def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -
         return gcd(multiple_of(owner.lhs, known), multiple_of(owner.rhs, known))
     if isinstance(owner, arith.MuliOp):
         return multiple_of(owner.lhs, known) * multiple_of(owner.rhs, known)
+    if isinstance(owner, arith.ShRSIOp) and (distance := number(owner.rhs)) is not None:
+        multiple = multiple_of(owner.lhs, known)
+        return multiple >> distance if multiple % (1 << distance) == 0 else 1
     if isinstance(owner, CreateNdTdescOp):
         return multiple_of(owner.offsets[axis], known)
     if isinstance(owner, UpdateNdOffsetOp):

@@ -10,9 +10,9 @@ from xdsl.traits import Pure
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
-_PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, xvector.ShuffleOp,
+_PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, ExtractOp, xvector.ShuffleOp,
           ExtractStridedSliceOp, ShapeCastOp,
           arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp)
 

@@ -8,7 +8,7 @@ from math import prod
 
 from xdsl.dialects import func, scf, ub
 from xdsl.dialects.builtin import VectorType
-from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -17,7 +17,7 @@ from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.region_branch import is_loop
-from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
 VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 """Operations whose result aliases registers of their operand."""

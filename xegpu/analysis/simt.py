@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
-from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
@@ -28,7 +28,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.ir.region_branch import incoming
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, shape_of
 from xegpu.support.errors import TextError
 from xegpu.support.location import Location, author_location
 from xegpu.support.notes import defined_at, definition_verb, notes_at

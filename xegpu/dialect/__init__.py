@@ -24,6 +24,7 @@ from xegpu.dialect import (
     types,
     vector,
 )
+from xegpu.ir.dtypes import I4x2Type, U4x2Type
 from xegpu.mlir import vector as mlir_vector
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
@@ -38,13 +39,14 @@ XeGPU = Dialect(
      *fused_store.OPERATIONS, *inline.OPERATIONS],
     [SourceLocation, types.SgMapAttr, types.BlockTdescAttr, types.ScatterTdescAttr, types.TensorDescType,
      gather_scatter.AtomicKindAttr, hints.CacheHintAttr, sync.NbarrierType, payload.PayloadType,
-     inline.NumpyFunctionAttr],
+     inline.NumpyFunctionAttr, I4x2Type, U4x2Type],
 )
 
 Vector = Dialect(
     "vector",
-    [*xdsl_vector.Vector.operations, mlir_vector.ExtractStridedSliceOp, mlir_vector.InsertStridedSliceOp,
-     mlir_vector.ShapeCastOp, mlir_vector.TransposeOp],
+    [*(op for op in xdsl_vector.Vector.operations if op is not xdsl_vector.ExtractOp), mlir_vector.ExtractOp,
+     mlir_vector.ExtractStridedSliceOp, mlir_vector.InsertStridedSliceOp, mlir_vector.ShapeCastOp,
+     mlir_vector.TransposeOp],
     list(xdsl_vector.Vector.attributes),
 )
 

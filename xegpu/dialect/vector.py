@@ -72,7 +72,8 @@ class BitcastOp(IRDLOperation):
     """Bitcast of a block to narrower elements along the rows: row ``i`` becomes several rows, the lowest bits first.
 
     ``%h = xegpu.bitcast %w : vector<8x16xui32> -> vector<16x16xf16>``: the order in which VNNI form holds the rows of
-    B, so that packing the result moves nothing. Fragments keep their lanes. It goes beyond the seed.
+    B, so that packing the result moves nothing. Fragments keep their lanes. Pairs of 4-bit integers are read as bytes,
+    and bytes as pairs, element by element. It goes beyond the seed.
     """
 
     name = "xegpu.bitcast"
@@ -101,7 +102,8 @@ def check_split_rows(source: SSAValue, result: SSAValue) -> None:
         raise Invalid("XT3213", f"{source.type} has no rows, which its words would become more of\n"
                       "cast it to two dimensions first: 16 elements are 16x1 or 1x16")
     wide, narrow = (of_mlir(value.type.element_type) for value in (source, result))  # type: ignore[attr-defined]
-    if i1 in (wide, narrow) or wide.bits <= narrow.bits or wide.bits % narrow.bits:
+    is_pair = wide.bits == narrow.bits and (wide.kind == "p") != (narrow.kind == "p")
+    if i1 in (wide, narrow) or (wide.bits <= narrow.bits and not is_pair) or wide.bits % narrow.bits:
         raise Invalid("XT3211", f"words of {wide} do not hold a number of {narrow}\n"
                       f"narrower elements come of wider ones; of equal ones arith.bitcast makes others")
     if result.type != (wanted := split_rows(source, result.type.element_type)):  # type: ignore[attr-defined]

@@ -22,7 +22,14 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, arithmetic_result, of_mlir, quiet, round_to, to_compute, to_storage
 from xegpu.mlir.arith import IndexCastOp
 from xegpu.mlir.elementwise import RECORDS, Record, Sign, read_as
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
+from xegpu.mlir.vector import (
+    ExtractOp,
+    ExtractStridedSliceOp,
+    InsertStridedSliceOp,
+    ShapeCastOp,
+    TransposeOp,
+    values_of,
+)
 from xegpu.support.errors import ArgumentError, XeError
 from xegpu.support.location import author_location
 
@@ -296,7 +303,7 @@ SEMANTICS: Semantics = {
     arith.ConstantOp: _constant,
     ub.PoisonOp: _poison,
     xvector.BroadcastOp: _spread,
-    xvector.ExtractOp: _extract,
+    ExtractOp: _extract,
     ExtractStridedSliceOp: _slice,
     InsertStridedSliceOp: _insert,
     xvector.ShuffleOp: _shuffle,

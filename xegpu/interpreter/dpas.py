@@ -24,7 +24,7 @@ from xegpu.dialect.types import TensorDesc
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, LazyValue, Semantics, TileView, force
 from xegpu.interpreter.vector import from_vnni
-from xegpu.ir.dtypes import DType, f32, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.ir.dtypes import ELEMENTS, DType, f32, nibbles, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import shape_of
 
@@ -111,6 +111,10 @@ def sum_of_products(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_typ
 
     Integers multiply exactly; floats in float32 (float64 for f64), the precision of the matrix engine's sums.
     """
+    if a_type.kind == "p":  # K is the order of a sum: all lower elements, then all upper ones
+        a, b = ([part for x in side for part in nibbles(x, ELEMENTS[pair])]
+                for side, pair in ((a, a_type), (b, b_type)))
+        a_type, b_type = ELEMENTS[a_type], ELEMENTS[b_type]
     if a_type is tf32:
         a, b = [truncate_tf32(x) for x in a], [truncate_tf32(x) for x in b]
     if c_type.is_float:

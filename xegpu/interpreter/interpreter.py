@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xegpu.interpreter.gather_scatter import Elements, identity
@@ -26,7 +25,7 @@ from xegpu.interpreter.memory import Surfaces
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.region_branch import TERMINATORS
-from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
 from xegpu.support.errors import BUG, XeError
 
 Semantic = Callable[["Interpreter", Any, Sequence[Any]], Any]

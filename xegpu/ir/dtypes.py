@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import IntegerType, Signedness
-from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
 
 from xegpu.support.errors import ElementTypeError
 
@@ -22,7 +23,8 @@ class DType:
         name: the name in the seeds (``bf16``, ``u8`` ...).
         bits: the bits that one element takes in memory.
         kind: ``"f"`` float, ``"i"`` signed, ``"u"`` unsigned, ``"x"`` index, ``"s"`` floats that are stored, multiplied
-            by a matrix engine, widened and rounded to, and not calculated with.
+            by a matrix engine, widened and rounded to, and not calculated with; ``"p"`` bytes of two 4-bit integers
+            along one dimension, the lower bits first, which are stored, multiplied, and read as bytes.
         numpy: the NumPy type that holds it in memory.
         mlir: the MLIR type.
         opencl: the OpenCL C type that holds it in memory, and as a scalar.
@@ -69,6 +71,20 @@ def _type(name: str, bits: int, kind: str, numpy: Any, mlir: TypeAttribute, open
     return DType(name, bits, kind, np.dtype(numpy), mlir, opencl, np.dtype(compute or numpy), opencl_compute or opencl)
 
 
+@irdl_attr_definition
+class I4x2Type(ParametrizedAttribute, TypeAttribute):
+    """MLIR type of two signed 4-bit integers in a byte."""
+
+    name = "xegpu.i4x2"
+
+
+@irdl_attr_definition
+class U4x2Type(ParametrizedAttribute, TypeAttribute):
+    """MLIR type of two unsigned 4-bit integers in a byte."""
+
+    name = "xegpu.u4x2"
+
+
 def _unsigned(bits: int) -> IntegerType:
     return IntegerType(bits, Signedness.UNSIGNED)
 
@@ -93,9 +109,15 @@ u4 = _type("u4", 4, "u", ml_dtypes.uint4, _unsigned(4), "uchar", np.uint8)
 i1 = _type("i1", 8, "u", np.bool_, builtin.i1, "char")
 index = _type("index", 64, "x", np.int64, builtin.IndexType(), "int")
 
+i4x2 = _type("i4", 8, "p", np.uint8, I4x2Type(), "uchar")
+u4x2 = _type("u4", 8, "p", np.uint8, U4x2Type(), "uchar")
+
 ALL = (f64, f32, tf32, f16, bf16, e4m3, e5m2, i64, i32, i16, i8, i4, u64, u32, u16, u8, u4, i1, index)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
-_BY_MLIR: dict[Attribute, DType] = {dtype.mlir: dtype for dtype in ALL}
+PAIRS = {i4: i4x2, u4: u4x2}
+"""Memory holds 4-bit integers in pairs."""
+ELEMENTS = {pair: element for element, pair in PAIRS.items()}
+_BY_MLIR: dict[Attribute, DType] = {dtype.mlir: dtype for dtype in (*ALL, *ELEMENTS)}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in reversed(ALL) if dtype not in (tf32, index)}
 
 
@@ -120,14 +142,27 @@ def whole(dtype: DType) -> DType:
     """Check that elements of ``dtype`` are a whole number of bytes, and return it.
 
     Raises:
-        ElementTypeError: it is i4 or u4, of which NumPy stores one in a byte and the hardware two.
+        ElementTypeError: it is i4 or u4, of which NumPy stores one in a byte and kernels two.
     """
-    if dtype.bits < 8:
-        wide = "i8" if dtype.kind == "i" else "u8"
+    if dtype in PAIRS:
         raise ElementTypeError("XT3271",
-                               f"{dtype} cannot be loaded, stored or computed with: NumPy keeps one in a byte, and the "
-                               "hardware two", f"use {wide}, as in array.astype(numpy.{BY_NAME[wide].numpy})")
+                               f"{dtype} has half a byte, and NumPy keeps one in a byte where kernels keep two",
+                               f"pass packed arrays, xt.pack(array, xt.{dtype}) or xt.view(bytes, xt.{dtype}), and "
+                               f"calculate in {widened(dtype)}: .to(xt.{widened(dtype)})")
     return dtype
+
+
+def widened(dtype: DType) -> DType:
+    """8-bit integers that hold those of i4 or u4."""
+    return i8 if dtype is i4 else u8
+
+
+def nibbles(pairs: np.ndarray[Any, Any], dtype: DType) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Lower and upper elements of bytes that each hold two of ``dtype``, as 8-bit integers."""
+    low, high = pairs & 15, pairs >> 4
+    if dtype is u4:
+        return low, high
+    return ((low ^ 8) - 8).view(np.int8), ((high ^ 8) - 8).view(np.int8)
 
 
 def of_mlir(mlir: Attribute) -> DType:

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
+from xdsl.dialects import vector as xdsl_vector
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DenseArrayBase, IndexType, IntegerAttr, VectorType, i64
+from xdsl.dialects.utils import split_dynamic_index_list, verify_dynamic_index_list
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
+    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -67,6 +71,35 @@ def _same_elements(source: SSAValue, result: SSAValue) -> None:
 
 def _by(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
+
+
+@irdl_op_definition
+class ExtractOp(IRDLOperation):
+    """``vector.extract``: a vector or an element at a position; xDSL's takes MLIR's numbers only, and no pairs."""
+
+    name = "vector.extract"
+    static_position = prop_def(DenseArrayBase.constr(i64))
+    vector = operand_def(VECTOR)
+    dynamic_position = var_operand_def(IndexType)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+    assembly_format = xdsl_vector.ExtractOp.assembly_format
+    custom_directives = xdsl_vector.ExtractOp.custom_directives
+
+    def __init__(self, vector: SSAValue, positions: Sequence[SSAValue | int], result_type: Attribute) -> None:
+        static, dynamic = split_dynamic_index_list(positions, DYNAMIC_INDEX)
+        super().__init__(operands=[vector, dynamic], result_types=[result_type],
+                         properties={"static_position": DenseArrayBase.from_list(i64, static)})
+
+    def verify_(self) -> None:
+        source, result = self.vector.type, self.result.type
+        assert isinstance(source, VectorType)
+        static = self.static_position.get_values()
+        verify_dynamic_index_list(static, self.dynamic_position, DYNAMIC_INDEX)
+        rest = source.get_shape()[len(static):]
+        wanted = vector_type(rest, source.element_type) if rest else source.element_type
+        if not static or result != wanted:
+            raise Invalid("XT3234", f"position {list(static)} of {source} holds no {result}\nwrite {wanted}")
 
 
 @operation_definition

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import SSAValue
 
 from xegpu.analysis.webs import view_webs
@@ -26,7 +25,7 @@ from xegpu.dialect.dpas import DpasOp, DpasScaledOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
-from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -42,7 +42,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, Upda
 from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
-from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
 from xegpu.passes.slice_products import slice_products
 from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes

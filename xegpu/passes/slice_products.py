@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType
-from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -28,7 +27,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, Upda
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.dialect.types import TensorDescType
-from xegpu.mlir.vector import ExtractStridedSliceOp, values_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
 from xegpu.rewrite.dce import erase_dead
 from xegpu.target.targets import Target
 

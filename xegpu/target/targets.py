@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, tf32, u8
+from xegpu.ir.dtypes import ELEMENTS, DType, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, tf32, u8
 from xegpu.support.errors import TargetError
 from xegpu.target.cache_policy import XE, XE2, XE3P, Caches
 
@@ -76,11 +76,11 @@ do not list them (bf8 by bf8 for all types, on Xe-HPC and Xe2)."""
 
 
 def _dpas_shapes(subgroup: int) -> tuple[MmaShape, ...]:
-    """DPAS shapes of the matrix engine, without those of 4-bit integers, which nothing loads yet."""
+    """DPAS shapes of the matrix engine. Of 4-bit integers K counts pairs."""
     small = subgroup == 8
     forms = [MmaShape(f16, f16, (f32,) if small else (f32, f16), 16),
              MmaShape(bf16, bf16, (f32,) if small else (f32, bf16), 16)]
-    forms += [MmaShape(a, b, (i32,), 32) for a in (i8, u8) for b in (i8, u8)]
+    forms += [MmaShape(a, b, (i32,), 32) for kinds in ((i8, u8), ELEMENTS) for a in kinds for b in kinds]
     return tuple(forms) if small else (*forms, MmaShape(tf32, tf32, (f32,), 8))
 
 

@@ -12,6 +12,7 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError
 from xegpu.support.location import Location
+from xetile.compiler import packed
 from xetile.compiler.dlpack import from_dlpack, has_dlpack
 
 Sizes = tuple[int | None, ...]
@@ -49,7 +50,7 @@ class Spec:
             if any(size is not None and size < 0 for size in self.shape):
                 raise ShapeError("XT1037", f"a Spec of shape {self.shape} has a negative size",
                                  "give None for a size that is known at run time only")
-            self.dtype = dtypes.whole(dtypes.of(dtype))
+            self.dtype = dtypes.of(dtype)
             self.strides = _row_major(self.shape) if strides is None else _sizes(strides, "strides")
             if len(self.strides) != len(self.shape):
                 raise ShapeError("XT1035", f"{len(self.strides)} stride{'' if len(self.strides) == 1 else 's'} for "
@@ -85,9 +86,20 @@ class TypedView:
 
     def __init__(self, array: Any, dtype: DType) -> None:
         inner = array.array if isinstance(array, TypedView) else array
-        check_view("the array", Argument.of("the array", inner).dtype, dtype)
+        argument = Argument.of("the array", inner)
+        if dtype in dtypes.PAIRS:
+            packed.check_bytes(argument.dtype, dtype)
+            packed.contiguous_axis("the array", argument.shape, argument.strides)
+        else:
+            check_view("the array", argument.dtype, dtype)
         self.array: Any = inner
         self.dtype = dtype
+
+    @property
+    def shape(self) -> Sizes:
+        """Sizes in elements; of 4-bit integers there are two to a byte."""
+        argument = Argument.of("the array", self)
+        return argument.shape if argument.packed is None else packed.unpacked_shape(argument.shape, argument.packed)
 
 
 def check_view(name: str, actual: DType, requested: DType) -> None:
@@ -114,6 +126,7 @@ class Argument:
         shape, strides: in elements; empty for a number.
         source: the NumPy array, the USM array or the number itself; None for a :class:`Spec`.
         kind: ``"numpy"``, ``"usm"``, ``"spec"`` or ``"number"``.
+        packed: the dimension, -1 or -2, along which a byte holds two 4-bit integers; the sizes count bytes.
     """
 
     name: str
@@ -123,6 +136,7 @@ class Argument:
     strides: Sizes
     source: Any
     kind: str
+    packed: int | None = None
 
     @classmethod
     def of(cls, name: str, value: Any) -> Argument:
@@ -135,7 +149,15 @@ class Argument:
             return value
         if isinstance(value, TypedView):
             inner = cls.of(name, value.array)
+            if value.dtype in dtypes.PAIRS:
+                axis = packed.contiguous_axis(name, inner.shape, inner.strides)
+                return cls(name, dtypes.PAIRS[value.dtype], inner.rank, inner.shape, inner.strides, inner.source,
+                           inner.kind, axis)
             return cls(name, value.dtype, inner.rank, inner.shape, inner.strides, inner.source, inner.kind)
+        if isinstance(value, Spec) and value.dtype in dtypes.PAIRS:
+            axis = packed.contiguous_axis(name, value.shape, value.strides)
+            shape, strides = packed.in_bytes(name, value.shape, value.strides, axis)
+            return cls(name, dtypes.PAIRS[value.dtype], len(shape), shape, strides, None, "spec", axis)
         if isinstance(value, Spec):
             return cls(name, value.dtype, len(value.shape), value.shape, value.strides, None, "spec")
         if isinstance(value, np.ndarray):
@@ -148,9 +170,9 @@ class Argument:
         return _of_number(name, value)
 
     @property
-    def key(self) -> tuple[DType, int | None]:
+    def key(self) -> tuple[DType, int | None, int | None]:
         """The part of an argument that a traced module depends on."""
-        return self.dtype, self.rank
+        return self.dtype, self.rank, self.packed
 
     @property
     def read_only(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xegpu.ir.dtypes import i4x2
 from xegpu.ir.memref import ALIGNED
 from xegpu.passes.check_target import CheckTarget
 from xegpu.passes.distribute_lanes import DistributeLanes
@@ -42,6 +43,7 @@ from xetile.passes.fuse_load_mma import FuseLoadMma
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
 from xetile.passes.row_major import RowMajor
+from xetile.passes.split_int4_mma import SplitInt4Mma
 from xetile.passes.to_xegpu import ToXeGPU
 
 
@@ -92,6 +94,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
         if options.transposes and options.target.block_io else None),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-major", lambda options: RowMajor(options.access)),
+    ("split-int4-mma", lambda options: None if options.target.multiplies(i4x2, i4x2) else SplitInt4Mma()),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),
     ("deepen-k", lambda options: DeepenK() if options.target.fuses_loads else None),
     ("f16-operands", lambda options: None if options.target.fuses_loads else F16Operands()),

@@ -23,9 +23,10 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.dialect.vector import check_split_rows, split_rows
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import i8, of_mlir, u8, u16
 from xegpu.ir.op_definition import operation_definition
 from xegpu.layout import iota
+from xegpu.mlir.vector import vector_type
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.tile_ops import VECTOR, check_map, flat_shape, shape_of, text
 from xetile.dialect.types import WgMapAttr, check_axis, verify_same_subgroups
@@ -199,35 +200,72 @@ class TileBitcastOp(IRDLOperation):
     """Bitcast of a vector to narrower elements: row ``i`` becomes rows, the lowest bits first (beyond the seed).
 
     ``%h = xetile.tile_bitcast %w : vector<16x64xui32> -> vector<32x64xf16>``. Rows of blocked vectors are those of
-    their blocks.
+    their blocks. With ``axis = 1`` a column becomes columns. Back, pairs of bytes become words:
+    ``%w = xetile.tile_bitcast %b {axis = 1 : i64} : vector<16x64xui8> -> vector<16x32xui16>``; and pairs of 4-bit
+    integers are read as bytes, and bytes as pairs.
     """
 
     name = "xetile.tile_bitcast"
     source = operand_def(VECTOR)
+    axis = opt_prop_def(IntegerAttr)
     wg_map = opt_prop_def(WgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure(), TransformsWgMap(lambda op, source: source.split(op.factor)))
+    traits = traits_def(Pure(), TransformsWgMap(lambda op, source: op.distributed(source)))
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
-    def __init__(self, source: SSAValue, element: Attribute, wg_map: WgMap | None = None) -> None:
-        super().__init__(operands=[source], result_types=[split_rows(source, element)],
-                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
+    def __init__(self, source: SSAValue, element: Attribute, wg_map: WgMap | None = None, axis: int = 0) -> None:
+        super().__init__(operands=[source], result_types=[recast(source, element, axis)], properties={
+            "wg_map": WgMapAttr(wg_map) if wg_map else None, "axis": IntegerAttr(axis, i64) if axis else None})
 
     @property
-    def factor(self) -> int:
-        """Rows of the result for each row of the source."""
-        return of_mlir(element_of(self.source)).bits // of_mlir(element_of(self.result)).bits
+    def along(self) -> int:
+        """The dimension whose size changes."""
+        return 0 if self.axis is None else self.axis.value.data
+
+    @property
+    def merges(self) -> bool:
+        """Whether elements become wider."""
+        return of_mlir(element_of(self.source)).bits < of_mlir(element_of(self.result)).bits
+
+    def distributed(self, source: WgMap) -> WgMap:
+        """Map of the result."""
+        before, after = (of_mlir(element_of(value)).bits for value in (self.source, self.result))
+        data = list(source.sg_data)
+        data[self.along] = data[self.along] * before // after
+        return WgMap(source.sg_layout, (data[0], data[1]))
 
     def verify_(self) -> None:
         if len(shape_of(self.source)) not in (2, 4):
             raise Invalid("XT2291", f"{self.source.type} has no rows: tile_bitcast takes two dimensions, or the four "
                           "of blocks\narith.bitcast reads elements as others of the same size")
-        check_split_rows(self.source, self.result)
+        if self.axis is None and not self.merges:
+            check_split_rows(self.source, self.result)
+        else:
+            self._verify_axis()
         source = check_maps(self, self.source, self.wg_map, self.result)
-        if source is not None and self.wg_map is not None and self.wg_map.data != (split := source.split(self.factor)):
+        if source is not None and self.wg_map is not None and self.wg_map.data != (split := self.distributed(source)):
             raise Invalid("XT2292", f"a vector distributed as {source} has as {element_of(self.result)} the map "
                           f"{split}, not {self.wg_map.data}\nleave wg_map out, or give that one")
+
+    def _verify_axis(self) -> None:
+        """Verify bytes as words, or words as bytes, along a dimension."""
+        check_axis(self.along)
+        shape, types = shape_of(self.source), {of_mlir(element_of(value)) for value in (self.source, self.result)}
+        if types not in ({u8, u16}, {i8, u16}) or len(shape) != 2 or (self.merges and shape[self.along] % 2) \
+                or self.result.type != recast(self.source, element_of(self.result), self.along):
+            raise Invalid("XT2293", f"{self.source.type} is no {self.result.type} along dimension {self.along}\n"
+                          "along columns, and back, bytes become words: vector<16x64xui8> and vector<16x32xui16>")
+
+
+def recast(source: SSAValue, element: Attribute, axis: int) -> VectorType[Attribute]:
+    """Result type of a bitcast along a dimension of a vector, or of its blocks."""
+    before, after = of_mlir(element_of(source)).bits, of_mlir(element).bits
+    if axis == 0 and before >= after:
+        return split_rows(source, element)
+    sizes = list(shape_of(source))
+    sizes[axis] = sizes[axis] * before // after
+    return vector_type(sizes, element)
 
 
 @operation_definition

@@ -15,13 +15,17 @@ from types import CellType, CodeType, FrameType, FunctionType, MethodType, Modul
 from typing import Any
 
 from xetile.frontend.bytecode import Statement
+from xetile.frontend.operators.sub_byte import SubByteTile, SubByteVector
 from xetile.frontend.ssa_value import Value
-from xetile.frontend.tiles import Array, RowTile
+from xetile.frontend.tiles import Array, RowTile, SubByteArray
 
 _DEPTH = 8
 """Nesting of containers and objects that is searched for traced values."""
 _OPAQUE = {"builtins", "numpy", "ml_dtypes", "xetile", "xegpu", "codegen", "xdsl", "dpctl", "dpnp"}
 """Packages whose objects contain no traced values of the author's, and are not searched."""
+
+_OF_SEVERAL = (RowTile, SubByteTile, SubByteVector)
+"""Objects of this package that are several values, or one under another type."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class Scope:
 def _search(path: Path, value: Any, kinds: tuple[type, ...], above: tuple[int, ...],
           seen: set[int]) -> Iterator[tuple[Path, Any]]:
     """Objects of ``kinds`` below a value, depth first."""
-    if isinstance(value, Array):
+    if isinstance(value, (Array, SubByteArray)):
         return
     if isinstance(value, kinds):
         yield path, value
@@ -154,7 +158,7 @@ def _items(value: Any) -> list[tuple[Key, Any]]:
         return [(Key("attribute", name), getattr(value, name)) for name in ("func", "args", "keywords")]
     if isinstance(value, (type, ModuleType)):
         return []
-    if _package(type(value).__module__) in _OPAQUE and not isinstance(value, RowTile):
+    if _package(type(value).__module__) in _OPAQUE and not isinstance(value, _OF_SEVERAL):
         return []
     return [(Key("attribute", name), getattr(value, name)) for name in attribute_names(value) if hasattr(value, name)]
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from xdsl.ir import SSAValue
 
-from xegpu.ir.dtypes import DType
+from xegpu.ir.dtypes import ELEMENTS, DType
 from xegpu.support.errors import ElementTypeError, RankError
 from xegpu.support.location import Location
 from xegpu.support.notes import notes_at
@@ -167,6 +167,51 @@ class Array(Addressed):
     def strides(self) -> tuple[Scalar, ...]:
         """Run-time strides, in elements."""
         return tuple(Scalar(stride) for stride in self.metadata()[1])
+
+
+class SubByteArray(Addressed):
+    """Array argument of 4-bit integers, two in a byte along one dimension.
+
+    Attributes:
+        array: the array of bytes.
+        dtype: i4 or u4.
+        axis: the dimension along which a byte holds two, 0 or 1 of the last two.
+        shape, strides: run-time sizes and strides in elements.
+    """
+
+    __slots__ = ("array", "axis", "dtype")
+
+    def __init__(self, array: Array, packed: int) -> None:
+        super().__init__(array.ssa)
+        self.array, self.axis, self.dtype = array, packed + 2, ELEMENTS[array.dtype]
+
+    def clone(self) -> SubByteArray:
+        return type(self)(self.array, self.axis - 2)
+
+    def describe(self) -> str:
+        return f"{self.array.rank}-dimensional array of {self.dtype}"
+
+    @property
+    def name(self) -> str:
+        """The parameter's name."""
+        return self.array.name
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return self.array.rank
+
+    @property
+    def shape(self) -> tuple[Scalar, ...]:
+        """Run-time sizes, in elements."""
+        return tuple(size * 2 if axis == self.axis else size
+                     for axis, size in enumerate(self.array.shape, 2 - self.rank))
+
+    @property
+    def strides(self) -> tuple[Scalar, ...]:
+        """Run-time strides, in elements."""
+        return tuple(stride if axis == self.axis else stride * 2
+                     for axis, stride in enumerate(self.array.strides, 2 - self.rank))
 
 
 def check_rank(array: Array, rank: int, what: str) -> None:

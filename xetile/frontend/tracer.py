@@ -78,6 +78,7 @@ class Tracer:
         self.exits: list[tuple[SSAValue, SourceLocation]] = []  # of xt.return_if: what stays, in the block behind it
         self.broken: XeError | None = None
         self.condition: object = None  # the xt.when that was recorded last: xt.otherwise goes on from it
+        self.at_end: list[Callable[[], None]] = []  # checks that take all of the recording
         self._mapped, self._split = 0, False
         self._mapped_at: Location | None = None
         self._split_at: Location | None = None
@@ -256,6 +257,8 @@ class Tracer:
         self.entry.add_op(func.ReturnOp())
         self.function.update_function_type()  # type: ignore[no-untyped-call]
         self.function.attributes.update(attributes)
+        for check in self.at_end:
+            check()
         uniformity.check(self.function, bool(self._mapped))
         barriers.check(self.function, self._mapped or prod(self.subgroups))
         return ModuleOp([self.function], {STAGE: StringAttr(self.stage)})

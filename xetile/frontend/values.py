@@ -11,6 +11,7 @@ from xegpu.support.errors import ElementTypeError
 from xetile.frontend.arith_rules import convert
 from xetile.frontend.operators import absolute, operate
 from xetile.frontend.operators.small_floats import rounded
+from xetile.frontend.operators.sub_byte import narrowed
 from xetile.frontend.operators.subscripts import subscript
 from xetile.frontend.ssa_value import Arithmetic, ScalarBase, VectorBase
 from xetile.frontend.tracer import current
@@ -153,12 +154,15 @@ class Vector(_Operators, VectorBase):
         """Convert to another element type: round to nearest even; float to integer truncates and saturates.
 
         To ``i1``: whether each element is not zero. To 8-bit floats: what is too large becomes NaN in E4M3 and
-        infinity in E5M2.
+        infinity in E5M2. To ``i4`` and ``u4`` integers keep their lowest bits; the result is stored, multiplied and
+        converted, and not calculated with.
 
         Raises:
             ElementTypeError: ``dtype`` is not an element type of vectors; or it is an 8-bit float, and this is f64.
         """
-        target = element_type(dtype)
+        target = element_type(dtype, stored=True)
+        if target in dtypes.PAIRS:
+            return narrowed(self, target)  # type: ignore[return-value]
         if target is dtypes.i1:
             return self if self.dtype is target else self != 0  # type: ignore[no-any-return]
         if target.kind == "s" and self.dtype is not target:
@@ -190,14 +194,18 @@ class Vector(_Operators, VectorBase):
         return Scalar(current("item").emit(ExtractScalarOp(self.ssa)))
 
 
-def element_type(dtype: Any) -> DType:
+def element_type(dtype: Any, *, stored: bool = False) -> DType:
     """Element type that the author names.
 
+    Args:
+        dtype: its name, or a type of NumPy or ml_dtypes.
+        stored: whether it may have 4 bits, and be stored or multiplied only.
+
     Raises:
-        ElementTypeError: no such type, or one that only products take.
+        ElementTypeError: no such type, or one of 4 bits.
     """
     try:
-        return dtypes.whole(dtypes.of(dtype))
+        return dtypes.of(dtype) if stored else dtypes.whole(dtypes.of(dtype))
     except ElementTypeError as error:
         raise error.at(current().location()) from None
 

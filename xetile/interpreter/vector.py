@@ -36,8 +36,13 @@ def unpack(blocked: Array) -> Array:
 
 def _tile_bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     """NumPy semantics of ``tile_bitcast``."""
-    types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
-    return bits_by_rows(operands[0], *types)
+    before, after = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
+    values = np.swapaxes(operands[0], -1, -2) if operation.along else operands[0]
+    if operation.merges:
+        words = values[..., ::2, :].astype(after.compute) | values[..., 1::2, :].astype(after.compute) << 8
+    else:
+        words = bits_by_rows(values, before, after)
+    return np.swapaxes(words, -1, -2) if operation.along else words
 
 
 def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:

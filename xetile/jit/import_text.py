@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import prod
 
-from xdsl.dialects import func, scf, vector
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ModuleOp,
@@ -24,6 +24,7 @@ from xegpu.analysis.slm import verify_memory
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.matchers import number
 from xegpu.mlir.gpu import GpuFuncOp
+from xegpu.mlir.vector import ExtractOp
 from xegpu.passes.normalize import Normalize
 from xegpu.support.errors import (
     Invalid,
@@ -238,7 +239,7 @@ def _check_sizes(operation: Operation) -> None:
 
 def _check_position(operation: Operation) -> None:
     """Raise if an element or a part is extracted from behind the end of a vector."""
-    if not isinstance(operation, vector.ExtractOp):
+    if not isinstance(operation, ExtractOp):
         return
     sizes = operation.vector.type.get_shape()  # type: ignore[attr-defined]
     for position, size in zip(operation.static_position.get_values(), sizes, strict=False):

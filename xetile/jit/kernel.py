@@ -22,7 +22,7 @@ from xegpu.support.location import Location
 from xegpu.target.grf_mode import REGISTERS
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.ssa_value import Value
-from xetile.frontend.tiles import Array
+from xetile.frontend.tiles import Array, SubByteArray
 from xetile.frontend.tracer import Tracer, current, is_recording, trace
 from xetile.frontend.values import Scalar
 from xetile.jit.base import BaseKernel, check_subgroups
@@ -232,7 +232,7 @@ class FlatKernel(Kernel):
 
 
 def _symbol_builders(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
-    return [partial(_symbol, argument.name, argument.dtype, argument.rank) for argument in arguments]
+    return [partial(_symbol, argument.name, argument.dtype, argument.rank, argument.packed) for argument in arguments]
 
 
 def _check_registers(registers: Any) -> int | None:
@@ -242,9 +242,11 @@ def _check_registers(registers: Any) -> int | None:
     return registers  # type: ignore[no-any-return]
 
 
-def _symbol(name: str, dtype: DType, rank: int | None, tracer: Tracer) -> Value:
+def _symbol(name: str, dtype: DType, rank: int | None, packed: int | None, tracer: Tracer) -> Value:
     if rank is None:
         return Scalar(tracer.scalar_argument(name, dtype))
+    if packed is not None:
+        return SubByteArray(Array(tracer.array_argument(name, dtype, rank), name, rank, dtype), packed)
     return Array(tracer.array_argument(name, dtype, rank), name, rank, dtype)
 
 

@@ -10,7 +10,8 @@ from xdsl.dialects.vector import BroadcastOp
 from xegpu.ir import dtypes
 from xegpu.layout.iota import check_type
 from xegpu.support.errors import ElementTypeError, RankError
-from xetile.compiler.arguments import AtTheCall, TypedView, check_view
+from xetile.compiler import packed
+from xetile.compiler.arguments import Argument, AtTheCall, TypedView, check_view
 from xetile.dialect.types import WgMapAttr, check_axis
 from xetile.dialect.vector import IotaOp
 from xetile.dialect.wg_map import WgMap
@@ -108,6 +109,45 @@ def view(array: Any, dtype: Any) -> Any:
     result = MemRefType(element.mlir, source.shape, source.layout, source.memory_space)
     cast = UnrealizedConversionCastOp.create(operands=[array.ssa], result_types=[result])
     return array.seen_as(tracer.emit(cast), element)
+
+
+def pack(array: Any, dtype: Any, axis: int = -1) -> Any:
+    """Packed array of 4-bit integers, an argument for a launch: two in a byte along ``axis``, the first in the lower
+    bits.
+
+    Args:
+        array: integers of NumPy or dpnp, or ml_dtypes' int4 and uint4. An odd line gets a zero.
+        dtype: ``xt.i4`` or ``xt.u4``.
+        axis: one of the last two dimensions, which becomes the contiguous one.
+
+    Raises:
+        ShapeError: another axis.
+        ElementTypeError: another type, or integers beyond its range.
+    """
+    with AtTheCall():
+        element = dtypes.of(dtype)
+        if element not in dtypes.PAIRS:
+            raise ElementTypeError("XT1074", f"{element} has whole bytes, and xt.pack takes 4-bit integers",
+                                   "pack as xt.i4 or xt.u4; other arrays are passed as they are")
+        return TypedView(packed.pack(array, element, axis), element)
+
+
+def unpack(array: Any) -> Any:
+    """Elements of a packed array of 4-bit integers, as int8 or uint8: the inverse of :func:`pack`.
+
+    Args:
+        array: the result of :func:`pack`, or of :func:`view` with ``xt.i4`` or ``xt.u4``.
+
+    Raises:
+        ElementTypeError: something else.
+    """
+    with AtTheCall():
+        if not isinstance(array, TypedView) or array.dtype not in dtypes.PAIRS:
+            raise ElementTypeError("XT1074", f"xt.unpack takes packed 4-bit integers, not {type(array).__name__}",
+                                   "view the bytes first: xt.unpack(xt.view(array, xt.i4))")
+        axis = Argument.of("the array", array).packed
+        assert axis is not None
+        return packed.unpack(array.array, array.dtype, axis)
 
 
 def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:

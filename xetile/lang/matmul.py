@@ -13,9 +13,10 @@ from xetile.dialect.tile_ops import flat_shape
 from xetile.dialect.types import accumulators_of, verify_product_maps
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.notes import at_author_line, notes
+from xetile.frontend.operators.sub_byte import SubByteVector
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
-from xetile.lang.checks import check_map_type, check_operand
+from xetile.lang.checks import check_map_type, check_operand, describe_argument
 from xetile.lang.creation import zeros
 
 
@@ -111,6 +112,13 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
         ShapeError: the shapes do not fit, or the maps contradict each other.
         ElementTypeError: no target multiplies these types.
     """
+    if isinstance(a, SubByteVector) and isinstance(b, SubByteVector):
+        return tile_mma(a.packed(1), b.packed(0), acc, wg_map=wg_map)
+    if isinstance(a, SubByteVector) or isinstance(b, SubByteVector):
+        narrow, other = (a, b) if isinstance(a, SubByteVector) else (b, a)
+        raise ElementTypeError("XT1251", f"no matrix engine multiplies {narrow.dtype} by "
+                               f"{describe_argument(other)}", f"convert the {narrow.dtype}: "
+                               f".to(xt.{other.dtype if isinstance(other, Vector) else 'i8'})", current().location())
     for operand in (a, b) if acc is None else (a, b, acc):
         check_operand(operand, Vector, "tile_mma")
     check_map_type(wg_map)

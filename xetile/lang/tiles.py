@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 
 from xegpu.ir.memref import ALIGNED
-from xegpu.support.errors import ArgumentError, ElementTypeError
+from xegpu.support.errors import ArgumentError, ElementTypeError, RankError, ShapeError
 from xetile.dialect.tile_ops import (
     OOB,
     InitTileOp,
@@ -23,10 +23,19 @@ from xetile.dialect.types import TileEncoding, TileParameters, TileType, check_l
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import scalar
 from xetile.frontend.notes import at_author_line
-from xetile.frontend.tiles import Array, LineTile, RowTile, Tile
+from xetile.frontend.operators.sub_byte import (
+    SubByteTile,
+    SubByteVector,
+    halved,
+    halved_map,
+    halved_offset,
+    like,
+)
+from xetile.frontend.ssa_value import Value
+from xetile.frontend.tiles import Array, LineTile, RowTile, SubByteArray, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
-from xetile.lang.checks import check_map, check_operand, check_shape_2d, line_length
+from xetile.lang.checks import check_map, check_operand, check_shape_2d, describe_argument, line_length
 from xetile.lang.gather_scatter import (
     elements,
     init_scattered,
@@ -94,6 +103,11 @@ def init_tile(
     """
     tracer = current("xt.init_tile")
     at_author_line(lambda: check_order(order))
+    if isinstance(base, SubByteArray):
+        return _init_sub_byte(  # type: ignore[no-any-return]
+            base, offsets, shape, order, wg_map, inner_blocks=inner_blocks, base_shape=base_shape,
+                              base_strides=base_strides, dtype=dtype, aligned=aligned or None, rows=rows,
+                              columns=columns)
     if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
         return init_scattered(base, offsets, shape, order, wg_map, dtype, inner_blocks=inner_blocks,
                               base_shape=base_shape, base_strides=base_strides, aligned=aligned or None, rows=rows,
@@ -121,6 +135,38 @@ def init_tile(
     return (Tile if length is None else LineTile)(tracer.emit(operation))
 
 
+def _init_sub_byte(base: SubByteArray, offsets: Any, shape: Any, order: tuple[int, int], wg_map: WgMap | None,
+                   **others: Any) -> Any:
+    """Tile of 4-bit integers: that of their bytes.
+
+    Raises:
+        ShapeError: a size or an offset along the packed dimension is odd, or there are less than two dimensions.
+        ElementTypeError: an option that describes other memory.
+    """
+    location = current().location()
+    if wrong := [name for name, value in others.items() if value is not None]:
+        raise ElementTypeError("XT1134", f"{wrong[0]}= does not go with an array of {base.dtype}",
+                               "describe the bytes instead: pass them as an array of uint8", location)
+    if base.rank < 2 or not isinstance(offsets, (tuple, list)) or len(offsets) != base.rank:
+        count = len(offsets) if isinstance(offsets, (tuple, list)) else 1
+        raise RankError("XT1102", f"a tile on an array of {base.dtype} takes two dimensions or more and an offset for "
+                        f"each, and {base.name} has {base.rank} with {count} offset{'' if count == 1 else 's'}",
+                        "give a row and a column; pass a line as a matrix of one row", location)
+    size, axis = check_shape_2d(shape, "a tile's shape"), base.axis
+    check_map(wg_map, size)
+    first = [*offsets]
+    first[axis - 2] = _halved(first[axis - 2], axis)
+    tile = init_tile(base.array, tuple(first), halved(size, axis, "the tile"), order=order,
+                     wg_map=halved_map(wg_map, axis))
+    return SubByteTile(tile, base.dtype, axis)
+
+
+def _halved(offset: Any, axis: int) -> Any:
+    """Offset in bytes of one in elements."""
+    found = halved_offset(offset, axis)
+    return found if isinstance(found, int) else Scalar(found)
+
+
 def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str | None = None,
               oob: str = "padding") -> Vector:
     """Load a tile; out-of-bounds elements are ``padding`` (``load_tile``).
@@ -138,6 +184,11 @@ def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str 
     """
     if isinstance(tile, RowTile):
         return load_gather(*elements(tile, oob, "padding"), padding=padding, l1=l1, l3=l3)
+    if isinstance(tile, SubByteTile):
+        if padding != 0:
+            raise ElementTypeError("XT1125", f"padding {padding} of a {tile.describe()}: 4-bit integers have none "
+                                   "but zero", "choose with xt.where what is beyond the array", current().location())
+        return SubByteVector(load_tile(tile.tile, l1=l1, l3=l3, oob=oob), tile.dtype, tile.axis)  # type: ignore
     check_operand(tile, Tile, "load_tile")
     operation = _with_bounds_guarantee(LoadTileOp(tile.ssa, padding_of(padding, tile.dtype)), oob, "padding")
     value = Vector(current().emit(with_cache_hints(operation, "load", l1, l3)), tile.wg_map)
@@ -180,6 +231,9 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
         check_rows(value, tile, "store_tile(value, tile)")
         store_scatter(value, *elements(tile, oob, "drop"), l1=l1, l3=l3)
         return
+    if isinstance(tile, SubByteTile):
+        _store_sub_byte(value, tile, l1=l1, l3=l3, oob=oob)
+        return
     value = as_row(value, tile)
     check_operand(value, Vector, "store_tile(value, tile)")
     check_operand(tile, Tile, "store_tile(value, tile)")
@@ -188,6 +242,23 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
     at_author_line(lambda: verify_same_map(value.wg_map, tile.wg_map), **operands)
     operation = _with_bounds_guarantee(StoreTileOp(value.ssa, tile.ssa), oob, "drop")
     current().emit(with_cache_hints(operation, "store", l1, l3))
+
+
+def _store_sub_byte(value: Any, tile: SubByteTile, **hints: Any) -> None:
+    """Store a vector of 4-bit integers.
+
+    Raises:
+        ElementTypeError: the value is of another type.
+        ShapeError: its shape or work-group map is another.
+    """
+    if not isinstance(value, SubByteVector) or value.dtype is not tile.dtype:
+        what = value.describe() if isinstance(value, (Value, SubByteVector)) else describe_argument(value)
+        raise ElementTypeError("XT1131", f"a {what} is stored to a {tile.describe()}",
+                               f"convert it first: value.to(xt.{tile.dtype})", current().location())
+    if value.shape != tile.shape:
+        raise ShapeError("XT1130", f"a {value.describe()} does not fit a {tile.describe()}",
+                         "make their shapes equal", current().location())
+    store_tile(value.packed(tile.axis), tile.tile, **hints)
 
 
 def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None,
@@ -205,6 +276,8 @@ def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None,
     """
     if isinstance(tile, RowTile):
         tile = prefetched_elements(tile)
+    if isinstance(tile, SubByteTile):
+        tile = tile.tile
     check_operand(tile, Tile, "prefetch_tile")
     at_author_line(lambda: check_locality(locality))
     current().emit(with_cache_hints(PrefetchTileOp(tile.ssa, locality), "prefetch", l1, l3))
@@ -221,6 +294,11 @@ def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     """
     if isinstance(tile, RowTile):
         return update_rows(tile, d0, d1, *more)  # type: ignore[return-value]
+    if isinstance(tile, SubByteTile):
+        offsets = [offset for offset in (d0, d1, *more) if offset is not None]
+        if len(offsets) == 2:
+            offsets[tile.axis] = _halved(offsets[tile.axis], tile.axis)
+        return like(tile, update_tile_offset(tile.tile, *offsets))  # type: ignore[return-value]
     check_operand(tile, Tile, "update_tile_offset")
     if isinstance(d0, Vector) and d1 is None:
         return update_scattered(tile, d0)

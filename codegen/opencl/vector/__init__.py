@@ -14,11 +14,11 @@ from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp
 from xegpu.ir.dtypes import i32, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.support.errors import BUG, TargetError
 
 
-def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:
+def _extract(emitter: Emitter, operation: ExtractOp) -> None:
     fragment = emitter.fragment(operation.vector)
     (position,) = operation.static_position.get_values()
     units = fragment.units // operation.vector.type.get_shape()[0]  # type: ignore[attr-defined]
@@ -130,7 +130,7 @@ def _lane(lanes: LaneMap, axis: int, subgroup: int) -> str:
 
 
 RULES: dict[type[Operation], Rule] = {
-    xvector.ExtractOp: _extract,
+    ExtractOp: _extract,
     ExtractScalarOp: _extract_scalar,
     ExtractStridedSliceOp: _slice,
     InsertStridedSliceOp: _insert,

@@ -163,7 +163,8 @@ func.func @products(%A: memref<8x{k}x{a.mlir}>, %B: memref<{k}x{lanes}x{b.mlir}>
 
 def _pairs(target: str) -> list[tuple[DType, DType, DType]]:
     forms = xt_target(target).mma_shapes
-    return [(form.a, form.b, c) for form in forms if form.engine == "dpas" for c in form.accumulators]
+    return [(form.a, form.b, c) for form in forms if form.engine == "dpas" and form.a.kind != "p"
+            for c in form.accumulators]
 
 
 def xt_target(name: str) -> Any:

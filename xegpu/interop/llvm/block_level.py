@@ -23,7 +23,7 @@ from xegpu.interop.llvm.importer import constant, create_nd_tdesc, update_nd_off
 from xegpu.interop.llvm.matrix import CreateMemDescOp, LoadMatrixOp, StoreMatrixOp
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.kernel_attributes import subgroup_count
-from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
 from xegpu.target.targets import Target
 
 CORRESPONDENCES = (
@@ -55,7 +55,7 @@ CORRESPONDENCES = (
     Correspondence(None, LoadMatrixOp, imported=load_matrix),
     Correspondence(None, StoreMatrixOp, imported=store_matrix),
     Correspondence(BitcastOp, vector.BitcastOp, exported=exports.bitcast, imported=imports.bitcast),
-    Correspondence(vector.ExtractOp, None, exported=exports.extract),
+    Correspondence(ExtractOp, None, exported=exports.extract),
     Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
     Correspondence(None, TransposeOp, imported=imports.transpose),
     Correspondence(None, ConstantOp, imported=constant),

@@ -42,7 +42,7 @@ from xdsl.dialects.builtin import (
     i8,
     i64,
 )
-from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import SSAValue
 
 from xegpu.analysis.memory_access import access_kind
@@ -63,7 +63,7 @@ from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, operand_b, plain
 from xegpu.mlir.arith import IndexCastOp, SelectOp
-from xegpu.mlir.vector import ShapeCastOp, TransposeOp, shape_of, vector_type
+from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp, shape_of, vector_type
 from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.support.errors import Invalid, ShapeError
 from xegpu.target.targets import Target

@@ -103,6 +103,10 @@ def _bitcast(rewriter: DistributeLanesRewriter, operation: BitcastOp) -> None:
     source = rewriter.lookup(operation.source)
     form: Distributed = source.encoding
     rows, columns = shape_of(operation.result)
+    if (rows, columns) == shape_of(operation.source):  # pairs and bytes: the same bits of the same lane
+        rewriter.set(operation.result, rewriter.emit(BitcastOp(source.values[0], operation.result.type.element_type)),  # type: ignore[attr-defined]
+                     form)
+        return
     lanes = rewriter.plain(form.shape)  # raises for columns that do not spread over the lanes
     lanes = LaneMap((1, lanes.wi_layout[1]))  # each lane has whole columns, so that no row goes to another
     new_op = BitcastOp(rewriter.converted(source, lanes), operation.result.type.element_type)  # type: ignore[attr-defined]

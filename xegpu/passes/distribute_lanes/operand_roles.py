@@ -13,7 +13,6 @@ from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType
-from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Operation, SSAValue, Use
 
 from xegpu.analysis.memory_access import access_kind, geometry
@@ -25,7 +24,7 @@ from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, u8
 from xegpu.ir.use_def import arrays_of, root_definitions
 from xegpu.layout.lane_map import unaligned_copy
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, values_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, values_of
 from xegpu.target.targets import Target
 
 

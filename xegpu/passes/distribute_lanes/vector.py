@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from xdsl.dialects import ub
 from xdsl.dialects.builtin import VectorType
-from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.convert_layout import WidenOp
 from xegpu.dialect.types import two_sizes
 from xegpu.dialect.vector import ExtractScalarOp, IotaOp, ShuffleOp
 from xegpu.layout import lane_map
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, widened_side
 from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape, WidenedSlice
 from xegpu.rewrite.rewriter import ConvertedValues, Rule

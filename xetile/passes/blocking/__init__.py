@@ -264,11 +264,13 @@ def _load_mma(rewriter: _BlockingRewriter, operation: LoadMmaOp) -> None:
 def _check_depth(rewriter: _BlockingRewriter, operation: Operation, form: MmaShape, k: int, n: int) -> None:
     engine = "the DPAS depth" if form.engine == "dpas" else "the lanes of a subgroup"
     if k % form.k:
-        below = k // form.k * form.k
-        options = " or ".join(str(size) for size in (below, below + form.k) if size)
+        each = 2 if form.a.kind == "p" else 1  # elements of a pair
+        k, deep = k * each, form.k * each
+        below = k // deep * deep
+        options = " or ".join(str(size) for size in (below, below + deep) if size)
         rewriter.fail("XT2510",
-                   f"BK = {k} is not a multiple of {form.k}, {engine} for {form.a} on {rewriter.target.name}",
-                   f"use {options}", A=operation.operands[0], B=operation.operands[1])
+                   f"BK = {k} is not a multiple of {deep}, {engine} for {form.a} on "
+                   f"{rewriter.target.name}", f"use {options}", A=operation.operands[0], B=operation.operands[1])
     lanes = rewriter.target.subgroup_size
     if n % lanes:
         below = n // lanes * lanes

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import func, memref
+from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -27,8 +27,8 @@ from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUPS
-from xegpu.mlir.arith import CmpIOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
+from xegpu.mlir.arith import CmpIOp, ExtUIOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xegpu.support.errors import Invalid, Note, ShapeError, TargetError, error_parts, located
 from xegpu.support.location import author_location
@@ -42,6 +42,7 @@ from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.distribute_subgroups import slices, slm_exchange
 from xetile.passes.distribute_subgroups.slm_exchange import SLM, DistributeSubgroupsRewriter, is_local
+from xetile.passes.splat import splat
 from xetile.passes.wg_offsets import Distributed, coordinate, offset
 
 
@@ -245,13 +246,30 @@ def _check_distributed(rewriter: Rewriter, operation: TileMmaOp) -> None:
 
 def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: TileBitcastOp) -> None:
     source = rewriter.lookup(operation.source)
+    values = tuple(_bitcast(rewriter, operation, value) for value in source.values)
     if source.encoding is None:
-        rewriter.copy(operation)
+        rewriter.set(operation.result, values[0])
         return
-    element = operation.result.type.element_type  # type: ignore[attr-defined]
-    values = tuple(rewriter.emit(TileBitcastOp(value, element)) for value in source.values)
-    form = Distributed(source.encoding.wg_map.split(operation.factor), tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    form = Distributed(operation.distributed(source.encoding.wg_map), tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     rewriter.set(operation.result, values, form)
+
+
+def _bitcast(rewriter: Rewriter, operation: TileBitcastOp, value: SSAValue) -> SSAValue:
+    """A subgroup's part: along columns it is transposed twice; words are of bytes from halves of longer rows."""
+    element = operation.result.type.element_type  # type: ignore[attr-defined]
+    if operation.along:
+        value = rewriter.emit(TileTransposeOp(value))
+    if operation.merges:
+        rows, columns = tile_ops.shape_of(value)
+        lines = rewriter.emit(ShapeCastOp(value, (rows // 2, 2 * columns)))
+        low, high = (rewriter.emit(ExtUIOp(rewriter.emit(ExtractStridedSliceOp(
+            lines, (0, start), (rows // 2, columns))), VectorType(element, (rows // 2, columns))))
+            for start in (0, columns))
+        eight = splat(rewriter, 8, VectorType(element, (rows // 2, columns)))
+        value = rewriter.emit(arith.OrIOp(low, rewriter.emit(arith.ShLIOp(high, eight))))
+    else:
+        value = rewriter.emit(TileBitcastOp(value, element))
+    return rewriter.emit(TileTransposeOp(value)) if operation.along else value
 
 
 def _print_or_assert(rewriter: DistributeSubgroupsRewriter, operation: DiagnosticOp) -> None:

@@ -17,7 +17,7 @@ from math import gcd
 
 from xdsl.dialects import func, ub
 from xdsl.dialects.builtin import ModuleOp, VectorType
-from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
@@ -28,7 +28,7 @@ from xegpu.dialect.vector import BitcastOp, PadOp
 from xegpu.dialect.vector import IotaOp as XeGPUIotaOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED, exchanged, is_shared
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, vector_type
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, vector_type
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, rewrite
 from xegpu.target.targets import Target

@@ -20,7 +20,7 @@ from typing import Any
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
-from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import CacheHintAttr, words
@@ -32,7 +32,7 @@ from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
-from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect import gather_scatter, tile_ops

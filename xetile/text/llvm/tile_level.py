@@ -15,7 +15,7 @@ from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc
 from xegpu.interop.llvm.importer import create_nd_tdesc, update_nd_offset
 from xegpu.interop.llvm.matrix import CreateMemDescOp
 from xegpu.interop.llvm.vector import MultiReductionOp
-from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
@@ -46,7 +46,7 @@ CORRESPONDENCES = (
     Correspondence(TileReduceOp, MultiReductionOp, exported=exports.tile_reduce, imported=vectors.multi_reduction),
     Correspondence(TileBroadcastOp, vector.BroadcastOp, exported=exports.tile_broadcast, imported=imports.broadcast),
     Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
-    Correspondence(None, vector.ExtractOp, imported=imports.extract),
+    Correspondence(None, ExtractOp, imported=imports.extract),
     *(Correspondence(None, allocation, imported=alloca) for allocation in (memref.AllocaOp, memref.AllocOp)),
     Correspondence(None, CreateMemDescOp, imported=create_mem_desc),
     *(Correspondence(None, llvm_operation, imported=rule) for family in (elements, vectors, matrix, lanes)
