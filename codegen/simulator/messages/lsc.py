@@ -19,6 +19,9 @@ from codegen.simulator.threads import Threads
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+_WORD = 4
+"""Bytes of an aligned word."""
+
 
 @dataclass(frozen=True)
 class Access:
@@ -101,6 +104,10 @@ def _checked(message: Message, addresses: Integers, size: int, rows: Integers, m
     """Offsets in global memory."""
     slack = 4 if memory.word_slack and size == 4 else 1
     at, outside = memory.globals.locate(addresses, size, slack)
+    if verb == "reads" and message.data_bytes == _WORD and outside.any() and not (addresses % _WORD).any():
+        # A word that has an element may be read whole: memory is never mapped by less.
+        words = (memory.globals.locate(addresses + first, _WORD, _WORD)[1] for first in range(0, size, _WORD))
+        outside = np.logical_or.reduce(list(words))
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
         raise Finding("XT6101", f"{verb} {memory.globals.describe(int(addresses[first]), size)}",
