@@ -125,6 +125,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     os.environ["XETILE_BUILD_OPTIONS"] = "-cl-opt-disable" if quick else ""
 
 
+@pytest.fixture(autouse=True)
+def _module_search_path() -> Generator[None]:
+    """Take away what a test adds to the module search path, as the command line does for an author's file."""
+    before = sys.path.copy()
+    yield
+    sys.path[:] = before
+
+
 def unavailable(reason: str) -> NoReturn:
     """Skip the test, or fail it where no test may be skipped."""
     if NO_SKIP:
