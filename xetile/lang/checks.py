@@ -11,6 +11,7 @@ from xetile.dialect.tile_ops import text
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import python_number
 from xetile.frontend.notes import at_author_line, notes
+from xetile.frontend.operators.sub_byte import SubByteTile, SubByteVector
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
@@ -110,6 +111,8 @@ def check_operand(value: Any, kind: type[Value], function: str, *, any_rank: boo
         RankError: it is a vector of another rank.
     """
     location = current(f"xt.{function}").location()
+    if isinstance(value, SubByteVector):
+        value.refuse()
     if not isinstance(value, kind):
         name = value.name if isinstance(value, Array) else "array"
         window = f"xt.init_tile({name}, (row, column), (rows, columns))"
@@ -129,7 +132,7 @@ def check_operand(value: Any, kind: type[Value], function: str, *, any_rank: boo
 
 def describe_argument(value: Any) -> str:
     """Description of an argument in an error message, such as ``a tile of 8x16 f16`` or ``int 7``."""
-    if isinstance(value, Value):
+    if isinstance(value, (Value, SubByteTile, SubByteVector)):
         return f"a {value.describe()}"
     if isinstance(value, np.ndarray):
         return f"a NumPy array of {text(value.shape)} {value.dtype}"

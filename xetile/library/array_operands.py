@@ -48,6 +48,10 @@ class Operand:
             raise ElementTypeError("XT7009",
                                    f"{name} is {'a description' if argument.kind == 'spec' else 'a number'}, not an "
                                    "array", f"pass a NumPy or dpnp array, such as numpy.asarray({name})")
+        if argument.packed is not None:
+            raise ElementTypeError("XT7016", f"{name} is a packed array of {argument.dtype}, which functions of the "
+                                   "library do not take", "multiply it in a kernel, by tile_mma; 4-bit weights go into "
+                                   f"xt.int4_matmul; xt.unpack({name}) gives 8-bit integers")
         if argument.kind == "usm" and not hasattr(array, "swapaxes"):
             raise DeviceError("XT7009", f"{name} is a {type(array).__name__}, which has no shape to work with",
                               f"pass a dpnp array: dpnp.asarray({name})")

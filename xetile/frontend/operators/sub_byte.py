@@ -83,17 +83,18 @@ class _NoArithmetic:
 
     dtype: DType
 
-    def _refuse(self, *others: object) -> NoReturn:
+    def refuse(self, *others: object) -> NoReturn:
+        """Raise that it is not calculated with; ``others`` are the operands of an operator."""
         wide = dtypes.widened(self.dtype)
         raise ElementTypeError("XT1226", f"{self.dtype} is stored, multiplied by tile_mma and converted, and not "
                                "calculated with", f"convert it first, as in v.to(xt.{wide}), and back with "
                                f".to(xt.{self.dtype})", current("arithmetic").location())
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __and__ = __rand__ = __or__ = __ror__ = _refuse
-    __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __pow__ = __rpow__ = _refuse
-    __neg__ = __pos__ = __invert__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _refuse
-    __eq__ = __ne__ = _refuse  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __and__ = __rand__ = __or__ = __ror__ = refuse
+    __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __pow__ = __rpow__ = refuse
+    __neg__ = __pos__ = __invert__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = refuse
+    __eq__ = __ne__ = refuse  # type: ignore[assignment]
     __hash__ = object.__hash__
 
 

@@ -23,6 +23,7 @@ from xetile.frontend.broadcast import broadcast_operands
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
 from xetile.frontend.operators import binary, splat
+from xetile.frontend.operators.sub_byte import SubByteVector
 from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector, element_type
@@ -43,6 +44,8 @@ def _apply(name: str, operation: type[Operation], v: Any, fast: bool | None = Fa
 def _float_error(name: str, v: Any) -> ElementTypeError:
     """Error for an operand that a float function does not take."""
     location = current().location()
+    if isinstance(v, SubByteVector):
+        v.refuse()
     if isinstance(v, Arithmetic):
         return ElementTypeError("XT1211", f"xt.{name} takes floats, not a {v.describe()}",
                                 "convert it with .to(xt.f32)", location, notes(location, it=v))

@@ -169,6 +169,20 @@ def doubled(A, C):
     xt.store_tile(v, xt.init_tile(C, (0, 0), (16, 32), wg_map=xt.wg_map((2, 1), (8, 32))))
 
 
+def _larger(a: Any, b: Any) -> Any:
+    return xt.inline("max({0}, {1})", a, b, visa=visa("max"), numpy=np.maximum)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_functions_of_reductions_and_scans(axis: int, execution: Execution) -> None:
+    a = RANDOM.integers(-2**31, 2**31, (8, 48)).astype(np.int32)
+    found = run(execution, lambda v: xt.scan(v, axis, _larger), np.int32, a)
+    np.testing.assert_array_equal(found, np.maximum.accumulate(a, axis))
+    found = run(execution, lambda v: xt.tile_broadcast(xt.reduce(v, axis, _larger), v.shape), np.int32, a)
+    np.testing.assert_array_equal(found, np.broadcast_to(a.max(axis, keepdims=True), a.shape))
+
+
 def test_text_of_each_stage_reads_back_and_says_that_it_has_no_numpy() -> None:
     specs = [xt.Spec((16, 32), "i32")] * 2
     lowered = doubled.lower(*specs, target="pvc")
