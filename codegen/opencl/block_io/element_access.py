@@ -412,7 +412,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
 def _store_functions(piece: _Piece, fragment: Fragment) -> Iterator[str]:
     """Element-wise store of one variable: an inlined bounds check, and a function for the edges.
 
-    Where it is used, a compiler sees that the place is the same for all lanes; in a call, each has one of its own, and
+    Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own, and
     processors scatter what they could store as a vector.
     """
     width = fragment.width

@@ -185,8 +185,8 @@ def _block(last: InsertStridedSliceOp, loop: scf.ForOp, analysis: LaneOffsets) -
             len(loads) * size % CHUNK_BYTES or scatter_of(desc_of(loads[0].desc)).chunk_size != 1:
         return None
     array = makers[0].source
-    places = [analysis.element(maker.offsets, 0) for maker in makers]
-    start = places[0]
+    positions = [analysis.element(maker.offsets, 0) for maker in makers]
+    start = positions[0]
     if start is None or len(start.rows) != 1 or start.lane != 1 or array not in analysis.arrays or \
             any(maker.source is not array for maker in makers) or not _is_reached(start, loop):
         return None
@@ -195,7 +195,7 @@ def _block(last: InsertStridedSliceOp, loop: scf.ForOp, analysis: LaneOffsets) -
     first = number(loop.lb)
     if len(at.terms) == 1 and first is not None and (first + at.constant) % height:
         return None
-    if any(place != Affine(at.constant, 1, at.terms, ((column, row + i),)) for i, place in enumerate(places)):
+    if any(position != Affine(at.constant, 1, at.terms, ((column, row + i),)) for i, position in enumerate(positions)):
         return None
     if gcd(analysis.multiple_of(column.value, size), multiple_of(loop.step)) % height or row % height or \
             column.size % height or not _is_cloned(column.value, loop):
@@ -210,11 +210,11 @@ def _block(last: InsertStridedSliceOp, loop: scf.ForOp, analysis: LaneOffsets) -
     return _Block(last, tuple(loads), array, (column, row), at, tuple(bounds))
 
 
-def _is_reached(place: Affine, loop: scf.ForOp) -> bool:
-    """Whether a place moves with the counter of a loop, once, and else not."""
+def _is_reached(position: Affine, loop: scf.ForOp) -> bool:
+    """Whether a position moves with the counter of a loop, once, and else not."""
     counter = loop.body.block.args[0]
-    return place.lane in (0, 1) and place.terms.count(counter) == 1 and not any(
-        is_inside(term, loop) for term in place.terms if term is not counter)
+    return position.lane in (0, 1) and position.terms.count(counter) == 1 and not any(
+        is_inside(term, loop) for term in position.terms if term is not counter)
 
 
 def _is_fixed(bound: Affine, loop: scf.ForOp) -> bool:
@@ -239,11 +239,11 @@ def _coalesce(inserter: Inserter, loop: scf.ForOp, plan: _Plan) -> None:
     replaced = [(block, [writer.desc(block, group) for group in writer.groups(block)]) for block in plan.blocks]
     main = loop if MAIN_LOOP in loop.attributes else split_loop(inserter, loop, 1)[0]
     for block, descs in replaced:
-        place: SSAValue = counter
+        position: SSAValue = counter
         for term in block.at.terms:
-            place = place if term is counter else inserter.add(block.last, place, term)
-        place = inserter.add(block.last, place, block.at.constant)
-        rows = inserter.before(block.last, LoadRowsOp(descs, place), block.last.result.name_hint)
+            position = position if term is counter else inserter.add(block.last, position, term)
+        position = inserter.add(block.last, position, block.at.constant)
+        rows = inserter.before(block.last, LoadRowsOp(descs, position), block.last.result.name_hint)
         block.last.result.replace_all_uses_with(rows)
     _erase(main, {load for block in plan.blocks for load in block.loads})
     end = inserter.before(main, arith.MinSIOp(main.ub, end), "coalesced_end")
@@ -349,8 +349,8 @@ class _Writer:
     def _if_aligned(self, plan: _Plan, end: SSAValue) -> SSAValue:
         """An end for loads at multiples of what a lane takes; where that is only known at run time, it is asked."""
         counter, none = self.loop.body.block.args[0], self.inserter.constant(0)
-        places = {(block.at, CHUNK_BYTES // desc_of(block.loads[0].desc).dtype.bytes): None for block in plan.blocks}
-        for at, chunk in places:
+        positions = {(block.at, CHUNK_BYTES // desc_of(block.loads[0].desc).dtype.bytes): None for block in plan.blocks}
+        for at, chunk in positions:
             others = [term for term in at.terms if term is not counter]
             start = self._difference([self.loop.lb, *others], [], at.constant % chunk)
             if multiple_of(start) % chunk:

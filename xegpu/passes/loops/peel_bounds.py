@@ -9,7 +9,7 @@ becomes, where blocks are read row by row,
     scf.for %k = %rest to %n step %32 { %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d ; ... }
 
 Such a read is one message for each row of a block, which must not leave its array, and which takes rows that begin on
-4-byte boundaries; copies (:func:`xegpu.layout.lane_map.unaligned_copy`) take any. A load takes part whose place is the
+4-byte boundaries; copies (:func:`xegpu.layout.lane_map.unaligned_copy`) take any. A load takes part whose position is the
 counter, values from before the loop, and constants. Where subgroups wait for each other in a step, they must leave the
 first loop together: then the box that is checked has the blocks of all of them.
 
@@ -90,11 +90,11 @@ def _is_remainder(loop: scf.ForOp) -> bool:
 
 @dataclass(frozen=True)
 class _Read:
-    """A load whose place is known before a step.
+    """A load whose position is known before a step.
 
     Attributes:
         position: where it begins.
-        box: the rows and columns that it reads, without what is added to its place from step to step.
+        box: the rows and columns that it reads, without what is added to its position from step to step.
         key: what it has in common with others that one check can stand for.
     """
 
