@@ -412,8 +412,8 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
 def _store_functions(piece: _Piece, fragment: Fragment) -> Iterator[str]:
     """Element-wise store of one variable: an inlined bounds check, and a function for the edges.
 
-    Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own, and
-    processors scatter what they could store as a vector.
+    Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own,
+    and processors scatter what they could store as a vector.
     """
     width = fragment.width
     values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]

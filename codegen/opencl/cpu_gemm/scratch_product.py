@@ -39,7 +39,8 @@ class ScratchProduct:
     Attributes:
         shape: of the tile.
         a, b: the operands where the product begins.
-        names: its variables; from ``first`` to ``end`` goes K, relative to where the product begins, as far as A has columns.
+        names: its variables; from ``first`` to ``end`` goes K, relative to where the product begins, as far as A has
+            columns.
     """
 
     shape: MicrokernelShape

@@ -9,9 +9,9 @@ becomes, where blocks are read row by row,
     scf.for %k = %rest to %n step %32 { %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d ; ... }
 
 Such a read is one message for each row of a block, which must not leave its array, and which takes rows that begin on
-4-byte boundaries; copies (:func:`xegpu.layout.lane_map.unaligned_copy`) take any. A load takes part whose position is the
-counter, values from before the loop, and constants. Where subgroups wait for each other in a step, they must leave the
-first loop together: then the box that is checked has the blocks of all of them.
+4-byte boundaries; copies (:func:`xegpu.layout.lane_map.unaligned_copy`) take any. A load takes part whose position is
+the counter, values from before the loop, and constants. Where subgroups wait for each other in a step, they must leave
+the first loop together: then the box that is checked has the blocks of all of them.
 
 A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
 (``%acc * %scale`` in an attention kernel), is marked ``xegpu.disable_rotate``. Intel's compiler puts the reads of such
