@@ -87,6 +87,7 @@ def _macro_lines(*defined: tuple[str, str]) -> Iterator[tuple[str, str]]:
         yield macros.name_of(macro), macros.define(macro).rstrip("\n")
 
 
+_MACROS = (*macros.SCHEDULE_BARRIERS, *macros.ROWS, *macros.F64_NARROWING, *macros.PORTABLE, *macros.NATIVE)
 # file -> (what the names of its family look like, builtin -> the line that defines it)
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
@@ -95,9 +96,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "lsc.cl": (r"\b__builtin_IB_lsc_\w+", dict(_lsc_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
-    "": (r"\b(?:XETILE_(?:SCHEDULE|ROWS|F64|NO)_\w+|native_(?:exp2|log2|recip|rsqrt)\b)",  # macros alone: no file
-         dict(_macro_lines(*macros.SCHEDULE_BARRIERS, *macros.ROWS, *macros.F64_NARROWING, *macros.PORTABLE,
-                           *macros.NATIVE))),
+    "": (rf"\b(?:{'|'.join(map(macros.name_of, _MACROS))})\b", dict(_macro_lines(*_MACROS))),  # no file
     "slm.cl": (rf"\b{macros.SLM_READ}\w+", dict(_macro_lines(*macros.SLM_READS))),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }

@@ -65,8 +65,11 @@ def wanted() -> Any:
 
 
 def test_stages() -> None:
-    """Which passes after legalize change something depends on the target."""
-    assert tuple(lowered("pvc").stages) == (*STAGES, "grf-mode", "peel-bounds")
+    """Some passes change something for some targets alone; rows of odd pitch are loaded cooperatively."""
+    assert set(STAGES) <= set(lowered("dg2").stages)
+    assert tuple(lowered("pvc").stages) == (
+        "xetile", "cooperative-loads", "distribute-subgroups", "blocking", "to-xegpu", "pack-vnni", "distribute-lanes",
+        "licm", "schedule", "induction-variables", "slm-panels", "legalize", "grf-mode", "peel-bounds")
 
 
 @pytest.mark.parametrize("target", TARGETS)
