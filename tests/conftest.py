@@ -1,4 +1,4 @@
-"""What all tests share: which cases run, how a missing device or compiler is met, and hypothesis profiles.
+"""Configuration of all tests: selection of cases, missing devices and compilers, hypothesis profiles.
 
 ``pytest`` runs a selection (selection.py), ``pytest --everything`` all cases. XETILE_TEST_NO_SKIP=1 turns every skip
 into a failure. HYPOTHESIS_PROFILE chooses a profile; with "thorough" every program is optimised, and :func:`chosen`
@@ -168,14 +168,14 @@ def require_ocloc() -> str:
 
 
 def require_software_gpu() -> None:
-    """What a software GPU is made of and runs by; without it the test is skipped."""
+    """Requirements of a software GPU; without them the test is skipped."""
     if gpu.find_cxx_compiler() is None:
         unavailable("needs a C++ compiler: install g++")
     require_simulator()
 
 
 def require_simulator() -> None:
-    """What machine code needs to run: the offline compiler and a disassembler; without them the test is skipped."""
+    """Requirements of machine code: the offline compiler and a disassembler; without them the test is skipped."""
     require_ocloc()
     try:
         find_iga64()
@@ -210,7 +210,7 @@ def require_dpnp() -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays: the garbage collector need not look at it again and again."""
+    """Freeze the objects that are there before the first test, which the garbage collector need not look at again."""
     gc.set_threshold(20_000, 20, 100)
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Which cases a run takes of a parametrised test: covering arrays of its parameters.
+"""Selection of the cases of a parametrised test: covering arrays of its parameters.
 
 The default run takes few, in which each value of each parameter occurs (strength 1). An execution is two values, where
 a kernel runs and the target of its code: each feature runs everywhere and for each target that it is tested for, and
@@ -74,7 +74,7 @@ def default_run(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[p
 
 
 def executions(item: pytest.Item) -> list[tuple[str, str]]:
-    """Where a case runs, and the target of its code, as far as one parameter names both."""
+    """Executions of a case, as far as one parameter names both: where it runs, and the target of its code."""
     return [(value.where, value.target) for value in values(item).values() if _is_execution(value)]
 
 

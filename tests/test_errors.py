@@ -82,7 +82,7 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _lines(kernel: xt.Kernel) -> list[int]:
-    """Where the notes of a kernel's error are, in lines from the error's own."""
+    """Lines of the notes of a kernel's error, counted from the error's own."""
     with pytest.raises(xt.XeError) as caught:
         kernel.lower(xt.Spec((None, None), "f32"))
     assert caught.value.location is not None
@@ -90,7 +90,7 @@ def _lines(kernel: xt.Kernel) -> list[int]:
 
 
 def test_notes_follow_a_value_into_loops_and_conditions() -> None:
-    """What a loop carries was made before it, although the body that is being recorded has it as an argument."""
+    """A loop-carried value was made before the loop, although the body that is being recorded has it as an argument."""
     @xt.kernel
     def carried(A):
         total = xt.zeros((8, 16), xt.f32)

@@ -83,7 +83,7 @@ def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(python: Path, *words: str, folder: Path | None = None) -> str:
-    """What a command prints; it must succeed."""
+    """Output of a command, which must succeed."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
     done = subprocess.run([python, *words], capture_output=True, text=True, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

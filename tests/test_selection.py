@@ -1,4 +1,4 @@
-"""Which cases the default run and ``--everything`` take of a test, and that every execution stays."""
+"""Selection of cases in the default run and with ``--everything``: every execution stays."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ MINIMISED_OF_A_KIND = 2
 
 @dataclass
 class Tally:
-    """What a run did."""
+    """Counts of a run: programs, launches, failures."""
 
     programs: int = 0
     launches: Counter[str] = field(default_factory=Counter)

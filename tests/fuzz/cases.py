@@ -26,7 +26,7 @@ EVERY_OPTIMISED = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """Where cases run.
+    """Plan of a run: the executions of cases.
 
     Attributes:
         executions: for all cases; empty for ``numpy`` always and the others in turn.

@@ -10,7 +10,7 @@ from tests.fuzz.program import Effect, Let, Loop, Node, Value, When
 
 @dataclass(frozen=True)
 class Edits:
-    """What the minimiser changed.
+    """Changes by the minimiser.
 
     Attributes:
         dropped: effects that are left out, by their position among all.

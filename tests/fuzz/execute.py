@@ -39,7 +39,7 @@ class Buffer:
 
 @dataclass
 class Mismatch(Exception):
-    """What an execution did wrong."""
+    """Difference between an execution and the evaluation, or its error."""
 
     execution: str
     message: str
@@ -50,7 +50,7 @@ class Mismatch(Exception):
 
     @property
     def kind(self) -> str:
-        """What failures that may have one cause have in common: the execution, and an error's code or a few words."""
+        """Key of failures that may have one cause: the execution, and an error's code or a few words."""
         head = self.message.partition(":")[0] if ":" in self.message.partition("\n")[0] else "differs"
         return f"{self.execution} {'outside' if 'outside' in self.message else 'differs' if '[' in head else head}"
 
@@ -172,7 +172,7 @@ class Launch:
 
 
 def differing(got: Array, expected: Array, *, exact: bool) -> Array:
-    """Which elements differ: NaN equals NaN, 0 equals -0; functions within some units in the last place."""
+    """Mask of the elements that differ: NaN equals NaN, 0 equals -0; functions within some units in the last place."""
     if got.dtype.kind in "iub":
         return got.view(f"u{got.itemsize}") != expected.view(f"u{got.itemsize}")
     with np.errstate(all="ignore"):

@@ -25,7 +25,7 @@ MOST_ROUNDS = 6
 
 
 class Generator:
-    """What a program consists of so far.
+    """A program in the making: arguments, scope, statements.
 
     Attributes:
         choices: the source of all decisions.

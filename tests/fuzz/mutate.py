@@ -163,7 +163,7 @@ def treat(text: str, target: str) -> str:
 
 
 def outcome(seed: int) -> str:
-    """What became of the mutation of a seed; a traceback of anything but an XeError."""
+    """Outcome of the mutation of a seed; a traceback of anything but an XeError."""
     def stop(*_: object) -> None:
         raise Overrun
 

@@ -128,7 +128,7 @@ class Number:
 
 
 class State:
-    """What the evaluation of a launch knows.
+    """State of the evaluation of a launch.
 
     Attributes:
         x, y: position of each instance along rows and columns of all instances.
@@ -370,7 +370,7 @@ def _live(nodes: Sequence[Node], needed: set[Value]) -> list[Node]:
 
 
 def _needed_carried(loop: Loop, needed: set[Value]) -> list[tuple[Value, Value, Value, Value]]:
-    """What a loop carries that is used behind it, or in its body for what is."""
+    """Loop-carried values that are used behind the loop, or in its body for those."""
     carried = [each for each in loop.carried if each[3] in needed]
     while True:
         inside = set(needed) | {yielded for _, _, yielded, _ in carried}

@@ -59,7 +59,7 @@ def test_a_seed_is_a_program() -> None:
 
 
 def test_features_occur() -> None:
-    """What the generator can make, it makes now and then."""
+    """Every feature of the generator occurs in a few hundred programs."""
     found = {feature for seed in range(400) for feature in program_of(Choices(seed)).features}
     assert {"arithmetic", "bitwise", "shift", "float division", "integer division", "unary", "comparison", "where",
             "conversion", "function", "bitcast", "transpose", "reduction", "broadcast", "convert layout", "iota",

@@ -38,7 +38,7 @@ def queue(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def findings(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """What was reported so far; the test expects it."""
+    """Reports so far, which the test expects."""
     yield lambda: take_findings(request.config.stash[FINDINGS])
     take_findings(request.config.stash[FINDINGS])
 

@@ -121,14 +121,14 @@ def load_library() -> ctypes.CDLL:
 
 
 def take_findings(file: Path) -> list[str]:
-    """What a GPU would have done wrong without a word since the last call."""
+    """Findings since the last call: what a GPU would have done wrong without a word."""
     found = read_findings(file)
     file.unlink(missing_ok=True)
     return found
 
 
 def read_findings(file: Path) -> list[str]:
-    """What a GPU would have done wrong without a word, so far."""
+    """Findings so far: what a GPU would have done wrong without a word."""
     return file.read_text().splitlines() if file.exists() else []
 
 

@@ -42,7 +42,7 @@ FAR = 1 << 26  # elements of four bytes: outside of every allocation
 
 @pytest.fixture(autouse=True)
 def software_gpu() -> None:
-    """What every test here needs."""
+    """Requirements of every test here."""
     require_software_gpu()
     require_sycl_compiler()
     require_dpnp()
@@ -121,7 +121,7 @@ os._exit(0)  # dpnp waits for its queues at the end, by the call that ends the p
 
 @pytest.mark.parametrize("wait", ["x.sycl_queue.wait()", "dpnp.asnumpy(y)"])
 def test_dpctls_own_wait_ends_the_process(wait: str, tmp_path: Path) -> None:
-    """What the page of XT5014 says; the package cannot change it."""
+    """Advice of XT5014's page; the package cannot change it."""
     done, _ = run_script(f"gather[1](x, y, {FAR})\n{wait}\nprint('end')", "pvc", 1, tmp_path)
     assert done.returncode == -signal.SIGABRT
     assert "UR_RESULT_ERROR_DEVICE_LOST" in done.stderr

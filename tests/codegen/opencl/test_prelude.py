@@ -245,7 +245,7 @@ class BlockIO:
 
     @property
     def register(self) -> Any:
-        """What a lane holds of one register."""
+        """Elements of one register that a lane holds."""
         if self.operation in ("read_transform", "read_transpose"):
             return np.uint32
         return np.uint16 if (self.bits, self.columns) == (8, 32) else self.element

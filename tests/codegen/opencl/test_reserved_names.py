@@ -34,7 +34,7 @@ _CALLED = r"(?<![\w.])([A-Za-z]\w*)\("
 
 
 def test_the_builtins_of_opencl_c_are_reserved() -> None:
-    """What clang's own headers declare for OpenCL C; they come with Intel's packages for the CPU device."""
+    """Declarations of clang's own headers for OpenCL C; they come with Intel's packages for the CPU device."""
     headers = sorted(Path(sys.prefix).glob("lib/clang/*/include/opencl-c*.h"))
     if not headers:
         unavailable("no opencl-c.h is installed")

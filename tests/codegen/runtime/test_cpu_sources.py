@@ -1,4 +1,4 @@
-"""What a CPU device gets: functions of whole vectors with Intel's compiler on x86-64, portable text everywhere else."""
+"""Sources for CPU devices: functions of whole vectors with Intel's compiler on x86-64, else portable text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_device_is_asked(machine: str, of: Any, has: bool, monkeypatch: pyte
 
 
 def compiled(source: str) -> str:
-    """What the preprocessor leaves of a text where no more macros are defined than the text defines itself."""
+    """Preprocessed text, where no more macros are defined than the text defines itself."""
     defined, lines, active = set(), [], [True]
     for line in source.splitlines():
         words = line.split()

@@ -1,4 +1,4 @@
-"""Which compiler makes SPIR-V for which queue, what the log tells of it, and what a Level Zero queue gets."""
+"""SPIR-V by queue: the compiler that makes it, what the log tells of it, and what a Level Zero queue gets."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _changed(program: Program, position: int, instruction: Instruction) -> list[
 
 
 def _findings(program: Program, chosen: str) -> list[str]:
-    """What is found when the annotations of a kind are dropped, one at a time."""
+    """Findings when the annotations of a kind are dropped, one at a time."""
     found = []
     for instruction in program.instructions[program.entry:]:
         old = instruction.scoreboard

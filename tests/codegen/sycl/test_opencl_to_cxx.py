@@ -74,7 +74,7 @@ def test_an_unknown_builtin_is_named() -> None:
 
 def run_both(body: str, *arrays: np.ndarray[Any, Any], lanes: int = 16, subgroups: int = 1,
              before: str = "") -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
-    """What a kernel of this body makes of copies of the arrays a, b ...: its OpenCL C, and its SYCL form."""
+    """Results of a kernel of this body for copies of the arrays a, b ...: of its OpenCL C, and of its SYCL form."""
     queue = require_device()
     require_sycl_compiler()
     types = [dtypes.of(array.dtype) for array in arrays]

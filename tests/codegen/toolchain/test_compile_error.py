@@ -1,4 +1,4 @@
-"""What compilers refuse is told at the author's line, with the log in a file."""
+"""Errors of compilers are told at the author's line, with the log in a file."""
 
 from __future__ import annotations
 

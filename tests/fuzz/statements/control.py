@@ -9,7 +9,7 @@ from tests.fuzz.statements import memory, scalars
 from tests.fuzz.statements.elementwise import CALCULATED, tame
 
 INSIDE: list[Statement] = []
-"""What may stand in a body: the statements, which this module is one of."""
+"""Statements of a body, among them those of this module."""
 
 
 def _inside(generator: Generator, most: int) -> None:

@@ -47,7 +47,7 @@ def tame(generator: Generator, value: Value, most: int) -> Value:
 
 
 def partner(generator: Generator, value: Value) -> Value | int:
-    """What a vector is combined with: another one, one that is broadcast to it, a run-time number or a Python one."""
+    """Second operand of a vector: another one, one that is broadcast to it, a run-time number or a Python one."""
     choices = generator.choices
     same = generator.vectors(lambda each: each.dtype == value.dtype and each.map == value.map
                              and (each.shape == value.shape or (not generator.mapped and _broadcasts(each, value))))

@@ -1,4 +1,4 @@
-"""What XeGPU operations mean: the same on whole blocks and on the fragments of all lanes."""
+"""Semantics of XeGPU operations: the same on whole blocks and on the fragments of all lanes."""
 
 from __future__ import annotations
 

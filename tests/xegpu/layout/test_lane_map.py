@@ -1,4 +1,4 @@
-"""Which lane holds which element: the seed's tables, and the arithmetic against a loop over elements."""
+"""Lane maps, the lane of each element: the documents' tables, and the arithmetic against a loop over elements."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def stages(target: str, kernel: Any = prefetched, **constants: Any) -> dict[str,
 
 
 def run(read: Any, name: str, a: Any, b: Any, size: tuple[int, int], grid: tuple[int, int]) -> np.ndarray:
-    """What a text that was read computes in NumPy."""
+    """Results of a text that was read, in NumPy."""
     c = np.full(size, -77, np.float32)
     read[name].on("numpy")[grid](a, b, c)
     return c

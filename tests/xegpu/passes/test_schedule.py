@@ -57,7 +57,7 @@ def _positions(target: str) -> list[str]:
 
 
 def test_loads_stand_between_the_products() -> None:
-    """What the last product reads is not loaded in front of the first."""
+    """Operands of the last product are not loaded in front of the first."""
     order = _positions("pvc")
     assert order.index("dpas") < len(order) - 1 - order[::-1].index("load_nd")
 

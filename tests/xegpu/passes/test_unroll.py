@@ -45,7 +45,7 @@ def plain(A, B, C, *, steps=None, BM=16, BN=32, first=0, depth=None):
 
 @xt.kernel
 def rotation(X, Y, n, *, steps=None):
-    """What a step carries into another place, through conditions, and a tile that goes another way than the counter."""
+    """Loop-carried values in another order, through conditions, and a tile that moves otherwise than the counter."""
     rows = xt.init_tile(X, (0, 0), (8, 16))
     a, b, c = xt.zeros((8, 16), xt.f32), xt.full((8, 16), 1, xt.f32), xt.full((8, 16), 2, xt.f32)
     for k in xt.range(1, n, 2, unroll=steps):
@@ -110,7 +110,7 @@ def written(target: str, **constants) -> str:
 
 
 def grows(head: str) -> str:
-    """What the counter of a loop, which may be unsigned, grows by."""
+    """Step of a loop's counter, which may be unsigned."""
     return head.partition("+= ")[2].removesuffix("u")
 
 

@@ -90,7 +90,7 @@ def test_what_the_exporter_refuses_llvm_does_not_lower(target: Target) -> None:
 
 
 def lowered_by_llvm(text: str, chip: str) -> str:
-    """What LLVM's lowering complains of."""
+    """Diagnostics of LLVM's lowering."""
     pipeline = f"--gpu-lower-to-xevm-pipeline=xegpu-op-level=subgroup zebin-chip={chip} binary-format=isa"
     done = subprocess.run([require_mlir_opt(), pipeline], input=text, capture_output=True, text=True, timeout=100)
     return done.stderr or ("" if done.returncode == 0 else "error")

@@ -1,4 +1,4 @@
-"""What compiling costs: in proportion to a kernel's operations, counted in calls of functions and not in seconds."""
+"""Cost of compiling: in proportion to a kernel's operations, counted in calls of functions and not in seconds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def product(A, B, C, *, steps=1, rows=16, inside=False, added=False):
 
 
 def calls(work: Callable[[], Any]) -> tuple[Any, int]:
-    """What work gives, and how many calls it takes."""
+    """Result of some work, and the calls that it takes."""
     profile = cProfile.Profile()
     found = profile.runcall(work)
     return found, sum(entry[0] for entry in pstats.Stats(profile).stats.values())  # type: ignore[attr-defined]

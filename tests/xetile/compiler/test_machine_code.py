@@ -1,4 +1,4 @@
-"""What Intel's compiler makes of the product kernels: the dpas, the block messages, and nothing kept in memory."""
+"""Machine code of the product kernels: the dpas, the block messages, and nothing kept in memory."""
 
 from __future__ import annotations
 

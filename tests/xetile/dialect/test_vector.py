@@ -49,7 +49,7 @@ def exact(dtype: DType, shape: tuple[int, int], kind: str) -> np.ndarray:
 
 
 def wanted(kind: str, a: np.ndarray, axis: Any, dtype: DType) -> np.ndarray:
-    """What NumPy makes of it, on upcast inputs."""
+    """Reference in NumPy, on upcast inputs."""
     upcast = np.float64 if dtype.is_float else np.int64
     values = a.astype(upcast)
     if kind in ("minui", "maxui"):

@@ -1,4 +1,4 @@
-"""What XeTile.md states as a must: each broken once from Python and once in text, with its code.
+"""Constraints of XeTile.md: each broken once from Python and once in text, with its code.
 
 What other files test closely (loops, conditions, addresses, atomic kinds, scattered tiles) stands here with one case.
 """
@@ -217,7 +217,7 @@ def window(A: Any, **options: Any) -> Any:
 
 
 def vector(A: Any, **options: Any) -> Any:
-    """What is in it."""
+    """Its contents."""
     return xt.load_tile(window(A, **options))
 
 

@@ -1,4 +1,4 @@
-"""How a tile is distributed to the subgroups of a work-group."""
+"""Work-group maps: distribution of a tile to the subgroups of a work-group."""
 
 from __future__ import annotations
 

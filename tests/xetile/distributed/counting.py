@@ -43,7 +43,7 @@ def _size(buf: Any) -> int:
 
 
 def _sent(buf: Any) -> Any:
-    """What travels: the buffer, or a copy with one bit changed."""
+    """Message to send: the buffer, or a copy with one bit changed."""
     if not Counting.corrupts or _size(buf) <= 4:
         return buf
     Counting.corrupts = False

@@ -1,4 +1,4 @@
-"""What goes wrong on a rank of a test, by the name of the case; each rank prints what it caught, as JSON.
+"""Failures on a rank of a test, by the name of the case; each rank prints what it caught, as JSON.
 
     mpiexec -n 3 python -m mpi4py tests/xetile/distributed/failing.py agreed
 """

@@ -1,4 +1,4 @@
-"""What every rank of a test does: all cases one after the other; rank 0 prints what was wrong, as JSON.
+"""Program of every rank of a test: all cases one after the other; rank 0 prints what was wrong, as JSON.
 
     mpiexec -n 4 python -m mpi4py tests/xetile/distributed/worker.py numpy
 """
@@ -45,7 +45,7 @@ def exact(a: Any, b: Any) -> Any:
 
 
 class Device:
-    """Where blocks are: NumPy, or dpnp on the CPU device, and the text that runs there."""
+    """Memory of blocks: NumPy's, or dpnp's on the CPU device, and the text that runs there."""
 
     def __init__(self, name: str) -> None:
         self.queue = None if name.startswith("numpy") else xd.queue(WORLD)
@@ -206,7 +206,7 @@ def staged(device: Device, wrong: list[str]) -> int:
 
 
 def verified(device: Device, wrong: list[str]) -> int:
-    """What is verified is right, and costs four bytes a message; one bit changed on any rank is found by all."""
+    """Verification costs four bytes a message, and one bit changed on any rank is found by all."""
     m, n, k = 37, 29, 50
     cases = ((1, WORLD.size, 1), "f32", "none"), (best_shape(), "f32", "chunked"), (best_shape(), "i8", "signalled")
     old = integers(19, m, n)

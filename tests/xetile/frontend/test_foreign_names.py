@@ -1,4 +1,4 @@
-"""What authors bring along from NumPy: its numbers work, and its functions and methods are errors that name ours."""
+"""Names and numbers of NumPy in kernels: its numbers work, and its functions and methods are errors that name ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with ``xt.when``, ``xt.otherwise``, barriers and fences: each mistake has a message of its own."""
+"""Mistakes with ``xt.when``, ``xt.otherwise``, barriers and fences: each has a message of its own."""
 
 from __future__ import annotations
 

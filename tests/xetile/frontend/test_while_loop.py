@@ -209,7 +209,7 @@ def _refused(function: Any) -> XeError:
 
 
 def test_errors() -> None:
-    """What is no condition, or changes what it should only compare, is refused."""
+    """Conditions that are none, or change what they should only compare, are refused."""
     def no_function(X: Any) -> None:
         n = xt.scalar(3)
         for _ in xt.while_(n > 0):

@@ -115,7 +115,7 @@ def test_helpers(execution: Execution) -> None:
 
 
 def test_a_changed_helper_is_recorded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a helper kernel reads is part of the recording of the kernel that calls it."""
+    """Globals of a helper kernel are part of the recording of the kernel that calls it."""
     x, y = integers(np.random.default_rng(4), "f32", 16, 16), np.zeros((16, 16), np.float32)
     calls_helpers.on("numpy")[2](x, y)
     monkeypatch.setitem(globals(), "FACTOR", 2)

@@ -46,7 +46,7 @@ def check(a: Any, b: Any, c: Any) -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often a kernel is recorded, lowered and built."""
+    """Counts of recordings, lowerings and builds of a kernel."""
     counter: Counter[str] = Counter()
 
     def count(path: str, name: str) -> None:
@@ -224,7 +224,7 @@ def test_the_same_object_serves_every_array() -> None:
 def test_a_kernel_keeps_its_documentation() -> None:
     @xt.kernel
     def own(A):
-        """What it does."""
+        """Its documentation."""
 
     assert own.__doc__ == "What it does."
     assert own.__name__ == "own"

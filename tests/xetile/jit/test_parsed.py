@@ -200,7 +200,7 @@ def test_written_by_hand(where: str) -> None:
 
 @pytest.mark.parametrize("stage", ["distribute-subgroups", "blocking"])
 def test_a_later_stage_written_by_hand(stage: str) -> None:
-    """What the passes do not know is put in other words there, too."""
+    """Operations that the passes do not know are rewritten there, too."""
     blocks, encoding = ("1x1x", ", #xetile.tile_attr<inner_blocks = [8, 16]>") if stage == "blocking" else ("", "")
     text = f"""
 builtin.module attributes {{xetile.stage = "{stage}"}} {{

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 def slice_of(array: Array, indices: tuple[int, ...], shape: tuple[int, ...], permutation: Permutation,
              padding: float) -> Array:
-    """What a read gives, element by element as SuperVector.md says it."""
+    """Reference of ``transfer_read``, element by element as SuperVector.md says it."""
     found = np.full(shape, padding, array.dtype)
     for execution in np.ndindex(*shape):
         at = list(indices)
@@ -32,7 +32,7 @@ def slice_of(array: Array, indices: tuple[int, ...], shape: tuple[int, ...], per
 
 
 def written(array: Array, value: Array, indices: tuple[int, ...], permutation: Permutation) -> Array:
-    """What a write leaves of an array."""
+    """Reference of ``transfer_write``: the array behind it."""
     result = array.copy()
     for execution in np.ndindex(*value.shape):
         at = list(indices)

@@ -43,7 +43,7 @@ def on_device(value: Any) -> Any:
 
 
 def both(function: Any, *args: Any, **options: Any) -> list[Array]:
-    """What a function gives for NumPy's arrays and for a device's."""
+    """Results of a function for NumPy's arrays and for a device's."""
     host = function(*args, **options)
     device = function(*map(on_device, args), **{name: on_device(value) for name, value in options.items()})
     got = require_dpnp().asnumpy(device)

@@ -109,7 +109,7 @@ def _text_after(kernel: CompiledKernel, name: str) -> str:
 
 
 def _operations(kernel: Any, **constants: Any) -> tuple[int, int, int]:
-    """How many products read memory themselves, how many do not, and how many loads are left."""
+    """Counts of products that read memory themselves, of those that do not, and of the loads that are left."""
     text = _text_after(kernel.lower(*[MATRIX] * 3, target="cpu", **constants), "fuse-load-mma")
     return text.count("xetile.load_mma"), text.count("xetile.tile_mma"), text.count("xetile.load_tile")
 

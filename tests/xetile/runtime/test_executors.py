@@ -1,4 +1,4 @@
-"""Where kernels run: stages as text and back, arrays of dpnp, launches that repeat, SPIR-V, bounded memory."""
+"""Executors: stages as text and back, arrays of dpnp, launches that repeat, SPIR-V, bounded memory."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_a_read_only_result_is_refused_and_nothing_written(where: str) -> None:
 @pytest.mark.parametrize(("name", "target"), [("f32-f32-f32", "cpu"), ("bf16-bf16-f32", "pvc"), ("i8-i8-i32", "dg2")])
 def test_spirv_compilers_give_the_same(name: str, target: str, compiler: str,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a Level Zero queue gets. Here the CPU device takes it, so the builtins that a CPU lacks are in it too."""
+    """SPIR-V for a Level Zero queue. Here the CPU device takes it, so the builtins that a CPU lacks are in it too."""
     execution = Execution(DEVICE_FILTER, target)
     require_ocloc() if compiler == "ocloc" else require_sycl_compiler()
     built: list[bytes] = []

@@ -27,7 +27,7 @@ def scaled(X, Y, n, s, *, add=0, rows=8):
 
 
 class Counted:
-    """How many launches were checked one by one, and how many were looked up."""
+    """Counts of launches that were checked one by one, and of those that were looked up."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.checked = self.ready = 0

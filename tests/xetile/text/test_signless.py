@@ -107,7 +107,7 @@ def _typed(line: str, rows: int) -> str:
 
 def run(execution: Execution, programs: Sequence[Program], rows: int,
         inputs: Mapping[str, tuple[str, Sequence[Any]]]) -> list[list[Any]]:
-    """What each program makes of columns of numbers, one for each input; all are in one kernel."""
+    """Results of each program for columns of numbers, one for each input; all are in one kernel."""
     count = len(next(iter(inputs.values()))[1])
     arrays = []
     for element, numbers in inputs.values():

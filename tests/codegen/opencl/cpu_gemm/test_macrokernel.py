@@ -64,7 +64,7 @@ def test_edges_and_odd_depths(kind: Any) -> None:
 
 @pytest.mark.parametrize(("kind", "rows"), list(zip(KINDS, (32, 2, 32), strict=True)), ids=str)
 def test_sums_outside_the_operands(kind: Any, rows: int) -> None:
-    """Where C is larger than A and B, nothing is added; a number of A that is none spoils its row alone."""
+    """Nothing is added where C is larger than A and B; a NaN of A spoils its row alone."""
     require_device()
     m, n, k = 37, 77, 45
     rng = np.random.default_rng(rows)

@@ -32,14 +32,14 @@ LARGE_REGISTERS = "-cl-intel-256-GRF-per-thread"
 
 
 def mlir_opt(text: str, *options: str) -> str:
-    """What mlir-opt makes of a text; the test fails with its message if it refuses."""
+    """Output of mlir-opt for a text; the test fails with its message if it refuses."""
     done = subprocess.run([require_mlir_opt(), *options], input=text.encode(), capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode(errors="replace")[:2000]
     return done.stdout.decode()
 
 
 def refused(text: str) -> str:
-    """What mlir-opt says against a text."""
+    """Diagnostics of mlir-opt for a text that it refuses."""
     done = subprocess.run([require_mlir_opt()], input=text.encode(), capture_output=True, timeout=300)
     assert done.returncode != 0, "mlir-opt takes it"
     return done.stderr.decode(errors="replace")

@@ -105,7 +105,7 @@ def test_no_update_is_lost(dtype, execution):
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 def test_exchanges_form_a_history(execution):
-    """What one group leaves another finds: each value is found once, but for the last."""
+    """Exchange between groups: each value is found once, but for the last."""
     @xt.kernel
     def swap(A, V, OLD):
         here = (xt.group_id(0) * 8, 0)

@@ -16,7 +16,7 @@ ROWS, COLUMNS = 16, 32
 
 
 def stored(execution: Execution, function: Any, *arrays: Array, shape: tuple[int, int], number: int = 0) -> Array:
-    """What a function of vectors gives, each the whole of an array; a border around it stays."""
+    """Results of a function of vectors, each the whole of an array; a border around it stays."""
     vectors = [((0,), a.shape) if a.ndim == 1 else ((0, 0), a.shape) for a in arrays]
 
     @xt.kernel

@@ -40,7 +40,7 @@ def whole_range(dtype: DType) -> Array:
 
 
 def run(execution: Execution, function: Any, dtype: DType, *arrays: Array, results: int = 1) -> list[Array]:
-    """What ``function`` of the arrays' vectors gives: one vector or several."""
+    """Results of ``function`` of the arrays' vectors: one vector or several."""
     @xt.kernel
     def kernel(A, B, C, D):
         loaded = [xt.load_tile(xt.init_tile(array, (0, 0), SHAPE)) for array in (A, B, C)]
@@ -229,7 +229,7 @@ def test_positions_of_a_work_group(layout: tuple[int, int], data: tuple[int, int
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", [(8, 8), (32, 4), (16, 2), (1, 16), (8, 16)])
 def test_positions_of_narrow_vectors(shape: tuple[int, int], execution: Execution) -> None:
-    """Where a row is shorter than the lanes, several rows share a register."""
+    """Rows shorter than the lanes share a register."""
     c = np.zeros((2 * shape[0], shape[1]), np.float32)
     execution.bind(positions)[1](c, dtype=xt.f32, shape=shape, wg_map=None)
     np.testing.assert_array_equal(c, np.vstack(np.indices(shape)))

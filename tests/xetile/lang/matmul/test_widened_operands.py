@@ -83,7 +83,7 @@ def test_nan_of_a_product_in_f16(execution: Execution) -> None:
 
 
 def test_which_products_are_in_f16() -> None:
-    """Where both operands come from types whose values are normal numbers of f16."""
+    """Operands that both come from types whose values are normal numbers of f16."""
     def stages(a: str, b: str, to: str, target: str) -> Any:
         specs = [xt.Spec((SIZE, SIZE), dtype) for dtype in (a, b, "f32")]
         return converted.lower(*specs, target=target, BN=32, to=to).stages

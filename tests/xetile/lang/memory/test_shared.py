@@ -113,7 +113,7 @@ def test_a_ring_of_buffers(stages: int, along: bool, execution: Execution) -> No
 
 
 def moved(array: Array, row: int, column: int, shape: tuple[int, int], padding: float = 0) -> Array:
-    """What a tile of ``shape`` at (row, column) of an array reads."""
+    """Reference of a load of ``shape`` at (row, column) of an array."""
     whole = np.full((3 * 64 + array.shape[0], 3 * 64 + array.shape[1]), padding, array.dtype)
     whole[64:64 + array.shape[0], 64:64 + array.shape[1]] = array
     return whole[64 + row:64 + row + shape[0], 64 + column:64 + column + shape[1]]

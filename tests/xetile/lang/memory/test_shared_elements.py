@@ -91,7 +91,7 @@ def test_elements_are_scattered_and_gathered(dtype: DType, execution: Execution)
 
 @pytest.mark.parametrize("execution", FEW, ids=str)
 def test_tiles_of_one_dimension(execution: Execution) -> None:
-    """What is stored over the end is dropped, what is read there is padding."""
+    """Stores over the end are dropped, loads there give padding."""
     @xt.kernel
     def over_the_end(X, C):
         memory = xt.alloc_slm((40,), xt.f32)

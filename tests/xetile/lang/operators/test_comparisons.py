@@ -160,7 +160,7 @@ def test_every_predicate_of_integers_from_text(element: str, execution: Executio
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 def test_every_predicate_of_floats_from_text(element: str, execution: Execution) -> None:
-    """Where one side is NaN, ordered predicates are false and unordered ones true."""
+    """NaN on one side makes ordered predicates false and unordered ones true."""
     dtype = dtypes.BY_NAME[element]
     a, b = data(dtype, (8, 16), 8), data(dtype, (8, 16), 9)
     c = np.zeros((8 * len(FLOATS), 16), bool)
@@ -194,7 +194,7 @@ def test_mistakes_in_text(line: str, message: str) -> None:
 @pytest.mark.parametrize("dtype", [xt.f32, xt.f16, xt.i32], ids=str)
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_a_selection_is_a_comparison_and_a_sel(target: str, dtype: DType) -> None:
-    """What lies between, truth values in registers, is a flag register to the hardware."""
+    """Truth values between a comparison and its use are a flag register to the hardware."""
     @xt.kernel
     def larger(A, B, C):
         a = xt.load_tile(xt.init_tile(A, (0, 0), (8, 16)))

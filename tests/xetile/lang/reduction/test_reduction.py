@@ -179,7 +179,7 @@ def rows_of_kinds(A, ROWS, *, kinds=(), rows=16, columns=32):
 
 @pytest.mark.parametrize(("gpu", "dtype", "rows"), [("pvc", dtypes.f32, 24), ("bmg", dtypes.bf16, 16)], ids=str)
 def test_rows_by_register_regions_in_machine_code(gpu: str, dtype: DType, rows: int) -> None:
-    """What the text does where no vISA is, other executions run; regions are machine code alone."""
+    """Regions in vISA are machine code alone: other executions run the portable text."""
     require_ocloc()
     for kinds in (NAN_KINDS, ("add", "mul")):
         a = exact(dtype, (rows, 32), kinds[-1])
@@ -266,7 +266,7 @@ def centred_columns(A, B, *, rows=8, columns=64, kind="add"):
 
 
 def mix(kernel: Any, target: str, dtype: DType, shape: tuple[int, int], **options: Any) -> Counter[str]:
-    """How often each instruction stands in the machine code of a kernel; all is done in registers."""
+    """Counts of instructions in the machine code of a kernel; all is done in registers."""
     require_ocloc()
     spec = xt.Spec((256, 256), dtype)
     lowered = kernel.lower(spec, spec, target=target, rows=shape[0], columns=shape[1], **options)

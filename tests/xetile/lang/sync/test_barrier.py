@@ -182,7 +182,7 @@ def test_every_stage_reads_back(kernel, target: str) -> None:
 
 
 def test_a_number_that_is_read_behind_a_barrier_is_waited_for() -> None:
-    """What ``load_scalar`` reads is memory as well as what a tile's load reads."""
+    """``load_scalar`` reads memory, as a tile's load does."""
     @xt.kernel
     def publish(T, C):
         xt.store_tile(xt.zeros((8, 16), xt.i32), xt.init_tile(T, (0, 0), (8, 16)))

@@ -1,4 +1,4 @@
-"""How ``wg_map`` distributes a tile to the subgroups of a work-group, in tables and in products."""
+"""Distribution of tiles to subgroups by ``wg_map``, in tables and in products."""
 
 from __future__ import annotations
 

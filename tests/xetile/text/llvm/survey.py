@@ -1,4 +1,4 @@
-"""How many functions of MLIR files read, as those of LLVM's own tests.
+"""Survey of MLIR files, such as LLVM's own tests: how many functions read.
 
 ``python -m tests.xetile.text.llvm.survey FILE...`` reads each function by itself, with the aliases of its part of the
 file; parts are separated by ``// -----``. A function that is not read is listed with the error's code and message, and
@@ -36,7 +36,7 @@ def functions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def outcome(text: str) -> str:
-    """What keeps a text from being read; "" if nothing does."""
+    """Reason why a text does not read; "" if it does."""
     try:
         xt.parse(text)
     except xt.XeError as error:

@@ -1,4 +1,4 @@
-"""What LLVM's verifiers refuse in its own form of XeGPU is refused here too, with a code at the text's line."""
+"""Verifiers of LLVM's form of XeGPU: what they refuse is refused here too, with a code at the text's line."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def text_of(line: str) -> str:
 
 @cache
 def messages() -> dict[str, str]:
-    """What mlir-opt says of each wrong line, "" where it takes it; one call for all."""
+    """Diagnostics of mlir-opt for each wrong line, "" where it takes it; one call for all."""
     names = [*REFUSED, *ONLY_HERE]
     pieces = [text_of((REFUSED | ONLY_HERE)[name][0]) for name in names]
     whole = "// -----\n".join(pieces)

@@ -136,7 +136,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "subgroup": lambda a, b: b.__setitem__(np.s_[:8, :16], a[24:32, 32:48]),
     "work_group": lambda a, b: b.__setitem__(np.s_[:32, 8:40], a[16:48, 16:48].T),
 }
-"""What each function does to its arrays."""
+"""Reference of each function: it changes the arrays in NumPy."""
 NUMBERS: dict[str, Any] = {"masks": 11, "while_loop": 17, "truth_argument": True}
 """The number that a function takes behind its arrays."""
 _ONLY_READ = ("one_dimension_of_an_address", "dpas_mx")
@@ -205,7 +205,7 @@ def test_llvm_accepts_it(file: str) -> None:
 
 
 def _accepted(text: str, *passes: str) -> str:
-    """What mlir-opt makes of a text by passes; the test fails with its message if it refuses the text."""
+    """Output of mlir-opt's passes for a text; the test fails with its message if it refuses the text."""
     done = subprocess.run([require_mlir_opt(), *passes], input=text.encode(), capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()[:2000]
     return done.stdout.decode()
@@ -263,7 +263,7 @@ REFUSED = {
         _BLOCK.format(_PLAIN) + f"%v = xegpu.load_nd %d[0, 0, 0] : {_PLAIN} -> vector<8x16xf32>", "XT3605"),
     "results": ("", "XT3282"),
 }
-"""What LLVM refuses is refused here."""
+"""Lines that LLVM refuses, and so does the reader."""
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -318,7 +318,7 @@ _PRINTED: dict[str, tuple[Any, tuple[int, ...], tuple[tuple[int, ...], ...], Any
 @pytest.mark.parametrize("execution", WIDE, ids=str)
 @pytest.mark.parametrize("name", _PRINTED)
 def test_printed_kernels_run(name: str, execution: Execution) -> None:
-    """What is printed in LLVM's form verifies there, and computes what the kernel does when it is read again."""
+    """Round trip through LLVM's form: it verifies there, and computes what the kernel does when it is read again."""
     kernel, grid, shapes, dtype, constants = _PRINTED[name]
     arrays = [integers(shape, dtype, seed) for seed, shape in enumerate(shapes[:-1])]
     c, again = np.zeros(shapes[-1], np.float32), np.zeros(shapes[-1], np.float32)

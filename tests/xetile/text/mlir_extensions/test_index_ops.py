@@ -35,7 +35,7 @@ COMPARED: dict[str, Callable[[int, int], bool]] = {
 
 
 def results(lines: str, where: str, a: int, b: int) -> int:
-    """What ``%r``, an index, is."""
+    """Value of ``%r``, an index."""
     if where == "opencl:cpu":
         require_device(where)
     text = f"""func.func @f(%C: memref<8x16xi32>, %a: index, %b: index) {{

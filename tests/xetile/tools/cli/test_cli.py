@@ -28,7 +28,7 @@ SMALL = ["--constant", "M=8", "--constant", "N=32", "--constant", "K=32"]
 
 
 class Ran:
-    """What a command did: its exit code, what it printed, what it complained of."""
+    """Outcome of a command: its exit code, its output, its errors."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
