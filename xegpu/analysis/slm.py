@@ -16,7 +16,7 @@ from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, desc_of
 from xegpu.dialect.gather_scatter import BlockElementsOp, CreateTdescOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.memref import is_shared, static_form
+from xegpu.ir.memref import is_shared, shared_argument, static_form
 from xegpu.ir.use_def import array_of, arrays_of, root_definitions
 from xegpu.layout.slm_panels import Panels
 from xegpu.support.errors import Invalid, ShapeError, TargetError
@@ -32,8 +32,7 @@ def verify_memory(operation: Operation) -> None:
     if isinstance(operation, func.FuncOp):
         for argument in operation.body.block.args if operation.body.blocks else ():
             if is_shared(argument.type):
-                raise Invalid("XT3020", f"an argument cannot lie in shared local memory, as {argument.type} does\n"
-                              "allocate it in the kernel: memref.alloc() : memref<...>")
+                raise shared_argument(argument.type)
     if isinstance(operation, AllocOp):
         _verify_allocation(operation)
 

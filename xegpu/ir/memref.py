@@ -72,6 +72,12 @@ ALIGNED = "aligned"
 """Attribute of an init operation with explicit sizes and strides: its memory satisfies the rules of 2D block IO."""
 
 
+def shared_argument(type_: Attribute) -> Invalid:
+    """Error for an argument in shared local memory."""
+    return Invalid("XT3020", f"an argument cannot lie in shared local memory, as {type_} does\n"
+                   "allocate it in the kernel: memref.alloc() : memref<...>")
+
+
 def is_shared(type_: Attribute) -> bool:
     """Whether a type is a memref in shared local memory."""
     return isinstance(type_, MemRefType) and isinstance(type_.memory_space, IntegerAttr) \
@@ -131,8 +137,7 @@ def verify_described(operation: Described, what: str) -> None:
         raise Invalid("XT3031", f"{what} on {source} is said to be aligned\nsay it of memory that sizes and strides "
                       "describe, as at an address; of arrays the launch looks at what they are")
     if is_shared(source) and isinstance(array_of(operation.source), BlockArgument):
-        raise Invalid("XT3020", f"an argument cannot lie in shared local memory, as {source} does\n"
-                      "allocate it in the kernel: memref.alloc() : memref<...>")
+        raise shared_argument(source)
     if not isinstance(source, MemRefType):
         _verify_address(source, operation, what)
         return

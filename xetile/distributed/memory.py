@@ -192,14 +192,23 @@ def usm_bytes(array: Any) -> Any:
     return memory_at(argument.source.pointer, array.nbytes, argument.source.queue, array)
 
 
+def check_choice(name: str, value: str, among: tuple[str, ...]) -> None:
+    """Check an option that has a few values.
+
+    Raises:
+        ArgumentError: it has another one.
+    """
+    if value not in among:
+        raise ArgumentError("XT7230", f"there is no {name} {value!r}", f"use one of {', '.join(among)}")
+
+
 def memory_of(argument: Argument, transport: str) -> Memory:
     """The memory that an array is in.
 
     Raises:
         ArgumentError: there is no such transport.
     """
-    if transport not in TRANSPORTS:
-        raise ArgumentError("XT7230", f"there is no transport {transport!r}", f"use one of {', '.join(TRANSPORTS)}")
+    check_choice("transport", transport, TRANSPORTS)
     return DeviceMemory(argument.source.queue, transport) if argument.kind == "usm" else HostMemory()
 
 

@@ -13,14 +13,14 @@ from xetile.compiler.arguments import Argument, AtTheCall, TypedView
 from xetile.distributed.agreement import agree, describe
 from xetile.distributed.executor import Epilogue, Executor
 from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
-from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
+from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, check_choice, memory_of
 from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
 from xetile.distributed.steps import Schedule
 from xetile.distributed.transport import Alone, transport_of
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation
 from xetile.library.array_operands import Operand, check_same_device
-from xetile.library.matmul import array_of_number, bias_operand, epilogue_of, matmul, result_dtype
+from xetile.library.matmul import array_of_number, bias_operand, check_beta, epilogue_of, matmul, result_dtype
 
 if TYPE_CHECKING:
     from xetile.distributed.prediction import Machine, Prediction
@@ -57,9 +57,9 @@ class Plan:
         fields: dict[str, object] = {}
         try:
             check_size(grid, self._transport.size)
-            _check_choice("overlap", overlap, OVERLAPS)
-            _check_choice("order", order, ORDERS)
-            _check_choice("transport", transport, TRANSPORTS)
+            check_choice("overlap", overlap, OVERLAPS)
+            check_choice("order", order, ORDERS)
+            check_choice("transport", transport, TRANSPORTS)
             self._epilogue = epilogue_of(activation, alpha, beta)
             self.out_dtype = result_dtype(grid.dtype, grid.dtype, self._epilogue, None, out_dtype)
             self.panel = default_panel(grid) if panel is None else panel
@@ -184,9 +184,7 @@ class Plan:
                                        f"{self.grid.dtype}", f"make the grid with dtype={operand.dtype}, or convert "
                                        f"{operand.name}")
         if out is None:
-            if self._epilogue.beta:
-                raise ArgumentError("XT7005", f"beta = {self._epilogue.beta} scales the old values of out, and there "
-                                    "is no out", "pass out=..., or leave beta at 0")
+            check_beta(self._epilogue.beta)
             out = self._new(memory_of(Argument.of("a", a), self._way))
         result = Operand.of("out", out)
         check_same_device(left, result)
@@ -232,11 +230,6 @@ class Plan:
         flops = self.schedule.flops
         return progress_bar("product", flops, lambda done: f"{done / 1e12:.1f} of {flops / 1e12:.1f} TFLOP",
                             is_wanted=self._progress and not self.rank)
-
-
-def _check_choice(name: str, value: str, among: tuple[str, ...]) -> None:
-    if value not in among:
-        raise ArgumentError("XT7230", f"there is no {name} {value!r}", f"use one of {', '.join(among)}")
 
 
 def _array(value: Any) -> Any:

@@ -162,13 +162,22 @@ def result_dtype(a: DType, b: DType, epilogue: Epilogue, bias: Any, wanted: Any)
     return dtypes.f32 if floats else result_type(a, b)
 
 
+def check_beta(beta: Any) -> None:
+    """Check the factor of the old values of ``out`` where there is no ``out``.
+
+    Raises:
+        ArgumentError: it is not 0.
+    """
+    if beta:
+        raise ArgumentError("XT7005", f"beta = {beta} scales the old values of out, and there is no out",
+                            "pass out=..., or leave beta at 0")
+
+
 def _result(out: Any, a: Operand, b: Operand, wanted: Any, dtype: DType, shape: tuple[int, ...],
             epilogue: Epilogue) -> Operand:
     final = _final_shape(a, b, shape)
     if out is None:
-        if epilogue.beta:
-            raise ArgumentError("XT7005", f"beta = {epilogue.beta} scales the old values of out, and there is no out",
-                                "pass out=..., or leave beta at 0")
+        check_beta(epilogue.beta)
         return empty_like_input(a, final, dtype)
     result = result_for(out, a, final, dtype)
     if wanted is not None and result.dtype is not dtype:

@@ -119,9 +119,14 @@ def read_hint(parser: AttrParser) -> str:
     with parser.in_angle_brackets():
         at = next_token(parser).span
         policy = parser.parse_identifier()
-        if policy not in POLICIES:
-            fail(parser, "XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES), at)
+        check_policy(policy, lambda code, message, hint: fail(parser, code, message, hint, at))
     return policy
+
+
+def check_policy(policy: str, fail: Callable[[str, str, str], object]) -> None:
+    """Check the name of a cache policy; ``fail`` raises, with a code, what is wrong, and what would work."""
+    if policy not in POLICIES:
+        fail("XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES))
 
 
 def _map_field(parser: AttrParser) -> WgMap:

@@ -23,10 +23,9 @@ from xegpu.interop.v1.types import WordAttr
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.memref import ALIGNED
 from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
-from xegpu.target.cache_policy import POLICIES
 from xetile.text.grammar import Entry, Sketch, read
 from xetile.text.operand_parser import Rule, create, only, result_of, values
-from xetile.text.types import guess
+from xetile.text.types import check_policy, guess
 
 _HINTS = {level: (level, level.replace("l", "L", 1), level[:2].upper(), level[:2]) for level in LEVELS}
 """Names of the cache hints: ``l1_hint``, ``L1_hint``, ``L1``."""
@@ -53,8 +52,7 @@ def _properties(sketch: Sketch, kind: Any, *more: str) -> dict[str, Attribute]:
 def _hint(sketch: Sketch, name: str, attribute: Attribute, *, stores: bool) -> Attribute:
     if isinstance(attribute, StringAttr):
         policy = _POLICIES.get(attribute.data, attribute.data)
-        if policy not in POLICIES:
-            sketch.fail("XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES))
+        check_policy(policy, sketch.fail)
         # The document's table has a store that is "cached"; its text has other words for stores.
         return CacheHintAttr("write_back" if stores and policy == "cached" else policy)
     if not isinstance(attribute, CacheHintAttr):

@@ -8,7 +8,7 @@ from typing import Any
 
 from codegen.perf.performance_model import Prediction
 from xegpu.support.errors import ArgumentError, ToolError
-from xegpu.support.files import writing
+from xegpu.support.files import picture_format, writing
 from xetile.compiler.report import Report
 
 _INCHES = (8.0, 5.0)
@@ -32,9 +32,7 @@ def plot(path: str | Path, points: Sequence[tuple[Report, Prediction]]) -> None:
             raise ArgumentError("XT7160",
                                 f"{report.name} has no products or no memory traffic, and so no point on a roofline",
                                 "predict a matrix product with its shape: predict((4096, 4096, 4096))")
-    if (ending := Path(path).suffix.lstrip(".")) not in suffixes:
-        raise ArgumentError("XT7161",
-                            f"{path} does not end as a picture does", f"choose one of {', '.join(sorted(suffixes))}")
+    ending = picture_format(path, suffixes)
     figure = figure_type(figsize=_INCHES, layout="constrained")
     _draw(figure.add_subplot(), points)
     with writing(path):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xegpu.support.errors import ArgumentError, ToolError
-from xegpu.support.files import writing
+from xegpu.support.errors import ToolError
+from xegpu.support.files import picture_format, writing
 from xetile.distributed.prediction import Prediction
 
 _INCHES = (8.0, 5.0)
@@ -30,10 +30,7 @@ def plot(path: str | Path, predictions: Sequence[Prediction]) -> None:
     except ImportError as error:
         raise ToolError("XT7251", f"efficiency is drawn by matplotlib, which does not import ({error})",
                         'install it: pip install "xetile[plot]"') from None
-    suffixes = FigureCanvasBase.get_supported_filetypes()
-    if (ending := Path(path).suffix.lstrip(".")) not in suffixes:
-        raise ArgumentError("XT7161", f"{path} does not end as a picture does",
-                            f"choose one of {', '.join(sorted(suffixes))}")
+    ending = picture_format(path, FigureCanvasBase.get_supported_filetypes())
     figure = Figure(figsize=_INCHES, layout="constrained")
     _draw(figure.add_subplot(), predictions)
     with writing(path):
