@@ -188,10 +188,22 @@ inline uint get_sub_group_local_id() { return __spirv_BuiltInSubgroupLocalInvoca
 constexpr int subgroup_scope = 3;  // SPIR-V's scope
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 template <class T> inline T sub_group_broadcast(T v, uint lane) { return __spirv_GroupBroadcast(subgroup_scope, v, lane); }
-template <class T> inline T intel_sub_group_shuffle(T v, uint lane) { return __spirv_SubgroupShuffleINTEL(v, lane); }
+// XETILE_CALL is defined before this header for a CPU, whose compiler crashes (SIGFPE, or SIGABRT: "Cannot emit physreg
+// copy") over rotations by constants of integers widened from 16 bits. The same words as floats it compiles.
+#ifdef XETILE_CALL
+template <class T> inline auto exchanged(T v) {
+  if constexpr (shape<T>::width == 1 && sizeof(T) == sizeof(float)) return __builtin_bit_cast(float, v);
+  else return v;
+}
+#else
+template <class T> inline T exchanged(T v) { return v; }
+#endif
+template <class T> inline T intel_sub_group_shuffle(T v, uint lane) {
+  return __builtin_bit_cast(T, __spirv_SubgroupShuffleINTEL(exchanged(v), lane));
+}
 template <class T> inline T intel_sub_group_shuffle_xor(T v, uint m) { return __spirv_SubgroupShuffleXorINTEL(v, m); }
 template <class T> inline T intel_sub_group_shuffle_down(T v, typename itself<T>::type next, uint by) {
-  return __spirv_SubgroupShuffleDownINTEL(v, next, by);
+  return __builtin_bit_cast(T, __spirv_SubgroupShuffleDownINTEL(exchanged(v), exchanged((T)next), by));
 }
 template <class T> inline T intel_sub_group_shuffle_up(T before, typename itself<T>::type v, uint by) {
   return __spirv_SubgroupShuffleUpINTEL(before, v, by);

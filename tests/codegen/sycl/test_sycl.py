@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from codegen.toolchain.spirv import entry_points, imports, is_spirv
 from codegen.toolchain.sycl import compile_sycl
 from tests.codegen.opencl.test_emitter import arithmetic, conversions, half_product, rounded_product
 from tests.codegen.opencl.test_emitter import integers as integer_operators
-from tests.conftest import require_ocloc, require_sycl_compiler, unavailable
+from tests.conftest import ROOT, require_device, require_ocloc, require_sycl_compiler, unavailable
 from tests.kernels import (
     DEVICE,
     TYPES,
@@ -150,6 +151,60 @@ def test_functions_and_comparisons_agree_to_the_bit_with_opencl(execution: Execu
     np.testing.assert_array_equal(results[0][1], results[1][1])
     assert np.isnan(results[1][0]).sum() > 2
     assert set(results[1][1].ravel()) >= {-128, 127}
+
+
+ROTATIONS = """import sys
+
+import numpy as np
+
+import xetile as xt
+
+
+@xt.kernel
+def shifted(A, O):
+    values = xt.load_tile(xt.init_tile(A, (0, 0), (4, 16)))
+    xt.store_tile(xt.shift(values, 1, 1), xt.init_tile(O, (0, 0), (4, 16)))
+
+
+@xt.kernel
+def scanned(A, O):
+    source = xt.init_tile(A, (1, 1), (4, 32))
+    xt.store_tile(xt.cummax(xt.load_tile(source), 1) * 5 | xt.load_tile(source),
+                  xt.init_tile(O, (0, 0), (4, 32), order=(0, 1)))
+
+
+@xt.kernel
+def moved(A, O):
+    xt.store_tile(xt.shift(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))), 3, 1), xt.init_tile(O, (0, 0), (8, 16)))
+
+
+pairs = np.random.default_rng(3).integers(0, 2**16, (9, 128)).astype(np.uint16)[:, ::2]
+result = np.zeros((4, 16), np.uint16)
+shifted.on("opencl:cpu", target="pvc")[1](pairs, result)
+np.testing.assert_array_equal(result, np.pad(pairs[:4, :15], ((0, 0), (1, 0))))
+
+result = np.zeros((4, 32), np.uint16, order="F")
+scanned.on("opencl:cpu", target="pvc")[1](pairs, result)
+part = pairs[1:5, 1:33]
+np.testing.assert_array_equal(result, np.maximum.accumulate(part, 1) * np.uint16(5) | part)
+
+words = np.random.default_rng(4).integers(0, 2**32, (8, 16)).astype(np.uint32)
+words[:, :8] = words[:, :8] & 0x807fffff | (0x7f800000, 0, 0x7f800000, 0x80000000) * 2  # NaN, subnormal numbers
+result = np.zeros((8, 16), np.uint32)
+moved.on("opencl:cpu", target="pvc")[1](words, result)
+np.testing.assert_array_equal(result, np.pad(words[:, :13], ((0, 0), (3, 0))))
+"""
+"""Words that lanes take from others: strided rows of 16 bits, and integers that are NaN as floats."""
+
+
+def test_rotations_of_words_by_constants(by_sycl: None, tmp_path: Path) -> None:
+    """The CPU's compiler kills its process over them where they are rotated as integers."""
+    require_device("opencl:cpu")
+    program = tmp_path / "rotations.py"
+    program.write_text(ROTATIONS)
+    done = subprocess.run([sys.executable, str(program)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+                          capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.everything
