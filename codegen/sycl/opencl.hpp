@@ -166,6 +166,9 @@ XETILE_BF16(16)
 template <class T> struct itself { using type = T; };
 template <class T> inline T min(T a, typename itself<T>::type b) { return b < a ? b : a; }
 template <class T> inline T max(T a, typename itself<T>::type b) { return a < b ? b : a; }
+template <class T> inline T bitselect(T a, typename itself<T>::type b, typename itself<T>::type mask) {
+  return (a & ~mask) | (b & mask);
+}
 template <class T> inline T abs(T value) { return value < (typename shape<T>::element)0 ? -value : value; }
 template <class T> inline auto isnan(T value) {
   if constexpr (shape<T>::width == 1) return (int)(value != value);

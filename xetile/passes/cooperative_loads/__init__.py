@@ -209,7 +209,7 @@ class _CooperativeLoadsRewriter(Rewriter):
 
     def _in_bounds(self, init_tile: tile_ops.InitTileOp) -> SSAValue:
         """A tile that is known to be in bounds."""
-        init_tile.attributes[tile_ops.IN_BOUNDS] = UnitAttr()
+        init_tile.attributes = {tile_ops.IN_BOUNDS: UnitAttr(), **init_tile.attributes}  # in the order of text
         return self.emit(init_tile)
 
     def _with_dynamic_shape(self, array: SSAValue) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
