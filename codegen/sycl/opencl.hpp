@@ -139,7 +139,11 @@ XETILE_VECTOR_ACCESSES(16)
 
 template <class T, class C> inline T select(T otherwise, T value, C condition) {
   if constexpr (shape<C>::width == 1) return condition ? value : otherwise;
-  else return condition < (typename shape<C>::element)0 ? value : otherwise;
+  else return (condition >> (8 * sizeof(typename shape<C>::element) - 1)) != 0 ? value : otherwise;  // the highest bit
+}
+
+template <class T> inline T bitselect(T otherwise, T value, typename shape<T>::element mask) {
+  return (T)((otherwise & ~mask) | (value & mask));
 }
 
 // --- mathematics -----------------------------------------------------------------------------------------------------
