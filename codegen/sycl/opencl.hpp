@@ -139,7 +139,11 @@ XETILE_VECTOR_ACCESSES(16)
 
 template <class T, class C> inline T select(T otherwise, T value, C condition) {
   if constexpr (shape<C>::width == 1) return condition ? value : otherwise;
-  else return condition < (typename shape<C>::element)0 ? value : otherwise;
+  else return (condition >> (8 * sizeof(typename shape<C>::element) - 1)) != 0 ? value : otherwise;  // the highest bit
+}
+
+template <class T> inline T bitselect(T otherwise, T value, typename shape<T>::element mask) {
+  return (T)((otherwise & ~mask) | (value & mask));
 }
 
 // --- mathematics -----------------------------------------------------------------------------------------------------
@@ -166,9 +170,6 @@ XETILE_BF16(16)
 template <class T> struct itself { using type = T; };
 template <class T> inline T min(T a, typename itself<T>::type b) { return b < a ? b : a; }
 template <class T> inline T max(T a, typename itself<T>::type b) { return a < b ? b : a; }
-template <class T> inline T bitselect(T a, typename itself<T>::type b, typename itself<T>::type mask) {
-  return (a & ~mask) | (b & mask);
-}
 template <class T> inline T abs(T value) { return value < (typename shape<T>::element)0 ? -value : value; }
 template <class T> inline auto isnan(T value) {
   if constexpr (shape<T>::width == 1) return (int)(value != value);

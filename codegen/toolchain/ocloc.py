@@ -16,6 +16,7 @@ from pathlib import Path
 from codegen.toolchain import disk_cache
 from codegen.toolchain.compile_error import refusal
 from codegen.toolchain.program_path import ExternalProgram
+from codegen.toolchain.spirv import is_spirv
 from xegpu.support.errors import TargetError, ToolError
 from xegpu.target.targets import TARGETS
 
@@ -230,9 +231,9 @@ def _run(command: list[str], folder: Path, failure: str) -> str:
 
 
 def _source_in(folder: Path) -> str:
-    """OpenCL C source in a program's folder."""
-    found = next(folder.glob("*.cl"), None)
-    return "" if found is None else found.read_text()
+    """OpenCL C source in a program's folder; empty for SPIR-V, whose lines no log names."""
+    data = next((file.read_bytes() for file in folder.glob("*.cl")), b"")
+    return "" if is_spirv(data) else data.decode()
 
 
 def _only_file(folder: Path, suffix: str, log: str) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from xdsl.dialects import arith, func, gpu, scf
+from xdsl.dialects import arith, func, gpu, memref, scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
@@ -49,6 +49,9 @@ def _bounded(value: int) -> int:
 
 
 ANY = Range()
+_COUNTS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.ThreadIdOp, gpu.BlockDimOp, gpu.GlobalIdOp, gpu.LaneIdOp,
+           gpu.NumSubgroupsOp, memref.DimOp)
+"""Operations whose results are not negative."""
 
 
 @dataclass
@@ -90,7 +93,7 @@ class Ranges:
             return self.of(owner.desc, axis) + (self.of(owner.offsets[axis]) if axis >= -2 else Range(0, 0))
         if isinstance(owner, gpu.SubgroupIdOp):
             return Range(0, self.subgroups - 1)
-        if isinstance(owner, (gpu.BlockIdOp, gpu.GridDimOp)):
+        if isinstance(owner, _COUNTS):
             return Range(0)
         if isinstance(owner, arith.IndexCastOp):
             return self.of(owner.input)
@@ -123,14 +126,15 @@ class Ranges:
         divisor = 1 << b.low if isinstance(owner, arith.ShRSIOp) and 0 <= b.low < 62 else b.low
         if b.low != b.high or divisor <= 0:
             return ANY
-        if isinstance(owner, (arith.FloorDivSIOp, arith.ShRSIOp)):
+        if isinstance(owner, (arith.FloorDivSIOp, arith.ShRSIOp)) or (
+                isinstance(owner, (arith.DivSIOp, arith.DivUIOp)) and a.low >= 0):
             return Range(_bounded(a.low // divisor if a.low > -_FAR else a.low),
                          _bounded(a.high // divisor if a.high < _FAR else a.high))
         if isinstance(owner, arith.CeilDivSIOp):
             return Range(_bounded(-(-a.low // divisor) if a.low > -_FAR else a.low),
                          _bounded(-(-a.high // divisor) if a.high < _FAR else a.high))
-        if isinstance(owner, arith.RemSIOp):
-            return Range(0 if a.low >= 0 else 1 - divisor, divisor - 1)
+        if isinstance(owner, (arith.RemSIOp, arith.RemUIOp)):
+            return Range(0 if a.low >= 0 or isinstance(owner, arith.RemUIOp) else 1 - divisor, divisor - 1)
         return ANY
 
     def _counter(self, loop: scf.ForOp) -> Range:

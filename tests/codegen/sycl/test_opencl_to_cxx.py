@@ -137,6 +137,12 @@ BODIES = {
     "comparisons": "  float4 x = (float4)(a[i], b[i], NAN, -0.0f), y = (float4)(b[i], a[i], 1, 0);\n"
                    "  int4 less = x < y;\n  float4 z = select(x, y, less | isnan(x));\n"
                    "  a[i] = z.s0 + z.s2; b[i] = less.s0 + 2 * less.s3 + z.s1 + isnan(a[i]);",
+    "unsigned conditions": "  uint4 x = (uint4)(as_uint(a[i]), i, 3, 4), y = (uint4)(as_uint(b[i]), 5, i, 7);\n"
+                           "  uint4 z = select(x, y, (uint4)(0x80000000u, 0x7fffffffu, -(i & 1), i << 31));\n"
+                           "  ushort2 w = select((ushort2)(1, 2), (ushort2)(3, 4), convert_ushort2((short2)(i, 8) > "
+                           "(short2)(9, 2)));\n  z = bitselect(z, x.s3210, 0xff00ffu);\n"
+                           "  a[i] = z.s0 / 4 + z.s1 % 1009 + 3 * w.s0;\n"
+                           "  b[i] = z.s2 % 511 + z.s3 % 257 + 5 * w.s1 + bitselect(7u, (uint)i, 5u);",
     "conversions": "  int4 n = convert_int4_sat_rtz((float4)(a[i] * 1e9f, -a[i] * 1e9f, b[i] + 0.7f, NAN));\n"
                    "  uchar4 u = convert_uchar4_sat_rtz((float4)(a[i] * 40, b[i], -1, 300));\n"
                    "  a[i] = n.s0 / 64 + n.s1 / 128 + n.s2 + n.s3;\n  b[i] = convert_float(as_uint(u) >> 8);",

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
@@ -145,6 +146,7 @@ class Import(Rewriter):
             self.location = old.location
             self.refuse("XT3635", "a descriptor that is an argument says nothing of its array",
                         "pass the array, and describe it in the kernel")
+        self.ranges = Ranges.of_function(old)
         return super().function(old, arguments)
 
     def refuse(self, code: str, message: str, hint: str) -> NoReturn:
@@ -257,8 +259,11 @@ def update_nd_offset(rewriter: Import, operation: UpdateNdOffsetOp) -> None:
               old.encoding)
 
 
-def _divide(rewriter: Import, operation: arith.DivUIOp) -> None:
-    """Lower a division of indices, which are not negative here; thread id by subgroup size is the subgroup id."""
+def _divide(rewriter: Import, operation: arith.DivUIOp | arith.DivSIOp) -> None:
+    """Lower a division of indices, where they are not negative to one that rounds down, which is folded and shared.
+
+    A thread id by the subgroup size is the subgroup id.
+    """
     thread_id = operation.lhs.owner
     if isinstance(thread_id, gpu.ThreadIdOp) and number(operation.rhs) == LANES:
         if thread_id.dimension.data.value != "x":
@@ -266,11 +271,22 @@ def _divide(rewriter: Import, operation: arith.DivUIOp) -> None:
                             "ask for gpu.subgroup_id")
         rewriter.set(operation.result, rewriter.shared("subgroup", lambda: rewriter.emit(gpu.SubgroupIdOp())))  # type: ignore
         return
+    if not _rounds_down(rewriter, operation):
+        rewriter.copy(operation)
+        return
     rewriter.set(operation.result, rewriter.index(arith.FloorDivSIOp, rewriter.single(operation.lhs),
                                                   rewriter.single(operation.rhs)))
 
 
-def _remainder(rewriter: Import, operation: arith.RemUIOp) -> None:
+def _rounds_down(rewriter: Import, operation: arith.DivUIOp | arith.DivSIOp | arith.RemUIOp | arith.RemSIOp) -> bool:
+    """Whether a quotient is the same rounded down and toward zero, signed and unsigned."""
+    return rewriter.ranges.of(operation.lhs).low >= 0 and rewriter.ranges.of(operation.rhs).low > 0
+
+
+def _remainder(rewriter: Import, operation: arith.RemUIOp | arith.RemSIOp) -> None:
+    if not _rounds_down(rewriter, operation):
+        rewriter.copy(operation)
+        return
     left, right = rewriter.single(operation.lhs), rewriter.single(operation.rhs)
     multiple = rewriter.index(arith.MuliOp, rewriter.index(arith.FloorDivSIOp, left, right), right)
     rewriter.set(operation.result, rewriter.index(arith.SubiOp, left, multiple))

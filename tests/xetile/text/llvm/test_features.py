@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import MemRefType
 import xetile as xt
 from tests.conftest import require_mlir_opt
 from tests.kernels import Execution
+from tests.references import read
 from xegpu.ir.dtypes import of_mlir
 
 pytestmark = pytest.mark.unoptimised
@@ -86,6 +87,12 @@ def _truth_argument(a: Array, b: Array) -> None:
     b[:8, :16], b[16:24, 8:24] = a[8:16, 16:32], a[24:32, 32:48]
 
 
+def _divided_indices(b: Array) -> None:
+    unsigned = 2 ** 32 - 7
+    for row, quotient in enumerate([-2, -1, read(unsigned // 3, 32, "s"), unsigned % 3, -2, -2]):
+        b[8 * row:8 * row + 8, 16:32] = quotient
+
+
 def _lanes(a: Array, b: Array) -> None:
     block, lane = a[16:24, 32:48], np.arange(16)
     matrix = np.hstack([np.zeros((16, 8)), block.T, block.T])
@@ -131,13 +138,14 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "while_loop": _while,
     "while_in_a_loop": _while_in_a_loop,
     "truth_argument": _truth_argument,
+    "divided_indices": _divided_indices,
     "lanes": _lanes,
     "lanes_of_blocks": _lanes_of_blocks,
     "subgroup": lambda a, b: b.__setitem__(np.s_[:8, :16], a[24:32, 32:48]),
     "work_group": lambda a, b: b.__setitem__(np.s_[:32, 8:40], a[16:48, 16:48].T),
 }
 """Reference of each function: it changes the arrays in NumPy."""
-NUMBERS: dict[str, Any] = {"masks": 11, "while_loop": 17, "truth_argument": True}
+NUMBERS: dict[str, Any] = {"masks": 11, "while_loop": 17, "divided_indices": -7, "truth_argument": True}
 """The number that a function takes behind its arrays."""
 _ONLY_READ = ("one_dimension_of_an_address", "dpas_mx")
 _NOT_PRINTED = ("lanes", "lanes_of_blocks", "product_with_leading_ones")

@@ -1,4 +1,4 @@
-// Loops that count in scf.while, also inside others, and a truth value among the arguments.
+// Loops that count in scf.while, also inside others, a truth value among the arguments, quotients of negative indices.
 !block = !xegpu.tensor_desc<8x16xf32>
 gpu.module @control_flow {
   gpu.func @while_loop(%A: memref<64x64xf32>, %B: memref<64x64xf32>, %n: index) kernel {
@@ -52,6 +52,36 @@ gpu.module @control_flow {
     scf.if %first {
       xegpu.store_nd %w, %b[16, 8] : vector<8x16xf32>, !block
     }
+    gpu.return
+  }
+  gpu.func @divided_indices(%B: memref<64x64xi32>, %n: index) kernel {
+    %c3 = arith.constant 3 : index
+    %k = arith.constant -8 : index
+    %b = xegpu.create_nd_tdesc %B : memref<64x64xi32> -> !xegpu.tensor_desc<8x16xi32>
+    %x0 = arith.divsi %n, %c3 : index
+    %y0 = arith.index_cast %x0 : index to i32
+    %v0 = vector.broadcast %y0 : i32 to vector<8x16xi32>
+    xegpu.store_nd %v0, %b[0, 16] : vector<8x16xi32>, !xegpu.tensor_desc<8x16xi32>
+    %x1 = arith.remsi %n, %c3 : index
+    %y1 = arith.index_cast %x1 : index to i32
+    %v1 = vector.broadcast %y1 : i32 to vector<8x16xi32>
+    xegpu.store_nd %v1, %b[8, 16] : vector<8x16xi32>, !xegpu.tensor_desc<8x16xi32>
+    %x2 = arith.divui %n, %c3 : index
+    %y2 = arith.index_cast %x2 : index to i32
+    %v2 = vector.broadcast %y2 : i32 to vector<8x16xi32>
+    xegpu.store_nd %v2, %b[16, 16] : vector<8x16xi32>, !xegpu.tensor_desc<8x16xi32>
+    %x3 = arith.remui %n, %c3 : index
+    %y3 = arith.index_cast %x3 : index to i32
+    %v3 = vector.broadcast %y3 : i32 to vector<8x16xi32>
+    xegpu.store_nd %v3, %b[24, 16] : vector<8x16xi32>, !xegpu.tensor_desc<8x16xi32>
+    %x4 = arith.divsi %k, %c3 : index
+    %y4 = arith.index_cast %x4 : index to i32
+    %v4 = vector.broadcast %y4 : i32 to vector<8x16xi32>
+    xegpu.store_nd %v4, %b[32, 16] : vector<8x16xi32>, !xegpu.tensor_desc<8x16xi32>
+    %x5 = arith.remsi %k, %c3 : index
+    %y5 = arith.index_cast %x5 : index to i32
+    %v5 = vector.broadcast %y5 : i32 to vector<8x16xi32>
+    xegpu.store_nd %v5, %b[40, 16] : vector<8x16xi32>, !xegpu.tensor_desc<8x16xi32>
     gpu.return
   }
 }
