@@ -224,7 +224,7 @@ def test_the_same_object_serves_every_array() -> None:
 def test_a_kernel_keeps_its_documentation() -> None:
     @xt.kernel
     def own(A):
-        """Its documentation."""
+        """What it does."""
 
     assert own.__doc__ == "What it does."
     assert own.__name__ == "own"
