@@ -138,7 +138,7 @@ def _arguments(kernel: ParsedKernel) -> list[Any] | None:
             return None
         else:
             dtype = of_mlir(type_)
-            arguments.append(dtype.numpy.type(1))
+            arguments.append(1 if dtype.name in ("index", "i32") else dtype.numpy.type(1))
     return arguments
 
 

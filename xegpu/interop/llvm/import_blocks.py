@@ -130,7 +130,16 @@ def needs_blocks(function: func.FuncOp) -> bool:
     """Whether a kernel extracts slices of blocks or has scattered accesses, so that it cannot become tiles."""
     found = [operation for operation in function.walk() if isinstance(operation, _SLICES)]
     return any(not isinstance(operation, ElementsOp) or _is_line(operation) for operation in found) and \
-        not any(isinstance(operation, _OF_TILES) for operation in function.walk())
+        not any(_is_of_tiles(operation) for operation in function.walk())
+
+
+def _is_of_tiles(operation: Operation) -> bool:
+    """Whether an operation has no form on blocks, and becomes one on tiles."""
+    if isinstance(operation, MultiReductionOp):
+        return len(operation.axes) != 1 or len(shape_of(operation.source)) != 2
+    if isinstance(operation, BroadcastOp):
+        return len(shape_of(operation.vector)) > 2
+    return isinstance(operation, _OF_TILES)
 
 
 def _is_line(operation: ElementsOp) -> bool:
