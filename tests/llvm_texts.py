@@ -3,7 +3,8 @@
     python -m tests.llvm_texts PATH/mlir/test [--files GLOB] [--failures]
 
 PATH is a checkout of LLVM. Functions that LLVM itself refuses (``expected-error``) are counted apart; so are those in
-which mlir-opt refuses what was cut out of its file.
+which mlir-opt refuses what was cut out of its file. Operations without a dialect, ``"some_op"()``, are those of the
+tests: their results become arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import IndexType, MemRefType, VectorType, i32
 
 import xetile as xt
 from xegpu.ir.dtypes import of_mlir
@@ -30,6 +31,8 @@ from xegpu.support.errors import XeError
 from xetile.jit.parsed import ParsedKernel
 
 _FUNCTION = re.compile(r"^ *(?:gpu|func)\.func\s+(?:private\s+|public\s+)?@([\w$.-]+|\"[^\"]+\")", re.MULTILINE)
+_UNREGISTERED = re.compile(r'^ *(?:(%[\w$.-]+) *= *)?"\w+"\([^)]*\)[^:\n]*\s*:\s*\([^)]*\)\s*->\s*\(?(.*?)\)? *$\n?',
+                           re.MULTILINE)
 _SECONDS = 20
 
 
@@ -65,8 +68,16 @@ def _functions(file: str, part: str) -> Iterator[Case]:
         if body is None or "xegpu." not in body:
             continue
         code = "\n".join(re.sub(r"\s*//.*$", "", line) for line in body.splitlines())
-        text = f"{aliases}\ngpu.module @m {{\n{code}\n}}\n"
+        text = f"{aliases}\ngpu.module @m {{\n{_with_arguments(code)}\n}}\n"
         yield Case(file, match[1], text, "expected-error" in body)
+
+
+def _with_arguments(code: str) -> str:
+    """A function without operations of no dialect: their results are arguments."""
+    new = ", ".join(f"{value}: {type_}" for value, type_ in _UNREGISTERED.findall(code) if value)
+    code = _UNREGISTERED.sub("", code)
+    name, rest = code.split("(", 1)
+    return f"{name}({new}{'' if not new or rest.lstrip().startswith(')') else ', '}{rest}"
 
 
 def _statements(part: str) -> Iterator[str]:
@@ -137,8 +148,7 @@ def _arguments(kernel: ParsedKernel) -> list[Any] | None:
         elif isinstance(type_, VectorType):
             return None
         else:
-            dtype = of_mlir(type_)
-            arguments.append(1 if dtype.name in ("index", "i32") else dtype.numpy.type(1))
+            arguments.append(1 if isinstance(type_, IndexType) or type_ == i32 else of_mlir(type_).numpy.type(1))
     return arguments
 
 
