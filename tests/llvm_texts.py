@@ -3,8 +3,7 @@
     python -m tests.llvm_texts PATH/mlir/test [--files GLOB] [--failures]
 
 PATH is a checkout of LLVM. Functions that LLVM itself refuses (``expected-error``) are counted apart; so are those in
-which mlir-opt refuses what was cut out of its file. Operations without a dialect, ``"some_op"()``, are those of the
-tests: their results become arguments.
+which mlir-opt refuses what was cut out of its file.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ from xegpu.support.errors import XeError
 from xetile.jit.parsed import ParsedKernel
 
 _FUNCTION = re.compile(r"^ *(?:gpu|func)\.func\s+(?:private\s+|public\s+)?@([\w$.-]+|\"[^\"]+\")", re.MULTILINE)
-_UNREGISTERED = re.compile(r'^ *(?:(%[\w$.-]+) *= *)?"\w+"\([^)]*\)[^:\n]*\s*:\s*\([^)]*\)\s*->\s*\(?(.*?)\)? *$\n?',
-                           re.MULTILINE)
 _SECONDS = 20
 
 
@@ -68,16 +65,23 @@ def _functions(file: str, part: str) -> Iterator[Case]:
         if body is None or "xegpu." not in body:
             continue
         code = "\n".join(re.sub(r"\s*//.*$", "", line) for line in body.splitlines())
-        text = f"{aliases}\ngpu.module @m {{\n{_with_arguments(code)}\n}}\n"
+        text = f"{aliases}\ngpu.module @m {{\n{_without_test_operations(code)}\n}}\n"
         yield Case(file, match[1], text, "expected-error" in body)
 
 
-def _with_arguments(code: str) -> str:
-    """A function without operations of no dialect: their results are arguments."""
-    new = ", ".join(f"{value}: {type_}" for value, type_ in _UNREGISTERED.findall(code) if value)
-    code = _UNREGISTERED.sub("", code)
-    name, rest = code.split("(", 1)
-    return f"{name}({new}{'' if not new or rest.lstrip().startswith(')') else ', '}{rest}"
+_SINK = re.compile(r'^ *"[\w.]+"\(.*\) -> \(\)$', re.MULTILINE)
+_SOURCE = re.compile(r'^ *(%\w+) *= *"[\w.]+"\(\)\s*(?:\{[^{}]*\})?\s*: *\(\) *-> *\(?(.*?)\)?$', re.MULTILINE)
+
+
+def _without_test_operations(code: str) -> str:
+    """A function without the operations of no dialect: those without results go, the others are arguments."""
+    code = _SINK.sub("", code)
+    sources = _SOURCE.findall(code)
+    if not sources:
+        return code
+    first, last = code.index("("), code.index(")", code.index("("))
+    arguments = [code[first + 1:last].strip(), *(f"{name}: {type_}" for name, type_ in sources)]
+    return _SOURCE.sub("", f"{code[:first + 1]}{', '.join(filter(None, arguments))}{code[last:]}")
 
 
 def _statements(part: str) -> Iterator[str]:
@@ -133,7 +137,7 @@ def verdict(case: Case, mlir_opt: str) -> tuple[str, str]:
         return stage, f"[{error.code}] {error.message.splitlines()[0]}"
     except _TimeoutError:
         return stage, "over time"
-    except Exception as error:  # noqa: BLE001  what a survey looks for
+    except Exception as error:
         return stage, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return "reads and lowers", ""
 

@@ -138,7 +138,7 @@ class GpuFuncOp(IRDLOperation):
             raise Invalid("XT3282", f"@{self.sym_name.data} has results, and a kernel returns nothing\n"
                           "write what it computes to an array argument")
         if (returned := list(self.body.block.last_op.operand_types)) != (wanted := list(self.function_type.outputs)):
-            raise Invalid("XT3282", f"{self.sym_name.data} returns ({', '.join(map(str, returned))}), and its type says "
+            raise Invalid("XT3282", f"@{self.sym_name.data} returns ({', '.join(map(str, returned))}), and has results "
                           f"({', '.join(map(str, wanted))})\nreturn a value of each type behind the arrow")
 
 

@@ -26,7 +26,7 @@ from xegpu.rewrite.verifier import verify
 from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
 from xetile.text import xegpu_ops
 from xetile.text.llvm import tile_level
-from xetile.text.llvm.results import store_results
+from xetile.text.llvm.signatures import describe_arguments, store_results
 from xetile.text.reader import FOREIGN_READERS, Reader
 
 _COMMENT = re.compile(r"//[^\n]*")
@@ -69,6 +69,7 @@ def converted(function: func.FuncOp) -> ModuleOp:
         TextError: something in it cannot be read; it points at the text's line.
     """
     threads = _threads(function)
+    describe_arguments(function)
     store_results(function)
     allocate_shared(function)
     blocks = needs_blocks(function)

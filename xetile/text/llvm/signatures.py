@@ -1,4 +1,4 @@
-"""Results of functions in LLVM's form: array arguments that the kernel stores them to.
+"""Signatures of functions in LLVM's form: results and descriptors among the arguments become array arguments.
 
     gpu.func @f(%A: memref<64x64xf16>) -> vector<8x16xf16> { ... gpu.return %v : vector<8x16xf16> }
 becomes
@@ -10,14 +10,31 @@ becomes
     }
 
 A vector of one dimension beside gathers is stored element by element.
+
+    gpu.func @f(%d: !xegpu.tensor_desc<8x16xf16>) { ... }
+becomes
+    gpu.func @f(%A: memref<?x?xf16, strided<[?, ?]>>) {
+      %base, %offset, %sizes:2, %strides:2 = memref.extract_strided_metadata %A
+      %d = xegpu.create_nd_tdesc %A, shape : [%sizes#0, %sizes#1], strides : [%strides#0, %strides#1] : ...
+
+since a descriptor describes all of an array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FunctionType, IndexType, MemRefType, VectorType, i1
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    FunctionType,
+    IndexType,
+    MemRefType,
+    StridedLayoutAttr,
+    VectorType,
+    i1,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp
@@ -58,6 +75,28 @@ def store_results(function: func.FuncOp) -> None:
     block.insert_op_before(done, end)
     end.detach()  # type: ignore[no-untyped-call]
     function.properties["function_type"] = FunctionType.from_lists([argument.type for argument in block.args], [])
+
+
+def describe_arguments(function: func.FuncOp) -> None:
+    """Replace descriptors among a function's arguments by their arrays, in place."""
+    block = function.body.block
+    for argument in [argument for argument in block.args if isinstance(argument.type, DescType)]:
+        desc = argument.type.data
+        rank = len(desc.shape)
+        type_ = MemRefType(desc.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank))
+        array = block.insert_arg(type_, argument.index)
+        array.name_hint = argument.name_hint
+        metadata = memref.ExtractStridedMetaDataOp(array)
+        created = CreateNdTdescOp(array, list(metadata.sizes), list(metadata.strides), argument.type)
+        first = block.first_op
+        assert first is not None
+        for operation in (metadata, created):
+            operation.location = function.location
+            block.insert_op_before(operation, first)
+        argument.replace_all_uses_with(created.result)
+        block.erase_arg(argument)
+    function.properties["function_type"] = FunctionType.from_lists([argument.type for argument in block.args],
+                                                                   function.function_type.outputs)
 
 
 def _is_stored(type_: Attribute) -> bool:
