@@ -237,16 +237,19 @@ def multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
 
 
 def shape_cast(rewriter: Blocks, operation: ShapeCastOp) -> None:
-    """Drop the cast of what a reduction left, which keeps both dimensions here."""
+    """Drop the cast of what a reduction left, which keeps both dimensions here; a column that becomes a row moves."""
     source = rewriter.lookup(operation.source)
-    if source.encoding == _REDUCED:
-        if source.values[0].type != operation.result.type:
-            rewriter.refuse("XT3647",
-                         f"what a reduction left is {source.values[0].type} of its block, not {operation.result.type}",
-                         "cast it to the block's own dimensions")
-        rewriter.set(operation.result, source.values[0])
-    else:
+    if source.encoding != _REDUCED:
         rewriter.copy(operation)
+        return
+    value, result = source.values[0], operation.result.type
+    assert isinstance(result, VectorType)
+    if len(result.get_shape()) == 2 and shape_of(value) == result.get_shape()[::-1]:
+        value = rewriter.emit(TransposeOp(value))
+    if value.type != result:
+        rewriter.refuse("XT3647", f"what a reduction left is {value.type} of its block, not {result}",
+                        "cast it to the block's own dimensions")
+    rewriter.set(operation.result, value)
 
 
 def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
@@ -257,6 +260,8 @@ def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
         return
     if len(shape_of(source)) == 1 and len(operation.vector.type.get_shape()) == 2:  # a row
         source = rewriter.emit(ShapeCastOp(source, (1, *shape_of(source))))
+    if len(shape_of(operation.source)) == 1 and shape_of(source)[0] > 1:  # a column that a reduction left
+        source = rewriter.emit(TransposeOp(source))
     shape, small = operation.vector.type.get_shape(), shape_of(source)
     if len(shape) != len(small):
         rewriter.refuse("XT2416", f"{operation.source.type} does not repeat in {operation.vector.type}",

@@ -105,6 +105,20 @@ def _lanes_of_blocks(a: Array, b: Array) -> None:
     b[:8, :16] = block - np.vstack([block, block])[:, :8].T
 
 
+def _column_as_a_row(a: Array, b: Array) -> None:
+    block = a[16:32, 32:48]
+    b[:16, 16:32] = block.sum(0) + block.sum(1)
+
+
+def _reduced_onto_ones(a: Array, b: Array) -> None:
+    b[32:40, 24:40] = 1 + a[:, 8:16, 16:32].sum(0)
+
+
+def _indices(a: Array, b: Array) -> None:
+    at = 3 * np.arange(128).reshape(8, 16)
+    b[2:10, 3:19] = np.where(at < 300, a[at], 0)
+
+
 EXPECTED: dict[str, Callable[..., Any]] = {
     "layout_on_accesses": lambda a, b: b.__setitem__(np.s_[:8, 32:48], a[8:16, 16:32]),
     "attributes": lambda a, b: b.__setitem__(np.s_[:8, :16], a[:8, :16] + a[8:16, :16]),
@@ -139,6 +153,13 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "while_in_a_loop": _while_in_a_loop,
     "truth_argument": _truth_argument,
     "divided_indices": _divided_indices,
+    "cast_between_ranks": lambda a, b: b.__setitem__(np.s_[:, 16:48], a[8:16, 16:32].reshape(4, 32)),
+    "column_as_a_row": _column_as_a_row,
+    "repeated_block": lambda a, b: b.__setitem__(np.s_[:, 3:11, 40:56], a[8:16, 16:32]),
+    "reduced_first_of_three": _reduced_onto_ones,
+    "reduced_last_two_of_three": lambda a, b: b.__setitem__(np.s_[:], a[:, 8:16, 16:32].sum((1, 2))),
+    "indices": _indices,
+    "distributed_cast": lambda a, b: b.__setitem__(np.s_[:], 2 * a[16:48, 8:40].reshape(16, 64)),
     "lanes": _lanes,
     "lanes_of_blocks": _lanes_of_blocks,
     "subgroup": lambda a, b: b.__setitem__(np.s_[:8, :16], a[24:32, 32:48]),
@@ -148,8 +169,10 @@ EXPECTED: dict[str, Callable[..., Any]] = {
 NUMBERS: dict[str, Any] = {"masks": 11, "while_loop": 17, "divided_indices": -7, "truth_argument": True}
 """The number that a function takes behind its arrays."""
 _ONLY_READ = ("one_dimension_of_an_address", "dpas_mx")
-_NOT_PRINTED = ("lanes", "lanes_of_blocks", "product_with_leading_ones")
-"""Gathers of shared local memory, which LLVM's form has at lane level alone; rows too short for block loads."""
+_NOT_PRINTED = ("lanes", "lanes_of_blocks", "product_with_leading_ones", "cast_between_ranks", "repeated_block",
+                "reduced_first_of_three", "reduced_last_two_of_three", "distributed_cast")
+"""Gathers of shared local memory, which LLVM's form has at lane level alone; rows too short for block loads; casts
+through a matrix that is stored in one shape and loaded in another."""
 _PASSES = ((), ("--canonicalize", "--cse"), ("--loop-invariant-code-motion", "--convert-scf-to-cf", "--canonicalize"))
 """Passes of mlir-opt that change no meaning: a text's form as LLVM prints it, folded, and with branches."""
 FUNCTIONS = [(file, name) for file in TEXTS for name in module(file) if name not in _ONLY_READ]
