@@ -134,10 +134,11 @@ class GpuFuncOp(IRDLOperation):
         if not isinstance(self.body.block.last_op, GpuReturnOp):
             raise Invalid("XT3281",
                           f"{self.sym_name.data} does not end with gpu.return\nadd gpu.return as its last line")
-        if self.kernel is not None and self.function_type.outputs.data:
+        returned, wanted = list(self.body.block.last_op.operand_types), list(self.function_type.outputs)
+        if self.kernel is not None and wanted:
             raise Invalid("XT3282", f"@{self.sym_name.data} has results, and a kernel returns nothing\n"
                           "write what it computes to an array argument")
-        if (returned := list(self.body.block.last_op.operand_types)) != (wanted := list(self.function_type.outputs)):
+        if self.kernel is None and returned != wanted:
             raise Invalid("XT3282", f"@{self.sym_name.data} returns ({', '.join(map(str, returned))}), and has results "
                           f"({', '.join(map(str, wanted))})\nreturn a value of each type behind the arrow")
 
@@ -153,6 +154,11 @@ class GpuReturnOp(IRDLOperation):
 
     def __init__(self, values: Sequence[SSAValue] = ()) -> None:
         super().__init__(operands=[list(values)])
+
+    def verify_(self) -> None:
+        function = self.parent_op()
+        if self.values and isinstance(function, GpuFuncOp) and function.kernel is not None:
+            raise Invalid("XT3282", "a kernel returns nothing\nwrite what it computes to an array argument")
 
 
 _OWN = (GpuModuleOp, GpuFuncOp, GpuReturnOp)

@@ -72,8 +72,8 @@ def _memory_space_cast(parser: Any, name: str) -> Operation:
     if not (isinstance(operand.type, MemRefType) and isinstance(result, MemRefType) and
             (operand.type.element_type, operand.type.shape, operand.type.layout) ==
             (result.element_type, result.shape, result.layout)):
-        fail(parser, "XT2610", f"memref.memory_space_cast changes the memory space alone, and {operand.type} to {result} "
-             "changes more", "write memref<8x16xf32, 1> to memref<8x16xf32>", at)
+        fail(parser, "XT2610", f"memref.memory_space_cast changes the memory space alone, and {operand.type} to "
+             f"{result} changes more", "write memref<8x16xf32, 1> to memref<8x16xf32>", at)
     return MemorySpaceCastOp(operand, result)
 
 

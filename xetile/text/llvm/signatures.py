@@ -30,12 +30,14 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FunctionType,
     IndexType,
+    IntegerAttr,
     MemRefType,
     StridedLayoutAttr,
     VectorType,
     i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp
 from xegpu.interop.llvm.gather_scatter import StepOp, StoreOp
@@ -46,6 +48,9 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.support.errors import TextError, XeError
 from xegpu.support.location import author_location
 from xetile.text.llvm.layout_facts import Facts
+
+_GLOBAL = 1
+"""Memory space of global memory in OpenCL, which a memref without memory space has, too."""
 
 
 def store_results(function: func.FuncOp) -> None:
@@ -78,16 +83,22 @@ def store_results(function: func.FuncOp) -> None:
 
 
 def describe_arguments(function: func.FuncOp) -> None:
-    """Replace descriptors among a function's arguments by their arrays, in place."""
+    """Replace descriptors among a function's arguments by their arrays, and drop global memory's number, in place."""
     block = function.body.block
-    for argument in [argument for argument in block.args if isinstance(argument.type, DescType)]:
-        desc = argument.type.data
+    for argument in list(block.args):
+        if isinstance(argument.type, MemRefType) and isinstance(space := argument.type.memory_space, IntegerAttr) and \
+                space.value.data == _GLOBAL:
+            plain = MemRefType(argument.type.element_type, argument.type.shape, argument.type.layout)
+            Rewriter.replace_value_with_new_type(argument, plain)
+        if not isinstance(described := argument.type, DescType):
+            continue
+        desc = described.data
         rank = len(desc.shape)
         type_ = MemRefType(desc.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank))
         array = block.insert_arg(type_, argument.index)
         array.name_hint = argument.name_hint
         metadata = memref.ExtractStridedMetaDataOp(array)
-        created = CreateNdTdescOp(array, list(metadata.sizes), list(metadata.strides), argument.type)
+        created = CreateNdTdescOp(array, list(metadata.sizes), list(metadata.strides), described)
         first = block.first_op
         assert first is not None
         for operation in (metadata, created):
@@ -96,7 +107,7 @@ def describe_arguments(function: func.FuncOp) -> None:
         argument.replace_all_uses_with(created.result)
         block.erase_arg(argument)
     function.properties["function_type"] = FunctionType.from_lists([argument.type for argument in block.args],
-                                                                   function.function_type.outputs)
+                                                                   list(function.function_type.outputs))
 
 
 def _is_stored(type_: Attribute) -> bool:
