@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import IndexType, MemRefType, VectorType, i32
 
 import xetile as xt
 from xegpu.ir.dtypes import of_mlir
@@ -70,7 +70,7 @@ def _functions(file: str, part: str) -> Iterator[Case]:
 
 
 _SINK = re.compile(r'^ *"[\w.]+"\(.*\) -> \(\)$', re.MULTILINE)
-_SOURCE = re.compile(r'^ *(%\w+) *= *"[\w.]+"\(\)\s*(?:\{[^{}]*\})?\s*: *\(\) *-> *(.*)$', re.MULTILINE)
+_SOURCE = re.compile(r'^ *(%\w+) *= *"[\w.]+"\(\)\s*(?:\{[^{}]*\})?\s*: *\(\) *-> *\(?(.*?)\)?$', re.MULTILINE)
 
 
 def _without_test_operations(code: str) -> str:
@@ -152,8 +152,7 @@ def _arguments(kernel: ParsedKernel) -> list[Any] | None:
         elif isinstance(type_, VectorType):
             return None
         else:
-            dtype = of_mlir(type_)
-            arguments.append(1 if dtype.name in ("index", "i32") else dtype.numpy.type(1))
+            arguments.append(1 if isinstance(type_, IndexType) or type_ == i32 else of_mlir(type_).numpy.type(1))
     return arguments
 
 
