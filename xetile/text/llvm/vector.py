@@ -163,7 +163,7 @@ def _interleave(rewriter: Any, operation: InterleaveOp) -> None:
 
 def _deinterleave(rewriter: Any, operation: DeinterleaveOp) -> None:
     rewriter.refuse("XT2412", f"every other element of {operation.source.type} is not taken out of its block",
-                    "load them apart: xegpu.load with offsets of every other element")
+                    "load each half by an xegpu.load of its own, with offsets of every other element")
 
 
 def _reduction(rewriter: Any, operation: xdsl_vector.ReductionOp) -> None:
