@@ -160,6 +160,14 @@ _OF_TILES = (ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, mem
 class Blocks(Import):
     """Conversion of one kernel to block-level XeGPU."""
 
+    def visit(self, operation: Operation) -> None:
+        """Convert one operation; slices of one dimension would cross lanes."""
+        if isinstance(operation, (ExtractStridedSliceOp, InsertStridedSliceOp)) and \
+                len(shape_of(operation.results[0])) == 1:
+            self.refuse("XT3633", f"{operation.name}: a slice of a vector of one dimension is not read",
+                        "cut blocks of two dimensions, or store the vector and load the part of it")
+        super().visit(operation)
+
     def copy(self, operation: Operation) -> None:
         """Clone an operation without LLVM's layout attributes."""
         super().copy(operation)
