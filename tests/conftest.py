@@ -37,6 +37,7 @@ from tests.level_zero import gpu
 from tests.selection import COLLECTED, covered, default_run, everything_run
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.jit.base import BaseKernel
+from xetile.runtime.built_programs import PROGRAMS
 
 FINDINGS = pytest.StashKey[Path]()
 OPTIMISED = pytest.StashKey[set[pytest.Item]]()
@@ -65,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load the hypothesis profile: before test files are imported, whose settings start from it."""
     profile = "everything" if config.getoption("everything") else "default"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", profile))
+    PROGRAMS.capacity = 8  # a test launches few kernels, and each program takes 5 to 8 MB of a worker
     if target := config.getoption("level_zero"):
         folder = tempfile.mkdtemp(prefix="xetile-")
         config.add_cleanup(lambda: shutil.rmtree(folder))
