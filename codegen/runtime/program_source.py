@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86
-from codegen.opencl.cpu_gemm.microkernel import DOT
+from codegen.opencl.cpu_gemm import DOT_PRODUCTS, FENCE_X86, DotProduct
 from codegen.opencl.kernel import LARGE_GRF, ROUNDED_DIVISION
 from codegen.opencl.prelude import prelude_for
 from codegen.opencl.prelude.macros import CPU_CALL, CPU_FETCH, CPU_FILL, NAMED_BARRIERS, ROLLED, SIGNAL, WHOLE, define
@@ -211,15 +210,21 @@ def opencl_for_cpu(text: str, device: Any) -> str:
     return define(CPU_FETCH, CPU_FILL) + _cpu_gemm_macros(text) + _portable(text)
 
 
+def multiplier(product: DotProduct) -> str:
+    """Instruction, or type, in which this machine multiplies a dot product's elements, in words."""
+    return product.instruction if has_feature(product.feature) else \
+        f"float32, since the processor has no {product.feature}"
+
+
 def _cpu_gemm_macros(text: str) -> str:
     """Macros and declarations of CPU GEMM micro-kernels, where a text has any."""
-    if WHOLE not in text:
+    products = [product for product in DOT_PRODUCTS if product.macro in text]
+    if not products and WHOLE not in text:
         return ""
-    has_dot = has_feature("avx512_bf16")
-    if DOT in text:
-        LOGGER.info("products of bf16 take %s", "the processor's vdpbf16ps" if has_dot else
-                    "float32: this processor has no avx512_bf16")
-    return define((WHOLE, "")) + FENCE_X86 + (DOT_BF16 if DOT in text and has_dot else "")
+    for product in products:
+        LOGGER.info("products of %s take %s", product.elements, multiplier(product))
+    declarations = (product.declarations for product in products if has_feature(product.feature))
+    return define((WHOLE, "")) + FENCE_X86 + "".join(declarations)
 
 
 def _portable(text: str) -> str:

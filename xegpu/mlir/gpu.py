@@ -91,8 +91,9 @@ class GpuFuncOp(IRDLOperation):
     kernel = opt_prop_def(UnitAttr)
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
-    def __init__(self, name: str, body: Region, kernel: bool, attributes: dict[str, Attribute]) -> None:
-        type_ = FunctionType.from_lists([argument.type for argument in body.blocks[0].args], [])
+    def __init__(self, name: str, body: Region, kernel: bool, attributes: dict[str, Attribute],
+                 results: Sequence[Attribute] = ()) -> None:
+        type_ = FunctionType.from_lists([argument.type for argument in body.blocks[0].args], results)
         super().__init__(properties={"sym_name": StringAttr(name), "function_type": type_,
                                      "kernel": UnitAttr() if kernel else None},
                          regions=[body], attributes=attributes)
@@ -107,15 +108,16 @@ class GpuFuncOp(IRDLOperation):
             return parsed
 
         arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+        results: Sequence[Attribute] = ()
         if parser.parse_optional_punctuation("->"):
-            misread(parser, "XT3282", f"@{name} has results, and a kernel returns nothing\n"
-                    "write what it computes to an array argument")
+            types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+            results = [parser.parse_type()] if types is None else types
         if (word := parser.parse_optional_keyword("workgroup") or parser.parse_optional_keyword("private")) is not None:
             misread(parser, "XT3280", f"gpu.func takes no {word}(...) arrays here\n"
                     "write memref.alloc() : memref<64x32xf16, 3> in its body")
         kernel = parser.parse_optional_keyword("kernel") is not None
         attributes = _attributes(parser)
-        return cls(name, parser.parse_region(arguments), kernel, attributes)
+        return cls(name, parser.parse_region(arguments), kernel, attributes, results)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -132,11 +134,18 @@ class GpuFuncOp(IRDLOperation):
         if not isinstance(self.body.block.last_op, GpuReturnOp):
             raise Invalid("XT3281",
                           f"{self.sym_name.data} does not end with gpu.return\nadd gpu.return as its last line")
+        returned, wanted = list(self.body.block.last_op.operand_types), list(self.function_type.outputs)
+        if self.kernel is not None and wanted:
+            raise Invalid("XT3282", f"@{self.sym_name.data} has results, and a kernel returns nothing\n"
+                          "write what it computes to an array argument")
+        if self.kernel is None and returned != wanted:
+            raise Invalid("XT3282", f"@{self.sym_name.data} returns ({', '.join(map(str, returned))}), and has results "
+                          f"({', '.join(map(str, wanted))})\nreturn a value of each type behind the arrow")
 
 
 @operation_definition
 class GpuReturnOp(IRDLOperation):
-    """``gpu.return``: the terminator of a kernel."""
+    """``gpu.return``: the terminator of a kernel, or of a function with results."""
 
     name = "gpu.return"
     values = var_operand_def(Attribute)
@@ -147,7 +156,8 @@ class GpuReturnOp(IRDLOperation):
         super().__init__(operands=[list(values)])
 
     def verify_(self) -> None:
-        if self.values:
+        function = self.parent_op()
+        if self.values and isinstance(function, GpuFuncOp) and function.kernel is not None:
             raise Invalid("XT3282", "a kernel returns nothing\nwrite what it computes to an array argument")
 
 

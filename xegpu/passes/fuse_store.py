@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import FloatAttr, ModuleOp
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
@@ -25,7 +25,6 @@ from xdsl.traits import Pure
 from xegpu.dialect.block_io import CreateNdTdescOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
-from xegpu.ir.dtypes import f32
 from xegpu.ir.kernel_attributes import subgroup_size
 from xegpu.ir.matchers import number
 from xegpu.rewrite.inserter import Inserter, copy_module
@@ -84,7 +83,7 @@ def _product(loop: Operation) -> _Product | None:
     (mad,) = mads
     m, n, _ = mad.sizes
     shape = MicrokernelShape(m, n, desc_of(mad.a).dtype, desc_of(mad.b).dtype)
-    if not shape.fits or shape.is_skinny or not _follow(loop, stores) or not _is_one_tile(mad, stores):
+    if not shape.fits or shape.is_skinny or not _follow(loop, stores) or not _is_one_tile(mad, stores, shape):
         return None
     a, b = (moved.owner.desc for moved in (mad.a, mad.b))  # type: ignore[union-attr]
     return _Product(loop, mad, a, b, stores)
@@ -107,7 +106,7 @@ def _is_zero(value: SSAValue) -> bool:
     if not isinstance(broadcast, BroadcastOp) or not isinstance(broadcast.source.owner, arith.ConstantOp):
         return False
     constant = broadcast.source.owner.value
-    return isinstance(constant, FloatAttr) and constant.value.data == 0
+    return isinstance(constant, FloatAttr | IntegerAttr) and constant.value.data == 0
 
 
 def _moves(desc: SSAValue, along: tuple[SSAValue | int, SSAValue | int]) -> bool:
@@ -128,11 +127,11 @@ def _follow(loop: scf.ForOp, stores: tuple[StoreNdOp, ...]) -> bool:
     return not left
 
 
-def _is_one_tile(mad: LoadMadOp, stores: tuple[StoreNdOp, ...]) -> bool:
-    """Whether the blocks of sums lie in C as they do in the product, from one descriptor on."""
+def _is_one_tile(mad: LoadMadOp, stores: tuple[StoreNdOp, ...], shape: MicrokernelShape) -> bool:
+    """Whether the blocks of sums lie in C as they do in the product, from one descriptor on, in the sums' type."""
     first, (rows, columns) = stores[0].desc, mad.block
     across = mad.sizes[1] // columns
-    return desc_of(first).dtype is f32 and desc_of(first).block.access == "rows" and all(
+    return desc_of(first).dtype is shape.accumulator and desc_of(first).block.access == "rows" and all(
         _moved(store.desc, first) == (position // across * rows, position % across * columns)
         for position, store in enumerate(stores))
 

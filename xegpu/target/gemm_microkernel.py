@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xegpu.ir.dtypes import DType, bf16, f16, f32
+from xegpu.ir.dtypes import DType, bf16, f16, f32, i8, i32, u8
 
 LANES = 16
 """Lanes of a subgroup whose products such a function takes over: a vector of 512 bits of f32."""
@@ -22,7 +22,7 @@ class MicrokernelShape:
 
     Attributes:
         rows, columns: of the tile of sums.
-        a, b: element types of the operands; the sums are f32.
+        a, b: element types of the operands.
     """
 
     rows: int
@@ -33,8 +33,20 @@ class MicrokernelShape:
     @property
     def fits(self) -> bool:
         """Whether there is such a function, and it pays."""
-        return self.a is self.b and self.a in (f32, bf16, f16) and self.columns % LANES == 0 \
-            and (self.rows >= _FEWEST_ROWS or self.is_skinny) and self.rows * self.columns <= _MOST_SUMS
+        if not self.has_bytes and (self.a is not self.b or self.a not in (f32, bf16, f16)):
+            return False
+        return self.columns % LANES == 0 and self.rows * self.columns <= _MOST_SUMS \
+            and (self.rows >= _FEWEST_ROWS or (self.is_skinny and not self.has_bytes))
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether the operands are 8-bit integers, of either signedness."""
+        return {self.a, self.b} <= {i8, u8}
+
+    @property
+    def accumulator(self) -> DType:
+        """Element type of the sums."""
+        return i32 if self.has_bytes else f32
 
     @property
     def is_skinny(self) -> bool:

@@ -75,13 +75,13 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         raise TextError("XT2009", "the text contains no function with a body",
                         "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module",
                         text_location(module))
-    for function in imported:
-        _check_results(function)
     if isinstance(reader, LLVMReader):
         modules = [converted(function) for function in imported]
         for converted_module in modules:
             _canonicalize(converted_module)
         return _checked(pair for each in modules for pair in _detached(each)), text
+    for function in imported:
+        _check_results(function)
     if isinstance(reader, V1Reader):
         text = printed(ModuleOp([function.clone() for function in imported],
                                 {**module.attributes, GENERATION: StringAttr(OLDER)}))

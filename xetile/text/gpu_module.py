@@ -194,11 +194,11 @@ def _function(kernel: GpuFuncOp, attributes: Mapping[str, Attribute]) -> func.Fu
     kernel.detach_region(body)
     last = body.block.last_op
     assert isinstance(last, GpuReturnOp)  # it verifies
-    end = func.ReturnOp()
+    end = func.ReturnOp(*last.values)
     end.location = last.location
     body.block.insert_op_before(end, last)
     last.detach()  # type: ignore[no-untyped-call]
-    function = func.FuncOp(kernel.sym_name.data, ([argument.type for argument in body.block.args], []), body)
+    function = func.FuncOp(kernel.sym_name.data, kernel.function_type, body)
     function.attributes.update(attributes)
     function.location = kernel.location
     return function

@@ -1,4 +1,4 @@
-"""Operations of memref that xDSL does not define: ``memref.transpose``."""
+"""Operations of memref that xDSL does not define or read: ``memref.transpose``, ``memref.memory_space_cast``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType
+from xdsl.dialects.memref import MemorySpaceCastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -60,7 +61,24 @@ def _transpose(parser: Any, name: str) -> Operation:
     return TransposeOp.of(operand, axes, result)
 
 
-RULES: dict[str, Callable[[Any, str], Operation]] = {"memref.transpose": _transpose}
+def _memory_space_cast(parser: Any, name: str) -> Operation:
+    """Parse ``memref.memory_space_cast %m : memref<8x16xf32, 1> to memref<8x16xf32>``."""
+    source = parser.parse_unresolved_operand()
+    parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    at, operand = next_token(parser).span, parser.resolve_operand(source, parser.parse_type())
+    parser.parse_keyword("to")
+    result = parser.parse_type()
+    if not (isinstance(operand.type, MemRefType) and isinstance(result, MemRefType) and
+            (operand.type.element_type, operand.type.shape, operand.type.layout) ==
+            (result.element_type, result.shape, result.layout)):
+        fail(parser, "XT2610", f"memref.memory_space_cast changes the memory space alone, and {operand.type} to "
+             f"{result} changes more", "write memref<8x16xf32, 1> to memref<8x16xf32>", at)
+    return MemorySpaceCastOp(operand, result)
+
+
+RULES: dict[str, Callable[[Any, str], Operation]] = {"memref.transpose": _transpose,
+                                                     "memref.memory_space_cast": _memory_space_cast}
 
 
 def read_operation(parser: Any, name: str, span: Any) -> Operation:

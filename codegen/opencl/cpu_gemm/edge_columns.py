@@ -41,6 +41,11 @@ class SingleColumns:
     pitch: int
 
     @property
+    def exist(self) -> bool:
+        """Whether columns of these types have such a kernel; those of bytes are part of a vector."""
+        return not self.numbers.quads
+
+    @property
     def padded(self) -> int:
         """Rows of accumulators, padded."""
         return -(-self.rows // _TOGETHER) * _TOGETHER
@@ -56,7 +61,7 @@ class SingleColumns:
         yield f"{'ushort' if self.numbers.pairs else 'float'} line[{self.numbers.deepest}];"
         yield "for (int s = 0; s < single; ++s) {"
         yield (f"  for (int k = 0; k < steps; ++k) "
-               f"line[k] = {number if self.numbers.pairs else inline_float(number, self.numbers.dtype)};")
+               f"line[k] = {number if self.numbers.pairs else inline_float(number, self.numbers.b)};")
         yield f"  for (int row = 0; row < rows; row += {_TOGETHER}) {{"
         yield f"    private float16 *to = along + s * {self.padded} + row;"
         yield from (f"    {self.numbers.row_of_a(f'row + {i}', f'a{i}')}" for i in range(_TOGETHER))
@@ -76,7 +81,7 @@ class SingleColumns:
 
     def _widened(self, number: str) -> str:
         """An operand widened to float; without bf16 pairs it is one already."""
-        return inline_float(number, self.numbers.dtype if self.numbers.pairs else f32)
+        return inline_float(number, self.numbers.a if self.numbers.pairs else f32)
 
     def _multiplied(self) -> Iterator[str]:
         """Multiply-adds of one step along K."""

@@ -25,12 +25,11 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
-from codegen.opencl.cpu_gemm import define, function_name
+from codegen.opencl.cpu_gemm import define, function_name, guard
 from codegen.opencl.cpu_gemm.macrokernel import FENCE
 from codegen.opencl.cpu_gemm.scratch_product import ScratchProduct
 from codegen.opencl.cpu_gemm.variables import Variables
 from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom, wrapping
-from codegen.opencl.prelude.macros import WHOLE
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
@@ -51,7 +50,7 @@ def _load_mad_store(emitter: Emitter, operation: LoadMadStoreOp) -> None:
     m, n, _ = operation.sizes
     shape = MicrokernelShape(m, n, desc_of(operation.a).dtype, desc_of(operation.b).dtype)
     define(emitter, shape)
-    emitter.lines.append(f"#ifdef {WHOLE}")
+    emitter.lines.append(f"#ifdef {guard(shape)}")
     _call(emitter, operation, shape)
     emitter.lines.append("#else")
     emitter.line("{")
@@ -111,7 +110,8 @@ def _fused_store_check(emitter: Emitter, operation: FusedStoreCheckOp) -> None:
     m, n, _ = operation.sizes
     a, b, c = (emitter.values[desc] for desc in (operation.a, operation.b, operation.c))
     k, end = emitter.coordinate(operation.first), emitter.coordinate(operation.end)
-    emitter.lines.append(f"#ifdef {WHOLE}")
+    shape = MicrokernelShape(m, n, desc_of(operation.a).dtype, desc_of(operation.b).dtype)
+    emitter.lines.append(f"#ifdef {guard(shape)}")
     rows = emitter.define(operation.rows, "int", f"min({c.height} - max({wrapping(c.row)}, 0), {m})")
     columns = emitter.define(operation.columns, "int", f"min({c.width} - max({wrapping(c.column)}, 0), {n})")
     depth = emitter.define(operation.depth, "int", f"min({_whole_steps(operation, k, end)}, "

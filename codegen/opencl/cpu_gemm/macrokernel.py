@@ -26,10 +26,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from codegen.opencl.cpu_gemm.edge_columns import MOST, SingleColumns
-from codegen.opencl.cpu_gemm.microkernel import ACCUMULATORS, LINE, WIDEST, Numbers, RowsOfSums, even, heights
+from codegen.opencl.cpu_gemm.microkernel import ACCUMULATORS, LINE, ONES, WIDEST, Numbers, RowsOfSums, even, heights
 from codegen.opencl.values import inline_float, inline_floats
-from xegpu.ir.dtypes import DType
-from xegpu.target.gemm_microkernel import LANES
+from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 FENCE = "xetile_store_fence"
 """Name of the store fence after non-temporal stores."""
@@ -69,32 +68,29 @@ def _count(width: int) -> int:
 
 @dataclass(frozen=True)
 class ProductText:
-    """Text of one macro-kernel, with float multiply-adds or dot products of bf16 pairs.
+    """Text of one macro-kernel, with float multiply-adds or dot products of bf16 pairs or of four bytes.
 
     Attributes:
-        rows, columns: shape of the C tile, which is f32.
-        dtype: element type of both operands.
-        pairs: whether the processor multiplies pairs of bf16.
+        shape: of the C tile, and the element types.
+        group: elements along K of a multiply-add.
     """
 
-    rows: int
-    columns: int
-    dtype: DType
-    pairs: bool = False
+    shape: MicrokernelShape
+    group: int = 1
 
     @property
     def numbers(self) -> Numbers:
         """Element types of the micro-kernel."""
-        return Numbers(self.dtype, self.pairs, _count(1) * (2 if self.pairs else 1))
+        return Numbers(self.shape.a, self.shape.b, self.group, _count(1) * self.group)
 
     def body(self) -> Iterator[str]:
         """Function body."""
         yield "  const bool is_last = past > 1;"
         yield f"  past = past && (((ulong)C | (ulong)pitch_c * 4) & {LINE - 1}) == 0;"
         yield f"  {self.numbers.word} panel[{_PANEL_BYTES // _VECTOR_BYTES}];"
-        if self.numbers.widens:
-            yield f"  float wide[{self.rows * self.numbers.deepest}];"
-        groups = even(self.columns // LANES, WIDEST)
+        if self.numbers.copies_a:
+            yield f"  {self.numbers.copy} wide[{self.shape.rows * self.numbers.row_pitch}];"
+        groups = even(self.shape.columns // LANES, WIDEST)
         for width, alike in groupby(groups, lambda group: group[1]):
             starts = [first * LANES for first, _ in alike]
             end = f"min(columns, {starts[-1] + width * LANES})"
@@ -124,18 +120,19 @@ class _SideBySide:
     @property
     def single(self) -> SingleColumns:
         """Kernel of the last few columns."""
-        return SingleColumns(self.text.numbers, self.text.rows, self.pitch)
+        return SingleColumns(self.text.numbers, self.text.shape.rows, self.pitch)
 
     def lines(self) -> Iterator[str]:
         """Statements of all panels."""
-        choices, deep = _widths(self.most), self.text.numbers.deep
+        choices, numbers = _widths(self.most), self.text.numbers
         yield from self._edge(choices)
-        yield f"float kept[{self.text.rows * self.pitch}];"
-        yield self.single.declared()
+        yield f"{numbers.sum} kept[{self.text.shape.rows * self.pitch}];"
+        if self.single.exist:
+            yield self.single.declared()
         yield "if (adds) for (int row = 0; row < rows; ++row)"
         yield f"  for (int i = 0; i < across; ++i) kept[row * {self.pitch} + i] = C[row * pitch_c + first + i];"
-        counts = "".join(f"side_by_side == {width} ? {_count(width) * deep} : " for width in choices[:-1])
-        yield f"const int count = {counts}{_count(1) * deep};"
+        counts = "".join(f"side_by_side == {width} ? {_count(width) * numbers.group} : " for width in choices[:-1])
+        yield f"const int count = {counts}{_count(1) * numbers.group};"
         yield "for (int k0 = 0; k0 < depth; k0 += count) {"
         yield from (f"  {line}" for line in self._panel(choices))
         yield "}"
@@ -147,7 +144,8 @@ class _SideBySide:
         yield f"const int across = min(columns - first, {self.pitch}), behind = across % {LANES};"
         yield f"const int fewer = across / {LANES}, vectors = fewer + (behind > 0);"
         yield f"const int less = {_enough('fewer', choices)}, more = {_enough('vectors', choices)};"
-        yield f"const int single = behind <= {MOST} && less < more ? behind : 0, side_by_side = single ? less : more;"
+        most = MOST if self.single.exist else 0
+        yield f"const int single = behind <= {most} && less < more ? behind : 0, side_by_side = single ? less : more;"
         yield "const int inside = across - single;"
         yield f"const bool is_whole = inside == side_by_side * {LANES};"
 
@@ -155,39 +153,61 @@ class _SideBySide:
         """Statements of one panel of B."""
         numbers = self.text.numbers
         yield "const int steps = min(depth - k0, count);"
-        yield f"const int ends = steps / {numbers.deep}, odd = steps % {numbers.deep};"
+        yield f"const int ends = steps / {numbers.group}, odd = steps % {numbers.group};"
         yield "const bool last = k0 + steps == depth;"
         yield "const long ahead = k0 + steps < below ? steps * pitch_b : 0;"
-        if numbers.widens:
-            yield from self._widened()
+        if numbers.copies_a:
+            yield from self._bytes_of_a() if numbers.quads else self._widened()
+        if numbers.flips_a:
+            yield f"int16 sums_of_b[{self.most}];"
         for width in choices:
             yield f"if (side_by_side == {width}) {{"
             yield from (f"  {line}" for line in (*self._packed(width), *self._summed(width)))
             yield "}"
-        yield "if (single) {"
-        yield from (f"  {line}" for line in self.single.lines())
-        yield "}"
+        if self.single.exist:
+            yield "if (single) {"
+            yield from (f"  {line}" for line in self.single.lines())
+            yield "}"
 
     def _widened(self) -> Iterator[str]:
         """Copy of the rows of A, widened to float."""
-        dtype = self.text.dtype
+        dtype = self.text.shape.a
         yield "for (int row = 0; row < rows; ++row) {"
         yield f"  global const {dtype.opencl} *from = A + row * pitch_a + k0;"
-        yield f"  private float *to = wide + row * {self.text.numbers.deepest};"
+        yield f"  private float *to = wide + row * {self.text.numbers.row_pitch};"
         yield "  int k = 0;"
         yield f"  for (; k + {LANES} <= steps; k += {LANES})"
         yield f"    vstore16({inline_floats('vload16(0, from + k)', dtype)}, 0, to + k);"
         yield f"  for (; k < steps; ++k) to[k] = {inline_float('from[k]', dtype)};"
         yield "}"
 
+    def _bytes_of_a(self) -> Iterator[str]:
+        """Copy of the rows of A as words of four bytes, zero-padded along K, with their highest bits flipped or not."""
+        flip = " ^ 0x80808080u" if self.text.numbers.flips_a else ""
+        yield "for (int row = 0; row < rows; ++row) {"
+        yield "  global const uchar *from = (global const uchar *)A + row * pitch_a + k0;"
+        yield f"  private uint *to = wide + row * {self.text.numbers.row_pitch};"
+        yield "  int k = 0;"
+        yield f"  for (; k + {LINE} <= steps; k += {LINE}, to += {LINE // 4})"
+        yield f"    vstore16(*(global const xetile_words *)(from + k){flip}, 0, to);"
+        yield "  for (; k < steps; k += 4, ++to) {"
+        yield "    uint word = 0;"
+        yield "    for (int i = 0; i < min(steps - k, 4); ++i) word |= (uint)from[k + i] << 8 * i;"
+        yield f"    *to = word{flip};"
+        yield "  }"
+        yield "}"
+
     def _packed(self, width: int) -> Iterator[str]:
         """Packing of rows of B at the right edge, zero-padded."""
         numbers, scalar = self.text.numbers, self.text.numbers.word.removesuffix("16")
-        yield f"if (!is_whole) for (int k = 0; k < steps; k += {numbers.deep}) {{"
+        if numbers.quads:
+            yield from self._packed_bytes(width)
+            return
+        yield f"if (!is_whole) for (int k = 0; k < steps; k += {numbers.group}) {{"
         yield f"  {numbers.row_of_b('k', 'row')}"
         if numbers.pairs:
             yield "  global const ushort *next = k + 1 < steps ? row + pitch_b : row;"
-        yield f"  private {numbers.word} *to = panel + k / {numbers.deep} * {width};"
+        yield f"  private {numbers.word} *to = panel + k / {numbers.group} * {width};"
         for v in range(width):
             yield f"  if (inside >= {(v + 1) * LANES}) to[{v}] = {self._loaded(v)};"
             yield "  else {"
@@ -196,22 +216,42 @@ class _SideBySide:
             yield "  }"
         yield "}"
 
+    def _packed_bytes(self, width: int) -> Iterator[str]:
+        """Packing of bytes of B at the right edge, and their column sums."""
+        numbers = self.text.numbers
+        yield "if (!is_whole) {"
+        if numbers.flips_a:
+            yield "  " + " ".join(f"sums_of_b[{v}] = 0;" for v in range(width))
+        yield "  for (int k = 0; k < steps; k += 4) {"
+        yield f"    private uint16 *to = panel + k / 4 * {width};"
+        yield f"    for (int v = 0; v < {width}; ++v) to[v] = 0;"
+        yield "    for (int i = 0; i < min(steps - k, 4); ++i) {"
+        yield f"      {numbers.row_of_b('k + i', 'row')}"
+        yield "      for (int column = 0; column < inside; ++column)"
+        yield "        ((private uchar *)to)[column * 4 + i] = (uchar)row[column];"
+        yield "    }"
+        if numbers.flips_a:
+            yield "    " + " ".join(f"sums_of_b[{v}] = {numbers.added(f'sums_of_b[{v}]', ONES, f'to[{v}]')};"
+                                    for v in range(width))
+        yield "  }"
+        yield "}"
+
     def _loaded(self, position: int) -> str:
         """Packed vector of B."""
-        if not self.text.pairs:
-            return self.text.numbers.packed(position, "row", "")
-        return f"{self.text.numbers.packed(position, 'row', '')} | " \
+        if not self.text.numbers.pairs:
+            return self.text.numbers.packed(position, ["row"])
+        return f"{self.text.numbers.packed(position, ['row'])} | " \
                f"(k + 1 < steps ? convert_uint16(vload16({position}, next)) << 16 : 0)"
 
     def _number(self) -> str:
         """Packed element of B."""
-        if self.text.pairs:
+        if self.text.numbers.pairs:
             return "(uint)row[i] | (k + 1 < steps ? (uint)next[i] << 16 : 0)"
-        return inline_float("row[i]", self.text.dtype)
+        return inline_float("row[i]", self.text.shape.b)
 
     def _summed(self, width: int) -> Iterator[str]:
         """Loop over register tiles of the rows of A, of the largest height or one less."""
-        sizes = heights(self.text.rows, width)
+        sizes = heights(self.text.shape.rows, width)
         first, high, low = (
             RowsOfSums(self.text.numbers, height, width, self.pitch, len(sizes), packs)
             for height, packs in ((sizes[0], True), (sizes[0], False), (sizes[-1], False)))

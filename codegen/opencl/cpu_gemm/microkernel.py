@@ -18,7 +18,7 @@ product reads, are prefetched too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from codegen.opencl.prelude.macros import FETCH
@@ -28,11 +28,19 @@ from xegpu.target.gemm_microkernel import LANES
 
 DOT = "XETILE_DOT_BF16"
 """``DOT(sums, a, b)``: 16 sums of products of pairs of bf16. Defined where the processor has such an instruction."""
+DOT_I8 = "XETILE_DOT_I8"
+"""``DOT_I8(sums, a, b)``: 16 sums of four products of unsigned bytes of ``a`` and signed ones of ``b``. Defined where
+the processor has such an instruction."""
+INTERLEAVE = "xetile_interleave_bytes"
+"""Function ``INTERLEAVE(words, from, pitch)``: four rows of 64 bytes as 64 words of four bytes, one of each row."""
 LINE = 64
 """Cache line in bytes."""
 WIDEST = 4
 """Maximum width of a register tile, in vectors."""
 ACCUMULATORS = 24
+ONES = "(uint16)(0x01010101)"
+"""A vector of bytes of one: the dot products with it are column sums."""
+_INTEGERS = {16: "short", 8: "char"}
 _MOST_OF_NARROW = 8
 _TOGETHER = 4
 
@@ -42,52 +50,92 @@ class Numbers:
     """Element types of a micro-kernel: operands, and their packed form.
 
     Attributes:
-        dtype: element type of both operands.
-        pairs: whether the processor has dot products of bf16 pairs.
+        a, b: element types of the operands.
+        group: elements along K that an instruction multiplies and adds: 1 by fma, 2 of bf16, or 4 of 8 bits, by dot
+            products. So many rows of B are interleaved in one row of a panel.
         deepest: maximum K of a packed panel.
     """
 
-    dtype: DType
-    pairs: bool
+    a: DType
+    b: DType
+    group: int
     deepest: int
 
     @property
-    def deep(self) -> int:
-        """Rows of B interleaved in one row of a panel."""
-        return 2 if self.pairs else 1
+    def pairs(self) -> bool:
+        """Whether pairs of bf16 are multiplied."""
+        return self.group == 2
+
+    @property
+    def quads(self) -> bool:
+        """Whether groups of four bytes are multiplied."""
+        return self.group == 4
 
     @property
     def word(self) -> str:
         """C type of a packed vector."""
-        return "uint16" if self.pairs else "float16"
+        return "float16" if self.group == 1 else "uint16"
 
     @property
-    def widens(self) -> bool:
-        """Whether the rows of A are widened to float in a copy."""
-        return not self.pairs and self.dtype is not f32
+    def sum(self) -> str:
+        """C type of a sum."""
+        return "int" if self.quads else "float"
+
+    @property
+    def copies_a(self) -> bool:
+        """Whether the rows of A are copied: widened to float, or as words of four bytes."""
+        return self.quads or (self.group == 1 and self.a is not f32)
+
+    @property
+    def copy(self) -> str:
+        """C type of an element of that copy."""
+        return "uint" if self.quads else "float"
+
+    @property
+    def row_pitch(self) -> int:
+        """Elements from one row of that copy to the next."""
+        return self.deepest // (4 if self.quads else 1)
+
+    @property
+    def flips_a(self) -> bool:
+        """Whether the highest bits of A's bytes are flipped in their copy.
+
+        The dot product multiplies unsigned by signed bytes. Where both operands have one signedness, A gets the other,
+        which is 128 more or less, and so many times the column sums of B are taken from the sums again.
+        """
+        return self.quads and self.a.signed == self.b.signed
 
     @property
     def in_a_line(self) -> int:
-        """Elements in a cache line."""
-        return LINE // self.dtype.bytes
+        """Elements of an operand in a cache line."""
+        return LINE // self.a.bytes
 
     def row_of_b(self, k: str, name: str) -> str:
         """Declaration of the pointer to a row of B."""
-        return f"global const {self.dtype.opencl} *{name} = B + (k0 + {k}) * pitch_b + first;"
+        return f"global const {self.b.opencl} *{name} = B + (k0 + {k}) * pitch_b + first;"
 
-    def packed(self, vector_: int, row: str, following: str) -> str:
-        """Packed vector of a row of B: as floats, or in pairs with the next row."""
-        load = f"vload16({vector_}, {row})"
-        if not self.pairs:
-            return inline_floats(load, self.dtype)
-        upper = f" | convert_uint16(vload16({vector_}, {following})) << 16" if following else ""
-        return f"convert_uint16({load}){upper}"
+    def packed(self, vector_: int, rows: Sequence[str]) -> str:
+        """Packed vector of a row of B: as floats, or with the rows that follow; there may be fewer than a group."""
+        loads = [f"vload16({vector_}, {row})" for row in rows]
+        if self.group == 1:
+            return inline_floats(loads[0], self.b)
+        bits = 32 // self.group
+        return " | ".join(f"convert_uint16(as_u{_INTEGERS[bits]}16({load}))" + (f" << {bits * i}" if i else "")
+                          for i, load in enumerate(loads))
 
     def row_of_a(self, row: str, name: str) -> str:
         """Declaration of the pointer to a row of A at the panel's first K; rows out of bounds repeat the last."""
         at = f"min({row}, rows - 1)"
-        return f"private const float *{name} = wide + {at} * {self.deepest};" if self.widens else \
-            f"global const {self.dtype.opencl} *{name} = A + {at} * pitch_a + k0;"
+        return f"private const {self.copy} *{name} = wide + {at} * {self.row_pitch};" if self.copies_a else \
+            f"global const {self.a.opencl} *{name} = A + {at} * pitch_a + k0;"
+
+    def added(self, total: str, a: str, b: str) -> str:
+        """C expression of a vector of sums with the products of packed words of both operands."""
+        if self.pairs:
+            return f"{DOT}({total}, {a}, {b})"
+        if self.quads:
+            return f"{DOT_I8}({total}, {a}, {b})" if self.b.signed else f"{DOT_I8}({total}, {b}, {a})"
+        return f"fma({a}, {b}, {total})"
 
 
 def heights(rows: int, width: int) -> list[int]:
@@ -129,9 +177,11 @@ class RowsOfSums:
 
     def lines(self) -> Iterator[str]:
         """Statements of the micro-kernel; rows out of bounds repeat the last one, and are not stored."""
-        yield f"private float *from = kept + row * {self.pitch};"
+        yield f"private {self.numbers.sum} *from = kept + row * {self.pitch};"
         yield from (self.numbers.row_of_a(f"row + {i}", f"a{i}") for i in range(self.height))
-        yield "float16 " + ", ".join(f"{name} = 0" for row in self.names for name in row) + ";"
+        yield f"{self.numbers.sum}16 " + ", ".join(f"{name} = 0" for row in self.names for name in row) + ";"
+        if self.sums_b:
+            yield "int16 " + ", ".join(f"s{v} = 0" for v in range(self.width)) + ";"
         yield "if (k0 || adds) {"
         for i, row in enumerate(self.names):
             yield "  " + " ".join(f"{name} = vload16({v}, from + {i * self.pitch});" for v, name in enumerate(row))
@@ -141,9 +191,31 @@ class RowsOfSums:
         for together in sorted({max(_TOGETHER // self.width, 1), 1}, reverse=True):
             yield from self._loop(together)
         if self.numbers.pairs:
-            yield from ["if (odd) {", *self._multiplied(1, odd=True), "}"]
+            yield from ["if (odd) {", *self._multiplied(1, odd=1), "}"]
+        if self.numbers.quads and self.packs:  # the copy of A has zeros there
+            for odd in (1, 2, 3):
+                yield from [f"if (odd == {odd}) {{", *self._multiplied(1, odd=odd), "}"]
+        elif self.numbers.quads:
+            yield from ["if (odd) {", *self._multiplied(1), "}"]
+        if self.numbers.flips_a:
+            yield from self._corrected()
         yield from self._stored()
         yield f"row += {self.height};"
+
+    @property
+    def sums_b(self) -> bool:
+        """Whether these rows compute the column sums of B as well."""
+        return self.packs and self.numbers.flips_a
+
+    def _corrected(self) -> Iterator[str]:
+        """Subtraction of what A's flipped bytes have too much: 128, or -128, times the column sums of B."""
+        if self.sums_b:
+            yield " ".join(f"sums_of_b[{v}] = s{v};" for v in range(self.width))
+        else:
+            yield "const int16 " + ", ".join(f"s{v} = sums_of_b[{v}]" for v in range(self.width)) + ";"
+        sign = "-" if self.numbers.b.signed else "+"
+        for row in self.names:
+            yield " ".join(f"{name} {sign}= s{v} << 7;" for v, name in enumerate(row))
 
     def _loop(self, together: int) -> Iterator[str]:
         """K loop, unrolled."""
@@ -155,15 +227,15 @@ class RowsOfSums:
     @property
     def _lines_of_b(self) -> int:
         """Cache lines of these columns in the rows of B that one row of a panel packs."""
-        return self.numbers.deep * -(-self.width * LANES // self.numbers.in_a_line)
+        return self.numbers.group * -(-self.width * LANES // self.numbers.in_a_line)
 
     def _where_to_fetch(self) -> Iterator[str]:
         """Pointers to the next panel's data, of which each register tile prefetches a share."""
         numbers, lines = self.numbers, self._lines_of_b
         for line in range(-(-lines // self.parts)):
             which = f"(part + {line * self.parts}) % {lines}"
-            yield (f"global const {numbers.dtype.opencl} *next{line} = B + (k0 + {which} % {numbers.deep}) * pitch_b + "
-                   f"ahead + first + {which} / {numbers.deep} * {numbers.in_a_line};")
+            yield (f"global const {numbers.b.opencl} *next{line} = B + (k0 + {which} % {numbers.group}) * pitch_b + "
+                   f"ahead + first + {which} / {numbers.group} * {numbers.in_a_line};")
         if self.width < WIDEST:
             yield "const int furthest = min(steps, depth - k0 - steps) - 1;"
 
@@ -171,47 +243,53 @@ class RowsOfSums:
         """Prefetches of the next panel of B and of these rows of A, a few cache lines in each step."""
         numbers, most = self.numbers, _MOST_OF_NARROW
         for step in range(together):
-            yield from (f"  {FETCH}(next{line} + (k + {step}) * {numbers.deep} * pitch_b);"
+            yield from (f"  {FETCH}(next{line} + (k + {step}) * {numbers.group} * pitch_b);"
                         for line in range(-(-self._lines_of_b // self.parts)))
         if self.width >= WIDEST:
             return
-        yield (f"  global const {numbers.dtype.opencl} *then = "
+        yield (f"  global const {numbers.a.opencl} *then = "
                f"A + min(row + k / {together} % {most}, rows - 1) * pitch_a + k0 + steps;")
-        each = max(most * together * numbers.deep // numbers.in_a_line, 1)
+        each = max(most * together * numbers.group // numbers.in_a_line, 1)
         yield from (f"  {FETCH}(then + min((k / {together * most} * {each} + {line}) * {numbers.in_a_line}, furthest));"
                     for line in range(each))
 
-    def _multiplied(self, together: int, *, odd: bool = False) -> Iterator[str]:
-        """Multiply-adds of some steps along K; an odd step has a single element of A instead of a pair."""
+    def _multiplied(self, together: int, *, odd: int = 0) -> Iterator[str]:
+        """Multiply-adds of some steps along K; an odd step has fewer elements than a group."""
         for step in range(together):
             yield from self._row_of_b(step, odd=odd)
         for i, row in enumerate(self.names):
             for step in range(together):
                 number = self._number(f"a{i}", step, odd=odd)
-                adds = " ".join(f"{name} = {self._added(name, f'b{step}_{v}')};" for v, name in enumerate(row))
+                adds = " ".join(f"{name} = {self.numbers.added(name, 'x', f'b{step}_{v}')};"
+                                for v, name in enumerate(row))
                 yield f"  {{ const {self.numbers.word} x = ({self.numbers.word})({number}); {adds} }}"
 
-    def _row_of_b(self, step: int, *, odd: bool) -> Iterator[str]:
-        """Loads of the vectors of one row of a panel."""
+    def _row_of_b(self, step: int, *, odd: int) -> Iterator[str]:
+        """Loads of the vectors of one row of a panel; the first rows of A pack it."""
         numbers, names = self.numbers, [f"b{step}_{v}" for v in range(self.width)]
         slots = [f"panel[(k + {step}) * {self.width} + {v}]" for v in range(self.width)]
         if not self.packs:
             yield f"  const {numbers.word} {', '.join(f'{b} = {at}' for b, at in zip(names, slots, strict=True))};"
             return
-        row, following = f"row{step}", "" if odd else f"row{step} + pitch_b"
-        yield f"  {numbers.row_of_b(f'(k + {step}) * {numbers.deep}', row)}"
-        loads = (f"{b} = {numbers.packed(v, row, following)}" for v, b in enumerate(names))
-        yield f"  const {numbers.word} {', '.join(loads)};"
+        row = f"row{step}"
+        yield f"  {numbers.row_of_b(f'(k + {step}) * {numbers.group}', row)}"
+        if numbers.quads and self.width * LANES == LINE and not odd:
+            yield f"  uint16 words[{self.width}];"
+            yield f"  {INTERLEAVE}(words, (global const uchar *){row}, pitch_b);"
+            packed = [f"words[{v}]" for v in range(self.width)]
+        else:
+            rows = [f"{row} + {i} * pitch_b" if i else row for i in range(odd or numbers.group)]
+            packed = [numbers.packed(v, rows) for v in range(self.width)]
+        yield f"  const {numbers.word} {', '.join(f'{b} = {word}' for b, word in zip(names, packed, strict=True))};"
         yield "  " + " ".join(f"{at} = {b};" for b, at in zip(names, slots, strict=True))
+        if self.sums_b:
+            yield "  " + " ".join(f"s{v} = {numbers.added(f's{v}', ONES, b)};" for v, b in enumerate(names))
 
-    def _number(self, pointer: str, step: int, *, odd: bool) -> str:
-        """Element (or bf16 pair) of a row of A at a step."""
+    def _number(self, pointer: str, step: int, *, odd: int) -> str:
+        """Element (or bf16 pair, or word of four bytes) of a row of A at a step."""
         if not self.numbers.pairs:
             return f"{pointer}[k + {step}]"
         return f"{pointer}[steps - 1]" if odd else f"*(global const xetile_pair *)({pointer} + 2 * (k + {step}))"
-
-    def _added(self, name: str, b: str) -> str:
-        return f"{DOT}({name}, x, {b})" if self.numbers.pairs else f"fma(x, {b}, {name})"
 
     def _stored(self) -> Iterator[str]:
         """Stores of the accumulators, to their buffer or to C."""
@@ -219,10 +297,11 @@ class RowsOfSums:
         for i, row in enumerate(self.names):
             yield "  " + " ".join(f"vstore16({name}, {v}, from + {i * self.pitch});" for v, name in enumerate(row))
         yield "} else {"
-        yield "  global float *to = C + row * pitch_c + first;"
+        yield f"  global {self.numbers.sum} *to = C + row * pitch_c + first;"
         if self.width * LANES == self.pitch:  # no large C is made of narrower ones
             yield "  if (past) {"
-            yield from self._rows_stored("__builtin_nontemporal_store({0}, (global float16 *)to + {1});")
+            vector = f"{self.numbers.sum}16"
+            yield from self._rows_stored("__builtin_nontemporal_store({0}, (global " + vector + " *)to + {1});")
             yield "  } else {"
             yield from self._rows_stored("vstore16({0}, {1}, to);")
             yield "  }"

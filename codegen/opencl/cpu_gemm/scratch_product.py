@@ -23,7 +23,6 @@ from codegen.opencl.cpu_gemm.variables import Variables
 from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
 from codegen.opencl.emitter import NO_UNROLL, atom, wrapping
 from codegen.opencl.values import Descriptor, widened
-from xegpu.ir.dtypes import f32
 from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 LOOP = "#pragma clang loop vectorize(disable)"
@@ -63,7 +62,13 @@ class ScratchProduct:
     @property
     def zero_padding(self) -> ZeroPadding:
         """Products of zeros beyond A and B."""
-        return ZeroPadding(self.a, self.b, (self.shape.rows, self.shape.columns), self.names, self.inside, f32)
+        return ZeroPadding(self.a, self.b, (self.shape.rows, self.shape.columns), self.names, self.inside,
+                           self.shape.accumulator)
+
+    @property
+    def sum(self) -> str:
+        """C type of the sums."""
+        return self.shape.accumulator.opencl
 
     def rows_of_b_are_inside(self) -> str:
         """C condition: the rows of B that the columns of A in bounds meet are in bounds."""
@@ -82,9 +87,9 @@ class ScratchProduct:
     def declared(self) -> Iterator[str]:
         """Declarations of the buffer, which is lane 0's."""
         names = self.names
-        yield f"float {names.scratch}[{self.shape.rows * self.shape.columns}];"
-        yield f"private float *{names.shared_scratch} = " \
-              f"(private float *)sub_group_broadcast((ulong){names.scratch}, 0);"
+        yield f"{self.sum} {names.scratch}[{self.shape.rows * self.shape.columns}];"
+        yield f"private {self.sum} *{names.shared_scratch} = " \
+              f"(private {self.sum} *)sub_group_broadcast((ulong){names.scratch}, 0);"
 
     def lines(self, after_call: Sequence[str] = ()) -> Iterator[str]:
         """Statements that add the product to the sums in the buffer.
@@ -109,6 +114,8 @@ class ScratchProduct:
         yield from (f"    {line}" for line in self._checked())
         yield "  }"
         yield "}"
+        if not self.shape.accumulator.is_float:
+            return
         yield f"if ({self.zero_padding.at_edge}) {{"
         yield from (f"  {line}" for line in self.zero_padding.lines(self.in_row(self.names.v), LANES))
         yield "}"
@@ -117,7 +124,7 @@ class ScratchProduct:
         """Loops over panels of B and rows of A, with a bounds check for each element of B."""
         names, a, b, k, i = self.names, self.a, self.b, self.names.k, self.names.i
         first, end = names.panel_first, names.panel_end
-        yield f"float {names.b}[{_DEEPEST * self.across}];"
+        yield f"{self.sum} {names.b}[{_DEEPEST * self.across}];"
         yield f"for (int {first} = {names.first}; {first} < {names.end}; {first} += {_DEEPEST}) {{"
         yield f"  const int {end} = min({first} + {_DEEPEST}, {names.end});"
         yield f"  {LOOP}"
@@ -129,7 +136,7 @@ class ScratchProduct:
             yield (f"    {names.b}[({k} - {first}) * {self.across} + {vector}] = "
                    f"(uint){atom(wrapping(b.row))} + {k} < (uint){b.height} && "
                    f"(uint){atom(wrapping(b.column))} + {at} + {names.lane} < (uint){b.width} ? "
-                   f"{widened(f'{names.row}[{at}]', b.array.dtype, 1, 'float')} : 0;")
+                   f"{widened(f'{names.row}[{at}]', b.array.dtype, 1, self.sum)} : 0;")
         yield "  }"
         yield f"  {NO_UNROLL}"
         yield f"  for (int {i} = 0; {i} < {self.shape.rows}; ++{i}) {{"
@@ -144,12 +151,13 @@ class ScratchProduct:
         dtype, first = a.array.dtype, names.panel_first
         yield f"global const {dtype.opencl} *{names.row} = {a.array.name} + " \
               f"({a.row} + {names.i}) * (long){a.pitch} + {atom(str(a.column))};"
-        yield "float " + ", ".join(f"{names.sum}_{v} = {self.in_row(v)}" for v in vectors) + ";"
+        yield f"{self.sum} " + ", ".join(f"{names.sum}_{v} = {self.in_row(v)}" for v in vectors) + ";"
         yield LOOP
         yield f"for (int {k} = {first}; {k} < {names.panel_end}; ++{k}) {{"
-        yield f"  const float {names.number} = {widened(f'{names.row}[{k}]', dtype, 1, 'float')};"
+        yield f"  const {self.sum} {names.number} = {widened(f'{names.row}[{k}]', dtype, 1, self.sum)};"
         for v in vectors:
-            yield f"  {names.sum}_{v} = " \
-                  f"fma({names.number}, {names.b}[({k} - {first}) * {self.across} + {v}], {names.sum}_{v});"
+            total, b = f"{names.sum}_{v}", f"{names.b}[({k} - {first}) * {self.across} + {v}]"
+            yield f"  {total} = fma({names.number}, {b}, {total});" if self.shape.accumulator.is_float else \
+                f"  {total} += {names.number} * {b};"
         yield "}"
         yield " ".join(f"{self.in_row(v)} = {names.sum}_{v};" for v in vectors)

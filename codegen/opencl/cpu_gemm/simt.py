@@ -24,13 +24,13 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
-from codegen.opencl.cpu_gemm import define
+from codegen.opencl.cpu_gemm import define, guard
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
 from codegen.opencl.cpu_gemm.scratch_product import LOOP, ScratchProduct
 from codegen.opencl.cpu_gemm.variables import Variables
 from codegen.opencl.cpu_gemm.zero_padding import ZeroPadding
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
-from codegen.opencl.prelude.macros import FETCH, WHOLE
+from codegen.opencl.prelude.macros import FETCH
 from codegen.opencl.values import Descriptor, narrowed, sum_type, widened
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp
@@ -89,8 +89,8 @@ class _Product:
 
     @property
     def has_microkernel(self) -> bool:
-        """Whether a micro-kernel exists: contiguous rows of A and B, f32 accumulators."""
-        return self.dtype is f32 and self.a.step == self.b.step == "1" and self.shape.fits \
+        """Whether a micro-kernel exists: contiguous rows of A and B, accumulators of f32, or i32 of bytes."""
+        return self.dtype is self.shape.accumulator and self.a.step == self.b.step == "1" and self.shape.fits \
             and self.emitter.subgroup == LANES
 
     @property
@@ -135,7 +135,7 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
     yield f"  const int {names.first} = -clamp({k}, -{product.k}, 0), " \
           f"{names.end} = {a.width} - clamp({k}, {a.width} - {product.k}, {a.width});"
     if has_microkernel:
-        yield f"#ifdef {WHOLE}"
+        yield f"#ifdef {guard(product.shape)}"
         yield from (f"  {line}" for line in _by_call(product, sums))
         yield "#else"
     yield f"  if ({product.inside}) {{"

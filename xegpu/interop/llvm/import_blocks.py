@@ -130,7 +130,19 @@ def needs_blocks(function: func.FuncOp) -> bool:
     """Whether a kernel extracts slices of blocks or has scattered accesses, so that it cannot become tiles."""
     found = [operation for operation in function.walk() if isinstance(operation, _SLICES)]
     return any(not isinstance(operation, ElementsOp) or _is_line(operation) for operation in found) and \
-        not any(isinstance(operation, _OF_TILES) for operation in function.walk())
+        not any(_is_of_tiles(operation) for operation in function.walk())
+
+
+def _is_of_tiles(operation: Operation) -> bool:
+    """Whether an operation has no form on blocks, and becomes one on tiles."""
+    if isinstance(operation, MultiReductionOp):
+        return len(operation.axes) != 1 or len(shape_of(operation.source)) != 2
+    if isinstance(operation, BroadcastOp):
+        return len(shape_of(operation.vector)) > 2
+    if isinstance(operation, ElementsOp) and isinstance(operation.offsets.type, VectorType):
+        sizes = shape_of(operation.offsets)
+        return len(sizes) != 1 or sizes[0] not in gather_scatter.LANES
+    return isinstance(operation, _OF_TILES)
 
 
 def _is_line(operation: ElementsOp) -> bool:
@@ -147,6 +159,14 @@ _OF_TILES = (ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, mem
 
 class Blocks(Import):
     """Conversion of one kernel to block-level XeGPU."""
+
+    def visit(self, operation: Operation) -> None:
+        """Convert one operation; slices of one dimension would cross lanes."""
+        if isinstance(operation, (ExtractStridedSliceOp, InsertStridedSliceOp)) and \
+                len(shape_of(operation.results[0])) == 1:
+            self.refuse("XT3633", f"{operation.name}: a slice of a vector of one dimension is not read",
+                        "cut blocks of two dimensions, or store the vector and load the part of it")
+        super().visit(operation)
 
     def copy(self, operation: Operation) -> None:
         """Clone an operation without LLVM's layout attributes."""
@@ -225,16 +245,19 @@ def multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
 
 
 def shape_cast(rewriter: Blocks, operation: ShapeCastOp) -> None:
-    """Drop the cast of what a reduction left, which keeps both dimensions here."""
+    """Drop the cast of what a reduction left, which keeps both dimensions here; a column that becomes a row moves."""
     source = rewriter.lookup(operation.source)
-    if source.encoding == _REDUCED:
-        if source.values[0].type != operation.result.type:
-            rewriter.refuse("XT3647",
-                         f"what a reduction left is {source.values[0].type} of its block, not {operation.result.type}",
-                         "cast it to the block's own dimensions")
-        rewriter.set(operation.result, source.values[0])
-    else:
+    if source.encoding != _REDUCED:
         rewriter.copy(operation)
+        return
+    value, result = source.values[0], operation.result.type
+    assert isinstance(result, VectorType)
+    if len(result.get_shape()) == 2 and shape_of(value) == result.get_shape()[::-1]:
+        value = rewriter.emit(TransposeOp(value))
+    if value.type != result:
+        rewriter.refuse("XT3647", f"what a reduction left is {value.type} of its block, not {result}",
+                        "cast it to the block's own dimensions")
+    rewriter.set(operation.result, value)
 
 
 def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
@@ -245,6 +268,8 @@ def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
         return
     if len(shape_of(source)) == 1 and len(operation.vector.type.get_shape()) == 2:  # a row
         source = rewriter.emit(ShapeCastOp(source, (1, *shape_of(source))))
+    if len(shape_of(operation.source)) == 1 and shape_of(source)[0] > 1:  # a column that a reduction left
+        source = rewriter.emit(TransposeOp(source))
     shape, small = operation.vector.type.get_shape(), shape_of(source)
     if len(shape) != len(small):
         rewriter.refuse("XT2416", f"{operation.source.type} does not repeat in {operation.vector.type}",

@@ -35,7 +35,7 @@ from xegpu.dialect.sync import CompileHintOp
 from xegpu.interop.llvm import ops
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.export_vector import is_neutral
-from xegpu.interop.llvm.types import Desc, DescType, desc_of
+from xegpu.interop.llvm.types import Desc, desc_of
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
@@ -142,10 +142,6 @@ class Import(Rewriter):
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
         """Kernel of ours; its arguments are arrays, addresses, numbers and vectors."""
-        if any(isinstance(argument.type, DescType) for argument in old.body.block.args):
-            self.location = old.location
-            self.refuse("XT3635", "a descriptor that is an argument says nothing of its array",
-                        "pass the array, and describe it in the kernel")
         self.ranges = Ranges.of_function(old)
         return super().function(old, arguments)
 

@@ -5,7 +5,8 @@
 becomes
     %t = xetile.init_tile %A, [%i, %j + 64], [16, 32 + 64], [32, 1] : memref<1024xf32> -> !xetile.tile<8x16xf32>
 
-``memref.view``, ``memref.reinterpret_cast`` and ``memref.transpose`` are resolved. Parts of an array in shared local
+``memref.view``, ``memref.reinterpret_cast`` and ``memref.transpose`` are resolved; ``memref.memory_space_cast`` is its
+source. Parts of an array in shared local
 memory that do not overlap, as those of different elements in a buffer of bytes, become arrays of their own:
 
     %b = memref.alloc() : memref<6144xi8, 3>
@@ -56,6 +57,10 @@ def resolve_views(module: ModuleOp) -> None:
     Raises:
         TextError: something takes a view that cannot; or views of shared local memory overlap.
     """
+    for cast in [operation for operation in module.walk() if isinstance(operation, memref.MemorySpaceCastOp)]:
+        cast.dest.replace_all_uses_with(cast.source)
+        cast.detach()  # type: ignore[no-untyped-call]
+        cast.erase()
     for function in [operation for operation in module.walk() if isinstance(operation, (func.FuncOp, GpuFuncOp))]:
         views = [operation for operation in function.walk() if isinstance(operation, VIEWS)]
         if views:

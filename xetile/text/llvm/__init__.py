@@ -21,11 +21,14 @@ from xegpu.interop.llvm.import_blocks import needs_blocks
 from xegpu.interop.llvm.import_matrix import allocate_shared
 from xegpu.interop.llvm.importer import LANES
 from xegpu.ir.kernel_attributes import SUBGROUPS
+from xegpu.mlir.vector import ShapeCastOp
 from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.verifier import verify
 from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
 from xetile.text import xegpu_ops
+from xetile.text.canonicalize.reshape import lower_reshape
 from xetile.text.llvm import tile_level
+from xetile.text.llvm.signatures import describe_arguments, store_results
 from xetile.text.reader import FOREIGN_READERS, Reader
 
 _COMMENT = re.compile(r"//[^\n]*")
@@ -68,6 +71,8 @@ def converted(function: func.FuncOp) -> ModuleOp:
         TextError: something in it cannot be read; it points at the text's line.
     """
     threads = _threads(function)
+    describe_arguments(function)
+    store_results(function)
     allocate_shared(function)
     blocks = needs_blocks(function)
     new = (block_level if blocks else tile_level).imported(function, threads)
@@ -78,10 +83,24 @@ def converted(function: func.FuncOp) -> ModuleOp:
         new.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in (count, 1)])
     if blocks:
         new.attributes[LANES_OF_TEXT] = IntegerAttr(LANES, i64)
+    if not blocks:
+        _lower_shape_casts(new)
     verify(new)
     if blocks:
         return run_pass("normalize", Normalize(), ModuleOp([new], {STAGE: StringAttr("to-xegpu")}))
     return ModuleOp([new], {STAGE: StringAttr(FIRST if is_supervector(new) else RECORDED)})
+
+
+def _lower_shape_casts(function: func.FuncOp) -> None:
+    """Lower the casts of tiles that are used, through shared local memory."""
+    casts = [operation for operation in function.walk() if isinstance(operation, ShapeCastOp)]
+    for cast in reversed(casts):
+        if not cast.result.uses:
+            cast.detach()  # type: ignore[no-untyped-call]
+            cast.erase()
+    for cast in casts:
+        if cast.parent is not None:
+            lower_reshape(function, cast)
 
 
 def _threads(function: func.FuncOp) -> int | None:

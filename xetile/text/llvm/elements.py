@@ -153,6 +153,8 @@ def _access(rewriter: Any, operation: LoadOp | StoreOp, moved: SSAValue,
         offsets, mask = splat(rewriter, scalar, shape, map_), splat(rewriter, kept, shape, map_)
     else:
         offsets, mask = rewriter.single(operation.offsets), rewriter.single(operation.mask)
+        if chunk == 1 and not rewriter.facts.of_lanes:
+            offsets, mask = (rewriter.aligned(value, shape, map_) for value in (offsets, mask))
         if chunk > 1:
             offsets, mask = (_by_rows(rewriter, value, shape, map_) for value in (offsets, mask))
     if chunk > 1:
@@ -182,7 +184,7 @@ def _store_scattered(rewriter: Any, operation: StoreOp) -> None:
     if not isinstance(operation.value.type, VectorType):
         rewriter.refuse("XT3643", "a scalar that a mask guards is not read", "store a vector<1xf32>")
     tile, mask = _access(rewriter, operation, operation.value, get_element_type_or_self(operation.value.type))
-    new = gather_scatter.StoreScatterOp(rewriter.single(operation.value), tile, mask)
+    new = gather_scatter.StoreScatterOp(rewriter.aligned(rewriter.single(operation.value), shape_of(mask)), tile, mask)
     new.attributes.update(rewriter.hints(operation))
     rewriter.emit(new)
 

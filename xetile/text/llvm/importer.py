@@ -14,7 +14,7 @@ that it is a part of. Our passes choose VNNI form, array_length and layouts with
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -32,17 +32,16 @@ from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
-from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
+from xegpu.mlir.vector import ExtractOp, TransposeOp
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect import gather_scatter, tile_ops
 from xetile.dialect.mma import TileMmaOp
-from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.types import CacheHintAttr as OurHint
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.text.llvm import elements, lanes, vector
+from xetile.text.llvm import elements, lanes, reshape
 from xetile.text.llvm.lanes import LANE
 from xetile.text.llvm.layout_facts import (
     Facts,
@@ -57,7 +56,7 @@ from xetile.text.llvm.layout_facts import (
 _BLOCK, _SIDE_BY_SIDE = elements.BLOCK, "blocks side by side"
 _OF_NUMBERS = ("arith.", "math.", "vector.", "scf.yield", "xegpu.store_matrix", "xegpu.convert_layout")
 """Operations that take a number as a block of one element."""
-_NUMBERS: dict[Any, Pair] = {vector.SCALAR: (1, 1), LANE: lanes.ROW}
+_NUMBERS: dict[Any, Pair] = {reshape.SCALAR: (1, 1), LANE: lanes.ROW}
 """Encodings of scalars as blocks, with the shape of the block."""
 _CONVERTED = (LayoutAttr, SliceAttr, CacheHintAttr)
 
@@ -74,7 +73,9 @@ class Tiles(Import):
         if self._on_scalar_block(operation.operands):
             self._copy_as_block(operation)
             return
+        before = dict(self._align(operation.operands))
         super().copy(operation)
+        self.converted_values.update(before)
         for result in operation.results:
             new = self.single(result).owner
             if isinstance(new, Operation):
@@ -98,6 +99,22 @@ class Tiles(Import):
                         "store it as a vector, or compute with vectors")
         super().visit(operation)
 
+    def aligned(self, value: SSAValue, shape: Sequence[int], map_: WgMap | None = None) -> SSAValue:
+        """Block of one row or column, as the one of both that a shape is."""
+        if 1 in shape and tile_ops.shape_of(value) == tuple(shape[::-1]):
+            return reshape.reshaped(self, value, (shape[0], shape[1]), map_)
+        return value
+
+    def _align(self, operands: Sequence[SSAValue]) -> Iterator[tuple[SSAValue, Any]]:
+        """Give vectors of one dimension one block for one operation; yields the replacements that they had."""
+        lines = [operand for operand in operands if isinstance(operand.type, VectorType)
+                 and len(operand.type.get_shape()) == 1 and self.lookup(operand).encoding == _BLOCK]
+        for line in () if self.facts.of_lanes else lines[1:]:
+            before, shape = self.lookup(line), tile_ops.shape_of(self.single(lines[0]))
+            if (new := self.aligned(before.values[0], shape)) is not before.values[0]:
+                yield line, before
+                self.set(line, new, _BLOCK)
+
     def _on_scalar_block(self, operands: Sequence[SSAValue]) -> bool:
         """Whether one of the operands is a number that is a block of one element."""
         return any(self.lookup(operand).encoding in _NUMBERS for operand in operands)
@@ -105,7 +122,7 @@ class Tiles(Import):
     def _copy_as_block(self, operation: Operation) -> None:
         """Clone an operation on numbers as one on blocks of one element, or of one for each lane."""
         encoding = LANE if any(self.lookup(operand).encoding == LANE for operand in operation.operands) else \
-            vector.SCALAR
+            reshape.SCALAR
         shape = _NUMBERS[encoding]
         operands = [self.as_block(operand, shape) for operand in operation.operands]
         type_ = VectorType(operation.results[0].type, shape)
@@ -118,7 +135,7 @@ class Tiles(Import):
 
     def encoding_of(self, value: SSAValue) -> str:
         """Encoding of a block: that of a vector, or of a number."""
-        return _BLOCK if isinstance(value.type, VectorType) else vector.SCALAR
+        return _BLOCK if isinstance(value.type, VectorType) else reshape.SCALAR
 
     def block_of(self, value: SSAValue) -> Pair:
         """Rows and columns of the block that a vector is."""
@@ -313,32 +330,10 @@ def broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
         map_ = rewriter.map_at(None, operation.vector)
         spread = elements.spread(rewriter, rewriter.single(operation.source), shape, map_)
         rewriter.set(operation.vector, spread, _BLOCK)
-        return
-    if not isinstance(operation.source.type, VectorType):
+    elif isinstance(operation.source.type, VectorType):
+        reshape.broadcast(rewriter, operation)
+    else:
         rewriter.fill(rewriter.single(operation.source), operation.vector)
-        return
-    source, shape = rewriter.single(operation.source), rewriter.block_of(operation.vector)
-    if any(small not in (1, large) for small, large in zip(tile_ops.shape_of(source), shape, strict=True)):
-        rewriter.refuse("XT2416", f"{operation.source.type} does not repeat in the rows of {operation.vector.type}",
-                        "broadcast vectors of two dimensions")
-    axes = [axis for axis, (small, large) in enumerate(zip(tile_ops.shape_of(source), shape,
-                                                           strict=True)) if small != large]
-    map_ = rewriter.map_of(rewriter.facts.layout(operation.vector), (shape[0], shape[1]))
-    new = rewriter.emit(TileBroadcastOp(source, shape, axes, map_)) if axes else source
-    rewriter.set(operation.vector, new, _BLOCK)
-
-
-def shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
-    """Convert a shape cast: one side of a reduction; a no-op between fragments of a lane."""
-    source = rewriter.lookup(operation.source)
-    result = operation.result.type
-    assert isinstance(result, VectorType)
-    shapes = [tile_ops.shape_of(value) for value in source.values]
-    if not rewriter.facts.of_lanes and len(result.get_shape()) == 2 and shapes[0] != result.get_shape():
-        rewriter.refuse("XT2409",
-                     f"{operation.source.type} is cast to {result}, and is {tile_ops.text(shapes[0])} of its block",
-                     f"cast to those dimensions: vector<{tile_ops.text(shapes[0])}x{result.element_type}>")
-    rewriter.set(operation.result, source.values, source.encoding)
 
 
 def transpose(rewriter: Tiles, operation: TransposeOp) -> None:

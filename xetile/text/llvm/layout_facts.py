@@ -158,7 +158,9 @@ class Facts:
             rows, columns = (1 if axis in operation.axes else size for axis, size in enumerate(shape))
             self._is(operation.result, (rows, columns))
         elif isinstance(operation, ShapeCastOp) and isinstance(operation.result.type, VectorType):
-            self._is(source, _pair(operation.result.type.get_shape()))
+            sizes = operation.result.type.get_shape()
+            if len(source.type.get_shape()) == 1 and prod(sizes) in sizes:  # type: ignore[attr-defined]
+                self._is(source, _pair(sizes))
         elif isinstance(operation, BroadcastOp) and isinstance(source.type, VectorType):
             sizes = source.type.get_shape()
             self._is(source, (1, sizes[0]) if len(sizes) == 1 else _pair(sizes))

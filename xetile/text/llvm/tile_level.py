@@ -23,7 +23,7 @@ from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map_inference import map_of
-from xetile.text.llvm import elements, lanes, matrix
+from xetile.text.llvm import elements, lanes, matrix, reshape
 from xetile.text.llvm import exporter as exports
 from xetile.text.llvm import importer as imports
 from xetile.text.llvm import vector as vectors
@@ -43,9 +43,9 @@ CORRESPONDENCES = (
     Correspondence(TileConvLayoutOp, llvm.ConvertLayoutOp,
                    exported=exports.tile_conv_layout, imported=imports.convert_layout),
     Correspondence(TileTransposeOp, TransposeOp, exported=exports.tile_transpose, imported=imports.transpose),
-    Correspondence(TileReduceOp, MultiReductionOp, exported=exports.tile_reduce, imported=vectors.multi_reduction),
+    Correspondence(TileReduceOp, MultiReductionOp, exported=exports.tile_reduce, imported=reshape.multi_reduction),
     Correspondence(TileBroadcastOp, vector.BroadcastOp, exported=exports.tile_broadcast, imported=imports.broadcast),
-    Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
+    Correspondence(None, ShapeCastOp, imported=reshape.shape_cast),
     Correspondence(None, ExtractOp, imported=imports.extract),
     *(Correspondence(None, allocation, imported=alloca) for allocation in (memref.AllocaOp, memref.AllocOp)),
     Correspondence(None, CreateMemDescOp, imported=create_mem_desc),

@@ -26,9 +26,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.interop.llvm.export_vector import is_neutral
 from xegpu.interop.llvm.importer import LANES
-from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InterleaveOp, MultiReductionOp
+from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InterleaveOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import ExtUIOp, SelectOp
 from xegpu.mlir.combining_kind import combined
@@ -38,9 +37,7 @@ from xetile.dialect.tile_ops import shape_of, text
 from xetile.dialect.vector import TileBitcastOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.text.llvm.elements import BLOCK, both, compared, number, positions, splat
-
-SCALAR = "a number, as a block of one element"
-"""Encoding of a scalar that a reduction left."""
+from xetile.text.llvm.reshape import SCALAR
 
 
 def _mask(rewriter: Any, result: SSAValue, sizes: Sequence[SSAValue | int]) -> None:
@@ -164,48 +161,12 @@ def _interleave(rewriter: Any, operation: InterleaveOp) -> None:
     rewriter.set(operation.result, _narrowed(rewriter, words, type_.element_type), BLOCK)
 
 
-def _reduced(rewriter: Any, kind: str, source: SSAValue, axes: Sequence[int]) -> SSAValue:
-    for axis in axes:
-        source = rewriter.emit(TileReduceOp(kind, source, (axis,)))
-    return source
-
-
-def multi_reduction(rewriter: Any, operation: MultiReductionOp) -> None:
-    """Convert ``vector.multi_reduction`` to ``tile_reduce``, dimension after dimension."""
-    source = rewriter.single(operation.source)
-    axes = _flat_axes(rewriter, operation)
-    result = _reduced(rewriter, operation.kind.data, source, axes)
-    encoding = BLOCK if isinstance(operation.result.type, VectorType) else SCALAR
-    if not is_neutral(operation):
-        acc = rewriter.as_block(operation.acc)
-        if acc.type != result.type:
-            rewriter.refuse("XT3632", f"the accumulator is {acc.type} of a block, and what is left {result.type}",
-                            "start from the neutral element, or from another reduction")
-        result = rewriter.emit(combined(operation.kind.data, result, acc))
-    rewriter.set(operation.result, result, encoding)
-
-
-def _flat_axes(rewriter: Any, operation: MultiReductionOp) -> list[int]:
-    """Dimensions of the block along which a reduction runs."""
-    shape: tuple[int, ...] = operation.source.type.get_shape()  # type: ignore[attr-defined]
-    last, lead = len(shape) - 1, {axis for axis, size in enumerate(shape[:-1]) if size > 1}
-    rows = lead & set(operation.axes)
-    if rows and rows != lead:
-        rewriter.refuse("XT3631", f"some of the dimensions in the rows of {operation.source.type} are not reduced",
-                        "reduce the last dimension, all others, or all")
-    if len(shape) == 1:
-        block = shape_of(rewriter.single(operation.source))
-        return [0 if block[1] == 1 else 1] if operation.axes else []
-    by_rows = rows or (not lead and set(operation.axes) - {last})
-    return [*([0] if by_rows else []), *([1] if last in operation.axes else [])]
-
-
 def _reduction(rewriter: Any, operation: xdsl_vector.ReductionOp) -> None:
     """Convert ``vector.reduction`` of a vector of one dimension."""
     source = rewriter.single(operation.vector)
     kind = operation.kind.data.value
     axis = 0 if shape_of(source)[1] == 1 else 1
-    result = _reduced(rewriter, kind, source, (axis,))
+    result = rewriter.emit(TileReduceOp(kind, source, (axis,)))
     if operation.acc is not None:
         result = rewriter.emit(combined(kind, result, rewriter.as_block(operation.acc)))
     rewriter.set(operation.dest, result, SCALAR)

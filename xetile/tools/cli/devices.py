@@ -8,10 +8,11 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+from codegen.opencl.cpu_gemm import DOT_PRODUCTS
 from codegen.runtime import devices
+from codegen.runtime.program_source import multiplier
 from codegen.simulator.decoder import decoded_targets
 from codegen.toolchain import ocloc, sycl
-from codegen.toolchain.cpu_features import has_feature
 from xegpu.support.errors import ToolError, XeError
 from xegpu.target.targets import TARGETS, Target
 from xetile.compiler.report.table import Row, Table
@@ -78,8 +79,8 @@ def _works(device: Any, target: Target | None) -> str:
     if device.is_cpu:
         if not devices.has_intel_cpu_compiler(device):
             return "portable code; the code of every GPU, with emulated builtins"
-        products = "vdpbf16ps" if has_feature("avx512_bf16") else "float32, since the processor has no avx512_bf16"
-        return f"CPU code, bf16 products by {products}; the code of every GPU, with emulated builtins"
+        products = ", ".join(f"{product.elements} products by {multiplier(product)}" for product in DOT_PRODUCTS)
+        return f"CPU code, {products}; the code of every GPU, with emulated builtins"
     if target is None:
         return "no target's table knows it: give target= yourself"
     block = "2D block IO" if target.block_io else "no 2D block IO: rows are read one by one"

@@ -1,4 +1,4 @@
-"""Products by functions of whole vectors, on the CPU device: edges, odd depths, the processor's products of bf16."""
+"""Products by functions of whole vectors, on the CPU device: edges, odd depths, the processor's dot products."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.cpu_gemm import DOT_BF16
-from codegen.opencl.prelude.macros import CALL, WHOLE
+from codegen.opencl import cpu_gemm
+from codegen.opencl.prelude.macros import CALL
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue
 from codegen.toolchain.cpu_features import has_feature
@@ -27,15 +27,15 @@ SHAPES = ((64, 160, 96), (37, 77, 45), (5, 3, 1), (70, 96, 600))
 
 
 @xt.kernel
-def gemm(A, B, C, *, rows=32):
+def gemm(A, B, C, *, rows=32, columns=80, acc=xt.f32):
     """Subgroups of 32 x 80, whose vectors of columns go in two parts of three and two; or of a few rows."""
-    m, n = xt.group_id(0) * rows, xt.group_id(1) * 80
-    a, b = xt.init_tile(A, (m, 0), (rows, 32)), xt.init_tile(B, (0, n), (32, 80))
-    total = xt.full((rows, 80), 1, xt.f32)
+    m, n = xt.group_id(0) * rows, xt.group_id(1) * columns
+    a, b = xt.init_tile(A, (m, 0), (rows, 32)), xt.init_tile(B, (0, n), (32, columns))
+    total = xt.full((rows, columns), 1, acc)
     for _ in xt.range(0, A.shape[1], 32):
         total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
         a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
-    xt.store_tile(total, xt.init_tile(C, (m, n), (rows, 80)))
+    xt.store_tile(total, xt.init_tile(C, (m, n), (rows, columns)))
 
 
 def _check(shape: tuple[int, int, int], kind: Any, rows: int = 32) -> None:
@@ -60,6 +60,39 @@ def test_edges_and_odd_depths(kind: Any) -> None:
     require_device()
     for shape in SHAPES:
         _check(shape, kind)
+
+
+BYTES = tuple(itertools.product((np.int8, np.uint8), repeat=2))
+
+
+def _check_bytes(shape: tuple[int, int, int], kinds: Any, columns: int) -> None:
+    """All values of both types, in C with a border that must stay."""
+    (m, n, k), rng = shape, np.random.default_rng(sum(shape))
+    limits = [np.iinfo(kind) for kind in kinds]
+    a, b = (rng.integers(limit.min, limit.max, size, limit.dtype, endpoint=True)
+            for limit, size in zip(limits, ((m, k), (k, n)), strict=True))
+    c = np.full((m + 2, n + 2), 7, np.int32)
+    expected = np.pad(1 + a.astype(np.int32) @ b.astype(np.int32), 1, constant_values=7)
+    gemm.on("opencl:cpu")[-(-m // 32), -(-n // columns)](a, b, c[1:-1, 1:-1], columns=columns, acc=xt.i32)
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("kinds", BYTES, ids=lambda kinds: "_".join(kind.__name__ for kind in kinds))
+@pytest.mark.parametrize("columns", [64, pytest.param(80, marks=pytest.mark.everything),
+                                     pytest.param(16, marks=pytest.mark.everything)])
+def test_products_of_bytes(kinds: Any, columns: int) -> None:
+    """Depths that are no multiple of four; deeper than a panel of one vector (1024) and of four (320)."""
+    require_device()
+    for shape in (*SHAPES, (33, 66, 1043)):
+        _check_bytes(shape, kinds, columns)
+
+
+def test_bytes_on_a_processor_without_their_dot_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_device()
+    monkeypatch.setattr(program_source, "has_feature", lambda name: False)
+    gemm.forget()
+    _check_bytes(SHAPES[1], BYTES[0], 64)
+    gemm.forget()
 
 
 @pytest.mark.parametrize(("kind", "rows"), list(zip(KINDS, (32, 2, 32), strict=True)), ids=str)
@@ -95,7 +128,7 @@ def test_a_processor_without_bf16(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     with caplog.at_level(logging.INFO, "xetile"):
         for shape in SHAPES:
             _check(shape, ml_dtypes.bfloat16)
-    assert "this processor has no avx512_bf16" in caplog.text
+    assert "the processor has no avx512_bf16" in caplog.text
     gemm.forget()
 
 
@@ -111,14 +144,15 @@ def test_sums_of_bf16_are_f32() -> None:
     assert (np.abs(c - (wide[0] @ wide[1] + 1)) <= bound).all()
 
 
-def test_the_instruction_is_taken_where_there_is_one() -> None:
-    pair = xt.Spec((None, None), "bf16")
-    text = gemm.lower(pair, pair, xt.Spec((None, None), "f32"), target="cpu").opencl
-    assert WHOLE in text
+@pytest.mark.parametrize("product", cpu_gemm.DOT_PRODUCTS, ids=lambda product: product.elements)
+def test_the_instruction_is_taken_where_there_is_one(product: cpu_gemm.DotProduct) -> None:
+    pair, acc = xt.Spec((None, None), product.elements), xt.f32 if product.elements == "bf16" else xt.i32
+    text = gemm.lower(pair, pair, xt.Spec((None, None), acc.name), target="cpu", acc=acc).opencl
+    assert f"#ifdef {product.macro}" in text
     require_device()
     source = program_source.opencl_for_cpu(text, find_queue("opencl:cpu").sycl_device)
     assert text in source
-    assert (DOT_BF16 in source) == has_feature("avx512_bf16")
+    assert (product.declarations in source) == has_feature(product.feature)
 
 
 def test_only_edges_are_stored_by_calls() -> None:
@@ -133,6 +167,7 @@ def test_which_products_are_whole() -> None:
     fitting = {(rows, a.name, b.name) for rows, a, b in itertools.product((8, 16, 256), kinds, kinds)
                if MicrokernelShape(rows, 64, a, b).fits}
     assert MicrokernelShape(1, 1024, f16, f16).is_skinny
-    assert fitting == {(16, "f32", "f32"), (16, "bf16", "bf16")}
+    assert fitting == {(16, kind.name, kind.name) for kind in kinds}
+    assert not MicrokernelShape(1, 1024, i8, i8).fits
     assert MicrokernelShape(16, 48, f16, f16).fits
     assert not MicrokernelShape(16, 40, f16, f16).fits

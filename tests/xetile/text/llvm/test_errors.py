@@ -200,3 +200,13 @@ def test_it_is_refused_here(name: str) -> None:
 
 def test_the_head_is_right() -> None:
     assert xt.parse(text_of(load(T, "8x16xf16")))["f"]
+
+
+def test_slices_of_one_dimension() -> None:
+    """They would cross the lanes of a register."""
+    line = "%x = arith.constant dense<1.0> : vector<16xf32>\n    %y = vector.extract_strided_slice %x " \
+           "{offsets = [8], sizes = [8], strides = [1]} : vector<16xf32> to vector<8xf32>"
+    with pytest.raises(TextError) as caught:
+        xt.parse(f"{HEAD}    {line}{TAIL}")
+    assert caught.value.code == "XT3633"
+    assert "extract_strided_slice" in str(caught.value)
