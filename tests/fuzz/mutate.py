@@ -50,7 +50,9 @@ def texts() -> tuple[str, ...]:
     """Texts of the documents, of the tests, of the catalogue of errors, and stages of lowered kernels."""
     found = [example.text() for path in sorted(ROOT.glob("tests/xetile/text/documents/*.mlir"))
              for example in read_document(path).values()]
-    found += [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("tests/xetile/text/**/kernels/*.mlir"))]
+    for folder in ("kernels", "features"):
+        found += [path.read_text(encoding="utf-8")
+                  for path in sorted(ROOT.glob(f"tests/xetile/text/**/{folder}/*.mlir"))]
     for path in sorted((*ROOT.glob("xetile/errors/*.md"), *ROOT.glob("docs/*.md"))):
         found += re.findall(r"```mlir[^\n]*\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
     found = [text for text in found if "func.func" in text or "gpu.func" in text]

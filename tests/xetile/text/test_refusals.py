@@ -47,6 +47,9 @@ CASES = {
         "%v = arith.constant dense<0.0> : vector<4x2x128xf32>\n"
         "xetile.store_tile %v, %t : vector<4x2x128xf32>, "
         "!xetile.tile<32x32xf32, #xetile.tile_attr<inner_blocks = [16, 16]>>", "XT1130"),
+    "a slice without offsets": (
+        "%v = arith.constant dense<1.0> : vector<16x16xf32>\n%s = vector.extract_strided_slice %v {sizes = [8, 8], "
+        "strides = [1, 1]} : vector<16x16xf32> to vector<8x8xf32>", "XT2001"),
     "nested types": ("%v = arith.constant dense<0> : " + "vector<" * 3000, "XT2002"),
 }
 
@@ -64,6 +67,16 @@ def test_refused(case: str) -> None:
     assert raised.value.code == code
     assert raised.value.location is not None
     assert raised.value.location.line > 0
+
+
+def test_a_view_of_shared_memory_that_is_an_argument() -> None:
+    with pytest.raises(xt.TextError) as raised:
+        xt.parse("gpu.module @m {\n  gpu.func @f(%B: memref<1024xi8, 3>, %A: memref<64x64xf32>) kernel {\n"
+                 "    %c0 = arith.constant 0 : index\n"
+                 "    %v = memref.view %B[%c0][] : memref<1024xi8, 3> to memref<8x32xf32, 3>\n"
+                 "    %m = xegpu.create_mem_desc %v : memref<8x32xf32, 3> -> !xegpu.mem_desc<8x32xf32>\n"
+                 "    gpu.return\n  }\n}\n")
+    assert raised.value.code == "XT2611"
 
 
 @pytest.mark.parametrize("kind", ["func", "gpu"])

@@ -41,7 +41,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
 from xegpu.mlir.combining_kind import combined
-from xegpu.rewrite.rewriter import Rewriter, Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import TextError
 
 _CAST = "arith.index_cast"
@@ -148,6 +148,13 @@ class Import(Rewriter):
     def refuse(self, code: str, message: str, hint: str) -> NoReturn:
         """Raise an error at the text's line: an unsupported feature."""
         raise TextError(code, message, hint, self.where())
+
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
+        """Check that both branches, or all steps of a loop, have one array's descriptor."""
+        if parts.encoding != like.encoding and isinstance(parts.encoding, Described):
+            self.refuse("XT3648", "a loop or a condition gives descriptors of different arrays, or of different blocks",
+                        "load from or store to each of them where it is described")
+        return super().match(parts, like)
 
     def fill(self, scalar: SSAValue, old: SSAValue) -> None:
         """Replace a splat by a broadcast of its scalar."""

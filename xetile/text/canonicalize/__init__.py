@@ -91,7 +91,8 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
 def complete_slices(module: ModuleOp) -> None:
     """Give ``vector.extract_strided_slice`` the numbers of all dimensions; MLIR takes the last ones whole."""
     for operation in module.walk():
-        if not isinstance(operation, ExtractStridedSliceOp):
+        if not isinstance(operation, ExtractStridedSliceOp) or \
+                not {"offsets", "sizes", "strides"} <= {*operation.properties}:  # it does not verify
             continue
         shape, known = shape_of(operation.source), len(operation.offsets)
         if known < len(shape) and known == len(operation.sizes) == len(operation.strides):

@@ -217,6 +217,9 @@ class _Resolver(SizeBuilder):
         Where they overlap they must have the same elements; the array then stays one.
         """
         mine = {value: view for value, view in self._found.items() if view.array is array}
+        if not isinstance(array.owner, memref.AllocOp):
+            fail_at(next(iter(mine)).owner, "XT2611", f"{array.type} is no allocation of shared local memory",  # type: ignore
+                    "allocate it in the kernel: memref.alloc() : memref<4096xi8, 3>")
         used = {value: view for value, view in mine.items()
                 if any(not isinstance(use.operation, VIEWS) for use in value.uses)}
         direct = [use.operation for use in array.uses if not isinstance(use.operation, (*VIEWS, memref.CastOp))]

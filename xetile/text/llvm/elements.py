@@ -170,21 +170,27 @@ def _by_rows(rewriter: Any, value: SSAValue, shape: Pair, map_: WgMap | None) ->
     return spread(rewriter, value, shape, map_)
 
 
+def _one(rewriter: Any, operation: LoadOp | StoreOp, element: Attribute) -> tuple[SSAValue, SSAValue]:
+    """Scattered tile and mask of the one element of an access to a number."""
+    offset, kept = (splat(rewriter, rewriter.single(value), (1, 1), None) for value in
+                    (operation.offsets, operation.mask))
+    return scattered(rewriter, source_of(rewriter, operation), offset, element, None), kept
+
+
 def _load_scattered(rewriter: Any, operation: LoadOp) -> None:
-    if not isinstance(operation.result.type, VectorType):
-        rewriter.refuse("XT3643", "a scalar that a mask guards is not read",
-                        "load it by memref.load, in an scf.if of the mask")
-    tile, mask = _access(rewriter, operation, operation.result, get_element_type_or_self(operation.result.type))
+    is_vector = isinstance(operation.result.type, VectorType)
+    tile, mask = _access(rewriter, operation, operation.result, get_element_type_or_self(operation.result.type)) \
+        if is_vector else _one(rewriter, operation, operation.result.type)
     new = gather_scatter.LoadGatherOp(tile, mask)
     new.attributes.update(rewriter.hints(operation))
-    rewriter.set(operation.result, rewriter.emit(new), BLOCK)
+    rewriter.set(operation.result, rewriter.emit(new), rewriter.encoding_of(operation.result))
 
 
 def _store_scattered(rewriter: Any, operation: StoreOp) -> None:
-    if not isinstance(operation.value.type, VectorType):
-        rewriter.refuse("XT3643", "a scalar that a mask guards is not read", "store a vector<1xf32>")
-    tile, mask = _access(rewriter, operation, operation.value, get_element_type_or_self(operation.value.type))
-    new = gather_scatter.StoreScatterOp(rewriter.aligned(rewriter.single(operation.value), shape_of(mask)), tile, mask)
+    tile, mask = _access(rewriter, operation, operation.value, get_element_type_or_self(operation.value.type)) \
+        if isinstance(operation.value.type, VectorType) else _one(rewriter, operation, operation.value.type)
+    value = rewriter.aligned(rewriter.as_block(operation.value), shape_of(mask))
+    new = gather_scatter.StoreScatterOp(value, tile, mask)
     new.attributes.update(rewriter.hints(operation))
     rewriter.emit(new)
 

@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_policies
+from xegpu.interop.llvm.gather_scatter import StoreOp
 from xegpu.interop.llvm.importer import LANES, Described, Import
 from xegpu.interop.llvm.matrix import MatrixOp, flat_shape
 from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
@@ -33,7 +34,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
 from xegpu.mlir.vector import ExtractOp, TransposeOp
-from xegpu.rewrite.rewriter import Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rule
 from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect import gather_scatter, tile_ops
 from xetile.dialect.mma import TileMmaOp
@@ -93,11 +94,21 @@ class Tiles(Import):
             if not operation.name.startswith(("scf.yield", "vector.broadcast")):
                 self.refuse("XT3637", f"{operation.name} takes a number that differs between lanes, and here it means "
                             "the subgroup", "compute it from numbers that all lanes of a subgroup have in common")
+        if isinstance(operation, StoreOp):
+            operands = [operand for operand in operands if operand is not operation.value]
         if not operation.name.startswith(_OF_NUMBERS) and not isinstance(operation, MatrixOp) and \
                 self._on_scalar_block(operands):
             self.refuse("XT2415", f"{operation.name} takes a number that a reduction left, and here it is a vector",
                         "store it as a vector, or compute with vectors")
         super().visit(operation)
+
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
+        """Convert the value of a branch or a loop's body: a row to a column, or a column to a row."""
+        parts = super().match(parts, like)
+        if parts.encoding != _BLOCK or self.facts.of_lanes:
+            return parts
+        (value,), (other,) = parts.values, like.values
+        return ConvertedValues((self.aligned(value, tile_ops.shape_of(other)),), _BLOCK)
 
     def aligned(self, value: SSAValue, shape: Sequence[int], map_: WgMap | None = None) -> SSAValue:
         """Block of one row or column, as the one of both that a shape is."""

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import VectorType, f32
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.interop.llvm.import_matrix import starts_of, view_of
@@ -87,8 +87,14 @@ def _dpas_mx(rewriter: Any, operation: DpasMxOp) -> None:
     if acc is None:
         zero = arith.ConstantOp(rewriter.zero(result.element_type))
         acc = splat(rewriter, rewriter.emit(zero), shape, map_)
-    new = TileMmaScaledOp(a, b, acc, rewriter.single(operation.scale_a), rewriter.single(operation.scale_b), map_)
-    rewriter.set(operation.result, rewriter.emit(new), BLOCK)
+    exact: Any = VectorType(f32, shape)
+    if acc.type != exact:  # of 16-bit floats, which are rounded once, when all is added up
+        acc = rewriter.emit(arith.ExtFOp(acc, exact))
+    new = rewriter.emit(TileMmaScaledOp(a, b, acc, rewriter.single(operation.scale_a),
+                                        rewriter.single(operation.scale_b), map_))
+    if result != exact:
+        new = rewriter.emit(arith.TruncFOp(new, result))
+    rewriter.set(operation.result, new, BLOCK)
 
 
 def _truncf(rewriter: Any, operation: TruncfOp) -> None:

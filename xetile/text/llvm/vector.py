@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.interop.llvm.importer import LANES
-from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InterleaveOp
+from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, DeinterleaveOp, InterleaveOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import ExtUIOp, SelectOp
 from xegpu.mlir.combining_kind import combined
@@ -161,6 +161,11 @@ def _interleave(rewriter: Any, operation: InterleaveOp) -> None:
     rewriter.set(operation.result, _narrowed(rewriter, words, type_.element_type), BLOCK)
 
 
+def _deinterleave(rewriter: Any, operation: DeinterleaveOp) -> None:
+    rewriter.refuse("XT2412", f"every other element of {operation.source.type} is not taken out of its block",
+                    "load each half by an xegpu.load of its own, with offsets of every other element")
+
+
 def _reduction(rewriter: Any, operation: xdsl_vector.ReductionOp) -> None:
     """Convert ``vector.reduction`` of a vector of one dimension."""
     source = rewriter.single(operation.vector)
@@ -179,4 +184,5 @@ RULES: dict[type[Operation], Rule] = {
     xdsl_vector.BitcastOp: _bitcast,
     xdsl_vector.ReductionOp: _reduction,
     InterleaveOp: _interleave,
+    DeinterleaveOp: _deinterleave,
 }

@@ -114,6 +114,10 @@ def _reduced_onto_ones(a: Array, b: Array) -> None:
     b[32:40, 24:40] = 1 + a[:, 8:16, 16:32].sum(0)
 
 
+def _guarded_numbers(a: Array, b: Array) -> None:
+    b[5], b[11] = a[11], a[:16].sum() + a[11]
+
+
 def _indices(a: Array, b: Array) -> None:
     at = 3 * np.arange(128).reshape(8, 16)
     b[2:10, 3:19] = np.where(at < 300, a[at], 0)
@@ -153,6 +157,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "while_in_a_loop": _while_in_a_loop,
     "truth_argument": _truth_argument,
     "divided_indices": _divided_indices,
+    "guarded_numbers": _guarded_numbers,
     "cast_between_ranks": lambda a, b: b.__setitem__(np.s_[:, 16:48], a[8:16, 16:32].reshape(4, 32)),
     "column_as_a_row": _column_as_a_row,
     "repeated_block": lambda a, b: b.__setitem__(np.s_[:, 3:11, 40:56], a[8:16, 16:32]),
@@ -175,9 +180,10 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "work_group": lambda a, b: b.__setitem__(np.s_[:32, 8:40], a[16:48, 16:48].T),
 }
 """Reference of each function: it changes the arrays in NumPy."""
-NUMBERS: dict[str, Any] = {"masks": 11, "while_loop": 17, "divided_indices": -7, "truth_argument": True}
+NUMBERS: dict[str, Any] = {"masks": 11, "guarded_numbers": 11, "while_loop": 17, "divided_indices": -7,
+                           "truth_argument": True}
 """The number that a function takes behind its arrays."""
-_ONLY_READ = ("one_dimension_of_an_address", "dpas_mx")
+_ONLY_READ = ("one_dimension_of_an_address", "dpas_mx", "dpas_mx_to_bf16")
 _NOT_PRINTED = ("lanes", "lanes_of_blocks", "product_with_leading_ones", "cast_between_ranks", "repeated_block",
                 "reduced_first_of_three", "reduced_last_two_of_three", "distributed_cast")
 """Gathers of shared local memory, which LLVM's form has at lane level alone; rows too short for block loads; casts
@@ -220,15 +226,16 @@ def test_it_runs(file: str, name: str, execution: Execution) -> None:
 
 
 @pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "opencl:cpu"])
-def test_scales_are_bytes(where: str) -> None:
+@pytest.mark.parametrize(("name", "dtype"), [("dpas_mx", xt.f32), ("dpas_mx_to_bf16", xt.bf16)])
+def test_scales_are_bytes(where: str, name: str, dtype: Any) -> None:
     """A product with scales on the target that has it; LLVM's scales are floats of eight bits of exponent."""
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-4, 5, shape).astype(xt.e5m2.numpy) for shape in ((8, 64), (64, 16)))
     s, t = (rng.integers(124, 131, shape).astype(np.uint8) for shape in ((8, 2), (2, 16)))
-    c = rng.integers(-9, 10, (8, 16)).astype(np.float32)
+    c = rng.integers(-9, 10, (8, 16)).astype(dtype.numpy)
     left = a.astype(np.float64) * np.repeat(2.0 ** (s.astype(int) - 127), 32, 1)
-    expected = c + left @ (b.astype(np.float64) * np.repeat(2.0 ** (t.astype(int) - 127), 32, 0))
-    Execution(where, "cri").bind(module("scaled")["dpas_mx"])[1](a, b, s, t, c)
+    expected = (c + left @ (b.astype(np.float64) * np.repeat(2.0 ** (t.astype(int) - 127), 32, 0))).astype(dtype.numpy)
+    Execution(where, "cri").bind(module("scaled")[name])[1](a, b, s, t, c)
     np.testing.assert_array_equal(c, expected)
 
 

@@ -65,4 +65,21 @@ gpu.module @elements {
     xegpu.store_nd %v, %b[%at, 0] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
     gpu.return
   }
+  gpu.func @guarded_numbers(%A: memref<64xf32>, %B: memref<64xf32>, %i: index) kernel {
+    %c3 = arith.constant 3 : index
+    %c5 = arith.constant 5 : index
+    %true = arith.constant true
+    %less = arith.cmpi slt, %i, %c5 : index
+    %zero = arith.constant 0.0 : f32
+    %all = arith.constant dense<true> : vector<16xi1>
+    %at = vector.step : vector<16xindex>
+    %v = xegpu.load %A[%i], %true : memref<64xf32>, index, i1 -> f32
+    xegpu.store %v, %B[%c5], %true : f32, memref<64xf32>, index, i1
+    xegpu.store %v, %B[%c3], %less : f32, memref<64xf32>, index, i1
+    %w = xegpu.load %A[%at], %all : memref<64xf32>, vector<16xindex>, vector<16xi1> -> vector<16xf32>
+    %s = vector.multi_reduction <add>, %w, %zero [0] : vector<16xf32> to f32
+    %t = arith.addf %s, %v : f32
+    xegpu.store %t, %B[%i], %true : f32, memref<64xf32>, index, i1
+    gpu.return
+  }
 }
