@@ -28,6 +28,7 @@ GOALS: Mapping[str, Goal] = {
     "compile": Goal(1.0, "60 ms, to the first compilation of a work-group product to OpenCL C"),
     "trace": Goal(1.0, "10 ms, to its tracing"),
     "linear": Goal(0.7, "compile time an operation: of few operations, to that of many"),
+    "memory": Goal(1.0, "1,024 MB, to what a process that builds many kernels on the CPU device grows by"),
     "import": Goal(1.0, "0.4 s, to import xetile in a new process"),
     "launch": Goal(1.0, "10 us, to what a launch on known arrays takes longer than dpctl's own submit_async"),
     "density": Goal(1.0, "dpas of a hot loop's instructions, to what hand-written kernels reach on that target"),

@@ -23,6 +23,7 @@ os.environ.setdefault("XETILE_CACHE", "0")
 
 from collections.abc import Generator
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,6 +38,7 @@ from tests.level_zero import gpu
 from tests.selection import COLLECTED, covered, default_run, everything_run
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.jit.base import BaseKernel
+from xetile.runtime.built_programs import PROGRAMS
 
 FINDINGS = pytest.StashKey[Path]()
 OPTIMISED = pytest.StashKey[set[pytest.Item]]()
@@ -65,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load the hypothesis profile: before test files are imported, whose settings start from it."""
     profile = "everything" if config.getoption("everything") else "default"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", profile))
+    PROGRAMS.capacity = 8  # a test launches few kernels, and each program takes 5 to 8 MB of a worker
     if target := config.getoption("level_zero"):
         folder = tempfile.mkdtemp(prefix="xetile-")
         config.add_cleanup(lambda: shutil.rmtree(folder))
@@ -213,22 +216,29 @@ def pytest_collection_finish() -> None:
     """Freeze the objects that are there before the first test, which the garbage collector need not look at again."""
     gc.set_threshold(20_000, 20, 100)
     gc.collect()
+    _note_kernels()
     gc.freeze()
 
 
+KERNELS: WeakSet[BaseKernel] = WeakSet()
+"""All kernels of this process: of test files, of the package, and those that a cached function of a test made."""
+
+
+def _note_kernels() -> None:
+    """Add to :data:`KERNELS` those that came since the garbage collector's objects were last frozen."""
+    KERNELS.update(each for each in gc.get_objects() if issubclass(type(each), BaseKernel))
+
+
 @pytest.fixture(scope="module", autouse=True)
-def compiled_kernels(request: pytest.FixtureRequest) -> Generator[None, None, None]:
+def compiled_kernels() -> Generator[None, None, None]:
     """After a file, kernels and the simulator forget what was made; what stays is not collected again for later files.
 
     Without this a quarter of the time of all tests is spent in collections of the oldest generation.
     """
     yield
-    from tests import kernels
-
-    for module in (request.module, kernels):
-        for value in vars(module).values():
-            if isinstance(value, BaseKernel):
-                value.forget()
+    _note_kernels()
+    for kernel in KERNELS:
+        kernel.forget()
     simulator.load.cache_clear()
     gc.collect()
     gc.freeze()

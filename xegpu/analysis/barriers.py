@@ -71,7 +71,7 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
         ShapeError: more participants than subgroups, another number for the same id, or an id that is not allocated.
         XeError: an arrival without a wait, or a wait without an arrival.
     """
-    inits = [operation for operation in function.walk() if isinstance(operation, InitNbarrierOp)]
+    inits = [operation for operation in function.walk() if type(operation) is InitNbarrierOp]
     most = next((op.count for op in function.walk() if isinstance(op, AllocNbarrierOp)), None)
     seen: dict[object, InitNbarrierOp] = {}
     for init in inits:
@@ -302,7 +302,7 @@ def workgroup_barriers(function: func.FuncOp, subgroups: int, target: Target) ->
 
 
 def _inits(function: func.FuncOp) -> list[InitNbarrierOp]:
-    return [operation for operation in function.walk() if isinstance(operation, InitNbarrierOp)]
+    return [operation for operation in function.walk() if type(operation) is InitNbarrierOp]
 
 
 def in_step(function: func.FuncOp, subgroups: int) -> bool:

@@ -12,9 +12,9 @@ from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
-_PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, ExtractOp, xvector.ShuffleOp,
+_PLAIN = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, ExtractOp, xvector.ShuffleOp,
           ExtractStridedSliceOp, ShapeCastOp,
-          arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp)
+          arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp))
 
 _PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 _BARRIERS = (NbarrierArriveOp, NbarrierWaitOp)
@@ -27,8 +27,8 @@ def is_plain(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
         loop: the loop.
         cooperative: whether exchanges of operands through shared local memory (cooperative loads) are allowed too.
     """
-    loads = (operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp))
-    return all(isinstance(operation, _PLAIN) or (cooperative and _is_exchange(operation))
+    loads = (operation for operation in loop.body.block.ops if type(operation) is LoadNdOp)
+    return all(type(operation) in _PLAIN or (cooperative and _is_exchange(operation))
                for operation in loop.body.block.ops) \
         and all(desc_of(load.desc).block.access == "block" or (cooperative and is_shared(load)) for load in loads)
 

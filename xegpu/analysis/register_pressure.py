@@ -22,7 +22,7 @@ from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 """Operations whose result aliases registers of their operand."""
 _VIEWS = frozenset(VIEWS)
-_FREE = (BroadcastOp, ub.PoisonOp)
+_WITHOUT_REGISTERS = frozenset((*VIEWS, BroadcastOp, ub.PoisonOp))
 """Operations whose result takes no registers: a splat of a scalar, and poison."""
 _BYTE = 32
 """Bits of register that an 8-bit element of a fragment of one takes: messages and arithmetic widen it."""
@@ -94,7 +94,7 @@ def _peak(block: Block, grouped: bool) -> int:
             peak = max(peak, total - carried + max(within))
         for value in ends[operation]:
             total -= alive.pop(value, 0)
-        if not isinstance(operation, (*VIEWS, *_FREE)):
+        if type(operation) not in _WITHOUT_REGISTERS:
             defined = {value: size for value in operation.results
                        if (size := bytes_of(value)) and value in last and value not in alive}
             alive |= defined

@@ -67,7 +67,7 @@ def excess(operation: AllocOp) -> tuple[str, str] | None:
 
 def allocations(function: func.FuncOp) -> list[AllocOp]:
     """SLM allocations of a kernel."""
-    return [operation for operation in function.walk() if isinstance(operation, AllocOp)]
+    return [operation for operation in function.walk() if type(operation) is AllocOp]
 
 
 def bytes_of(operation: AllocOp) -> int:

@@ -15,6 +15,8 @@ from xegpu.ir.traits import moves_view
 Links = Callable[[Operation], Iterable[SSAValue]]
 Found = TypeVar("Found")
 
+_FORWARDING = frozenset((*LOOPS, *TERMINATORS))
+
 
 class Webs:
     """Def-use webs of a function.
@@ -68,7 +70,7 @@ class Webs:
     def uses(self, value: SSAValue) -> list[Use]:
         """Uses of the web's members, without those by loops and by the terminators of loops and branches."""
         return [use for member in self.members(value) for use in member.uses
-                if not isinstance(use.operation, (*LOOPS, *TERMINATORS))]
+                if type(use.operation) not in _FORWARDING]
 
 
 def view_webs(function: func.FuncOp) -> Webs:

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 def number(value: SSAValue) -> int | None:
     """Integer value of an ``arith.constant``; None for any other value."""
     owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+    if type(owner) is arith.ConstantOp and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
     return None
 

@@ -115,7 +115,7 @@ def _sink(block: Block, loads: bool) -> None:
     for operation in block.ops:
         if _may_move(operation) and not loads and behind.takes(operation, waiting):
             continue
-        if _may_move(operation) or (loads and isinstance(operation, _LOADED)):
+        if _may_move(operation) or (loads and type(operation) in _LOADED):
             waiting[operation] = None
             if isinstance(operation, LoadNdOp):
                 read.append(operation)
@@ -227,6 +227,6 @@ def _operands(operation: Operation) -> Iterator[Operation]:
 
 
 def _may_move(operation: Operation) -> bool:
-    kind = operation.name.partition(".")[0] in _DIALECTS or isinstance(operation, _MOVES)
+    kind = operation.name.partition(".")[0] in _DIALECTS or type(operation) in _MOVES
     return kind and operation.has_trait(Pure) and len(operation.results) == 1 \
         and isinstance(operation.results[0].type, VectorType)

@@ -127,7 +127,7 @@ class Rewriter(Builder):
         kind = type(operation)
         if kind in INDEX_OPS and isinstance(operation.results[0].type, IndexType):
             self.set(operation.results[0], self.index(kind, *operands))
-        elif isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, IndexType):
+        elif type(operation) is arith.ConstantOp and isinstance(operation.result.type, IndexType):
             self.set(operation.result, self.constant(number(operation.result) or 0))
         else:
             encoded = operation.operands[:1] if keeps_type(operation) else operation.operands
@@ -272,7 +272,7 @@ class Rewriter(Builder):
         """Set the replacement of an old value; unnamed new values take its name hint."""
         values = new if isinstance(new, tuple) else (new,)
         for value in values:
-            if value.name_hint is None and not isinstance(value.owner, arith.ConstantOp):
+            if value.name_hint is None and type(value.owner) is not arith.ConstantOp:
                 value.name_hint = old.name_hint
         self.converted_values[old] = ConvertedValues(values, form)
 

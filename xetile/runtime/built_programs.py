@@ -15,14 +15,18 @@ from xetile.compiler.compiled import CompiledKernel
 from xetile.runtime.launch_plan import LaunchPlan
 
 CAPACITY = 64
-"""Programs that are kept."""
+"""Programs that are kept unless a process says otherwise: 320 MB of small kernels, half a GB of products."""
 
 
 class BuiltPrograms:
-    """Programs by compiled kernel, queue and build settings, the least recently used first."""
+    """Programs by compiled kernel, queue and build settings, the least recently used first.
+
+    Attributes:
+        capacity: programs that are kept.
+    """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        self._capacity = capacity
+        self.capacity = capacity
         self._used: OrderedDict[tuple[int, Hashable], tuple[ReferenceType[CompiledKernel], WeakSet[LaunchPlan]]] = \
             OrderedDict()
 
@@ -40,7 +44,7 @@ class BuiltPrograms:
         kernel = compiled.programs[key] = build()
         compiled.forget_stages()
         self._used[number] = ref(compiled, lambda _: self._used.pop(number, None)), WeakSet()
-        while len(self._used) > self._capacity:
+        while len(self._used) > self.capacity:
             (_, oldest), (owner, plans) = self._used.popitem(last=False)
             if (dropped := owner()) is not None:
                 dropped.programs.pop(oldest, None)

@@ -295,7 +295,10 @@ def test_a_gpu_gets_only_code_that_it_runs(target: Target, own: Target) -> None:
 
 @pytest.mark.launches
 def test_threads_record_and_launch_independently() -> None:
-    """Eight threads, each with kernels of its own, on NumPy and on the CPU device at the same time."""
+    """Kernels of their own in four threads at once, on NumPy and on the CPU device.
+
+    The CPU driver keeps a compiler of 30 MB for each program that it ever built at the same time as others.
+    """
     require_device()
 
     def work(seed: int) -> bool:
@@ -317,5 +320,5 @@ def test_threads_record_and_launch_independently() -> None:
                 right.append(np.array_equal(c, a * 2.0**seed))
         return all(right)
 
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(8)))

@@ -131,7 +131,7 @@ def _has_room(loop: scf.ForOp, target: Target) -> bool:
 
 
 def _loops(around: Operation) -> list[scf.ForOp]:
-    return [operation for operation in around.walk() if isinstance(operation, scf.ForOp)]
+    return [operation for operation in around.walk() if type(operation) is scf.ForOp]
 
 
 def _messages(loop: scf.ForOp) -> list[_Message]:

@@ -32,6 +32,7 @@ from xetile.passes.blocking import vector
 _MEMORY = (tile_ops.InitTileOp, tile_ops.LoadTileOp, tile_ops.StoreTileOp, tile_ops.PrefetchTileOp,
            tile_ops.UpdateTileOffsetOp)
 _PRODUCTS = (TileMmaOp, TileMmaScaledOp)
+_UNLINKED = frozenset((*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp, *REGION_BRANCHES, *TERMINATORS))
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
 """Columns of the prefetch messages of a target, by the bits of an element."""
 _UNBLOCKED_ROWS = 32
@@ -40,10 +41,10 @@ _UNBLOCKED_ROWS = 32
 
 def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     """Links of vector webs: element-wise operations link their vectors, products their accumulator and result."""
-    if isinstance(operation, _PRODUCTS):
+    if type(operation) in _PRODUCTS:
+        assert isinstance(operation, _PRODUCTS)
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp,
-                                    *REGION_BRANCHES, *TERMINATORS)):
+    elif type(operation) not in _UNLINKED:
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 
