@@ -108,6 +108,12 @@ class LayoutAttr(Data[Layout]):
             misread(parser, "XT3615", "sg_layout and sg_data go together\ngive both")
         if bool(layout.lane_data) != bool(layout.lane_layout):
             misread(parser, "XT3616", "lane_layout and lane_data go together\ngive both")
+        if len(ranks := {len(value) for value in layout.specified.values()}) > 1:
+            shown = ", ".join(f"{name} = {list(value)}" for name, value in layout.specified.items())
+            misread(parser, "XT3610", f"{shown} have {' and '.join(map(str, sorted(ranks)))} dimensions\n"
+                    "give each field of the layout one number a dimension")
+        if layout.order and not (layout.sg_layout or layout.lane_layout):
+            misread(parser, "XT3611", "an order alone distributes nothing\ngive sg_layout or lane_layout with it")
         if layout.order and sorted(layout.order) != list(range(len(layout.order))):
             misread(parser, "XT3617", f"order = {list(layout.order)} does not name each dimension once\n"
                     "write order = [1, 0], the dimension in which ids run first in front")

@@ -322,6 +322,8 @@ REFUSED = {
     "dimensions that repeat": (
         "%c = arith.constant {l = #xegpu.slice<#xegpu.layout<sg_layout = [2, 2], sg_data = [2, 2]>, dims = [1, 1]>} "
         "0 : index", "XT3608"),
+    "lists of different ranks": (
+        "%c = arith.constant {l = #xegpu.layout<sg_layout = [2, 2], sg_data = [2, 2, 2]>} 0 : index", "XT3610"),
     "subgroups without their parts": (
         "%c = arith.constant {l = #xegpu.layout<sg_layout = [2, 2]>} 0 : index", "XT3615"),
     "an order alone": (_BLOCK.format(_PLAIN[:-1] + ", #xegpu.layout<order = [1, 0]>>"), "XT3611"),
