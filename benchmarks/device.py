@@ -25,7 +25,7 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
         return []
     rows = []
     for size in (2048,) if quick else (512, 1024, 2048):
-        for dtype in (np.float32, ml_dtypes.bfloat16):
+        for dtype in (np.float32, ml_dtypes.bfloat16, np.int8):
             progress(f"CPU device, {size}, {np.dtype(dtype).name}")
             rows += _of_size(size, np.dtype(dtype), 5 if quick else 7)
     return rows if quick else [*rows, *_in_depth(progress)]
@@ -53,7 +53,8 @@ def _of_size(size: int, dtype: np.dtype[Any], rounds: int) -> list[Row]:
     peak = peak_rate() if dtype == np.float32 and size >= 1024 else None
     for other in runs:
         ratio, spread = ratios(times, "ours", other)
-        goal = {("float32", "NumPy"): "cpu f32", ("float32", "dpnp"): "cpu f32 dpnp", ("bfloat16", "NumPy"): "cpu bf16"}
+        goal = {("float32", "NumPy"): "cpu f32", ("float32", "dpnp"): "cpu f32 dpnp",
+                ("bfloat16", "NumPy"): "cpu bf16", ("int8", "NumPy"): "cpu i8"}
         most = None if peak is None else peak * median(times[other]) / (2e-9 * size**3)
         rows.append(Row("CPU device", f"{size}^3 {dtype.name}", rate, "GFLOP/s", ratio, f"{other}'s matmul in float32",
                         goal.get((dtype.name, other), "") if size >= 1024 else "", size, spread, most=most))
@@ -66,14 +67,16 @@ def _ours(a: Any, b: Any, dtype: np.dtype[Any]) -> tuple[Callable[[], object], C
 
     import xetile as xt
 
-    bits = dtype.itemsize == 2
-    held = [dpnp.asarray(x.astype(dtype).view(np.uint16) if bits else x, device="opencl:cpu") for x in (a, b)]
+    bits, bytes_ = dtype.itemsize == 2, dtype == np.int8
+    held = [dpnp.asarray(x.astype(dtype).view(np.uint16) if bits else x.astype(dtype), device="opencl:cpu")
+            for x in (a, b)]
     operands = [xt.view(x, xt.bf16) if bits else x for x in held]
-    c = dpnp.zeros(a.shape, dtype=np.float32, device="opencl:cpu")
+    c = dpnp.zeros(a.shape, dtype=np.int32 if bytes_ else np.float32, device="opencl:cpu")
+    acc = xt.i32 if bytes_ else xt.f32
     launch = work_group_gemm[-(-a.shape[0] // _TILE["BM"]), -(-b.shape[1] // _TILE["BN"])]
 
     def run() -> None:
-        launch(*operands, c, **_TILE)
+        launch(*operands, c, acc=acc, **_TILE)
         c.sycl_queue.wait()
 
     return run, lambda: dpnp.asnumpy(c)

@@ -21,6 +21,7 @@ GOALS: Mapping[str, Goal] = {
     "cpu f32": Goal(1.3, "the CPU device in f32, to NumPy's matmul"),
     "cpu f32 dpnp": Goal(2.0, "the CPU device in f32, to dpnp.matmul"),
     "cpu bf16": Goal(1.0, "the CPU device, bf16 into f32, to NumPy's matmul in float32"),
+    "cpu i8": Goal(2.0, "the CPU device, i8 into i32, to NumPy's matmul in float32"),
     "cpu bytes": Goal(0.7, "the CPU device where bytes bound a product, to all cores reading as many"),
     "cpu odd": Goal(0.7, "the rate of an odd product that arithmetic bounds, to that of the square one"),
     "cpu epilogue": Goal(0.9, "a product with bias and GELU, to the same without"),

@@ -159,6 +159,10 @@ def broadcast(rewriter: Any, operation: BroadcastOp) -> None:
     shape = rewriter.block_of(operation.vector)
     map_ = rewriter.map_of(rewriter.facts.layout(operation.vector), shape)
     value = rewriter.single(operation.source)
+    owner = value.owner
+    if isinstance(owner, BroadcastOp) and not isinstance(owner.source.type, VectorType):
+        rewriter.set(operation.vector, splat(rewriter, owner.source, shape, map_), BLOCK)
+        return
     if len(source) == 1 and len(target) > 1 and not rewriter.facts.of_lanes:
         value = reshaped(rewriter, value, (1, source[0]), _map_of_part(map_, (1, source[0])))
     rows, columns = shape_of(value)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import Float8E8M0FNUType, FunctionType, MemRefType, ModuleOp, VectorType
-from xdsl.ir import Attribute
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    Float8E8M0FNUType,
+    FunctionType,
+    MemRefType,
+    ModuleOp,
+    VectorType,
+    i8,
+)
+from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
@@ -34,6 +42,26 @@ def _as_bytes(type_: Attribute) -> Attribute:
     return type_
 
 
+def _moves_bits(operation: Operation) -> bool:
+    """Whether an operation takes scales for bytes: a bit cast, a vector constant."""
+    return isinstance(operation, arith.BitcastOp) or (
+        isinstance(operation, arith.ConstantOp) and isinstance(operation.value, DenseIntOrFPElementsAttr))
+
+
+def _constant_as_bytes(operation: arith.ConstantOp) -> None:
+    """Replace a vector constant of scales by one of their bytes, which MLIR has without a sign."""
+    dense = operation.value
+    if not isinstance(dense, DenseIntOrFPElementsAttr) or (type_ := _as_bytes(dense.type)) == dense.type:
+        return
+    assert isinstance(type_, VectorType)
+    bits = VectorType(i8, type_.get_shape())
+    constant = arith.ConstantOp(DenseIntOrFPElementsAttr(bits, dense.data))
+    cast = arith.BitcastOp(constant.result, type_)
+    for new in (constant, cast):
+        new.location = operation.location
+    Rewriter.replace_op(operation, [constant, cast], [cast.result])
+
+
 def scales_as_bytes(module: ModuleOp) -> None:
     """Convert the element type of scales to ``ui8``.
 
@@ -41,12 +69,15 @@ def scales_as_bytes(module: ModuleOp) -> None:
         ElementTypeError: an operation calculates with scales as with numbers.
     """
     for operation in module.walk():
-        if operation.name.startswith(_OF_NUMBERS) and operation.name != "arith.bitcast" and any(
+        if operation.name.startswith(_OF_NUMBERS) and not _moves_bits(operation) and any(
                 isinstance(get_element_type_or_self(value.type), Float8E8M0FNUType)
                 for value in (*operation.operands, *operation.results)):
             raise ElementTypeError("XT3272", "element type f8E8M0FNU is not supported by " + operation.name,
                                    "load scales and pass them to dpas_mx; their bytes are ui8",
                                    author_location(operation))
+    for operation in list(module.walk()):
+        if isinstance(operation, arith.ConstantOp):
+            _constant_as_bytes(operation)
     for operation in module.walk():
         arguments = [argument for region in operation.regions for block in region.blocks for argument in block.args]
         for value in (*operation.results, *arguments):

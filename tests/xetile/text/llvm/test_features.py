@@ -239,9 +239,23 @@ def test_scales_are_bytes(where: str, name: str, dtype: Any) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
-@pytest.mark.parametrize("kind", ["constant", "reduction"])
+def test_scales_that_are_constants() -> None:
+    line = "%u = xegpu.load_nd %s[0, 0] : !xegpu.tensor_desc<8x2xf8E8M0FNU> -> vector<8x2xf8E8M0FNU>"
+    assert TEXTS["scaled"].count(line) == 2
+    constant = "%u = arith.constant dense<4.0> : vector<8x2xf8E8M0FNU>"
+    kernel = xt.parse(TEXTS["scaled"].replace(line, constant))["dpas_mx"]
+    rng = np.random.default_rng(9)
+    a, b = (rng.integers(-4, 5, shape).astype(xt.e5m2.numpy) for shape in ((8, 64), (64, 16)))
+    s, t = np.zeros((8, 2), np.uint8), np.full((2, 16), 126, np.uint8)
+    c = rng.integers(-9, 10, (8, 16)).astype(np.float32)
+    expected = c + 2 * (a.astype(np.float32) @ b.astype(np.float32))
+    Execution("numpy", "cri").bind(kernel)[1](a, b, s, t, c)
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("kind", ["sum", "reduction"])
 def test_scales_are_no_numbers(kind: str) -> None:
-    line = {"constant": "%q = arith.constant dense<1.0> : vector<8x2xf8E8M0FNU>",
+    line = {"sum": "%q = arith.addf %u, %u : vector<8x2xf8E8M0FNU>",
             "reduction": "%q = vector.multi_reduction <mul>, %u, %u [] : vector<8x2xf8E8M0FNU> to "
                          "vector<8x2xf8E8M0FNU>"}[kind]
     text = TEXTS["scaled"].replace("    %z =", f"    {line}\n    %z =")
