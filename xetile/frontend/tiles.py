@@ -145,7 +145,7 @@ class Array(Addressed):
         return f"launch with {self.name}.reshape({'1, ' * (rank - self.rank)}*{self.name}.shape)"
 
     def definition(self) -> list[tuple[str, Location | None]]:
-        """Where it comes from, for a note of a message."""
+        """Origin of the tile, for a note of a message."""
         return [(f"{self.name} is passed here", Location.of_definition(current().code))]
 
     def seen_as(self, ssa: SSAValue, dtype: DType) -> Array:

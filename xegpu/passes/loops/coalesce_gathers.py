@@ -114,7 +114,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a loop coalesces.
+    """Plan of one loop: the gathers to coalesce.
 
     Attributes:
         blocks: the blocks.
@@ -306,7 +306,7 @@ class _Writer:
         return self._made[key]
 
     def _chunks(self, lanes: LaneMap, chunk: int) -> SSAValue:
-        """Where a lane's chunk begins in its row."""
+        """Start of a lane's chunk in its row."""
         if (lanes, chunk) not in self._made:
             one = vector_type((1, 1), IndexType())
             number = self.add(IotaOp(self.inserter.constant(0), 1, one, lanes.wi_layout, lanes))

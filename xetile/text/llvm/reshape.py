@@ -199,7 +199,7 @@ def multi_reduction(rewriter: Any, operation: MultiReductionOp) -> None:
 
 
 def _reduced(rewriter: Any, operation: MultiReductionOp, kind: str) -> SSAValue:
-    """What a reduction leaves, without its accumulator: a row or a column, or one element."""
+    """Reduced block without the accumulator: a row, a column, or one element."""
     value: SSAValue = rewriter.single(operation.source)
     sizes, axes = _sizes(operation.source), set(operation.axes)
     last, lead = len(sizes) - 1, {axis for axis, size in enumerate(sizes[:-1]) if size > 1}

@@ -257,7 +257,7 @@ def _built(executor: Executor, fresh: Sequence[_Fresh], budget: float, processes
 
 def _errors_of_workers(executor: DeviceExecutor, fresh: Sequence[_Fresh], seconds: float, count: int,
                        progress: bool) -> list[str | None]:
-    """What :func:`build_all` says of the candidates' programs."""
+    """Errors that :func:`build_all` reports of the candidates' programs."""
     where = executor.queue.sycl_device.filter_string
     programs = [executor.program(candidate.compiled) for candidate, _ in fresh]
     jobs = [(where, program.source, program.options, program.name) for program in programs]
