@@ -24,9 +24,10 @@ from xegpu.dialect.types import TensorDesc
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, LazyValue, Semantics, TileView, force
 from xegpu.interpreter.vector import from_vnni
-from xegpu.ir.dtypes import ELEMENTS, DType, f32, nibbles, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.ir.dtypes import ELEMENTS, DType, nibbles, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import shape_of
+from xegpu.target.gemm_microkernel import MicrokernelShape
 
 Array = np.ndarray[Any, Any]
 DEPTH = 1024
@@ -277,7 +278,8 @@ def _load_mad_store(machine: Interpreter, operation: LoadMadStoreOp, operands: S
     if masks[0].any():
         (m, n, _), (rows, columns, depth) = operation.sizes, extents
         k = int(np.max(depth))
-        types = desc_of(operation.a).dtype, desc_of(operation.b).dtype, f32
+        shape = MicrokernelShape(m, n, desc_of(operation.a).dtype, desc_of(operation.b).dtype)
+        types = shape.a, shape.b, shape.accumulator
         batch = holds.ndim
         blocks = [memory.read(window.array, window.row, window.column, shape, batch, lead=window.lead)
                   for window, shape in ((a.moved(0, first), (m, k)), (b.moved(first, 0), (k, n)))]
@@ -286,8 +288,8 @@ def _load_mad_store(machine: Interpreter, operation: LoadMadStoreOp, operands: S
         sums = product(np.where(inside[..., None, :], left, 0), np.where(inside[..., None], right, 0), None, types)
         clipped = _below(rows, m, batch)[..., None] & _below(columns, n, batch)[..., None, :]
         mask = masks[0][..., None, None] & clipped
-        shape = np.broadcast_shapes(sums.shape, mask.shape)
-        memory.write(c.array, c.row, c.column, np.broadcast_to(sums, shape), np.broadcast_to(mask, shape), c.lead)
+        both = np.broadcast_shapes(sums.shape, mask.shape)
+        memory.write(c.array, c.row, c.column, np.broadcast_to(sums, both), np.broadcast_to(mask, both), c.lead)
     if masks[1].any():
         machine.active = masks[1] if masks[0].any() else outer
         machine.run(operation.body.block)

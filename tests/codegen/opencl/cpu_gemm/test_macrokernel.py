@@ -27,11 +27,11 @@ SHAPES = ((64, 160, 96), (37, 77, 45), (5, 3, 1), (70, 96, 600))
 
 
 @xt.kernel
-def gemm(A, B, C, *, rows=32, columns=80, acc=xt.f32):
+def gemm(A, B, C, *, rows=32, columns=80, acc=xt.f32, first=1):
     """Subgroups of 32 x 80, whose vectors of columns go in two parts of three and two; or of a few rows."""
     m, n = xt.group_id(0) * rows, xt.group_id(1) * columns
     a, b = xt.init_tile(A, (m, 0), (rows, 32)), xt.init_tile(B, (0, n), (32, columns))
-    total = xt.full((rows, columns), 1, acc)
+    total = xt.full((rows, columns), first, acc)
     for _ in xt.range(0, A.shape[1], 32):
         total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
         a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
@@ -71,10 +71,13 @@ def _check_bytes(shape: tuple[int, int, int], kinds: Any, columns: int) -> None:
     limits = [np.iinfo(kind) for kind in kinds]
     a, b = (rng.integers(limit.min, limit.max, size, limit.dtype, endpoint=True)
             for limit, size in zip(limits, ((m, k), (k, n)), strict=True))
-    c = np.full((m + 2, n + 2), 7, np.int32)
-    expected = np.pad(1 + a.astype(np.int32) @ b.astype(np.int32), 1, constant_values=7)
-    gemm.on("opencl:cpu")[-(-m // 32), -(-n // columns)](a, b, c[1:-1, 1:-1], columns=columns, acc=xt.i32)
-    np.testing.assert_array_equal(c, expected)
+    for first in (0, 1):  # sums from zero are one call with their store
+        expected = np.pad(first + a.astype(np.int32) @ b.astype(np.int32), 1, constant_values=7)
+        for where in ("opencl:cpu", "numpy:xegpu"):
+            c = np.full((m + 2, n + 2), 7, np.int32)
+            run = gemm.on(where, target="cpu")[-(-m // 32), -(-n // columns)]
+            run(a, b, c[1:-1, 1:-1], columns=columns, acc=xt.i32, first=first)
+            np.testing.assert_array_equal(c, expected, f"{shape} from {first} in {where}")
 
 
 @pytest.mark.parametrize("kinds", BYTES, ids=lambda kinds: "_".join(kind.__name__ for kind in kinds))
