@@ -152,7 +152,7 @@ def _is_line(operation: ElementsOp) -> bool:
     return operation.chunk == 1 and len(getattr(operation.offsets.type, "shape", ())) == 1 and not distributed
 
 
-_OF_TILES = (ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, memref.LoadOp,
+_OF_TILES = (ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, memref.LoadOp, memref.StoreOp,
              xdsl_vector.ReductionOp)
 """Operations that become those of tiles alone."""
 

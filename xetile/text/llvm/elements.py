@@ -28,6 +28,7 @@ from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreO
 from xegpu.interop.llvm.import_blocks import source_of
 from xegpu.interop.llvm.importer import Described
 from xegpu.interop.llvm.matrix import flat_shape
+from xegpu.ir.memref import static_form
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import gather_scatter
@@ -215,10 +216,32 @@ def _load_scalar(rewriter: Any, operation: memref.LoadOp) -> None:
     rewriter.set(operation.res, rewriter.emit(LoadScalarOp(array, indices)))
 
 
+def _store_scalar(rewriter: Any, operation: memref.StoreOp) -> None:
+    """Convert ``memref.store`` of a number to a scatter of one element."""
+    if isinstance(operation.value.type, VectorType):
+        rewriter.copy(operation)
+        return
+    array = rewriter.single(operation.memref)
+    static = static_form(array.type)
+    if static is None:
+        metadata = memref.ExtractStridedMetaDataOp(array)
+        rewriter.emit(metadata)
+        strides = list(metadata.strides)
+    else:
+        strides = [rewriter.constant(stride) for stride in static[1]]
+    offset = rewriter.constant(0)
+    for index, stride in zip(operation.indices, strides, strict=True):
+        offset = rewriter.add(offset, rewriter.index(arith.MuliOp, rewriter.single(index), stride))
+    kept = splat(rewriter, rewriter.emit(arith.ConstantOp(IntegerAttr(1, i1))), (1, 1), None)
+    tile = scattered(rewriter, array, splat(rewriter, offset, (1, 1), None), operation.value.type, None)
+    rewriter.emit(gather_scatter.StoreScatterOp(rewriter.as_block(operation.value), tile, kept))
+
+
 RULES: dict[type[Operation], Rule] = {
     LoadOp: _load_scattered,
     StoreOp: _store_scattered,
     PrefetchOp: _prefetch_scattered,
     StepOp: _step,
     memref.LoadOp: _load_scalar,
+    memref.StoreOp: _store_scalar,
 }

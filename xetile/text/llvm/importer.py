@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -94,7 +94,7 @@ class Tiles(Import):
             if not operation.name.startswith(("scf.yield", "vector.broadcast")):
                 self.refuse("XT3637", f"{operation.name} takes a number that differs between lanes, and here it means "
                             "the subgroup", "compute it from numbers that all lanes of a subgroup have in common")
-        if isinstance(operation, StoreOp):
+        if isinstance(operation, (StoreOp, memref.StoreOp)):
             operands = [operand for operand in operands if operand is not operation.value]
         if not operation.name.startswith(_OF_NUMBERS) and not isinstance(operation, MatrixOp) and \
                 self._on_scalar_block(operands):

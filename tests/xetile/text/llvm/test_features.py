@@ -168,6 +168,8 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "lanes": _lanes,
     "lanes_of_blocks": _lanes_of_blocks,
     "subgroup": lambda a, b: b.__setitem__(np.s_[:8, :16], a[24:32, 32:48]),
+    "stored_numbers": lambda a, b, c: (b.__setitem__((2, 5, 11), a[8:16, 16:32].sum()),
+                                       c.__setitem__(11, a[11, 5])),
     "result": lambda a, b: b.__setitem__(np.s_[:], 2 * a[8:16, 16:32]),
     "two_results": lambda a, b, c: (b.__setitem__(np.s_[:], a[24:32, 32:48]),
                                     c.__setitem__(np.s_[:], a[24:32, 32:48].sum(0))),

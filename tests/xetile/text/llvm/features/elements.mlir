@@ -82,4 +82,17 @@ gpu.module @elements {
     xegpu.store %t, %B[%i], %true : f32, memref<64xf32>, index, i1
     gpu.return
   }
+  gpu.func @stored_numbers(%A: memref<64x64xf32>, %B: memref<4x16x64xf32>, %C: memref<320xf32>) kernel {
+    %c2 = arith.constant 2 : index
+    %c5 = arith.constant 5 : index
+    %c11 = arith.constant 11 : index
+    %zero = arith.constant 0.0 : f32
+    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+    %v = xegpu.load_nd %d[8, 16] : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
+    %s = vector.multi_reduction <add>, %v, %zero [0, 1] : vector<8x16xf32> to f32
+    %x = memref.load %A[%c11, %c5] : memref<64x64xf32>
+    memref.store %s, %B[%c2, %c5, %c11] : memref<4x16x64xf32>
+    memref.store %x, %C[%c11] : memref<320xf32>
+    gpu.return
+  }
 }
