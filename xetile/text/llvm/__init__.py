@@ -1,7 +1,8 @@
 """LLVM's form of XeGPU: reader, and conversion of its kernels to ours.
 
 A text is in that form if it has a ``#xegpu.layout``, offsets on an operation that accesses memory, a descriptor
-without offsets, a matrix in shared local memory, or a product of fragments or batches; ours has none of these.
+without offsets, a matrix in shared local memory, a product of fragments or batches, or a function with results; ours
+has none of these.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _SIGNS = re.compile(r"#xegpu\.(layout|slice|range|mem_layout)\b|xegpu\.(create_m
                     r"|xegpu\.(load_nd|prefetch_nd)\s+%[\w$.#-]+\s*\["
                     r"|xegpu\.store_nd\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.(load|prefetch)\s+%[\w$.#-]+\s*\[|xegpu\.store\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
-                    r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|\{|,\s*shape\b)")
+                    r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|\{|,\s*shape\b)"
+                    r"|func\s+@[\w$.-]+\([^)]*\)\s*->\s*\(?vector<[^{]*\{[^}]*\bxegpu\.")
 _THREADS = ("known_block_size", "gpu.known_block_size")
 LANES_OF_TEXT = "xegpu.written_for"
 """A function's attribute: the lanes of a subgroup for which it cuts its blocks up."""
