@@ -1,4 +1,4 @@
-"""Survey of LLVM's own XeGPU tests: which of their functions read, lower, and print text that mlir-opt accepts.
+"""Survey of LLVM's own XeGPU tests: which of their functions read, and which lower.
 
     python -m tests.xetile.text.llvm.survey PATH/mlir/test [--files GLOB] [--failures]
 
