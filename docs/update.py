@@ -48,8 +48,12 @@ import xetile as xt
 from codegen.runtime.devices import find_queue
 from codegen.simulator.decoder import find_iga64
 from codegen.toolchain.ocloc import find_ocloc
-from xegpu.ir.dtypes import BY_NAME
+from xegpu.dialect import Vector, XeGPU
+from xegpu.ir.dtypes import BY_NAME, NUMBERS, STORED, DType
+from xegpu.ir.record import ADDRESSED, Record, record_of
 from xetile import errors
+from xetile.dialect import XeTile
+from xetile.dialect.supervector import SuperVector
 
 sys.path.insert(0, str(Path(__file__).parent))
 from failures import FAILING, inside, plain
@@ -384,7 +388,33 @@ def areas() -> list[str]:
                    for area in errors.areas()])
 
 
-TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs, "areas": areas}
+def operations() -> list[str]:
+    """Records of block operations: those that have equal ones share a row."""
+    rows: dict[Record, list[str]] = {}
+    for dialect in (Vector, XeGPU, XeTile, SuperVector):
+        for operation in dialect.operations:
+            if (record := record_of(operation)) is not None:
+                rows.setdefault(record, []).append(operation.name)
+    return _table(["operations", "element types", "defined for", "rounding"], [
+        [" ".join(f"`{name}`" for name in names), _named(record.elements), DEFINED[record.defined],
+         ROUNDED[record.rounding]] for record, names in sorted(rows.items(), key=lambda row: -len(row[1]))])
+
+
+DEFINED = {"": "everything", "positions": "enabled positions inside the array",
+           "arrival": "arrival of all subgroups that take part"}
+ROUNDED = {"": "", "once": "once", "sum": "once, behind a sum in any order"}
+
+
+def _named(elements: Collection[DType]) -> str:
+    """Element types, by the sets that have a name."""
+    for name, known in (("all", STORED), ("all but i1", ADDRESSED), ("numbers", NUMBERS)):
+        if set(known) <= set(elements):
+            return ", ".join((name, *(str(dtype) for dtype in elements if dtype not in known)))
+    return " ".join(map(str, elements))
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs, "areas": areas,
+                                              "operations": operations}
 
 
 def difference(old: str, new: str, name: str) -> str:

@@ -21,6 +21,7 @@ BORDER = 3
 REFUSALS: dict[str, str] = {
     "XT4101": "the target has no such product", "XT4102": "the target does not accumulate so",
     "XT4105": "the target does not calculate in the type",
+    "XT2521": "what subgroups exchange does not fit into the target's shared local memory",
 }
 """Errors that a valid program may get, for what a target lacks."""
 

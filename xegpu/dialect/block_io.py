@@ -30,6 +30,7 @@ from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescTy
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.vector import VECTOR, IntegersAttr, vector_type
 from xegpu.support.errors import Invalid
@@ -85,6 +86,7 @@ class CreateNdTdescOp(IRDLOperation):
     """
 
     name = "xegpu.create_nd_tdesc"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(Attribute)
     offsets = var_operand_def(IndexType)
     shape = var_operand_def(IndexType)
@@ -141,6 +143,7 @@ class UpdateNdOffsetOp(IRDLOperation):
     """Block descriptor with updated offsets, in elements."""
 
     name = "xegpu.update_nd_offset"
+    RECORD: ClassVar[Record] = MOVED
     desc = operand_def(DESC)
     offsets = var_operand_def(IndexType)
     result = result_def(DESC)
@@ -163,6 +166,7 @@ class GetNdOffsetsOp(IRDLOperation):
     """The row and the column at which a descriptor stands."""
 
     name = "xegpu.get_nd_offsets"
+    RECORD: ClassVar[Record] = MOVED
     desc = operand_def(DESC)
     row = result_def(IndexType)
     column = result_def(IndexType)
@@ -181,6 +185,7 @@ class SetNdOffsetsOp(IRDLOperation):
     """The descriptor of the same array at a row and a column, wherever it stood before."""
 
     name = "xegpu.set_nd_offsets"
+    RECORD: ClassVar[Record] = MOVED
     desc = operand_def(DESC)
     row = operand_def(IndexType)
     column = operand_def(IndexType)
@@ -240,6 +245,7 @@ class LoadNdOp(HintedOp):
     """
 
     name = "xegpu.load_nd"
+    RECORD: ClassVar[Record] = MOVED
     desc = operand_def(DESC)
     packed = opt_prop_def(UnitAttr)
     transpose = opt_prop_def(IntegersAttr)
@@ -349,6 +355,7 @@ class StoreNdOp(HintedOp):
     """Block store; elements outside the array are dropped."""
 
     name = "xegpu.store_nd"
+    RECORD: ClassVar[Record] = MOVED
     MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
@@ -370,6 +377,7 @@ class PrefetchNdOp(HintedOp):
     """Block prefetch into the caches that the hints name."""
 
     name = "xegpu.prefetch_nd"
+    RECORD: ClassVar[Record] = MOVED
     MESSAGE: ClassVar[str] = "prefetch"
     desc = operand_def(DESC)
     assembly_format = "$desc attr-dict `:` type($desc)"

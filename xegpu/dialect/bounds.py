@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import IndexType, i1
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
@@ -16,6 +18,7 @@ from xdsl.traits import Pure
 from xegpu.dialect.block_io import DESC, check_block, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import unaligned_copy
 from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import Invalid
@@ -54,6 +57,7 @@ class InBoundsOp(IRDLOperation):
     """
 
     name = "xegpu.in_bounds"
+    RECORD: ClassVar[Record] = MOVED
     desc = operand_def(DESC)
     box = prop_def(IntegersAttr)
     inside = result_def(i1)

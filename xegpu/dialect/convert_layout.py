@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, opt_prop_def, prop_def, result_def, traits_def
@@ -10,9 +12,13 @@ from xdsl.traits import Pure
 from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
 from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i8, i32, of_mlir, u8, u32
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
 from xegpu.support.errors import Invalid, ShapeError
+
+WIDENED = (e4m3, e5m2, i8, u8)
+"""Element types that :class:`WidenOp` converts."""
 
 
 @operation_definition
@@ -23,6 +29,7 @@ class ConvertLayoutOp(IRDLOperation):
     """
 
     name = "xegpu.convert_layout"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     source_map = opt_prop_def(SgMapAttr)
     target_map = opt_prop_def(SgMapAttr)
@@ -78,6 +85,7 @@ class WidenOp(IRDLOperation):
     """
 
     name = "xegpu.widen"
+    RECORD: ClassVar[Record] = Record((*WIDENED, f16, bf16))
     source = operand_def(VECTOR)
     source_map = prop_def(SgMapAttr)
     target_map = prop_def(SgMapAttr)
@@ -117,9 +125,6 @@ class WidenOp(IRDLOperation):
         return two_sizes(tuple(size.value.data for size in self.offsets))
 
 
-WIDENED = (e4m3, e5m2, i8, u8)
-"""Element types that :class:`WidenOp` converts."""
-
 MASK = 15
 """What is left of a word behind the shift: one weight."""
 
@@ -134,6 +139,7 @@ class DequantizeOp(IRDLOperation):
     """
 
     name = "xegpu.dequantize"
+    RECORD: ClassVar[Record] = Record((i32, u32, f16, bf16), rounding="once")
     words = operand_def(VECTOR)
     zero = operand_def(VECTOR)
     scale = operand_def(VECTOR)

@@ -10,14 +10,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from string import Formatter
+from typing import ClassVar
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, opt_prop_def, prop_def, var_operand_def
 
-from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.support.errors import CheckError, Invalid
 from xegpu.support.location import Location, author_location
 
@@ -69,6 +71,7 @@ class PrintOp(DiagnosticOp):
     """Print of a formatted line; with vectors, a line for each element."""
 
     name = "xegpu.print"
+    RECORD: ClassVar[Record] = MOVED
     assembly_format = "$message (`,` $values^ `:` type($values))? attr-dict"
 
     def verify_(self) -> None:
@@ -93,6 +96,7 @@ class AssertOp(DiagnosticOp):
     """Assertion that an integer, or each element of a vector, is not zero."""
 
     name = "xegpu.assert"
+    RECORD: ClassVar[Record] = Record((i1,))
     assembly_format = "$message `,` $values `:` type($values) attr-dict"
 
     def verify_(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -26,12 +27,27 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import DESC, check_block, desc_of
 from xegpu.dialect.types import MAP_NAMES, SgMapAttr, check_dpas, two_sizes
-from xegpu.ir.dtypes import f32, of_mlir, u8
+from xegpu.ir.dtypes import STORED, DType, e4m3, e5m2, f32, of_mlir, u8
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import Record
 from xegpu.ir.traits import ReadsMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import ElementTypeError, Invalid, ShapeError
+from xegpu.target.targets import TARGETS
+
+
+def _types(engine: str) -> tuple[DType, ...]:
+    """Element types of the operands and accumulators of an engine's products, on any target."""
+    shapes = [shape for target in TARGETS.values() for shape in target.mma_shapes if shape.engine == engine]
+    types = {dtype for shape in shapes for dtype in (shape.a, shape.b, *shape.accumulators)}
+    return tuple(dtype for dtype in STORED if dtype in types)
+
+
+DPAS, MAD = Record(_types("dpas"), rounding="sum"), Record(_types("vector"), rounding="sum")
+MULTIPLIED = Record(tuple(dtype for dtype in STORED if dtype in DPAS.elements or dtype in MAD.elements), rounding="sum")
+"""Record of the products of all engines."""
+SCALED = Record((f32, e4m3, e5m2, u8), rounding="sum")
 
 
 @lru_cache(maxsize=256)
@@ -153,6 +169,7 @@ class DpasOp(ProductOp):
     """Matrix multiply-accumulate of the matrix engine; B is in VNNI form (3D) once packed."""
 
     name = "xegpu.dpas"
+    RECORD: ClassVar[Record] = DPAS
 
     def verify_(self) -> None:
         if (maps := self.maps) is not None:
@@ -166,6 +183,7 @@ class MadOp(ProductOp):
     """Matrix multiply-accumulate in vector multiply-adds, for types without DPAS. It goes beyond the seed."""
 
     name = "xegpu.mad"
+    RECORD: ClassVar[Record] = MAD
 
 
 OPERATIONS = (DpasOp, MadOp)
@@ -179,6 +197,7 @@ class LoadMadOp(IRDLOperation):
     """
 
     name = "xegpu.load_mad"
+    RECORD: ClassVar[Record] = MAD
     a = operand_def(DESC)
     b = operand_def(DESC)
     acc = var_operand_def(VECTOR)
@@ -244,6 +263,7 @@ class DpasScaledOp(IRDLOperation):
     """
 
     name = "xegpu.dpas_scaled"
+    RECORD: ClassVar[Record] = SCALED
     a = operand_def(VECTOR)
     b = operand_def(VECTOR)
     acc = operand_def(VECTOR)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import I1, IndexType, UnitAttr, i1
 from xdsl.ir import Region, SSAValue
 from xdsl.irdl import (
@@ -17,7 +19,12 @@ from xdsl.traits import NoTerminator, Pure
 
 from xegpu.dialect.block_io import DESC, check_block, desc_of
 from xegpu.dialect.dpas import check_product
+from xegpu.ir.dtypes import bf16, f16, f32, i8, i32, u8
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import Record
+
+FUSED = Record((f32, f16, bf16, i32, i8, u8), rounding="sum")
+"""Record of products of the micro-kernels (:mod:`xegpu.target.gemm_microkernel`)."""
 
 
 def _sizes(a: SSAValue, b: SSAValue) -> tuple[int, int, int]:
@@ -43,6 +50,7 @@ class FusedStoreCheckOp(IRDLOperation):
     """
 
     name = "xegpu.fused_store_check"
+    RECORD: ClassVar[Record] = FUSED
     a = operand_def(DESC)
     b = operand_def(DESC)
     c = operand_def(DESC)
@@ -80,6 +88,7 @@ class LoadMadStoreOp(IRDLOperation):
     """
 
     name = "xegpu.load_mad_store"
+    RECORD: ClassVar[Record] = FUSED
     a = operand_def(DESC)
     b = operand_def(DESC)
     c = operand_def(DESC)

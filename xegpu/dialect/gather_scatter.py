@@ -30,13 +30,13 @@ from xegpu.dialect.block_io import DESC, check_block, check_moved, check_source,
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType, check_line
 from xegpu.dialect.vector import number_of
-from xegpu.ir.dtypes import DType, i4, index, u4
-from xegpu.ir.dtypes import i1 as i1_type
+from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import array_at
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import GATHERED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.atomic_kind import KINDS, fault
+from xegpu.mlir.atomic_kind import KINDS, UPDATED, fault
 from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector_type
 from xegpu.support.errors import Invalid, misread
 
@@ -66,7 +66,7 @@ class AtomicKindAttr(Data[str]):
 
 def check_elements(dtype: DType) -> None:
     """Verify that elements of this type can be addressed individually."""
-    if dtype in (i1_type, i4, u4, index):
+    if dtype not in GATHERED.elements and dtype.kind != "p":
         raise Invalid("XT3302", f"elements of {dtype} cannot be reached one by one\n"
                       "view the array as another type of the same size, such as u8")
 
@@ -146,6 +146,7 @@ class CreateTdescOp(IRDLOperation):
     """
 
     name = "xegpu.create_tdesc"
+    RECORD: ClassVar[Record] = GATHERED
     source = operand_def(MemRefType | IntegerType)
     offsets = operand_def(VECTOR)
     result = result_def(DESC)
@@ -170,6 +171,7 @@ class UpdateOffsetOp(IRDLOperation):
     """Scattered descriptor with per-lane updated offsets, in elements."""
 
     name = "xegpu.update_offset"
+    RECORD: ClassVar[Record] = GATHERED
     desc = operand_def(DESC)
     offsets = operand_def(VECTOR)
     result = result_def(DESC)
@@ -195,6 +197,7 @@ class LoadGatherOp(HintedOp):
     """
 
     name = "xegpu.load_gather"
+    RECORD: ClassVar[Record] = GATHERED
     desc = operand_def(DESC)
     mask = operand_def(VECTOR)
     padding = opt_prop_def(Attribute)
@@ -240,6 +243,7 @@ class LoadRowsOp(IRDLOperation):
     """
 
     name = "xegpu.load_rows"
+    RECORD: ClassVar[Record] = GATHERED
     descs = var_operand_def(DESC)
     offset = operand_def(IndexType)
     result = result_def(VECTOR)
@@ -266,6 +270,7 @@ class StoreScatterOp(HintedOp):
     """Scatter store; masked-off elements access no memory."""
 
     name = "xegpu.store_scatter"
+    RECORD: ClassVar[Record] = GATHERED
     MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
@@ -288,6 +293,7 @@ class PrefetchOp(HintedOp):
     """Scattered prefetch into the caches."""
 
     name = "xegpu.prefetch"
+    RECORD: ClassVar[Record] = GATHERED
     MESSAGE: ClassVar[str] = "prefetch"
     desc = operand_def(DESC)
     assembly_format = "$desc attr-dict `:` type($desc)"
@@ -308,6 +314,7 @@ class AtomicRMWOp(IRDLOperation):
     """
 
     name = "xegpu.atomic_rmw"
+    RECORD: ClassVar[Record] = UPDATED
     kind = prop_def(AtomicKindAttr)
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
@@ -341,6 +348,7 @@ class BlockElementsOp(IRDLOperation):
     """
 
     name = "xegpu.block_elements"
+    RECORD: ClassVar[Record] = Record(UPDATED.elements)
     desc = operand_def(DESC)
     offsets = prop_def(IntegersAttr)
     sizes = prop_def(IntegersAttr)

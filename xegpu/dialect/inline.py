@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr, VectorType
 from xdsl.ir import Attribute, Data, SSAValue
@@ -32,6 +32,7 @@ from xdsl.traits import Pure
 
 from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.support.errors import ArgumentError, ElementTypeError, Invalid, TargetError
 from xegpu.support.location import author_location
 from xegpu.target.targets import TARGETS, Target, find_target
@@ -86,6 +87,7 @@ class InlineOp(IRDLOperation):
     """
 
     name = "xegpu.inline"
+    RECORD: ClassVar[Record] = MOVED
     inputs = var_operand_def()
     opencl = opt_prop_def(DictionaryAttr)
     visa = opt_prop_def(DictionaryAttr)

@@ -30,6 +30,7 @@ from xegpu.dialect.block_io import DESC, check_block, desc_of
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import TensorDesc, TensorDescType
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import Invalid
 
@@ -59,6 +60,7 @@ class PayloadCreateOp(IRDLOperation):
     """A new payload with the address of the block that a descriptor describes."""
 
     name = "xegpu.payload_create"
+    RECORD: ClassVar[Record] = MOVED
     desc = operand_def(DESC)
     result = result_def(PAYLOAD)
     assembly_format = "$desc attr-dict `:` type($desc) `->` type($result)"
@@ -79,6 +81,7 @@ class PayloadSetOp(IRDLOperation):
     """Moves a payload, in place, to the rows, the columns, or both, of a descriptor on the same array."""
 
     name = "xegpu.payload_set"
+    RECORD: ClassVar[Record] = MOVED
     payload = operand_def(PAYLOAD)
     desc = operand_def(DESC)
     rows = opt_prop_def(UnitAttr)
@@ -104,6 +107,7 @@ class PayloadPrefetchOp(HintedOp):
     """A block to the caches, a constant distance (rows, columns) behind a payload's address."""
 
     name = "xegpu.payload_prefetch"
+    RECORD: ClassVar[Record] = MOVED
     MESSAGE: ClassVar[str] = "prefetch"
     payload = operand_def(PAYLOAD)
     distance = prop_def(IntegersAttr)
@@ -130,6 +134,7 @@ class SubgroupBroadcastOp(IRDLOperation):
     """The index that the first lane of a subgroup has, for all lanes; a compiler does not see how it came about."""
 
     name = "xegpu.subgroup_broadcast"
+    RECORD: ClassVar[Record] = Record()
     value = operand_def(IndexType)
     result = result_def(IndexType)
     traits = traits_def(Pure())

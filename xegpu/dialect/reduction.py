@@ -6,6 +6,7 @@ After ``distribute`` they work on fragments, with the lane maps of both sides an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr, VectorType
 from xdsl.ir import Attribute, SSAValue
@@ -25,8 +26,9 @@ from xdsl.traits import Pure
 from xegpu.dialect.types import SgMapAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.combining_kind import kind_of
+from xegpu.mlir.combining_kind import REDUCED, kind_of
 from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid, ShapeError
 
@@ -112,6 +114,7 @@ class ReduceOp(AxesOp):
     """
 
     name = "xegpu.reduce"
+    RECORD: ClassVar[Record] = REDUCED
     sources = var_operand_def(VECTOR)
     kind = prop_def(StringAttr)
     assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
@@ -141,6 +144,7 @@ class BroadcastOp(AxesOp):
     """Broadcast of a block of size 1 along ``axes``."""
 
     name = "xegpu.broadcast"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -16,6 +18,7 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import Record
 from xegpu.ir.traits import ReadsMemory
 from xegpu.support.errors import ElementTypeError, Invalid, RankError
 
@@ -32,6 +35,7 @@ class LoadScalarOp(IRDLOperation):
     """
 
     name = "xegpu.load_scalar"
+    RECORD: ClassVar[Record] = Record(TYPES, defined="positions")
     array = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     result = result_def(Attribute)

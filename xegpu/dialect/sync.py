@@ -5,6 +5,8 @@ Named barriers print in LLVM's syntax; the seed's spellings are read too.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, StringAttr, i64
 from xdsl.ir import ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
@@ -24,6 +26,7 @@ from xdsl.traits import Pure
 
 from xegpu.ir.matchers import number
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import Record
 from xegpu.support.errors import ElementTypeError, Invalid, misread
 
 SCOPES = ("workgroup", "gpu", "system")
@@ -32,11 +35,16 @@ IDS = 31
 """Number of named barriers of a work-group; the hardware has 32, of which ``gpu.barrier`` uses one."""
 
 
+ARRIVED = Record(defined="arrival")
+"""Record of the halves of a barrier."""
+
+
 @operation_definition
 class FenceOp(IRDLOperation):
     """Memory fence: all of ``scope`` observes the subgroup's earlier writes before its later ones."""
 
     name = "xegpu.fence"
+    RECORD: ClassVar[Record] = Record()
     scope = prop_def(StringAttr)
     memory_kind = prop_def(StringAttr)
     irdl_options = (ParsePropInAttrDict(),)
@@ -63,6 +71,7 @@ class ControlBarrierArriveOp(IRDLOperation):
     """Arrives at the barrier of the whole work-group, which hands no memory over; the next wait is for all."""
 
     name = "xegpu.control_barrier_arrive"
+    RECORD: ClassVar[Record] = ARRIVED
     assembly_format = "attr-dict"
 
 
@@ -71,6 +80,7 @@ class ControlBarrierWaitOp(IRDLOperation):
     """Waits until all subgroups of the work-group have arrived at its barrier."""
 
     name = "xegpu.control_barrier_wait"
+    RECORD: ClassVar[Record] = ARRIVED
     assembly_format = "attr-dict"
 
 
@@ -90,6 +100,7 @@ class AllocNbarrierOp(IRDLOperation):
     """Allocation of a kernel's named barriers: their number, which every id is below."""
 
     name = "xegpu.alloc_nbarrier"
+    RECORD: ClassVar[Record] = Record()
     nbarrier_num = prop_def(IntegerAttr[I64])
 
     def __init__(self, count: int) -> None:
@@ -130,6 +141,7 @@ class InitNbarrierOp(IRDLOperation):
     """
 
     name = "xegpu.init_nbarrier"
+    RECORD: ClassVar[Record] = Record()
     nbarrier_id = operand_def(_NUMBER)
     participant_thread_num = operand_def(_NUMBER)
     producers = opt_prop_def(IntegerAttr[I64])
@@ -235,6 +247,7 @@ class NbarrierArriveOp(NbarrierOp):
     """Arrival at a named barrier; participants observe the subgroup's earlier writes after their wait."""
 
     name = "xegpu.nbarrier_arrive"
+    RECORD: ClassVar[Record] = ARRIVED
 
 
 @operation_definition
@@ -242,6 +255,7 @@ class NbarrierWaitOp(NbarrierOp):
     """Wait for the arrival of all participants of a named barrier."""
 
     name = "xegpu.nbarrier_wait"
+    RECORD: ClassVar[Record] = ARRIVED
 
 
 NAMED = (AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp)
@@ -260,6 +274,7 @@ class CompileHintOp(IRDLOperation):
     """
 
     name = "xegpu.compile_hint"
+    RECORD: ClassVar[Record] = Record()
     hint = prop_def(StringAttr)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict"

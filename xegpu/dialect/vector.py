@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IndexType, IntegerAttr, VectorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -26,11 +27,17 @@ from xdsl.traits import Pure
 from xegpu.dialect.block_io import DESC, desc_of
 from xegpu.dialect.scalar import TYPES as SCALARS
 from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
-from xegpu.ir.dtypes import i1, of_mlir
+from xegpu.ir.dtypes import NUMBERS, bf16, e4m3, e5m2, f16, i1, i8, of_mlir, u8
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import ADDRESSED, COUNTED, MOVED, Record
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
 from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, XeError
+
+PACKED = Record((f16, bf16, e4m3, e5m2, i8, u8))
+"""Record of VNNI form, of operands of DPAS that several make a word of."""
+PADDED = Record((*NUMBERS, i1))
+"""Record of padding that is not zero, which 8-bit floats do not have."""
 
 
 @operation_definition
@@ -41,6 +48,7 @@ class PackOp(IRDLOperation):
     """
 
     name = "xegpu.pack"
+    RECORD: ClassVar[Record] = PACKED
     source = operand_def(VECTOR)
     sg_map = opt_prop_def(SgMapAttr)
     result = result_def(VECTOR)
@@ -58,9 +66,10 @@ class PackOp(IRDLOperation):
     def verify_(self) -> None:
         shape = shape_of(self.source)
         factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
-        if factor < 2 or len(shape) != 2 or shape[0] % factor:
+        takes = of_mlir(self.source.type.element_type) in PACKED.elements  # type: ignore[attr-defined]
+        if not takes or len(shape) != 2 or shape[0] % factor:
             raise Invalid("XT3207", f"{self.source.type} does not pack into 32-bit words along its rows\n" + (
-                "its elements fill such words by themselves" if factor < 2 else
+                f"words are packed of {', '.join(map(str, PACKED.elements))}" if not takes else
                 f"make it two dimensions, and its {shape[0]} rows a multiple of {factor}"))
         expected = (shape[0] // factor, factor) if self.sg_map else (shape[0] // factor, shape[1], factor)
         if self.result.type != (packed := vector_type(expected, self.source.type.element_type)):  # type: ignore[attr-defined]
@@ -77,6 +86,7 @@ class BitcastOp(IRDLOperation):
     """
 
     name = "xegpu.bitcast"
+    RECORD: ClassVar[Record] = Record(ADDRESSED)
     source = operand_def(VECTOR)
     result = result_def(VECTOR)
     traits = traits_def(Pure())
@@ -119,6 +129,7 @@ class ExtractScalarOp(IRDLOperation):
     """
 
     name = "xegpu.extract_scalar"
+    RECORD: ClassVar[Record] = Record(SCALARS)
     vector = operand_def(VectorType)
     result = result_def(Attribute)
     traits = traits_def(Pure())
@@ -153,6 +164,7 @@ class ShuffleOp(IRDLOperation):
     """
 
     name = "xegpu.shuffle"
+    RECORD: ClassVar[Record] = MOVED
     sources = var_operand_def(VECTOR)
     mask = prop_def(DenseArrayBase)
     blocks = opt_prop_def(ArrayAttr)
@@ -218,6 +230,7 @@ class PadOp(IRDLOperation):
     """
 
     name = "xegpu.pad"
+    RECORD: ClassVar[Record] = PADDED
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
     padding = prop_def(Attribute)
@@ -261,6 +274,7 @@ class IotaOp(IRDLOperation):
     """
 
     name = "xegpu.iota"
+    RECORD: ClassVar[Record] = COUNTED
     start = operand_def(IndexType)
     axis = prop_def(IntegerAttr)
     shape = opt_prop_def(IntegersAttr)

@@ -114,6 +114,10 @@ u4x2 = _type("u4", 8, "p", np.uint8, U4x2Type(), "uchar")
 
 ALL = (f64, f32, tf32, f16, bf16, e4m3, e5m2, i64, i32, i16, i8, i4, u64, u32, u16, u8, u4, i1, index)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
+NUMBERS = (f64, f32, tf32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8)
+"""Element types of arithmetic."""
+STORED = (*NUMBERS, e4m3, e5m2, i1)
+"""Element types of arrays and vectors; 4-bit integers are stored in pairs."""
 PAIRS = {i4: i4x2, u4: u4x2}
 """Memory holds 4-bit integers in pairs."""
 ELEMENTS = {pair: element for element, pair in PAIRS.items()}
@@ -218,10 +222,11 @@ def to_storage(values: np.ndarray[Any, Any], storage: np.dtype[Any]) -> np.ndarr
 
 
 def quiet(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """float32 whose signalling NaN are quiet ones of the same sign, as a conversion from f16 makes them."""
+    """float32 or float64 whose signalling NaN are quiet ones of the same sign, as a conversion makes them."""
     if not (nan := np.isnan(values)).any():
         return values
-    return np.where(nan, (values.view(np.uint32) | np.uint32(1 << 22)).view(np.float32), values)
+    word, bit = ("u4", 1 << 22) if values.dtype == np.float32 else ("u8", 1 << 51)
+    return np.where(nan, (values.view(word) | bit).view(values.dtype), values)
 
 
 def truncate_tf32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

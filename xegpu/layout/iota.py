@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute
 
-from xegpu.ir.dtypes import DType, i1, of_mlir, round_to
+from xegpu.ir.dtypes import DType, of_mlir, round_to
+from xegpu.ir.record import COUNTED
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import ElementTypeError
@@ -25,7 +26,7 @@ def check_type(element_type: Attribute, size: int) -> None:
     """
     dtype = of_mlir(element_type)
     last = 1 << _EXACT[dtype.name] if dtype.is_float else (1 << dtype.bits - dtype.signed) - 1
-    if dtype is i1 or dtype.kind == "s" or size - 1 > last:
+    if dtype not in COUNTED.elements or size - 1 > last:
         wide = "i32" if not dtype.is_float else "f32" if size <= 1 << _EXACT["f32"] else "f64"
         raise ElementTypeError("XT3264", f"{dtype} does not hold the positions 0 to {size - 1}",
                                f"count in xt.{wide}, and convert what you calculate from it with .to(xt.{dtype})")

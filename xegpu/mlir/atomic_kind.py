@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
-from xegpu.ir import dtypes
-from xegpu.ir.dtypes import DType, arithmetic_result
+from xegpu.ir.dtypes import NUMBERS, DType, arithmetic_result
+from xegpu.ir.record import Record
 from xegpu.mlir.elementwise import RECORDS
 
 Array = np.ndarray[Any, Any]
@@ -71,9 +71,8 @@ _SHORT = {
     "min": ("minimumf", "mins", "minu"), "exchange": ("assign",) * 3, "and": ("", "andi", "andi"),
     "or": ("", "ori", "ori"), "xor": ("", "xori", "xori"),
 }
-ATOMIC_TYPES = (dtypes.f64, dtypes.f32, dtypes.tf32, dtypes.f16, dtypes.bf16, dtypes.i64, dtypes.i32, dtypes.i16,
-                dtypes.i8, dtypes.u64, dtypes.u32, dtypes.u16, dtypes.u8)
-"""Element types that can be updated atomically, natively or by a compare-and-swap loop."""
+UPDATED = Record(NUMBERS, defined="positions", rounding="once")
+"""Record of atomic updates, native or by a compare-and-swap loop."""
 
 
 def full_name(kind: str, dtype: DType) -> str:
@@ -84,7 +83,7 @@ def full_name(kind: str, dtype: DType) -> str:
 
 def kinds_of(dtype: DType) -> tuple[str, ...]:
     """The kinds that an element type has."""
-    return tuple(kind.name for kind in KINDS.values() if dtype.kind in kind.families) if dtype in ATOMIC_TYPES else ()
+    return tuple(kind.name for kind in KINDS.values() if dtype in UPDATED.elements and dtype.kind in kind.families)
 
 
 def fault(kind: str, dtype: DType) -> tuple[str, str, str]:
@@ -92,8 +91,8 @@ def fault(kind: str, dtype: DType) -> tuple[str, str, str]:
 
     All are empty if nothing is.
     """
-    if dtype not in ATOMIC_TYPES:
-        return "XT1448", f"{dtype} cannot be updated atomically", f"use one of {', '.join(map(str, ATOMIC_TYPES))}"
+    if dtype not in UPDATED.elements:
+        return "XT1448", f"{dtype} cannot be updated atomically", f"use one of {', '.join(map(str, UPDATED.elements))}"
     if kind not in kinds_of(dtype):
         return "XT1450", f"{dtype} has no atomic {kind}", f"use one of {', '.join(kinds_of(dtype))}"
     return "", "", ""

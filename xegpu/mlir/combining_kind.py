@@ -15,7 +15,8 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.ir.dtypes import DType, arithmetic_result, i1, of_mlir
+from xegpu.ir.dtypes import STORED, DType, arithmetic_result, i1, of_mlir
+from xegpu.ir.record import Record
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import ElementTypeError
 
@@ -40,6 +41,10 @@ def kinds_of(dtype: DType) -> tuple[str, ...]:
     if dtype is i1:
         return ("and", "or", "xor")
     return {"f": FLOAT_KINDS, "i": INTEGER_KINDS, "u": _UNSIGNED_KINDS, "x": (), "s": ()}[dtype.kind]
+
+
+REDUCED = Record(tuple(dtype for dtype in STORED if kinds_of(dtype)), rounding="sum")
+"""Record of reductions."""
 
 
 def kind_of(name: str, dtype: DType) -> str:
@@ -71,7 +76,7 @@ def reduce(kind: str, values: Array, axes: tuple[int, ...], dtype: DType) -> Arr
     operation = operation_of(kind, dtype)
     if RECORDS[operation].operands == "u" and array.dtype.kind == "i":
         array = array.view(f"u{array.dtype.itemsize}")
-    function: Any = RECORDS[operation].numpy  # a ufunc, as test_elementwise checks
+    function: Any = RECORDS[operation].numpy  # a ufunc or like one, as test_elementwise checks
     result = np.asarray(function.reduce(array, axis=axes, keepdims=True, dtype=array.dtype))
     return arithmetic_result(result.view(dtype.compute), dtype)
 

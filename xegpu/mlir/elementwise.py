@@ -20,7 +20,7 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.ir import Operation
 
-from xegpu.ir.dtypes import BY_NAME, DType, i1
+from xegpu.ir.dtypes import BY_NAME, DType, i1, quiet
 from xegpu.mlir.arith import (
     CmpFOp,
     CmpIOp,
@@ -107,6 +107,20 @@ def _leading_zeros(a: Any) -> Any:
     return a.dtype.type(bits) - _population_count(smeared)
 
 
+class _NumberOverNaN:
+    """``np.fmin`` or ``np.fmax`` of quiet NaN: with a signalling one, some of NumPy's loops give NaN."""
+
+    def __init__(self, ufunc: np.ufunc) -> None:
+        self.ufunc = ufunc
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        return self.ufunc(quiet(np.asarray(a)), quiet(np.asarray(b)))
+
+    def reduce(self, array: Any, **options: Any) -> Any:
+        """``np.ufunc.reduce``."""
+        return self.ufunc.reduce(quiet(array), **options)
+
+
 _erf = np.frompyfunc(erf, 1, 1)
 
 RECORDS: dict[type[Operation], Record] = {
@@ -134,7 +148,8 @@ RECORDS: dict[type[Operation], Record] = {
     arith.AddfOp: _float(np.add, "+"), arith.SubfOp: _float(np.subtract, "-"), arith.MulfOp: _float(np.multiply, "*"),
     arith.DivfOp: _float(np.divide, "/"),
     arith.MaximumfOp: _float(np.maximum, "maximum"), arith.MinimumfOp: _float(np.minimum, "minimum"),
-    arith.MaxnumfOp: _float(np.fmax, "maxnum"), arith.MinnumfOp: _float(np.fmin, "minnum"),
+    arith.MaxnumfOp: _float(_NumberOverNaN(np.fmax), "maxnum"),
+    arith.MinnumfOp: _float(_NumberOverNaN(np.fmin), "minnum"),
     math.AbsFOp: _float(np.abs), math.FloorOp: _float(np.floor), math.CeilOp: _float(np.ceil),
     math.TruncOp: _float(np.trunc), math.RoundEvenOp: _float(np.rint), math.CopySignOp: _float(np.copysign),
     math.SqrtOp: _float(np.sqrt), math.RsqrtOp: _float(lambda a: 1 / np.sqrt(a), ulp=2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DenseArrayBase, IndexType, IntegerAttr, VectorType, i64
@@ -26,6 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.support.errors import Invalid
 
 VECTOR = base(VectorType)
@@ -78,6 +80,7 @@ class ExtractOp(IRDLOperation):
     """``vector.extract``: a vector or an element at a position; xDSL's takes MLIR's numbers only, and no pairs."""
 
     name = "vector.extract"
+    RECORD: ClassVar[Record] = MOVED
     static_position = prop_def(DenseArrayBase.constr(i64))
     vector = operand_def(VECTOR)
     dynamic_position = var_operand_def(IndexType)
@@ -107,6 +110,7 @@ class ExtractStridedSliceOp(IRDLOperation):
     """``vector.extract_strided_slice``: a contiguous part of a vector, of the same rank."""
 
     name = "vector.extract_strided_slice"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     offsets = prop_def(IntegersAttr)
     sizes = prop_def(IntegersAttr)
@@ -146,6 +150,7 @@ class ShapeCastOp(IRDLOperation):
     """``vector.shape_cast``: the same elements in the same order, in another shape."""
 
     name = "vector.shape_cast"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     result = result_def(VECTOR)
     traits = traits_def(Pure())
@@ -169,6 +174,7 @@ class TransposeOp(IRDLOperation):
     """``vector.transpose`` of a 2D vector."""
 
     name = "vector.transpose"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     permutation = prop_def(IntegersAttr)
     result = result_def(VECTOR)
@@ -221,6 +227,7 @@ class InsertStridedSliceOp(IRDLOperation):
     """``vector.insert_strided_slice``: ``dest`` with a contiguous part replaced by ``source``, of the same rank."""
 
     name = "vector.insert_strided_slice"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     dest = operand_def(VECTOR)
     offsets = prop_def(IntegersAttr)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, VectorType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -21,7 +23,9 @@ from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_k
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import GATHERED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
+from xegpu.mlir.atomic_kind import UPDATED
 from xegpu.support.errors import ElementTypeError, Invalid
 from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, loaded_type, shape_of, text, tile_of
 from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_same_map
@@ -59,6 +63,7 @@ class InitScatteredTileOp(IRDLOperation):
     """
 
     name = "xetile.init_scattered_tile"
+    RECORD: ClassVar[Record] = GATHERED
     source = operand_def(MemRefType | IntegerType)
     indices = operand_def(VECTOR)
     result = result_def(TILE)
@@ -90,6 +95,7 @@ class UpdateScatteredTileOp(IRDLOperation):
     """``update_tile_offset`` by an index vector: each element advances by its own offset."""
 
     name = "xetile.update_scattered_tile"
+    RECORD: ClassVar[Record] = GATHERED
     tile = operand_def(TILE)
     indices = operand_def(VECTOR)
     result = result_def(TILE)
@@ -111,6 +117,7 @@ class LoadGatherOp(IRDLOperation):
     """Gather: the elements of a scattered tile; masked-off elements are ``padding`` and access no memory."""
 
     name = "xetile.load_gather"
+    RECORD: ClassVar[Record] = GATHERED
     tile = operand_def(TILE)
     mask = operand_def(VECTOR)
     padding = opt_prop_def(Attribute)
@@ -137,6 +144,7 @@ class StoreScatterOp(IRDLOperation):
     """Scatter: a vector to the elements of a scattered tile; masked-off elements access no memory."""
 
     name = "xetile.store_scatter"
+    RECORD: ClassVar[Record] = GATHERED
     value = operand_def(VECTOR)
     tile = operand_def(TILE)
     mask = operand_def(VECTOR)
@@ -164,6 +172,7 @@ class AtomicRMWTileOp(IRDLOperation):
     """
 
     name = "xetile.atomic_rmw_tile"
+    RECORD: ClassVar[Record] = UPDATED
     kind = prop_def(AtomicKindAttr)
     value = operand_def(VECTOR)
     tile = operand_def(TILE)

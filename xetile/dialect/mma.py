@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
@@ -17,8 +18,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.dialect.dpas import DEPTH, check_scaled_types
+from xegpu.dialect.dpas import DEPTH, MAD, MULTIPLIED, SCALED, check_scaled_types
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import Record
 from xegpu.ir.traits import ReadsMemory
 from xegpu.support.errors import Invalid
 from xetile.dialect.tile_ops import TILE, VECTOR, flat_shape, shape_of, text, tile_of
@@ -74,6 +76,7 @@ class TileMmaOp(IRDLOperation):
     """Matrix product ``a @ b``, plus ``acc`` if there is one, of 2D or blocked 4D vectors."""
 
     name = "xetile.tile_mma"
+    RECORD: ClassVar[Record] = MULTIPLIED
     a = operand_def(VECTOR)
     b = operand_def(VECTOR)
     acc = opt_operand_def(VECTOR)
@@ -105,6 +108,7 @@ class TileMmaScaledOp(IRDLOperation):
     """Block-scaled product ``acc + (a x scale_a) @ (b x scale_b)``: a scale for each 32 elements along K."""
 
     name = "xetile.tile_mma_scaled"
+    RECORD: ClassVar[Record] = SCALED
     a = operand_def(VECTOR)
     b = operand_def(VECTOR)
     acc = operand_def(VECTOR)
@@ -147,6 +151,7 @@ class LoadMmaOp(IRDLOperation):
     """
 
     name = "xetile.load_mma"
+    RECORD: ClassVar[Record] = MAD
     a = operand_def(TILE)
     b = operand_def(TILE)
     acc = operand_def(VECTOR)

@@ -7,6 +7,7 @@ Operands are 2D, or 4D when blocked, whose axes then are pairs: ``[1, 3]`` or ``
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, VectorType
 from xdsl.ir import Attribute, SSAValue
@@ -25,7 +26,8 @@ from xdsl.traits import Pure
 
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
-from xegpu.mlir.combining_kind import kind_of
+from xegpu.ir.record import MOVED, Record
+from xegpu.mlir.combining_kind import REDUCED, kind_of
 from xegpu.support.errors import ElementTypeError, Invalid
 from xetile.dialect.tile_ops import VECTOR, shape_of, text
 from xetile.dialect.types import WgMapAttr
@@ -85,6 +87,7 @@ class TileReduceOp(_AxesOp):
     """Reduction: ``xetile.tile_reduce <add> %v [1] : vector<64x32xf32> -> vector<64x1xf32>``."""
 
     name = "xetile.tile_reduce"
+    RECORD: ClassVar[Record] = REDUCED
     source = operand_def(VECTOR)
     kind = prop_def(StringAttr)
     axes = prop_def(ArrayAttr)
@@ -144,6 +147,7 @@ class TileBroadcastOp(_AxesOp):
     """Broadcast: ``xetile.tile_broadcast %v [0] : vector<1x32xf32> -> vector<64x32xf32>``."""
 
     name = "xetile.tile_broadcast"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     axes = prop_def(ArrayAttr)
     wg_map = opt_prop_def(WgMapAttr)

@@ -10,6 +10,7 @@ none. :mod:`xetile.passes.lower_supervector` lowers these operations to tiles, g
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -36,8 +37,10 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.dialect.dpas import MULTIPLIED
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import ADDRESSED, Record
 from xegpu.ir.traits import ReadsMemory, WritesMemory
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.contract import check_contraction
@@ -106,6 +109,7 @@ class TransferReadOp(IRDLOperation):
     """
 
     name = "supervector.transfer_read"
+    RECORD: ClassVar[Record] = Record(ADDRESSED)
     source = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     padding = opt_operand_def(Attribute)
@@ -147,6 +151,7 @@ class TransferWriteOp(IRDLOperation):
     """
 
     name = "supervector.transfer_write"
+    RECORD: ClassVar[Record] = Record(ADDRESSED)
     value = operand_def(VECTOR)
     source = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
@@ -189,6 +194,7 @@ class TypeCastOp(IRDLOperation):
     """
 
     name = "supervector.type_cast"
+    RECORD: ClassVar[Record] = Record(ADDRESSED)
     source = operand_def(MemRefType)
     result = result_def(MemRefType)
     traits = traits_def(Pure())
@@ -229,6 +235,7 @@ class ContractOp(IRDLOperation):
     """Contraction (``vector.contract``): the sum of products along the reduction iterators, plus ``acc``."""
 
     name = "supervector.contract"
+    RECORD: ClassVar[Record] = MULTIPLIED
     lhs = operand_def(VECTOR)
     rhs = operand_def(VECTOR)
     acc = opt_operand_def(VECTOR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -25,6 +26,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import ElementTypeError, Invalid, RankError, XeError
@@ -93,6 +95,7 @@ class InitTileOp(IRDLOperation):
     """
 
     name = "xetile.init_tile"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(Attribute)
     offsets = var_operand_def(IndexType)
     shape = var_operand_def(IndexType)
@@ -207,6 +210,7 @@ class LoadTileOp(IRDLOperation):
     """Load of a tile; out-of-bounds elements are ``padding``."""
 
     name = "xetile.load_tile"
+    RECORD: ClassVar[Record] = MOVED
     tile = operand_def(TILE)
     padding = opt_prop_def(Attribute)
     result = result_def(VECTOR)
@@ -235,6 +239,7 @@ class StoreTileOp(IRDLOperation):
     """Store of a vector to a tile; out-of-bounds elements are dropped."""
 
     name = "xetile.store_tile"
+    RECORD: ClassVar[Record] = MOVED
     value = operand_def(VECTOR)
     tile = operand_def(TILE)
     traits = traits_def(WritesMemory(1))
@@ -257,6 +262,7 @@ class PrefetchTileOp(IRDLOperation):
     """Prefetch of a tile; ``locality`` from 0 (none) to 3 (keep close)."""
 
     name = "xetile.prefetch_tile"
+    RECORD: ClassVar[Record] = MOVED
     tile = operand_def(TILE)
     locality = prop_def(IntegerAttr)
     irdl_options = (ParsePropInAttrDict(),)
@@ -278,6 +284,7 @@ class UpdateTileOffsetOp(IRDLOperation):
     """Tile advanced by two offsets, in elements."""
 
     name = "xetile.update_tile_offset"
+    RECORD: ClassVar[Record] = MOVED
     tile = operand_def(TILE)
     offsets = var_operand_def(IndexType)
     result = result_def(TILE)

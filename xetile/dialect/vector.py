@@ -7,6 +7,7 @@ On a work-group's vectors ``wg_map`` is the distribution of the result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -25,6 +26,7 @@ from xdsl.traits import Pure
 from xegpu.dialect.vector import check_split_rows, split_rows
 from xegpu.ir.dtypes import i8, of_mlir, u8, u16
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.record import ADDRESSED, COUNTED, MOVED, Record
 from xegpu.layout import iota
 from xegpu.mlir.vector import vector_type
 from xegpu.support.errors import Invalid, XeError
@@ -63,6 +65,7 @@ class TileTransposeOp(IRDLOperation):
     """Transpose of a 2D vector; ``wg_map`` is that of the result."""
 
     name = "xetile.tile_transpose"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     permutation = prop_def(ArrayAttr)
     wg_map = opt_prop_def(WgMapAttr)
@@ -99,6 +102,7 @@ class TilePackOp(IRDLOperation):
     """Pack: a 2D vector to the 4D vector of its blocks, row-major in both levels."""
 
     name = "xetile.tile_pack"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     inner_blocks = prop_def(ArrayAttr)
     result = result_def(VECTOR)
@@ -120,6 +124,7 @@ class TileUnpackOp(IRDLOperation):
     """Unpack: the 4D vector of blocks to the 2D vector."""
 
     name = "xetile.tile_unpack"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     inner_blocks = prop_def(ArrayAttr)
     result = result_def(VECTOR)
@@ -165,6 +170,7 @@ class TileConvLayoutOp(IRDLOperation):
     """Layout conversion to another map, ``wg_map``; ``source_map`` repeats that of the source."""
 
     name = "xetile.tile_conv_layout"
+    RECORD: ClassVar[Record] = MOVED
     source = operand_def(VECTOR)
     wg_map = prop_def(WgMapAttr)
     source_map = opt_prop_def(WgMapAttr)
@@ -206,6 +212,7 @@ class TileBitcastOp(IRDLOperation):
     """
 
     name = "xetile.tile_bitcast"
+    RECORD: ClassVar[Record] = Record(ADDRESSED)
     source = operand_def(VECTOR)
     axis = opt_prop_def(IntegerAttr)
     wg_map = opt_prop_def(WgMapAttr)
@@ -274,6 +281,7 @@ class IotaOp(IRDLOperation):
     XeTile.md)."""
 
     name = "xetile.iota"
+    RECORD: ClassVar[Record] = COUNTED
     start = opt_operand_def(IndexType)
     axis = prop_def(IntegerAttr)
     wg_map = opt_prop_def(WgMapAttr)

@@ -465,4 +465,4 @@ def test_every_record_has_semantics_and_text() -> None:
     assert set(RECORDS) <= {*RULES, *COMPARE_RULES}
     assert set(TEXT) == {kind for kind, record in RECORDS.items() if record.family in ("integer", "float")}
     for kinds, dtype in ((FLOAT_KINDS, dtypes.f32), (INTEGER_KINDS, dtypes.i32)):
-        assert all(isinstance(RECORDS[operation_of(kind, dtype)].numpy, np.ufunc) for kind in kinds)
+        assert all(hasattr(RECORDS[operation_of(kind, dtype)].numpy, "reduce") for kind in kinds)

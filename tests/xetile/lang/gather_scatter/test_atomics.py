@@ -10,7 +10,7 @@ from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, NUMPY, Array, Bordered, Execution, integers
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
-from xegpu.mlir.atomic_kind import ATOMIC_TYPES, KINDS, kinds_of
+from xegpu.mlir.atomic_kind import KINDS, UPDATED, kinds_of
 
 pytestmark = pytest.mark.unoptimised
 
@@ -73,7 +73,7 @@ def data(rng: np.random.Generator, dtype: DType, shape: tuple[int, int]) -> Arra
     return rng.integers(limits.min, limits.max, shape, dtype.numpy, endpoint=True)
 
 
-@pytest.mark.parametrize(("dtype", "execution"), [(dtype, execution) for dtype in ATOMIC_TYPES for execution in SOME
+@pytest.mark.parametrize(("dtype", "execution"), [(dtype, execution) for dtype in UPDATED.elements for execution in SOME
                                                   if not (dtype is xt.f64 and execution.target == "dg2")], ids=str)
 def test_every_kind_of_every_type(dtype, execution):
     """Tiles that hang over two edges: what is outside is not touched, and reads as zero."""
@@ -274,7 +274,7 @@ def test_other_updates_compare_and_swap(dtype, kind, target):
 def test_the_table_of_kinds_is_complete():
     assert len(KINDS) == 16
     assert kinds_of(dtypes.i1) == ()
-    assert all(kinds_of(dtype) for dtype in ATOMIC_TYPES)
+    assert all(kinds_of(dtype) for dtype in UPDATED.elements)
 
 
 @pytest.mark.parametrize("execution", SOME, ids=str)

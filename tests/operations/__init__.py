@@ -1,0 +1,1 @@
+"""Sweep of block operations: each construct x element type x execution, on bits that hurt, against plain NumPy."""
