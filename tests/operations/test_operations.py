@@ -161,8 +161,12 @@ def test_the_cases_have_every_operation_of_every_element_type() -> None:
         for text in texts(dtype):
             found |= seen(xt.parse(text.text(dtype))["case"].lower(
                 viewed(text.given, dtype), viewed(text.expected, dtype), target=target))
-    missing = {f"{operation.name}:{element or ''}" for operation in OPERATIONS
-               if (record := record_of(operation)) is not None and operation.name not in ELSEWHERE
-               for element in (None, *record.elements) if (operation, element) not in found
-               and not (operation.name in MADE_FOR_PREFETCHES and (element is xt.i1 or (element and element.bits == 64)))}
-    assert not missing, " ".join(sorted(missing))
+    missing = []
+    for operation in OPERATIONS:
+        record = record_of(operation)
+        if record is None or operation.name in ELSEWHERE:
+            continue
+        elements = [element for element in record.elements
+                    if operation.name not in MADE_FOR_PREFETCHES or not (element is xt.i1 or element.bits == 64)]
+        missing += [f"{operation.name}:{element}" for element in (None, *elements) if (operation, element) not in found]
+    assert not missing

@@ -38,6 +38,8 @@ def cases(dtype: DType) -> Iterator[Case]:
         split = np.ascontiguousarray(a).view(np.uint8).reshape(8, 16, -1).transpose(0, 2, 1).reshape(-1, 16)
         for narrow in (dtypes.u8, dtypes.i8, dtypes.e4m3, dtypes.e5m2):
             yield Case(f"bytes as {narrow}", partial(_split, narrow), split.view(narrow.numpy), narrow)
+    if dtype is dtypes.tf32:
+        yield Case("bits by way of f32", lambda x: xt.bitcast(x.a.to(xt.f32), xt.u32), a.view(np.uint32), dtypes.u32)
     if dtype not in (dtypes.i1, dtypes.tf32):  # which have no integers of their size
         word = dtypes.BY_NAME[f"u{8 * dtype.bytes}"]
         yield Case("bits", lambda x: xt.bitcast(x.a, word), a.view(word.numpy), word)

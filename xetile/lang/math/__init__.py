@@ -259,8 +259,8 @@ def bitcast(v: Any, dtype: Any) -> Any:
         dtype: the element type, of as many bits as that of ``v``; of a vector, of a half, a quarter or an eighth too.
 
     Raises:
-        ElementTypeError: the sizes do not go together, or one of the types is ``i1`` or an index, which have no bits to
-            read.
+        ElementTypeError: the sizes do not go together, or one of the types is ``i1``, an index or ``tf32``, which
+            have no bits to read; ``.to(xt.f32)`` keeps all of ``tf32``.
     """
     tracer = current("xt.bitcast")
     target = element_type(dtype)
@@ -271,18 +271,30 @@ def bitcast(v: Any, dtype: Any) -> Any:
     if isinstance(v, Vector) and v.dtype.bits > target.bits and not {v.dtype, target} & {dtypes.i1, dtypes.index}:
         map_ = v.wg_map and v.wg_map.split(v.dtype.bits // target.bits)
         return Vector(tracer.emit(TileBitcastOp(v.ssa, target.mlir, map_)), map_)
-    if v.dtype.bits != target.bits or {v.dtype, target} & {dtypes.i1, dtypes.index}:
-        fitting = [str(t) for t in dtypes.ALL if t.bits >= 8 and t not in (dtypes.i1, dtypes.index)
-                   and (t.bits == v.dtype.bits or (isinstance(v, Vector) and t.bits < v.dtype.bits))]
-        narrower = " or of narrower ones" if isinstance(v, Vector) else ""
-        raise ElementTypeError("XT1213", f"the bits of {v.dtype} cannot be read as {target}",
-                               f"bits are read as types of the same size{narrower}, here {', '.join(fitting)}; "
-                               f".to({target}) converts values", tracer.location())
+    if v.dtype is not target and (v.dtype.bits != target.bits or {v.dtype, target} & _WITHOUT_BITS):
+        raise _unreadable(v, target)
     if v.dtype is target:
         return v
     shaped = v.ssa.type
     result = VectorType(target.mlir, shaped.get_shape()) if isinstance(shaped, VectorType) else target.mlir
     return v.like(tracer.emit(arith.BitcastOp(v.ssa, result)))
+
+
+_WITHOUT_BITS = {dtypes.i1, dtypes.index, dtypes.tf32}
+"""Element types whose elements are not read as others of their size; tf32 has 19 bits in MLIR, and 32 in memory."""
+
+
+def _unreadable(v: Arithmetic, target: dtypes.DType) -> ElementTypeError:
+    """Error of a bitcast whose types do not go together."""
+    is_vector, is_tf32 = isinstance(v, Vector), v.dtype is dtypes.tf32
+    fitting = [str(t) for t in dtypes.ALL if t.bits >= 8 and t not in _WITHOUT_BITS and (
+        (t.bits == v.dtype.bits and not is_tf32) or (is_vector and t.bits < v.dtype.bits))]
+    narrower = " or of narrower ones" if is_vector else ""
+    return ElementTypeError("XT1213", f"the bits of {v.dtype} cannot be read as {target}",
+                            f"bits are read as types of the same size{narrower}, here {', '.join(fitting)}; "
+                            f".to({target}) converts values"
+                            f"{', and .to(xt.f32) keeps all bits of tf32' if is_tf32 else ''}",
+                            current("xt.bitcast").location())
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
