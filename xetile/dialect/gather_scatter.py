@@ -27,7 +27,17 @@ from xegpu.ir.record import GATHERED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.atomic_kind import UPDATED
 from xegpu.support.errors import ElementTypeError, Invalid
-from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, loaded_type, shape_of, text, tile_of
+from xetile.dialect.tile_ops import (
+    TILE,
+    VECTOR,
+    check_covered,
+    check_map,
+    check_moved,
+    loaded_type,
+    shape_of,
+    text,
+    tile_of,
+)
 from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_same_map
 from xetile.dialect.wg_map_inference import map_of
 
@@ -81,9 +91,7 @@ class InitScatteredTileOp(IRDLOperation):
                           alone=True)
         _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
         check_elements(tile.dtype)
-        if isinstance(source, MemRefType) and source.element_type != tile.element_type:
-            raise Invalid("XT2112", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
-                          f"make the tile of {source.element_type}")
+        check_covered(source, tile)
         if isinstance(source, IntegerType) and source.width.data != 64:
             raise Invalid("XT1111", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
         if tile.encoding.wg_map is not None:

@@ -44,6 +44,7 @@ from xegpu.ir.record import ADDRESSED, Record
 from xegpu.ir.traits import ReadsMemory, WritesMemory
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.contract import check_contraction
+from xetile.dialect.mma import check_accumulator
 from xetile.dialect.permutation_map import (
     Permutation,
     check_indices,
@@ -267,9 +268,8 @@ class ContractOp(IRDLOperation):
     def verify_(self) -> None:
         check_contraction([self.lhs.type, self.rhs.type, self.result.type], self.axes, self.iterators)
         _check_wg_map(self.wg_map, self.result.type)
-        if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT2116", f"the accumulator is {self.acc.type}, and the result {self.result.type}\n"
-                          "give both the same type")
+        if self.acc is not None:
+            check_accumulator(self.acc, self.result)
 
 
 SuperVector = Dialect(NAME, [TransferReadOp, TransferWriteOp, TypeCastOp, ContractOp], [])

@@ -116,14 +116,19 @@ class InitTileOp(IRDLOperation):
         tile, source = tile_of(self.result), self.source.type
         verify_described(self, "a tile")
         _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
-        if isinstance(source, MemRefType) and source.element_type != tile.element_type:
-            raise Invalid("XT2112", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
-                          f"make the tile of {source.element_type}")
+        check_covered(source, tile)
         verify_element(tile)
         verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_known(self),
                      described=bool(self.shape))
         _verify_encoding(tile)
         verify_memory_space(tile, source)
+
+
+def check_covered(source: Attribute, tile: TileParameters) -> None:
+    """Verify that an array has the elements of a tile on it; an address has no element type."""
+    if isinstance(source, MemRefType) and source.element_type != tile.element_type:
+        raise Invalid("XT2112", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
+                      f"make the tile of {source.element_type}")
 
 
 def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | None]]:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from codegen.opencl.arith import predicate
+from codegen.opencl.block_io.unaligned_words import adjacent, times, unaligned_words, vector_widths
 from codegen.opencl.emitter import NO_UNROLL, Emitter, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
@@ -88,7 +89,7 @@ class _Piece:
         words, side, (height, width) = self.shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.wi_data
         if word is None:
             steps, across = words // side, lanes.lanes // side
-            down = _times("i" if steps == 1 else f"i / {steps}", across * height)
+            down = times("i" if steps == 1 else f"i / {steps}", across * height)
             right = "0" if steps == 1 else f"i % {steps} * {side * width}"
         else:
             right_words, down_words = component_offset(word, words, side, lanes.lanes)
@@ -141,7 +142,7 @@ def _position(lanes: LaneMap, subgroup: int) -> list[str]:
     rows, columns = lanes.wi_layout
     row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
     column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
-    row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
+    row, column = times(row, lanes.wi_data[0]), times(column, lanes.wi_data[1])
     return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
             f"const int row = {_sum('y', row)}, column = {_sum('x', column)};"]
 
@@ -152,12 +153,6 @@ def _block_of(emitter: Emitter, desc: TensorDesc) -> _Block:
 
 def _sum(first: str, second: str) -> str:
     return first if second == "0" else second if first == "0" else f"{first} + {second}"
-
-
-def _times(expression: str, factor: int) -> str:
-    if expression == "0" or factor == 1:
-        return expression
-    return f"({expression}) * {factor}"
 
 
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
@@ -294,7 +289,7 @@ def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
     """Block reads of each row, as wide as possible; then each word from its rows."""
     bits, unit = block.row_bits, block.lanes.unit[1]
     (rows, columns), read = block.shape, _BLOCK_READ[block.row_bits]
-    parts = _parts(columns // unit)
+    parts = vector_widths(columns // unit)
     for row in range(rows):
         for start, width in parts:
             at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
@@ -324,75 +319,12 @@ def _words_read(block: _Block, fragment: Fragment) -> Iterator[str]:
     for number in range(len(fragment.names)):
         group = block.words[number * fragment.width:(number + 1) * fragment.width]
         parts = []
-        for start, width in _adjacent(group, lanes.unit[1]):
+        for start, width in adjacent(group, lanes.unit[1]):
             name = f"part{number}_{start}"
-            yield from _unaligned_words(name, group[start], width)
+            yield from unaligned_words(name, group[start], width)
             parts.append(name)
         joined = ", ".join(parts)
         yield f"  *out{number} = {joined if len(parts) == 1 else f'({fragment.c_type})({joined})'};"
-
-
-def _adjacent(words: list[list[tuple[int, int]]], step: int) -> list[tuple[int, int]]:
-    """Start and width of vectors of words, each ``step`` columns behind the one before it."""
-    found, start = [], 0
-    while start < len(words):
-        row, column = words[start][0]
-        count = next((i for i, word in enumerate(words[start:]) if word[0] != (row, column + i * step)),
-                     len(words) - start)
-        found += [(start + first, width) for first, width in _parts(count)]
-        start += count
-    return found
-
-
-def _unaligned_words(name: str, elements: list[tuple[int, int]], width: int) -> Iterator[str]:
-    """Statements that define ``width`` words of a lane, of which the first has these elements."""
-    (row, column), other = elements[0], elements[1]
-    if other[0] == row:
-        yield from _words_from(name, row, column, width)
-        last = f"{name}_from[{width - 1} + {name}_odd]"
-        behind = ", ".join([f"{name}_row.s{i:x}" for i in range(1, width)] + [last])
-        type_ = vector_type("uint", width)
-        yield f"  const {type_} {name}_behind = {f'({type_})({behind})' if width > 1 else behind};"
-        yield (f"  const {type_} {name} = ({name}_row >> ({name}_odd << 4)) | "
-               f"(({name}_behind << 16) & -{name}_odd);")
-        return
-    halves = []
-    for first in range(min(width, 2)):
-        count = (width - first + 1) // 2
-        names = [f"{name}_{half}{first}" for half in ("low", "high")]
-        for half, at in zip(names, (row, other[0]), strict=True):
-            yield from _words_from(half, at, column + first, count)
-        low, high = names
-        yield (f"  const {vector_type('uint', count)} {name}_{first} = "
-               f"bitselect({high}_row << (16u - ({high}_odd << 4)), {low}_row >> ({low}_odd << 4), 0xffffu);")
-        halves.append((f"{name}_{first}", count))
-    words = [part if count == 1 else f"{part}.s{i // 2:x}" for i in range(width) for part, count in (halves[i % 2],)]
-    value = words[0] if width == 1 else f"({vector_type('uint', width)})({', '.join(words)})"
-    yield f"  const {vector_type('uint', width)} {name} = {value};"
-
-
-def _words_from(name: str, row: int, column: int, count: int) -> Iterator[str]:
-    """Statements that read ``count`` words from the one on that has a lane's element of a row and a column.
-
-    Which half of a word it has is the same in all steps of a loop along an operand, and so is the distance to what a
-    step adds to the address: a compiler computes them once if they are not multiplied by the same pitch.
-    """
-    offset = str(column) if row == 0 else f"{_times('(long)pitch', row)} + {column}"
-    yield (f"  const uint {name}_odd = ((uint)((ulong)base >> 1) ^ (uint)(y & pitch) ^ "
-           f"(uint)((lane + {row}) & pitch) ^ (uint)x ^ {column}u) & 1u;")
-    yield f"  global const uint *{name}_from = (global const uint *)(mine + ({offset} - (int){name}_odd));"
-    load = f"*{name}_from" if count == 1 else f"vload{count}(0, {name}_from)"
-    yield f"  const {vector_type('uint', count)} {name}_row = {load};"
-
-
-def _parts(count: int) -> list[tuple[int, int]]:
-    """Split of ``count`` words into vectors of 8, 4, 2 and 1: start and width of each."""
-    parts, start = [], 0
-    while start < count:
-        width = next(width for width in (8, 4, 2, 1) if start + width <= count)
-        parts.append((start, width))
-        start += width
-    return parts
 
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:

@@ -47,8 +47,7 @@ def _broadcast(rewriter: Any, operation: BroadcastOp) -> None:
 def _transpose(rewriter: Any, operation: TransposeOp) -> None:
     source = rewriter.lookup(operation.source)
     if source.encoding.packed:
-        rewriter.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is vector.transpose",
-                   "load the block without transpose_bit_width, and transpose that", **{"the block": operation.source})
+        rewriter.refuse_packed(operation)
     lanes = source.encoding.lanes.along_one(source.encoding.shape)
     value = _transposed_units(rewriter, rewriter.converted(source, lanes), source.encoding.shape, lanes)
     rewriter.set(operation.result, value, rewriter.form(source.encoding.shape[::-1], lanes.transposed))

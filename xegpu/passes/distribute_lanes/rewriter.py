@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
@@ -160,6 +160,16 @@ class DistributeLanesRewriter(Rewriter):
         return self.shared(("convert", value, lanes),
                            lambda: self.emit(ConvertLayoutOp(value, form.lanes, lanes, form.shape)))
 
+    def refuse_packed(self, operation: Operation) -> NoReturn:
+        """Fail for an operation other than ``dpas`` on vectors in VNNI form.
+
+        Raises:
+            ShapeError: always, at the operation's line.
+        """
+        self.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
+                  "load the block without packed to compute with it; dpas packs what it needs",
+                  **{f"operand {i}": value for i, value in enumerate(operation.operands)})
+
     def copy(self, operation) -> None:  # type: ignore[no-untyped-def]
         """A copy; a vector result has the form of the vector operands."""
         form = next((self.lookup(o).encoding for o in operation.operands if isinstance(self.lookup(o).encoding,
@@ -172,9 +182,7 @@ class DistributeLanesRewriter(Rewriter):
         moving = [part.encoding for part in parts if isinstance(part.encoding,
                                                                 Distributed) and not _is_splat(part.values[0])]
         if any(each.packed for each in forms):
-            self.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
-                      "load the block without packed to compute with it; dpas packs what it needs",
-                      **{f"operand {i}": value for i, value in enumerate(operation.operands)})
+            self.refuse_packed(operation)
         if any(each.lanes.per_lane > 1 for each in moving):  # as operands of dpas lie; nothing else computes with words
             form = self.form(form.shape, self.plain(form.shape))
         elif len({form.lanes for form in moving or forms}) > 1:

@@ -168,8 +168,7 @@ def _iota(rewriter: DistributeLanesRewriter, operation: IotaOp) -> None:
 def _shuffle(rewriter: DistributeLanesRewriter, operation: ShuffleOp) -> None:
     parts = [rewriter.lookup(source) for source in operation.sources]
     if any(part.encoding.packed for part in parts):
-        rewriter.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is xegpu.shuffle",
-                      "load the block without packed, and shuffle that", **{"the block": operation.sources[0]})
+        rewriter.refuse_packed(operation)
     shape = two_sizes(shape_of(operation.result))
     shapes = [part.encoding.shape for part in parts]
     maps = [part.encoding.lanes if part.encoding.lanes.per_lane == 1 else rewriter.plain(part.encoding.shape)

@@ -14,6 +14,7 @@ from xegpu.interpreter.gather_scatter import Elements, active_elements
 from xegpu.interpreter.interpreter import BATCH, Interpreter, TileView
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of, arrays_of
+from xegpu.support.errors import CheckError
 from xegpu.support.location import Location
 from xegpu.support.notes import defined_at
 from xetile.dialect.tile_ops import OOB, text, tile_of
@@ -142,11 +143,10 @@ class Accesses(RaceDetector):
         if missing.any() and (missing := missing if machine.active is None else
                               missing & machine.active[..., None, None]).any():
             at = first(missing)
-            raise failed(machine, operation, "XT6004", f"{instance(machine, at)} reads {array_name(operation.tile)}"
-                         f"{element_of(window, at, shared=True)}, which nothing has written yet",
-                         "write it before, and wait at an xt.barrier where another subgroup does", at,
-                         others=[("the array is allocated here", defined_at(array_of(operation.tile))),
-                                 _tile(operation, window, at, shared=True)])
+            raise _unwritten(machine, operation,
+                             f"reads {array_name(operation.tile)}{element_of(window, at, shared=True)}", at,
+                             [("the array is allocated here", defined_at(array_of(operation.tile))),
+                              _tile(operation, window, at, shared=True)])
 
     # --- single elements ---------------------------------------------------------------------------------------------
 
@@ -190,10 +190,7 @@ class Accesses(RaceDetector):
         if shared and span.written is not None:
             if kind != WRITE and not (written := span.written[at]).all():
                 index = first(~written)
-                raise failed(machine, operation, "XT6004", f"{instance(machine, instance_of(index))} {kind}s "
-                             f"{name(index)}, which nothing has written yet",
-                             "write it before, and wait at an xt.barrier where another subgroup does",
-                             instance_of(index), others=notes)
+                raise _unwritten(machine, operation, f"{kind}s {name(index)}", instance_of(index), notes)
             span.written[at] = True
         if shared and not self.in_step:
             return  # named barriers between subsets of subgroups are not modelled
@@ -227,6 +224,13 @@ class Accesses(RaceDetector):
             subgroup = None if any(axis > 2 for axis in constant) else _expand(np.asarray(machine.subgroup))
         codes = self.form.of(group, epoch if isinstance(epoch, int) else _expand(epoch), subgroup)
         return np.broadcast_to(codes, (*_without(machine.instances, constant), *tile.shape))
+
+
+def _unwritten(machine: Interpreter, operation: Any, access: str, at: tuple[int, ...],
+               notes: list[tuple[str, Location | None]]) -> CheckError:
+    """Error for shared local memory that is read before it is written."""
+    return failed(machine, operation, "XT6004", f"{instance(machine, at)} {access}, which nothing has written yet",
+                  "write it before, and wait at an xt.barrier where another subgroup does", at, others=notes)
 
 
 def _expand(number: Array) -> Array:
