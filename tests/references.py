@@ -114,6 +114,11 @@ def _whole(function: Callable[[float], float]) -> Callable[[str, float], float]:
     return lambda format_, a: math.copysign(float(function(a)), a) if math.isfinite(a) else a
 
 
+def _remainder(format_: str, a: float, b: float) -> float:
+    """Remainder that has the sign of the dividend; it is exact."""
+    return math.nan if math.isnan(a) or math.isnan(b) or math.isinf(a) or b == 0 else math.fmod(a, b)
+
+
 def _extreme(function: Callable[[float, float], float], *, drops: bool) -> Callable[[str, float, float], float]:
     def chosen(format_: str, a: float, b: float) -> float:
         if math.isnan(a) or math.isnan(b):
@@ -125,7 +130,8 @@ def _extreme(function: Callable[[float, float], float], *, drops: bool) -> Calla
 
 FLOATS: dict[str, Callable[..., float]] = {
     "arith.addf": _exactly(lambda a, b: a + b), "arith.subf": _exactly(lambda a, b: a - b),
-    "arith.mulf": _exactly(lambda a, b: a * b), "arith.divf": _divide, "math.fma": _fma, "math.sqrt": _root,
+    "arith.mulf": _exactly(lambda a, b: a * b), "arith.divf": _divide, "arith.remf": _remainder, "math.fma": _fma,
+    "math.sqrt": _root,
     "arith.maximumf": _extreme(max, drops=False), "arith.minimumf": _extreme(min, drops=False),
     "arith.maxnumf": _extreme(max, drops=True), "arith.minnumf": _extreme(min, drops=True),
     "math.absf": lambda format_, a: abs(a), "math.copysign": lambda format_, a, b: math.copysign(a, b),

@@ -153,9 +153,9 @@ template <class T> inline T bitselect(T otherwise, T value, typename shape<T>::e
 XETILE_MATH(acos) XETILE_MATH(asin) XETILE_MATH(atan) XETILE_MATH(atan2) XETILE_MATH(cbrt) XETILE_MATH(ceil)
 XETILE_MATH(copysign) XETILE_MATH(cos) XETILE_MATH(cosh) XETILE_MATH(erf) XETILE_MATH(exp) XETILE_MATH(exp2)
 XETILE_MATH(expm1) XETILE_MATH(fabs) XETILE_MATH(floor) XETILE_MATH(fma) XETILE_MATH(fmax) XETILE_MATH(fmin)
-XETILE_MATH(log) XETILE_MATH(log10) XETILE_MATH(log1p) XETILE_MATH(log2) XETILE_MATH(pow) XETILE_MATH(rint)
-XETILE_MATH(rsqrt) XETILE_MATH(sin) XETILE_MATH(sinh) XETILE_MATH(sqrt) XETILE_MATH(tan) XETILE_MATH(tanh)
-XETILE_MATH(trunc) XETILE_MATH(native_exp2) XETILE_MATH(native_log2) XETILE_MATH(native_recip)
+XETILE_MATH(fmod) XETILE_MATH(log) XETILE_MATH(log10) XETILE_MATH(log1p) XETILE_MATH(log2) XETILE_MATH(pow)
+XETILE_MATH(rint) XETILE_MATH(rsqrt) XETILE_MATH(sin) XETILE_MATH(sinh) XETILE_MATH(sqrt) XETILE_MATH(tan)
+XETILE_MATH(tanh) XETILE_MATH(trunc) XETILE_MATH(native_exp2) XETILE_MATH(native_log2) XETILE_MATH(native_recip)
 XETILE_MATH(native_rsqrt) XETILE_MATH(clz) XETILE_MATH(popcount)
 #define XETILE_BF16(n)                                                                                             \
   inline ushort##n intel_convert_bfloat16##n##_as_ushort##n(float##n v) { return __spirv_ConvertFToBF16INTEL(v); } \

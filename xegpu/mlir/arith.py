@@ -8,7 +8,7 @@ from xdsl.dialects import arith, func, math
 from xdsl.dialects.arith import FastMathFlagsAttr, floatingPointLike, signlessIntegerLike
 from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i1, i64
 from xdsl.ir import Attribute, Dialect, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -105,14 +105,13 @@ class ComparisonOp(IRDLOperation):
         lhs = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         rhs = parser.parse_unresolved_operand()
-        fast = FastMathFlagsAttr.parse_parameter(parser) if parser.parse_optional_keyword("fastmath") else []
+        if parser.parse_optional_keyword("fastmath"):
+            FastMathFlagsAttr.parse_parameter(parser)  # a comparison takes the same instruction with and without
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
         operation = cls(parser.resolve_operand(lhs, type_), parser.resolve_operand(rhs, type_), predicate)
         operation.attributes.update(attributes)
-        if fast:
-            operation.attributes["fastmath"] = FastMathFlagsAttr(fast)
         return operation
 
     def print(self, printer: Printer) -> None:
@@ -326,7 +325,16 @@ class IndexCastOp(ConversionOp):
                           "between integers of different widths use arith.extsi, arith.extui or arith.trunci")
 
 
-_OURS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp, CmpIOp, CmpFOp, SelectOp)
+@irdl_op_definition
+class RemFOp(arith.FloatingPointLikeBinaryOperation):
+    """``arith.remf``: remainder of the division that is rounded towards zero, with the sign of the dividend, exact."""
+
+    name = "arith.remf"
+    traits = traits_def(Pure())
+
+
+_OURS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp, CmpIOp, CmpFOp, SelectOp,
+         RemFOp)
 _NAMES = {operation.name for operation in _OURS}
 
 Arith = Dialect("arith", [*(operation for operation in arith.Arith.operations if operation.name not in _NAMES),

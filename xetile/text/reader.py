@@ -100,6 +100,11 @@ def normalize_characters(text: str) -> str:
     return _SPACED_DIMENSIONS.sub(lambda found: f"{found[1]}x{found[2]}  ", normalized)
 
 
+_PROMISES = ("exact", "disjoint", "nneg", "overflow", "fastmath", "to_nearest_even")
+"""Flags of arith whose operations mean the same without them, on operands that keep the promise."""
+_ROUNDINGS = ("downward", "upward", "toward_zero", "to_nearest_away")
+
+
 @dataclass
 class _Dense:
     """State of the vector constant that is being parsed.
@@ -141,7 +146,7 @@ class Reader(Parser):
         self._pending: list[Operation] = []
         self._vectors: dict[str, Any] = {}
         self._bound: list[Any] = []
-        self._foreign = False
+        self._foreign = self._has_flags = False
         self._has_kernels = has_kernels(text)
         self.b16, self.on_descriptor = False, False
         self.host: dict[tuple[str, str], Launch] = {}
@@ -226,7 +231,7 @@ class Reader(Parser):
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         """Class of an operation, or its :class:`Custom` parser; an unknown name is an error at the name."""
-        self._foreign = name in _HEADERS
+        self._foreign, self._has_flags = name in _HEADERS, name.startswith(("arith.", "math."))
         start, spelled = self.text.find(name, self._start), name
         if name.startswith(_PREFIXES):
             name = _PREFIXES[-1] + name.partition(".")[2]
@@ -241,6 +246,22 @@ class Reader(Parser):
             raise TextError("XT2006",
                             f"there is no operation {spelled}", f"did you mean {near[0]}?" if near else COMPARE,
                             self.location_of(start, start + len(spelled))) from None
+
+    def parse_punctuation(self, punctuation: Any, context_msg: str = "") -> Any:
+        """Parse a punctuation; in front of the types of arith and math operations stand flags, which are read."""
+        if punctuation == ":" and self._has_flags:
+            self._read_flags()
+        return super().parse_punctuation(punctuation, context_msg)
+
+    def _read_flags(self) -> None:
+        """Skip flags that promise something of the operands, and the rounding that all conversions have."""
+        while (word := next_token(self).text) in _PROMISES:
+            self._consume_token()
+            if next_token(self).text == "<":
+                self.parse_comma_separated_list(self.Delimiter.ANGLE, self.parse_identifier)
+        if word in _ROUNDINGS:
+            fail(self, "XT2018", f"no execution rounds {word}", "leave it out: results are rounded to nearest, ties to "
+                 "even; or compute the wanted neighbour from that", next_token(self).span)
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         if isinstance(op_type, Custom):

@@ -8,6 +8,8 @@ from typing import Literal
 from xdsl.dialects import arith, math
 from xdsl.ir import Operation
 
+from xegpu.mlir import arith as extended
+
 Form = Literal["infix", "call", "float call", "extreme", "division"]
 
 
@@ -34,8 +36,8 @@ class Text:
 
 def _texts(form: Form, **names: str) -> dict[type[Operation], Text]:
     """Texts of one form by the names of operations, ``AddfOp`` or ``ExpOp`` without ``Op``."""
-    return {getattr(arith, f"{name}Op", None) or getattr(math, f"{name}Op"): Text(form, text)
-            for name, text in names.items()}
+    return {next(getattr(dialect, f"{name}Op") for dialect in (arith, math, extended) if hasattr(dialect, f"{name}Op")):
+            Text(form, text) for name, text in names.items()}
 
 
 TEXT: dict[type[Operation], Text] = {
@@ -46,7 +48,8 @@ TEXT: dict[type[Operation], Text] = {
     **_texts("float call", PowF="pow", Atan2="atan2", CopySign="copysign", Fma="fma", Exp="exp", Exp2="exp2", Log="log",
              Sqrt="sqrt", Rsqrt="rsqrt", Tanh="tanh", Erf="erf", Sin="sin", Cos="cos", Floor="floor", Ceil="ceil",
              AbsF="fabs", ExpM1="expm1", Log2="log2", Log10="log10", Log1p="log1p", Cbrt="cbrt", Sinh="sinh",
-             Cosh="cosh", Tan="tan", Asin="asin", Acos="acos", Atan="atan", Trunc="trunc", RoundEven="rint"),
+             Cosh="cosh", Tan="tan", Asin="asin", Acos="acos", Atan="atan", Trunc="trunc", RoundEven="rint",
+             RemF="fmod"),
     **_texts("extreme", Maximumf=">", Minimumf="<"),
     **_texts("division", DivSI="divide", FloorDivSI="floor_divide", CeilDivSI="ceil_divide", CeilDivUI="ceil_divide",
              RemSI="remainder"),

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from codegen.opencl.arith.text import TEXT
 from codegen.perf.isa import read_mix
 from codegen.toolchain import sycl, sycl_jit
 from codegen.toolchain.ocloc import compile_device, disassemble
@@ -435,3 +436,9 @@ def test_without_the_library_the_error_says_how_to_get_it(monkeypatch: pytest.Mo
     assert not sycl.has_sycl_compiler()
     with pytest.raises(xt.ToolError, match="XT5130"):
         sycl.find_sycl_compiler()
+
+
+def test_the_header_declares_every_function_of_floats() -> None:
+    header = (ROOT / "codegen" / "sycl" / "opencl.hpp").read_text()
+    declared = set(re.findall(r"XETILE_MATH\((\w+)\)", header))
+    assert {text.text for text in TEXT.values() if text.form == "float call"} <= declared

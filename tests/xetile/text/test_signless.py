@@ -338,3 +338,25 @@ def test_vectors_of_one_dimension_are_divided(execution: Execution, elements: in
     for found, expected in ((c, signed), (d, unsigned)):
         np.testing.assert_array_equal(found[:elements], expected[:elements])
         assert (found[elements:] == 7).all()
+
+
+FLAGS = {
+    "arith.divui %a, %a{} : vector<8x16xi32>": " exact", "arith.shrsi %a, %a{} : vector<8x16xi32>": " exact",
+    "arith.ori %a, %a{} : vector<8x16xi32>": " disjoint", "arith.cmpf olt, %f, %f{} : vector<8x16xf32>":
+    " fastmath<nnan, ninf>", "arith.extui %a{} : vector<8x16xi32> to vector<8x16xi64>": " nneg",
+    "arith.uitofp %a{} : vector<8x16xi32> to vector<8x16xf32>": " nneg",
+    "arith.trunci %a{} : vector<8x16xi32> to vector<8x16xi16>": " overflow<nsw, nuw>",
+    "arith.truncf %f{} : vector<8x16xf32> to vector<8x16xf16>": " to_nearest_even fastmath<contract>",
+}
+"""Flags that MLIR's printer puts behind operands."""
+
+
+@pytest.mark.parametrize("line", FLAGS)
+def test_flags_promise_and_change_nothing(line: str) -> None:
+    head = "\n".join(f"%t{name} = xetile.init_tile %{name.upper()}[0, 0] : memref<8x16x{type_}> -> "
+                     f"!xetile.tile<8x16x{type_}>\n%{name} = xetile.load_tile %t{name} : !xetile.tile<8x16x{type_}> -> "
+                     f"vector<8x16x{type_}>" for name, type_ in (("a", "i32"), ("f", "f32")))
+    with_flags, without = (str(xt.parse(
+        f"func.func @k(%A: memref<8x16xi32>, %F: memref<8x16xf32>) {{\n{head}\n%r = {line.format(flags)}\n"
+        "func.return\n}")) for flags in (FLAGS[line], ""))
+    assert with_flags == without
