@@ -126,7 +126,7 @@ class WidenOp(IRDLOperation):
 
 
 MASK = 15
-"""What is left of a word behind the shift: one weight."""
+"""Mask of one weight in a shifted word."""
 
 
 @operation_definition

@@ -11,7 +11,7 @@ REGION_BRANCHES = (scf.ForOp, scf.IfOp, scf.WhileOp)
 """Operations with regions that forward values."""
 LOOPS = (scf.ForOp, scf.WhileOp)
 TERMINATORS = (scf.YieldOp, scf.ConditionOp)
-"""What ends the regions of :data:`REGION_BRANCHES`."""
+"""Terminators of the regions of :data:`REGION_BRANCHES`."""
 
 
 def is_loop(operation: Operation | None) -> bool:

@@ -56,7 +56,7 @@ _FOREIGN: dict[type[Operation], tuple[OpTrait, ...]] = {
     memref.LoadOp: (ReadsMemory((0,)),),
     memref.StoreOp: (WritesMemory(1),),
 }
-"""What operations of xDSL's dialects are; their classes are not ours to change."""
+"""Traits of operations of xDSL's dialects, whose classes are not ours to change."""
 
 
 # A walk asks every operation of a kernel, so the answers are kept: ``get_trait`` takes eight times as long.

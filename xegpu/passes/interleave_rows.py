@@ -41,7 +41,7 @@ ROWS = 8
 """Rows of a block of A, and of the accumulator."""
 EVEN, ODD = tuple(range(0, 2 * ROWS, 2)), tuple(range(1, 2 * ROWS, 2))
 _IN_ORDER = tuple(row // 2 + row % 2 * ROWS for row in range(2 * ROWS))
-"""Where each row lies in the even rows with the odd rows behind them."""
+"""Position of each row where the even rows stand in front of the odd ones."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from xegpu.target import grf_mode
 from xegpu.target.targets import Target
 
 _Pair = tuple[SSAValue, SSAValue]
-"""What was loaded for a product: for A and for B."""
+"""Loads of a product's operands: of A and of B."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ from xegpu.target.grf_mode import modes
 from xegpu.target.targets import Target
 
 _HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp)
-"""What stays where it is, and writes no memory."""
+"""Operations that are not moved, and write no memory."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
 _LOADED = (LoadNdOp, ExtractOp)

@@ -2,7 +2,7 @@
 
 Every failure that an author can cause is an :class:`XeError`. It carries a code (``XT1250``), whose page in
 ``xetile/errors`` explains it, one line that says what is wrong, a :class:`~xegpu.support.location.Location` (where,
-in the author's own file), notes on the other parties (where the operand that does not fit was made), and one line that
+in the author's own file), notes on other operands (where the one that does not fit was made), and one line that
 says what would work. What an operation's own verifier finds is an :class:`Invalid`, what a parser finds is a
 :func:`misread`; whoever knows the source location turns them into an XeError.
 """

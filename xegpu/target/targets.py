@@ -225,7 +225,7 @@ _XE2 = Target("", "Xe2: 2D block IO and a matrix engine of 16 lanes", None, 16,
               named_barriers=True)
 _ALCHEMIST = Target("", "Xe-HPG: a matrix engine of 8 lanes", None, 8,
                     _dpas_shapes(8) + _vector_shapes(8, all_types=False), register_bytes=32, caches=XE)
-"""What the targets of a generation share; not targets themselves."""
+"""Records that the targets of a generation extend; not targets themselves."""
 
 TARGETS = {
     target.name: target

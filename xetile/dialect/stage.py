@@ -15,9 +15,9 @@ FIRST, RECORDED = "supervector", "xetile"
 INPUTS = (FIRST, RECORDED)
 """The stages that no pass leads to: what was recorded or written in a dialect. Text in XeGPU is at ``to-xegpu``."""
 IN_XETILE = (RECORDED, "lower-supervector")
-"""Where a kernel is in XeTile as an author writes it."""
+"""Stages of a kernel in XeTile as an author writes it."""
 IN_XEGPU = ("to-xegpu", "normalize")
-"""Where a kernel is in XeGPU as an author writes it; what text in XeGPU is becomes ``normalize`` when it is read."""
+"""Stages of a kernel in XeGPU as an author writes it: text is at ``normalize`` once it is read."""
 
 STAGE, TARGET = "xetile.stage", "xetile.target"
 """A module's attributes: how far it is lowered, and for which device."""

@@ -55,7 +55,7 @@ OOB = "xetile.oob"
 IN_BOUNDS = "in_bounds"
 """The attribute of an ``init_tile`` whose tile is promised to stay inside its array: nothing is compared then."""
 PROMISES = (IN_BOUNDS, ALIGNED)
-"""What is promised of a tile, and stays so whatever becomes of it."""
+"""Promises of a tile, which tiles that it is moved to keep."""
 
 
 def tile_of(value: SSAValue) -> TileParameters:

@@ -115,7 +115,7 @@ OTHER_TOOLS = {
     "array": "xt.full(shape, value, dtype), or an array argument of the kernel", "power": "a ** b",
     "associative_scan": "xt.scan(v, axis, combine)",
 }
-"""What a function or a type of Triton, Pallas, CUDA or NumPy is called in ``xt``."""
+"""Names in ``xt`` of functions and types of Triton, Pallas, CUDA and NumPy."""
 
 PUBLIC = ("shape", "strides", "dtype", "wg_map", "to")
 """Public attributes and methods of values; each class has some of them."""

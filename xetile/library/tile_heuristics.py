@@ -21,7 +21,7 @@ LAUNCH_CLOCKS = 8192
 """Clocks for another launch, such as the one that adds up what several work-groups have of a tile: some
 microseconds."""
 DOUBT = 1.03
-"""What sharing, or a copy, must gain: less than this is within the model's errors."""
+"""Least gain of sharing, or of a copy: less than this is within the model's errors."""
 _LONELY = 4
 """A work-group alone on a core that could hold many is faster than in their company by no more than this."""
 _L2_BYTES = 32

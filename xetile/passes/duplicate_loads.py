@@ -34,7 +34,7 @@ from xetile.dialect.vector import TileTransposeOp
 _BLOCK_KINDS = ("block", "block-columns")
 """Arrays that block messages read in both orders; from others each load is element by element."""
 _TILE_USERS = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp)
-"""What may use a tile that is duplicated: no writes, which could come between the loads of one value."""
+"""Operations that may use a duplicated tile: no writes, which could come between the loads of one value."""
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,7 @@ def _hinted(kind: Any) -> Rule:
 UNTYPED = ("xegpu.fence", "xegpu.mfence", "xegpu.compile_hint")
 """Operations that have no operands, and no types behind them."""
 _FENCE_FORMS = ("scope = workgroup, memory_kind = global", "memory_kind = ugm, fence_op = none, fence_scope = local")
-"""What a fence says, in this generation and in the earlier one."""
+"""Attributes of a fence, in this generation and in the earlier one."""
 _FENCE_NAMES = {"Fence_op": "fence_op", "Fence_scope": "fence_scope", "Memory_kind": "memory_kind"}
 
 _FORMS = {

@@ -16,7 +16,8 @@ from xegpu.support.errors import ArgumentError
 from xetile.compiler.arguments import AtTheCall
 
 _FLUSHED_BYTES = 256 << 20
-"""What is written at least: more than the last cache of most processors holds; of a device, twice its cache."""
+"""Least number of bytes that are written to empty caches: more than the last cache of most processors holds; of a
+device, twice its cache."""
 _ESTIMATES = 5
 Clock = Callable[[Callable[[], Any]], float]
 """Milliseconds of one call."""

@@ -32,7 +32,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 _LINEAR = 8 * _MANTISSA
 """Of ``|alpha| |S| + |beta| |C| + |bias|``: roundings of its three products and two sums, and of conversions."""
 _ACTIVATION = 2.0**-14, 2.0**-20
-"""What an activation of a device may differ by, relatively and absolutely; those of fast arithmetic by 3e-5."""
+"""Tolerance of activations of a device, relative and absolute; those of fast arithmetic by 3e-5."""
 
 
 def wrong_row(after: Array, before: Array | None, a: Array, b: Array | None) -> int | None:

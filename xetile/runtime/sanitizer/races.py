@@ -22,7 +22,7 @@ from xetile.runtime.sanitizer.shadow_memory import AGAINST, READ, UPDATE, WRITE,
 Array = np.ndarray[Any, Any]
 KINDS: dict[type[Operation], str] = {LoadTileOp: READ, LoadGatherOp: READ, StoreTileOp: WRITE, StoreScatterOp: WRITE,
                                      AtomicRMWTileOp: UPDATE}
-"""What operations do to memory."""
+"""Memory access kinds of operations."""
 Epoch = int | Array
 """A number of barriers, or one for each instance on the batch axes where not all passed the same."""
 _VERBS = {READ: "reads", WRITE: "writes", UPDATE: "updates"}

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 OUTSIDE = -1
 READ, WRITE, UPDATE = "read", "write", "update"
 AGAINST = {READ: (WRITE, UPDATE), WRITE: (WRITE, UPDATE, READ), UPDATE: (WRITE, READ)}
-"""What must not have been done by another instance, for each access: atomic updates do not disturb each other."""
+"""Conflicting accesses of other instances, for each access: atomic updates do not disturb each other."""
 _EPOCH = 20
 _MOST = 512
 """Regions that a span remembers."""

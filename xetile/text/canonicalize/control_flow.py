@@ -39,7 +39,7 @@ Edge = tuple[Block, list[SSAValue]]
 _MOST_NESTED = 60
 """Most loops and branches inside each other: each takes frames of Python's stack here and in every pass."""
 _MOST_COPIES = 8
-"""How often a function may grow by blocks that several branches share."""
+"""Limit of a function's growth by blocks that several branches share, as a factor."""
 
 
 def lift_control_flow(module: ModuleOp) -> None:
