@@ -249,7 +249,15 @@ class Tiles(Import):
                         "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
         moved = moved_value(operation)
         assert moved is not None
-        return elements.scattered_block(self, form, self.starts(operation), self.map_at(operation, moved))
+        map_ = self.map_at(operation, moved)
+        if map_ is not None and self.is_reduced_column(operation):
+            map_ = map_.transposed()
+        return elements.scattered_block(self, form, self.starts(operation), map_)
+
+    def is_reduced_column(self, operation: upstream.MovementOp) -> bool:
+        """Whether an operation moves a vector of one dimension that is a column here, as a reduction of rows leaves."""
+        moved = moved_value(operation)
+        return moved is not None and len(tile_ops.shape_of(moved)) == 1 and self.block_of(moved)[1] == 1
 
     def transposed(self, value: SSAValue, map_: WgMap | None = None) -> SSAValue:
         """Transpose of a vector; that of a transpose is its operand."""
@@ -299,8 +307,9 @@ def store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
     """Convert ``store_nd`` to ``store_tile``."""
     value = rewriter.single(operation.value)
     if not rewriter.is_tile(operation):
-        if len(operation.value.type.get_shape()) == 1 and tile_ops.shape_of(value)[1] == 1:  # type: ignore[attr-defined]
-            value = rewriter.transposed(value)  # what a reduction of rows left is a column here
+        if rewriter.is_reduced_column(operation):
+            map_ = rewriter.map_at(operation, operation.value)
+            value = rewriter.transposed(value, map_ and map_.transposed())
         store = gather_scatter.StoreScatterOp(value, *rewriter.gathered(operation))
         store.attributes.update(rewriter.hints(operation))
         rewriter.emit(store)

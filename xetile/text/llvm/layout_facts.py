@@ -109,8 +109,8 @@ class Facts:
             fragment = self.of_lanes and isinstance(operation, (LoadMatrixOp, StoreMatrixOp)) and \
                 isinstance(moved.type, VectorType)
             self._is(moved, (prod(shape_of(moved)), LANES) if fragment else None, operation.layout)
-            if isinstance(operation, (LoadOp, StoreOp)) and operation.chunk > 1 and not self.of_lanes:
-                self._chunks(operation)
+            if isinstance(operation, (LoadOp, StoreOp)) and not self.of_lanes:
+                self._positions(operation, moved)
         elif isinstance(operation, (MultiReductionOp, BroadcastOp, ShapeCastOp)) and not self.of_lanes:
             self._infer_reshaped(operation)
 
@@ -121,11 +121,17 @@ class Facts:
             if layout is not None and len(layout.sg_layout or ()) == 2:
                 self._is(other, None, LayoutAttr(exchanged_layout(layout)))
 
-    def _chunks(self, operation: LoadOp | StoreOp) -> None:
-        """Record that offsets and mask of chunks have a row for each chunk."""
-        if isinstance(operation.offsets.type, VectorType):
-            for value in (operation.offsets, operation.mask):
-                self._is(value, (operation.offsets.type.get_shape()[0], 1))
+    def _positions(self, operation: LoadOp | StoreOp, moved: SSAValue) -> None:
+        """Record the layout of offsets and mask, that of the elements; of chunks they have a row for each."""
+        if not isinstance(operation.offsets.type, VectorType):
+            return
+        shape, layout = None, self.layout(moved)
+        if operation.chunk > 1:
+            shape = operation.offsets.type.get_shape()[0], 1
+            if layout is not None and layout.sg_data is not None:
+                layout = Layout(layout.sg_layout, (layout.sg_data[0], 1), order=layout.order)
+        for value in (operation.offsets, operation.mask):
+            self._is(value, shape, layout and LayoutAttr(layout))
 
     def _load(self, operation: ops.LoadNdOp) -> None:
         """Record the facts of a load or store."""
@@ -148,6 +154,12 @@ class Facts:
         self._is(operation.a, None, operation.layout_a)
         self._is(operation.b, None, operation.layout_b)
 
+    def _unreduced(self, operation: MultiReductionOp, shape: Pair, axis: int) -> None:
+        """Record the layout of what is reduced, by that of the result: on a store, it is an anchor."""
+        known = self.layout(operation.result)
+        if known is not None and (layout := _unreduced_layout(known, shape, axis)) is not None:
+            self._is(operation.source, None, LayoutAttr(layout))
+
     def _infer_reshaped(self, operation: MultiReductionOp | BroadcastOp | ShapeCastOp) -> None:
         """Record the facts of other operations; a reduced vector keeps both dimensions, one of them 1."""
         source = operation.source
@@ -157,6 +169,7 @@ class Facts:
                 return
             rows, columns = (1 if axis in operation.axes else size for axis, size in enumerate(shape))
             self._is(operation.result, (rows, columns))
+            self._unreduced(operation, shape, operation.axes[0])
         elif isinstance(operation, ShapeCastOp) and isinstance(operation.result.type, VectorType):
             sizes = operation.result.type.get_shape()
             if len(source.type.get_shape()) == 1 and prod(sizes) in sizes:  # type: ignore[attr-defined]
@@ -168,6 +181,15 @@ class Facts:
             if known is not None and shape is not None and known.sg_data is not None and len(known.sg_data) == 2:
                 data = tuple(1 if size == 1 else part for size, part in zip(shape, known.sg_data, strict=True))
                 self._is(source, None, LayoutAttr(Layout(known.sg_layout, data, order=known.order)))
+
+
+def _unreduced_layout(layout: Layout, shape: Pair, axis: int) -> Layout | None:
+    """Layout of a vector whose subgroups each have all of ``axis``, by that of its reduction; None if none has."""
+    flat = flat_layout(layout, (1, shape[1]) if axis == 0 else (shape[0], 1))
+    if flat is None or flat.sg_layout is None or flat.sg_data is None or flat.sg_layout[axis] != 1:
+        return None
+    data = [shape[axis] if each == axis else size for each, size in enumerate(flat.sg_data)]
+    return Layout(flat.sg_layout, tuple(data), order=flat.order)
 
 
 def divides_by_lanes(operation: Operation) -> bool:

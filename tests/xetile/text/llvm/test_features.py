@@ -179,6 +179,9 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "memory_space": lambda a, b: b.__setitem__(np.s_[:8, 48:], a[16:24, 16:32]),
     "reduced_beside_a_scatter": lambda a, b: b.__setitem__(np.s_[:48:3], 1 + a[24:32, 8:24].sum()),
     "many_lanes": lambda a, b: b.__setitem__(np.s_[:128], 2 * a[:256:2]),
+    "reduced_to_a_line": lambda a, b: b.__setitem__(np.s_[:], a.sum(1)),
+    "scattered_by_a_layout": lambda b: b.__setitem__(np.s_[:500:2], np.arange(0, 500, 2)),
+    "chunks_by_a_layout": lambda a, b: b.__setitem__(np.s_[:], a.reshape(256, 4)[::-1].reshape(-1)),
     "work_group": lambda a, b: b.__setitem__(np.s_[:32, 8:40], a[16:48, 16:48].T),
 }
 """Reference of each function: it changes the arrays in NumPy."""
