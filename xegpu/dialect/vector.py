@@ -27,7 +27,7 @@ from xdsl.traits import Pure
 from xegpu.dialect.block_io import DESC, desc_of
 from xegpu.dialect.scalar import TYPES as SCALARS
 from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
-from xegpu.ir.dtypes import NUMBERS, bf16, e4m3, e5m2, f16, i1, i8, of_mlir, u8
+from xegpu.ir.dtypes import NUMBERS, PAIRS, bf16, e4m3, e5m2, f16, i1, i8, of_mlir, u8
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import ADDRESSED, COUNTED, MOVED, Record
 from xegpu.layout.lane_map import LaneMap
@@ -66,7 +66,7 @@ class PackOp(IRDLOperation):
     def verify_(self) -> None:
         shape = shape_of(self.source)
         factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
-        takes = of_mlir(self.source.type.element_type) in PACKED.elements  # type: ignore[attr-defined]
+        takes = of_mlir(self.source.type.element_type) in (*PACKED.elements, *PAIRS.values())  # type: ignore[attr-defined]
         if not takes or len(shape) != 2 or shape[0] % factor:
             raise Invalid("XT3207", f"{self.source.type} does not pack into 32-bit words along its rows\n" + (
                 f"words are packed of {', '.join(map(str, PACKED.elements))}" if not takes else
