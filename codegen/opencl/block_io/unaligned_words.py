@@ -11,6 +11,7 @@ from codegen.opencl.values import vector_type
 
 
 def times(expression: str, factor: int) -> str:
+    """A C expression multiplied by a constant; 0 and a factor of 1 leave no product."""
     if expression == "0" or factor == 1:
         return expression
     return f"({expression}) * {factor}"
