@@ -1,4 +1,4 @@
-"""``xegpu.dequantize`` in OpenCL C: 4-bit weights to operand B of DPAS, by five or nine instructions a register.
+"""``xegpu.dequantize`` in OpenCL C: 4-bit weights to operand B of DPAS, by five or six instructions a register.
 
 For f16, two rows of words become two of pairs, lower halves with lower halves and upper with upper, once for all
 weights of a word. Both come before the first weight: the compiler spills if the words live as long as their weights are
@@ -26,6 +26,9 @@ _BIASED: dict[DType, dict[int, tuple[str, str]]] = {
     f16: {0: ("0x6400:uw", "0xe400:hf"), 4: ("0x5400:uw", "0xd400:hf")},
 }
 """For the lowest bit of a weight in 16 bits: bits that make it a number, and minus what that is too large by."""
+
+_TEMPORARY_ROWS = 4
+"""Rows of f32 that are in registers at a time on the way to bf16."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +75,23 @@ class _Dequantization:
             yield f".decl {name} v_type=G type=ud num_elts={self.width * 16} align=GRF alias=<%{number}, 0>"
         for name, number in (("Z", 3), ("S", 4)):
             yield f".decl {name} v_type=G type=f num_elts=16 align=GRF alias=<%{number}, 0>"
-        yield f".decl F v_type=G type=f num_elts={self.width * 32} align=GRF"
-        yield f".decl U v_type=G type=ud num_elts={self.width * 32} align=GRF alias=<F, 0>"
-        yield f".decl D v_type=G type=bf num_elts={self.width * 32} align=GRF"
-        for row in range(2 * self.width):
-            f, d = f"F({row},0)", f"D({row // 2},{row % 2 * 16})"
-            words = f"{'AC'[row // self.width]}({row % self.width},0)"
-            yield f"and (M1_NM, 16) U({row},0)<1> {words}<1;1,0> {MASK << self.shift:#x}:ud"
-            yield f"mov (M1_NM, 16) {f}<1> U({row},0)<1;1,0>"
+        # Few temporary registers, in turn: one variable for all rows would live as long as the statement.
+        step = 2 if self.width % 2 == 0 else 1  # rows of an instruction, in registers one behind the other
+        yield f".decl F v_type=G type=f num_elts={_TEMPORARY_ROWS * 16} align=GRF"
+        yield f".decl U v_type=G type=ud num_elts={_TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
+        yield f".decl D v_type=G type=bf num_elts={_TEMPORARY_ROWS * 32} align=GRF"
+        for first in range(0, 2 * self.width, step):
+            at = first % _TEMPORARY_ROWS
+            words = f"{'AC'[first // self.width]}({first % self.width},0)"
+            yield f"and (M1_NM, {16 * step}) U({at},0)<1> {words}<1;1,0> {MASK << self.shift:#x}:ud"
+            yield f"mov (M1_NM, {16 * step}) F({at},0)<1> U({at},0)<1;1,0>"
+            # mad writes the beginnings of registers alone: into an upper half the compiler writes by a move more
             power = (127 - self.shift) << 23  # the bits of 2**-shift
-            yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {power:#x}:f (-)Z(0,0)<1;1,0>" if self.shift else \
-                f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
-            yield f"mul (M1_NM, 16) B({row // 2},{row % 2})<2> {d}<1;1,0> S(0,0)<1;1,0>"
+            for row in range(first, first + step):
+                f, d = f"F({row % _TEMPORARY_ROWS},0)", f"D({row % _TEMPORARY_ROWS},0)"
+                yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {power:#x}:f (-)Z(0,0)<1;1,0>" if self.shift else \
+                    f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
+                yield f"mul (M1_NM, 16) B({row // 2},{row % 2})<2> {d}<1;1,0> S(0,0)<1;1,0>"
 
     def portable(self) -> Iterator[str]:
         """OpenCL C, for compilers without vISA."""

@@ -10,7 +10,9 @@ import pytest
 
 import xetile as xt
 from benchmarks.trial_kernels import four_bits
+from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution
+from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
 
@@ -48,12 +50,28 @@ def test_each_weight_is_rounded_as_written(name: str, execution: Execution) -> N
     np.testing.assert_array_equal(c, a @ weights.astype(np.float32))
 
 
+def lower_product(name: str, target: str) -> CompiledKernel:
+    """A product of 4096 x 4096 with weights of 4 bits."""
+    matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((4096 // GROUP, 4096), name)
+    return four_bits.lower(matrix, xt.Spec((4096 // 8, 4096), xt.u32), rows, rows, xt.Spec((4096, 4096), xt.f32),
+                           target=target)
+
+
 @pytest.mark.parametrize("name", TYPES)
 def test_vectors_are_dequantized_in_pairs(name: str) -> None:
-    matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((32, 4096), name)
-    lowered = four_bits.lower(matrix, xt.Spec((512, 4096), xt.u32), rows, rows, xt.Spec((4096, 4096), "f32"),
-                              target="pvc")
+    lowered = lower_product(name, "pvc")
     lanes = lowered.stages["distribute-lanes"]
     assert lanes.count("xegpu.dequantize") == 32
     assert "arith.uitofp" not in lanes
     assert "xegpu.pack " not in lanes
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+@pytest.mark.parametrize(("name", "most"), [("f16", 320), ("bf16", 400)])
+def test_instructions_of_the_loop(name: str, most: int, target: str) -> None:
+    """32 x 64 weights are 64 registers of operand B: in f16 five instructions each, in bf16 six."""
+    require_ocloc()
+    report = lower_product(name, target).report(remedies=False)
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.loop["dpas"] == 128  # 128 x 64 weights
+    assert report.loop["vector"] / 4 <= most
