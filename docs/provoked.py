@@ -25,7 +25,7 @@ from unittest import mock
 import numpy as np
 
 import xetile as xt
-from codegen import opencl, sycl
+from codegen import opencl
 from codegen.opencl import prelude
 from codegen.opencl.vector import reduction
 from codegen.runtime import devices, launcher, program_source, synchronize, usm
@@ -471,12 +471,6 @@ def no_meanings() -> object:
 @provokes("XT9403")
 def program_without_the_kernel() -> object:
     return launcher.find_kernel(launcher.build_program(find_queue("opencl:cpu"), PLAIN), "other")
-
-
-@provokes("XT9404")
-def text_without_a_kernel() -> object:
-    lowered = copy.lower(ARRAY, ARRAY, target="pvc")
-    return sycl.emit(mock.Mock(text="// nothing"), lowered.module)
 
 
 @xt.kernel

@@ -7,6 +7,9 @@ arrays of accumulators may end up in memory. Each kind of operation has its rule
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import chain
+
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
@@ -16,8 +19,9 @@ from codegen.opencl.arith import compare, inline
 from codegen.opencl.block_io import bounds, payload, scalar, slm
 from codegen.opencl.cpu_gemm import fused_store, simt
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.kernel import Source, build_options
+from codegen.opencl.kernel import build_options
 from codegen.opencl.prelude.macros import fallbacks
+from codegen.opencl.source import Source
 from codegen.opencl.vector import convert_layout, dequantize, padding, reduction, shuffle, shuffle_rows, widen
 from xegpu.analysis import barriers
 from xegpu.dialect.debug import prints
@@ -38,22 +42,25 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     emitter.producer_consumer_barriers = barriers.producer_consumer(function)
     name = emitter.name(function.sym_name.data)
     reported = debug.parameter(emitter, function)
-    declared = [*kernel.of_function(emitter, function), *reported]
+    parameters = [*kernel.of_function(emitter, function), *reported]
     for operation in function.body.block.ops:
         if not isinstance(operation, func.ReturnOp):
             emitter.emit(operation)
-    head = f"__attribute__((intel_reqd_sub_group_size({subgroup})))\n" \
-           f"__attribute__((reqd_work_group_size({subgroups * subgroup}, 1, 1)))\n" \
-           f"kernel void {name}({', '.join(declared)})\n{{\n"
-    body = "\n".join(emitter.lines) + "\n}\n"
-    functions = "".join(f"{text}\n" for text in emitter.functions.values())
-    text = functions + head + body
-    pragma = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if "half" in text else ""
-    text = f"{pragma}{fallbacks(text)}{sync.MACROS if emitter.needs_named_barriers else ''}{text}"
+    body = "\n".join(emitter.lines) + "\n"
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
-    return Source(name, text, build_options(function, target), subgroups, subgroup, ranks,
-                  bool(barriers.divergent_operations(function)), emitter.assertions, prints(function))
+    source = Source(name, tuple(parameters), body, build_options(function, target), subgroups, subgroup, ranks,
+                    declarations=tuple(chain(*emitter.declarations.values())),
+                    predefined=frozenset(emitter.predefined), identifiers=emitter.identifiers,
+                    divergent_barriers=bool(barriers.divergent_operations(function)),
+                    assertions=emitter.assertions, prints=prints(function))
+    return replace(source, macros=_macros(source.text, emitter))
+
+
+def _macros(text: str, emitter: Emitter) -> str:
+    """Pragmas and optional macros that a kernel's text uses."""
+    pragma = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if "half" in text else ""
+    return f"{pragma}{fallbacks(text)}{sync.MACROS if emitter.needs_named_barriers else ''}"
 
 
 RULES: dict[type[Operation], Rule] = {

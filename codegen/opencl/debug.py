@@ -12,8 +12,10 @@ from xdsl.dialects import func
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.source import Parameter
 from codegen.opencl.values import Fragment
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp, assertion_of, assertions, printf_format
+from xegpu.ir.dtypes import i32
 
 ARGUMENT = "assertions"
 _FAILED = f"""static void assertion_failed(global int *{ARGUMENT}, int number, int row, int column)
@@ -29,10 +31,10 @@ _FAILED = f"""static void assertion_failed(global int *{ARGUMENT}, int number, i
 """
 
 
-def parameter(emitter: Emitter, function: func.FuncOp) -> list[str]:
+def parameter(emitter: Emitter, function: func.FuncOp) -> list[Parameter]:
     """Trailing kernel parameter, the assertion buffer; its name is reserved."""
     emitter.assertions = assertions(function)
-    return [f"global int *{ARGUMENT}"] if emitter.assertions else []
+    return [Parameter(ARGUMENT, i32.opencl, i32, pointer=True)] if emitter.assertions else []
 
 
 def _each(emitter: Emitter, operation: DiagnosticOp) -> Iterator[list[str]]:

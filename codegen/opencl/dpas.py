@@ -15,11 +15,11 @@ def _dpas(emitter: Emitter, operation: DpasOp) -> None:
     a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
     a_type, b_type = a.dtype, b.dtype
     depth = operation.sizes()[2] * (2 if a_type.kind == "p" else 1)
-    name = f"intel_sub_group_{a_type}_{b_type}_matrix_mad_k{depth}"
+    name = emitter.builtin(f"intel_sub_group_{a_type}_{b_type}_matrix_mad_k{depth}")
     result = emitter.fresh(operation.result)
     if a_type.kind == "s":  # the compiler knows these, and declares them nowhere
-        emitter.function(f"{result.c_type} {name}({vector_type('short', a.width)}, int8, {result.c_type}) "
-                         "__attribute__((overloadable));\n")
+        emitter.external(name, f"{result.c_type} {name}({vector_type('short', a.width)}, int8, {result.c_type}) "
+                               "__attribute__((overloadable));\n")
     c_type = vector_type(ACCUMULATORS[str(result.dtype)], result.width)
     acc = f"({c_type})(0)" if operation.acc is None else _as(c_type, emitter.fragment(operation.acc))
     call = f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc})"
@@ -28,7 +28,7 @@ def _dpas(emitter: Emitter, operation: DpasOp) -> None:
 
 def _dpas_scaled(emitter: Emitter, operation: DpasScaledOp) -> None:
     a, b, acc, scale_a, scale_b = (emitter.fragment(operand) for operand in operation.operands)
-    name = f"intel_sub_group_{SCALED[str(a.dtype)]}_{SCALED[str(b.dtype)]}_scaled_matrix_mad_k32"
+    name = emitter.builtin(f"intel_sub_group_{SCALED[str(a.dtype)]}_{SCALED[str(b.dtype)]}_scaled_matrix_mad_k32")
     result = emitter.fresh(operation.result)
     emitter.assign(operation.result, result, [f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc.names[0]}, "
                                               f"{scale_a.names[0]}, {scale_b.names[0]})"])

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
+from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
 from codegen.opencl.values import Coordinate, Fragment, empty, vector_type, width_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
@@ -33,7 +34,8 @@ class Emitter:
         self.values: dict[SSAValue, Any] = {}
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
-        self.functions: dict[str, str] = {}
+        self.declarations: dict[str, Sequence[Declaration]] = {}
+        self.predefined: set[str] = set()
         self.fused_store_operands: dict[SSAValue, tuple[Any, ...]] = {}
         self.has_microkernels = True
         self.shared: dict[tuple[Any, ...], str] = {}
@@ -150,9 +152,29 @@ class Emitter:
             return Coordinate((), owner.value.value.data)
         return Coordinate((self.values[value],))
 
-    def function(self, text: str) -> None:
-        """Define a helper function, once."""
-        self.functions[text.partition("(")[0]] = text
+    def function(self, text: str, name: str = "") -> None:
+        """Define a helper function, once: by its name, or by the text up to its parameters."""
+        self.declarations[name or text.partition("(")[0]] = (f"{text}\n",)
+
+    def external(self, name: str, prototype: str) -> None:
+        """Declare an overload of a function that the device's compiler knows, once."""
+        self.declarations[prototype] = (Prototype(name, f"{prototype}\n"),)
+
+    def author_text(self, text: str, declarations: str = "") -> None:
+        """Take in OpenCL C that an author wrote: the builtins that it calls, and file-scope declarations, once."""
+        self.predefined |= predefined_in(text)
+        if declarations:
+            self.declarations[text] = split_prototypes(declarations)
+
+    def builtin(self, name: str) -> str:
+        """Name of a builtin or a feature macro that no header declares (:attr:`Source.predefined`)."""
+        self.predefined.add(name)
+        return name
+
+    @property
+    def identifiers(self) -> frozenset[str]:
+        """Names of variables so far, and those that no variable may have."""
+        return frozenset(self._names | self._claimed)
 
     def emit(self, operation: Operation) -> None:
         """Emit one operation by its rule."""

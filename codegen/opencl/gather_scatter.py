@@ -57,18 +57,18 @@ def update_function(emitter: Emitter, kind: str, dtype: DType, space: str = "glo
     name = f"atomic_{kind}_{dtype}" + ("" if space == "global" else f"_{space}")
     pragma = _LONG if dtype.bits == 64 else ""
     head = f"{CALL} static {dtype.opencl} {name}({space} {dtype.opencl} *at, {dtype.opencl} value)\n"
-    text = f"{head}{{\n{_body(kind, dtype, space)}}}\n"
-    emitter.functions[name] = pragma + text
+    text = f"{head}{{\n{_body(emitter, kind, dtype, space)}}}\n"
+    emitter.function(pragma + text, name)
     return name
 
 
-def _body(kind: str, dtype: DType, space: str) -> str:
+def _body(emitter: Emitter, kind: str, dtype: DType, space: str) -> str:
     if dtype.bits < 32:
-        native, swapped = _float_fetch(kind, dtype, space), _swapped_part(kind, dtype, space)
+        native, swapped = _float_fetch(emitter, kind, dtype, space), _swapped_part(kind, dtype, space)
     elif kind == "assign" or (kind in _FETCH and not dtype.is_float):
         return _fetch(kind, dtype, space)
     else:
-        native, swapped = _float_fetch(kind, dtype, space), _swapped(kind, dtype, space)
+        native, swapped = _float_fetch(emitter, kind, dtype, space), _swapped(kind, dtype, space)
     return swapped if not native else f"{native[0]}{native[1]}#else\n{swapped}#endif\n"
 
 
@@ -81,12 +81,13 @@ def _fetch(kind: str, dtype: DType, space: str) -> str:
             f"as_{type_}(value), {_ORDERS[space]}));\n")
 
 
-def _float_fetch(kind: str, dtype: DType, space: str) -> tuple[str, str] | None:
+def _float_fetch(emitter: Emitter, kind: str, dtype: DType, space: str) -> tuple[str, str] | None:
     """Feature test of a native float atomic, and its call."""
     if kind not in _FLOAT_FETCH or dtype.opencl not in _ATOMIC:
         return None
     name, feature = _FLOAT_FETCH[kind]
-    return (f"#ifdef __opencl_c_ext_fp{dtype.bits}_{space}_atomic_{feature}\n",
+    macro = emitter.builtin(f"__opencl_c_ext_fp{dtype.bits}_{space}_atomic_{feature}")
+    return (f"#ifdef {macro}\n",
             f"  return atomic_fetch_{name}_explicit((volatile {space} {_ATOMIC[dtype.opencl]} *)at, value, "
             f"{_ORDERS[space]});\n")
 
@@ -158,10 +159,8 @@ def _active(emitter: Emitter, mask: Any) -> str:
 def _declared(emitter: Emitter, dtype: DType) -> None:
     """Declarations of the predicated load and store builtins of an element type."""
     type_ = dtype.opencl
-    emitter.functions[f"{LOAD} {type_}"] = (f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, "
-                                            f"bool, {type_});")
-    emitter.functions[f"{STORE} {type_}"] = (f"void __attribute__((overloadable)) {STORE}(global {type_} *, {type_}, "
-                                             "bool);")
+    emitter.external(LOAD, f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, bool, {type_});")
+    emitter.external(STORE, f"void __attribute__((overloadable)) {STORE}(global {type_} *, {type_}, bool);")
 
 
 def _addresses(desc: Scattered, chunk: int) -> list[str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.source import Parameter
 from codegen.opencl.values import Array
-from xegpu.dialect.debug import Assertion
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.memref import static_form
+from xegpu.ir.use_def import written_arguments
 from xegpu.mlir.arith import rounds_division
 from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
@@ -20,24 +19,25 @@ from xegpu.target.targets import Target
 Names = tuple[str, ...]
 
 
-def of_function(emitter: Emitter, function: func.FuncOp) -> list[str]:
-    """Parameter declarations of a kernel: a scalar by itself, an array as pointer, sizes and strides."""
-    parameters = []
-    for argument in function.body.block.args:
+def of_function(emitter: Emitter, function: func.FuncOp) -> list[Parameter]:
+    """Parameters of a kernel: a scalar by itself, an array as pointer, sizes and strides."""
+    parameters, written = [], written_arguments(function)
+    for position, argument in enumerate(function.body.block.args):
         type_, name = argument.type, emitter.name(argument.name_hint or "arg")
         if type_ == i1.mlir:  # C has no bool among a kernel's parameters
             emitter.values[argument] = f"({name} != 0)"
-            parameters.append(f"int {name}")
+            parameters.append(Parameter(name, "int", i1))
             continue
         if not isinstance(type_, MemRefType):
             emitter.values[argument] = name
-            parameters.append(f"{of_mlir(type_).opencl} {name}")
+            parameters.append(Parameter(name, (dtype := of_mlir(type_)).opencl, dtype))
             continue
         rank, dtype = len(type_.get_shape()), of_mlir(type_.element_type)
         sizes = tuple(emitter.name(f"{name}_size{axis}") for axis in range(rank))
         strides = tuple(emitter.name(f"{name}_stride{axis}") for axis in range(rank))
         emitter.values[argument] = Array(name, dtype, *_known(type_, sizes, strides))
-        parameters += [f"global {dtype.opencl} *{name}", *(f"int {size}" for size in (*sizes, *strides))]
+        parameters += [Parameter(name, dtype.opencl, dtype, pointer=True, read_only=position not in written),
+                       *(Parameter(size, "int") for size in (*sizes, *strides))]
     return parameters
 
 
@@ -87,41 +87,3 @@ def build_options(function: func.FuncOp, target: Target) -> str:
     large = LARGE_GRF if requested_registers(function) == max(target.registers) else ""
     rounded = ROUNDED_DIVISION if rounds_division(function) else ""
     return f"{large} {rounded}".strip()
-
-
-@dataclass(frozen=True)
-class Source:
-    """Emitted OpenCL C program with its launch parameters.
-
-    Attributes:
-        name: the kernel's name in the text.
-        text: the whole program.
-        options: build options on the device that it was made for.
-        subgroups: subgroups of a work-group.
-        lanes: work-items of a subgroup.
-        arguments: for each argument of the kernel its dimensions, None for a number: an array passes its pointer,
-            then its sizes, then its strides, as 32-bit integers.
-        divergent_barriers: whether barriers stand in control flow that differs between subgroups.
-        assertions: the kernel's own, which it reports in a buffer that it gets behind its arguments.
-        prints: whether the kernel prints.
-    """
-
-    name: str
-    text: str
-    options: str
-    subgroups: int
-    lanes: int
-    arguments: tuple[int | None, ...]
-    divergent_barriers: bool = False
-    assertions: tuple[Assertion, ...] = ()
-    prints: bool = False
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether a launch waits for the kernel to report prints or failed assertions."""
-        return self.prints or bool(self.assertions)
-
-    @property
-    def local_size(self) -> int:
-        """Work-items of a work-group."""
-        return self.subgroups * self.lanes

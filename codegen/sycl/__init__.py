@@ -1,4 +1,4 @@
-"""SYCL emitter: a free-function kernel from a kernel's OpenCL C, and a host function that launches it.
+"""SYCL emitter: an emitted kernel as a free-function kernel in C++, and a host function that launches it.
 
 The file is self-contained, for ``icpx -fsycl``. With ``XETILE_KERNEL_ONLY`` defined it needs no headers and has no host
 part; :mod:`codegen.toolchain.sycl` compiles that at run time, in a tenth of a second instead of seconds.
@@ -6,128 +6,86 @@ part; :mod:`codegen.toolchain.sycl` compiles that at run time, in a tenth of a s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType
-
-from codegen.opencl.kernel import LARGE_GRF, Source
+from codegen.opencl.kernel import LARGE_GRF
+from codegen.opencl.source import Parameter, Prototype, Source
 from codegen.opencl.values import SIGNED, UNSIGNED
 from codegen.sycl.opencl_to_cxx import declarations, header, prototype, translate
-from xegpu.ir.dtypes import DType, bf16, of_mlir
-from xegpu.ir.use_def import written_arguments
-from xegpu.support.errors import BUG, XeError
+from xegpu.ir.dtypes import DType, bf16
 
 _HOST = {**{name: f"std::int{bits}_t" for bits, name in SIGNED.items()},
          **{name: f"std::uint{bits}_t" for bits, name in UNSIGNED.items()}, "half": "sycl::half"}
 """OpenCL C's scalar types as the host calls them."""
-_PLAIN = {**{name: f"unsigned {SIGNED[bits]}" for bits, name in UNSIGNED.items()}, "half": "_Float16"}
+_CXX_NAMES = {**{name: f"unsigned {SIGNED[bits]}" for bits, name in UNSIGNED.items()}, "half": "_Float16"}
 """OpenCL C's scalar types that C++ calls otherwise, in device code."""
 _ATOMICS = ((16, "min_max"), (32, "add"), (32, "min_max"))
 _DOUBLE_ATOMICS = ((64, "add"), (64, "min_max"))
-_KERNEL = re.compile(r"__attribute__\(\(intel_reqd_sub_group_size\(\d+\)\)\)\n"
-                     r"__attribute__\(\(reqd_work_group_size\(\d+, 1, 1\)\)\)\n"
-                     r"kernel void (\w+)\((.*)\)\n\{\n(.*)\}\n\Z", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class _Parameter:
-    """Kernel parameter.
-
-    Attributes:
-        name: its name in the kernel's body.
-        parameter_name: its name in the signature, which differs for a pointer: the body's has an address space.
-        type: its C type, or the pointee's.
-        pointer: whether it is a pointer.
-        host: the type on the host, ``const`` where the kernel only reads.
-    """
-
-    name: str
-    parameter_name: str
-    type: str
-    pointer: bool
-    host: str
-
-    @property
-    def plain(self) -> str:
-        """C++ type without OpenCL's names."""
-        return _PLAIN.get(self.type, self.type) + (" *" if self.pointer else " ")
-
-    @property
-    def passed(self) -> str:
-        """Declaration in the signature, as the host passes it."""
-        if self.pointer:
-            return f"({self.plain}){self.name}"
-        return f"sycl::bit_cast<{self.plain.strip()}>({self.name})" if self.host.startswith("sycl::") else self.name
-
-
-def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> str:
+def emit(source: Source, prelude: str | None = None) -> str:
     """Emit a kernel as a C++ file.
 
     Args:
-        source: the kernel as OpenCL C.
-        function: the fully lowered kernel, for the element types of its arguments.
+        source: the kernel's parts.
         prelude: OpenCL C prelude for a device without Intel's builtins; None for a GPU.
 
     Raises:
-        XeError: the kernel's text is not what :mod:`codegen.opencl` writes.
+        TextError: the kernel was edited as OpenCL C, and is no longer one that C++ can be made of.
     """
-    match = _KERNEL.search(source.text)
-    if match is None:
-        raise XeError("XT9404", "the kernel's text has no kernel that SYCL's form could be made of", BUG)
-    name, parameters, body = match.groups()
-    before, extern = _prototypes(source.text[:match.start()], emulated=prelude is not None)
-    extern += declarations(source.text, source.lanes) + _features(source) if prelude is None else ""
-    used_names = set(re.findall(r"\w+", source.text))
-    host_parameters = _host_parameters(parameters, source, function, used_names)
+    source = source.read_back()
+    is_on_gpu, names = prelude is None, {parameter.name for parameter in source.parameters}
+    extern = "".join(prototype(each, emulated=not is_on_gpu) for each in source.declarations
+                     if isinstance(each, Prototype) and each.name not in source.predefined)
+    extern += declarations(source.predefined, source.lanes) + _features(source) if is_on_gpu else ""
+    before = "".join(each for each in source.declarations if isinstance(each, str))
+    parameters = [_Parameter(each, source.identifiers) for each in source.parameters]
     return _FILE.format(
-        name=translate(name), shown=", ".join(f"{p.host} {'*' if p.pointer else ''}{p.name}" for p in host_parameters),
-        header=header(), extern=extern and f"\n{extern}", before=translate((prelude or "") + before),
-        properties=_properties(source), parameters=", ".join(f"{p.plain}{p.parameter_name}" for p in host_parameters),
-        pointers="".join(f"  XETILE_GLOBAL {p.type} *{p.name} = (XETILE_GLOBAL {p.type} *){p.parameter_name};\n"
-                         for p in host_parameters if p.pointer),
-        body=translate(body), size=source.local_size, arguments=", ".join(p.passed for p in host_parameters),
-        **{variable: _free(variable, used_names)
+        name=translate(source.name), shown=", ".join(each.on_host for each in parameters),
+        header=header(), extern=extern and f"\n{extern}", before=translate((prelude or "") + source.macros + before),
+        properties=_properties(source), parameters=", ".join(each.declaration for each in parameters),
+        pointers="".join(each.body_declaration for each in parameters), body=translate(source.body),
+        size=source.local_size, arguments=", ".join(each.argument for each in parameters),
+        **{variable: _free(variable, names)
            for variable in ("queue", "grid", "bundle", "compiled", "handler", "groups")})
 
 
+class _Parameter:
+    """Kernel parameter as C++ declares it.
+
+    Attributes:
+        declaration: in the kernel's signature; a pointer is generic there.
+        body_declaration: in the kernel's body, the pointer of the parameter's name to global memory.
+        on_host: in the host function's signature.
+        argument: the expression that the host function passes.
+    """
+
+    def __init__(self, parameter: Parameter, identifiers: Collection[str]) -> None:
+        name, type_ = translate(parameter.name), parameter.type
+        device_type = _CXX_NAMES.get(type_, type_)
+        host_type = "int" if parameter.dtype is None else _host_type(parameter.dtype)
+        self.body_declaration = ""
+        if parameter.pointer:
+            pointer = _free(f"{name}_pointer", identifiers)
+            self.declaration = f"{device_type} *{pointer}"
+            self.body_declaration = f"  XETILE_GLOBAL {type_} *{name} = (XETILE_GLOBAL {type_} *){pointer};\n"
+            self.on_host = f"{'const ' if parameter.read_only else ''}{host_type} *{name}"
+            self.argument = f"({device_type} *){name}"
+            return
+        self.declaration, self.on_host = f"{device_type} {name}", f"{host_type} {name}"
+        self.argument = f"sycl::bit_cast<{device_type}>({name})" if host_type.startswith("sycl::") else name
+
+
 def _free(name: str, used_names: Collection[str]) -> str:
-    """Fresh name based on ``name``, which does not occur in the kernel."""
+    """Fresh name based on ``name``."""
     return name if name not in used_names else _free(f"{name}_", used_names)
 
 
 def _features(source: Source) -> str:
     """Definitions of OpenCL's feature macros that a kernel tests and that GPUs with this subgroup size define."""
-    tested = set(re.findall(r"\b__opencl_c_ext_fp\w+", source.text))
     has = {f"__opencl_c_ext_fp{bits}_{memory}_atomic_{kind}" for memory in ("global", "local")
            for bits, kind in (*_ATOMICS, *(_DOUBLE_ATOMICS if source.lanes == 16 else ()))}
-    return "".join(f"#define {name} 1\n" for name in sorted(tested & has))
-
-
-def _prototypes(text: str, *, emulated: bool) -> tuple[str, str]:
-    """Split the text into its part without prototypes of external functions, and those prototypes as C++."""
-    found = re.findall(r"(?m)^\w[^\n{}#;]*\);\n", text)
-    extern = "".join(prototype(line, emulated) for line in found)
-    return re.sub(r"(?m)^\w[^\n{}#;]*\);\n", "", text), extern
-
-
-def _host_parameters(parameters: str, source: Source, function: func.FuncOp, used_names: set[str]) -> list[_Parameter]:
-    """Kernel parameters with their types on the host."""
-    written, texts, host_parameters = written_arguments(function), iter(parameters.split(", ")), []
-    for position, (argument, rank) in enumerate(zip(function.body.block.args, source.arguments, strict=True)):
-        type_ = argument.type.element_type if isinstance(argument.type, MemRefType) else argument.type
-        const = "" if rank is None or position in written else "const "
-        host_parameters.append(_parameter(next(texts), const + _host_type(of_mlir(type_)), used_names))
-        host_parameters += [_parameter(next(texts), "int", used_names) for _ in range(2 * (rank or 0))]
-    return [*host_parameters, *(_parameter(text, "std::int32_t", used_names) for text in texts)]
-
-
-def _parameter(text: str, host: str, used_names: set[str]) -> _Parameter:
-    pointed, _, name = translate(text.removeprefix("global ")).rpartition(" ")
-    pointer, name = name.startswith("*"), name.removeprefix("*")
-    return _Parameter(name, _free(f"{name}_pointer", used_names) if pointer else name, pointed, pointer, host)
+    return "".join(f"#define {name} 1\n" for name in sorted(source.predefined & has))
 
 
 def _host_type(dtype: DType) -> str:

@@ -8,11 +8,13 @@ is unchanged. The rest are tokens: vector literals, address spaces, names that C
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from importlib.resources import files
 
+from codegen.opencl.gather_scatter import LOAD, STORE
 from codegen.opencl.reserved_names import CPLUSPLUS
+from codegen.opencl.source import Prototype
 from codegen.opencl.values import ACCUMULATORS, block_word
 from xegpu.support.errors import BUG, TargetError
 
@@ -37,8 +39,8 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
      r"auto &\2 = *(XETILE_LOCAL \1(*)\3)__sycl_allocateLocalMemory(sizeof(\1\3), 64);"),
     (r"\(private (?=[\w ]+\*\))", "(XETILE_PRIVATE "),
     (r"\bprivate ", ""),  # a parameter: a generic pointer takes any
-    (r"\b__spirv_PredicatedLoadINTEL\b", "predicated_load"),
-    (r"\b__spirv_PredicatedStoreINTEL\b", "predicated_store"),
+    (rf"\b{LOAD}\b", "predicated_load"),
+    (rf"\b{STORE}\b", "predicated_store"),
     (r"\bglobal\b", "XETILE_GLOBAL"),
     (r"\blocal\b", "XETILE_LOCAL"),
     (rf"\b({'|'.join(sorted(CPLUSPLUS))})\b", r"\1_cplusplus"),
@@ -61,19 +63,19 @@ def _translated(code: str) -> str:
     return code
 
 
-def prototype(text: str, emulated: bool) -> str:
+def prototype(declared: Prototype, emulated: bool) -> str:
     """Translate a prototype to C++; empty where :func:`header` or a prelude defines the function.
 
     Args:
-        text: the prototype.
+        declared: the prototype.
         emulated: whether the text has a prelude.
     """
-    if "__spirv_Predicated" in text or "_matrix_mad_" in text:  # see declarations
+    if declared.name in (LOAD, STORE):
         return ""
-    if re.search(r"\b__(?:builtin_IB|internal_intel)_", text):  # known by its C name
-        named = text.replace("private ", "XETILE_PRIVATE ")  # a generic pointer would be another function
+    if declared.is_internal:
+        named = declared.text.replace("private ", "XETILE_PRIVATE ")  # a generic pointer would be another function
         return "" if emulated else f'extern "C" XETILE_EXTERN {translate(named)}'
-    return f"XETILE_EXTERN {translate(text)}"
+    return f"XETILE_EXTERN {translate(declared.text)}"
 
 
 @cache
@@ -82,16 +84,16 @@ def header() -> str:
     return files(__package__).joinpath("opencl.hpp").read_text(encoding="utf-8")
 
 
-def declarations(text: str, lanes: int) -> str:
-    """Declarations of Intel's builtins that OpenCL C ``text`` calls and no header declares.
+def declarations(predefined: Collection[str], lanes: int) -> str:
+    """Declarations of Intel's builtins that a kernel calls.
 
     They are at global scope: the device's compiler knows them by their mangled C++ names.
 
     Args:
-        text: OpenCL C.
+        predefined: what a kernel names, :attr:`codegen.opencl.source.Source.predefined`.
         lanes: subgroup size, on which the operand types of DPAS depend.
     """
-    names = sorted(set(re.findall(r"\bintel_sub_group_(?:2d_block_\w+|\w*matrix_mad\w*)", text)))
+    names = sorted(name for name in predefined if name.startswith("intel_sub_group_"))
     return "".join(_block_io(name) if "_2d_block_" in name else _dpas(name, lanes) for name in names)
 
 

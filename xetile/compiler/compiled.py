@@ -26,7 +26,7 @@ from xetile.dialect.stage import IN_XETILE, only_function, stage_of
 from xetile.passes.row_major import check_orders
 
 if TYPE_CHECKING:
-    from codegen.opencl.kernel import Source
+    from codegen.opencl.source import Source
     from codegen.runtime.program_source import KernelSource
     from codegen.simulator.launch import Execution
     from codegen.toolchain.ocloc import DeviceBinary, Disassembly
@@ -214,7 +214,7 @@ class CompiledKernel:
         except XeError as error:
             raise error.at(self.location) from None
         if self._opencl_text is not None:
-            source = replace(source, text=self._opencl_text)
+            source = replace(source, edited=self._opencl_text)
         if dumps.is_on():
             dumps.write(self.name, self.target, self.modules, source)
         return source
@@ -239,7 +239,7 @@ class CompiledKernel:
         from codegen import sycl
 
         try:
-            return sycl.emit(self.emitted, only_function(self.final), prelude)
+            return sycl.emit(self.emitted, prelude)
         except XeError as error:
             raise error.at(self.location) from None
 

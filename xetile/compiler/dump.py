@@ -14,7 +14,7 @@ from xegpu.support.errors import ToolError, XeError
 from xegpu.target.targets import Target
 
 if TYPE_CHECKING:
-    from codegen.opencl.kernel import Source
+    from codegen.opencl.source import Source
 
 _FOLDER = "xetile-dump"
 

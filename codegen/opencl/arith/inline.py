@@ -89,7 +89,7 @@ def _of_vectors(emitter: Emitter, operation: InlineOp, scalar: str, width: int) 
 def _define(emitter: Emitter, name: str, outputs: Sequence[str], parameters: Sequence[str], body: str) -> None:
     """Define a function that gives one result, or several through pointers."""
     result = outputs[0] if len(outputs) == 1 else "void"
-    emitter.functions[name] = f"static {result} {name}({', '.join(parameters)})\n{{\n{body}}}\n"
+    emitter.function(f"static {result} {name}({', '.join(parameters)})\n{{\n{body}}}\n", name)
 
 
 def _types(values: Sequence[object]) -> list[DType]:
@@ -108,8 +108,9 @@ def _function(emitter: Emitter, operation: InlineOp) -> str:
     key = repr((declarations, parameters, outputs, body))
     name = f"xetile_inline_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
     mark = f"// {line_mark(author_location(operation))}\n"
+    emitter.author_text(body)
     if declarations:
-        emitter.functions[declarations] = f"{mark}{declarations}\n"
+        emitter.author_text(declarations, f"{mark}{declarations}\n\n")
     _define(emitter, name, [dtype.opencl for dtype in outputs], parameters, f"  {mark}{body}")
     return name
 

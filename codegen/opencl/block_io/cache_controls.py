@@ -36,12 +36,13 @@ def block_call(emitter: Emitter, name: str, arguments: str, buffer: str, cache: 
     """
     behind = f", {buffer}" if buffer else ""
     if not cache:
-        emitter.line(f"{name}({arguments}{behind});")
+        emitter.line(f"{emitter.builtin(name)}({arguments}{behind});")
         return
     # Internal variant of the official builtin, in IGC's library; it is in no header, so that it is declared here.
     type_ = f", {buffer[1:buffer.index(')')]}" if buffer else ""
-    emitter.function(f"void __internal_{name}_cache_controls({_SURFACE}{type_}, int);")
-    emitter.line(f"__internal_{name}_cache_controls({arguments}{behind}, {cache});")
+    internal = f"__internal_{name}_cache_controls"
+    emitter.external(internal, f"void {internal}({_SURFACE}{type_}, int);")
+    emitter.line(f"{internal}({arguments}{behind}, {cache});")
 
 
 def load(emitter: Emitter, type_: str, size: int, address: str, cache: int) -> str:
@@ -52,7 +53,7 @@ def load(emitter: Emitter, type_: str, size: int, address: str, cache: int) -> s
     name, result = f"__builtin_IB_lsc_load_global_{word}", word
     if size < 4:
         name, result = f"{name}_to_uint", "uint"
-    emitter.function(f"{result} {name}(const global {word} *, int, int);")
+    emitter.external(name, f"{result} {name}(const global {word} *, int, int);")
     narrow = f"({word})" if size < 4 else ""
     return f"as_{type_}({narrow}{name}((const global {word} *)({address}), 0, {cache}))"
 
@@ -61,7 +62,7 @@ def store(emitter: Emitter, size: int, address: str, value: str, cache: int) -> 
     """Store call for one element of ``size`` bytes."""
     word = UNSIGNED[8 * size]
     name = f"__builtin_IB_lsc_store_global_{word}" + ("_from_uint" if size < 4 else "")
-    emitter.function(f"void {name}(global {word} *, int, {'uint' if size < 4 else word}, int);")
+    emitter.external(name, f"void {name}(global {word} *, int, {'uint' if size < 4 else word}, int);")
     return f"{name}((global {word} *)({address}), 0, as_{word}({value}), {cache})"
 
 
@@ -69,5 +70,5 @@ def prefetch(emitter: Emitter, size: int, address: str, cache: int) -> str:
     """Prefetch call for one element of ``size`` bytes."""
     word = UNSIGNED[8 * size]
     name = f"__builtin_IB_lsc_prefetch_global_{word}"
-    emitter.function(f"void {name}(const global {word} *, int, int);")
+    emitter.external(name, f"void {name}(const global {word} *, int, int);")
     return f"{name}((const global {word} *)({address}), 0, {cache})"

@@ -24,7 +24,7 @@ def _create(emitter: Emitter, operation: PayloadCreateOp) -> None:
     desc: Descriptor = emitter.values[operation.desc]
     block = desc_of(operation.desc)
     create, size = _PAYLOAD.format("create", ""), block.dtype.bytes
-    emitter.function(f"int *{create}(long, int, int, int, int, int, int, int, int);")
+    emitter.external(create, f"int *{create}(long, int, int, int, int, int, int, int, int);")
     rows, columns = block.shape
     scale = f" * {size}" if size > 1 else ""
     name = emitter.name(operation.result.name_hint)
@@ -39,7 +39,7 @@ def _set(emitter: Emitter, operation: PayloadSetOp) -> None:
     for axis, changes, coordinate in sides:
         if changes is not None:
             change = _PAYLOAD.format("set", f"Block{axis}")
-            emitter.function(f"void {change}(int *, int);")
+            emitter.external(change, f"void {change}(int *, int);")
             emitter.line(f"{change}({payload}, {coordinate});")
 
 
@@ -48,7 +48,7 @@ def _prefetch_payload(emitter: Emitter, operation: PayloadPrefetchOp) -> None:
     rows, columns = block.shape
     shape = f"m{rows}k{columns}v{block.block.array_length}"
     name = f"__builtin_IB_subgroup_block_read_ap_prefetch_u{block.dtype.bits}_{shape}"
-    emitter.function(f"void {name}(int *, int, int, int);")
+    emitter.external(name, f"void {name}(int *, int, int, int);")
     cache = cache_controls.number(emitter, operation) or CACHED
     emitter.line(f"{name}({emitter.values[operation.payload]}, {right}, {down}, {cache});")
 

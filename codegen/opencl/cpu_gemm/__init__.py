@@ -75,7 +75,7 @@ def define(emitter: Emitter, shape: MicrokernelShape) -> None:
         lines += [f"#ifdef {DOT}", *_text(shape, 2).body(), "#else", *_text(shape).body(), "#endif"]
     else:
         lines += _text(shape, 4 if shape.has_bytes else 1).body()
-    emitter.functions[name] = "\n".join([*lines, "}", "#endif", ""])
+    emitter.function("\n".join([*lines, "}", "#endif", ""]), name)
 
 
 def _text(shape: MicrokernelShape, group: int = 1) -> ProductText:

@@ -106,7 +106,7 @@ class _Operand:
 
 def _fused_store_check(emitter: Emitter, operation: FusedStoreCheckOp) -> None:
     """Emit the extents, pointers to the blocks, and the legality of the call."""
-    emitter.functions["xetile_apart"] = _DISJOINT
+    emitter.function(_DISJOINT)
     m, n, _ = operation.sizes
     a, b, c = (emitter.values[desc] for desc in (operation.a, operation.b, operation.c))
     k, end = emitter.coordinate(operation.first), emitter.coordinate(operation.end)

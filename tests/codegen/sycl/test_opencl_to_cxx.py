@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects import func
-from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, MemRefType
-from xdsl.ir import Block, Region
 
 from codegen import sycl
-from codegen.opencl.kernel import Source
 from codegen.opencl.prelude import prelude_for
+from codegen.opencl.source import Parameter, Prototype, Source, split_prototypes
 from codegen.runtime import launcher, usm
 from codegen.sycl.opencl_to_cxx import declarations, translate
 from codegen.toolchain.spirv import entry_points
@@ -62,14 +59,14 @@ def test_words_are_translated(opencl: str, cplusplus: str) -> None:
     ("intel_sub_group_2d_block_prefetch_16b_8r16x2c", 16, ["int, int, int, int2);"]),
 ])
 def test_builtins_are_declared_with_the_operands_that_they_take(name: str, lanes: int, declared: list[str]) -> None:
-    text = declarations(f"x = {name}(a, b);", lanes)
+    text = declarations({name}, lanes)
     for line in declared:
         assert line.replace("@", name) in text
 
 
 def test_an_unknown_builtin_is_named() -> None:
     with pytest.raises(TargetError, match="XT9405"):
-        declarations("intel_sub_group_2d_block_read_sideways(a);", 16)
+        declarations({"intel_sub_group_2d_block_read_sideways"}, 16)
 
 
 def run_both(body: str, *arrays: np.ndarray[Any, Any], lanes: int = 16, subgroups: int = 1,
@@ -78,14 +75,10 @@ def run_both(body: str, *arrays: np.ndarray[Any, Any], lanes: int = 16, subgroup
     queue = require_device()
     require_sycl_compiler()
     types = [dtypes.of(array.dtype) for array in arrays]
-    parameters = ", ".join(f"global {dtype.opencl} *{name}" for dtype, name in zip(types, "abcd", strict=False))
-    text = (f"{before}__attribute__((intel_reqd_sub_group_size({lanes})))\n"
-            f"__attribute__((reqd_work_group_size({lanes * subgroups}, 1, 1)))\nkernel void f({parameters})\n{{\n"
-            f"{body}\n}}\n")
-    source = Source("f", text, "", subgroups, lanes, (0,) * len(arrays))
-    spirv = compile_sycl(sycl.emit(source, taking([MemRefType(dtype.mlir, [DYNAMIC_INDEX]) for dtype in types])))
+    source = kernel_of(f"{body}\n", types, subgroups, lanes, before)
+    spirv = compile_sycl(sycl.emit(source))
     results = []
-    programs = (prelude_for(text) + text, "f", "-cl-std=CL3.0"), (spirv, entry_points(spirv)[0], "")
+    programs = (prelude_for(source.text) + source.text, "f", "-cl-std=CL3.0"), (spirv, entry_points(spirv)[0], "")
     for program, name, options in programs:
         copies = [array.copy() for array in arrays]
         on_device = usm.copy_in(copies, queue)
@@ -97,37 +90,39 @@ def run_both(body: str, *arrays: np.ndarray[Any, Any], lanes: int = 16, subgroup
     return results[0], results[1]
 
 
+def kernel_of(body: str, types: list[dtypes.DType], subgroups: int, lanes: int, *declarations: str | Prototype,
+              predefined: frozenset[str] = frozenset()) -> Source:
+    """A kernel f with arrays a, b ... of these types."""
+    parameters = tuple(Parameter(name, dtype.opencl, dtype, pointer=True)
+                       for dtype, name in zip(types, "abcd", strict=False))
+    return Source("f", parameters, body, "", subgroups, lanes, (0,) * len(types), declarations,
+                  predefined=predefined)
+
+
 def test_prototypes_stand_outside_the_kernels_namespace() -> None:
     """Devices' compilers know builtins by their C++ names."""
-    before = "int get_mystery(int, global float *);\n" \
-             "float __attribute__((overloadable)) __spirv_PredicatedLoadINTEL(global const float *, bool, float);\n"
-    text = f"{before}__attribute__((intel_reqd_sub_group_size(8)))\n__attribute__((reqd_work_group_size(8, 1, 1)))\n" \
-           "kernel void f(global float *a)\n{\n  a[0] = get_mystery(2, a);\n}\n"
-    types = [MemRefType(dtypes.f32.mlir, [DYNAMIC_INDEX])]
-    file = sycl.emit(Source("f", text, "", 1, 8, (0,)), taking(types))
+    overload = "__attribute__((overloadable)) __spirv_PredicatedLoadINTEL(global const float *, bool, float);"
+    prototypes = f"int get_mystery(int, global float *);\nfloat {overload}\nint __builtin_IB_mystery(int);\n"
+    before = split_prototypes(f"#define of(f)\n{prototypes}static int own(int, int);\nstatic int two(int);\n")
+    assert [each.name for each in before if isinstance(each, Prototype)] == [
+        "get_mystery", "__spirv_PredicatedLoadINTEL", "__builtin_IB_mystery"]
+    file = sycl.emit(kernel_of("  a[0] = get_mystery(2, a);\n", [dtypes.f32], 1, 8, *before))
     outside = file[:file.index("namespace xetile::f {")]
     assert "\nXETILE_EXTERN int get_mystery(int, XETILE_GLOBAL float *);\n" in outside
+    assert '\nextern "C" XETILE_EXTERN int __builtin_IB_mystery(int);\n' in outside
     assert file.count("get_mystery") == 2
     assert "__spirv_Predicated" not in file
+    assert "#define of(f)\nstatic int own(int, int);\nstatic int two(int);\n" in file[len(outside):]
 
 
 @pytest.mark.parametrize(("lanes", "doubles"), [(16, True), (8, False)])
 def test_a_kernel_learns_which_atomics_the_gpu_has(lanes: int, doubles: bool) -> None:
-    before = "".join(f"#ifdef __opencl_c_ext_fp{bits}_global_atomic_add\n#define HAS_{bits}\n#endif\n"
-                     for bits in (32, 64))
-    text = f"{before}__attribute__((intel_reqd_sub_group_size({lanes})))\n" \
-           f"__attribute__((reqd_work_group_size({lanes}, 1, 1)))\nkernel void f(global float *a)\n{{\n}}\n"
-    source, types = Source("f", text, "", 1, lanes, (0,)), [MemRefType(dtypes.f32.mlir, [DYNAMIC_INDEX])]
-    file = sycl.emit(source, taking(types))
+    macros = frozenset(f"__opencl_c_ext_fp{bits}_global_atomic_add" for bits in (32, 64))
+    source = kernel_of("", [dtypes.f32], 1, lanes, predefined=macros)
+    file = sycl.emit(source)
     assert "#define __opencl_c_ext_fp32_global_atomic_add 1\n" in file
     assert ("#define __opencl_c_ext_fp64_global_atomic_add 1\n" in file) == doubles
-    assert "#define __opencl_c" not in sycl.emit(source, taking(types), "")
-
-
-def taking(types: list[MemRefType]) -> func.FuncOp:
-    """A function with arguments of these types that does nothing."""
-    body = Region([Block([func.ReturnOp()], arg_types=types)])
-    return func.FuncOp("f", FunctionType.from_lists(types, []), body)
+    assert "#define __opencl_c" not in sycl.emit(source, "")
 
 
 BODIES = {

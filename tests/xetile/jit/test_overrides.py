@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.conftest import require_device, require_ocloc
+from tests.conftest import require_device, require_ocloc, require_sycl_compiler
 
 
 @xt.kernel
@@ -79,14 +79,19 @@ def test_an_edited_stage_runs_everywhere(folder: Path, monkeypatch: pytest.Monke
     np.testing.assert_array_equal(c, 2 * a)
 
 
-def test_edited_opencl_runs_on_the_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compiler", ["", "sycl"])
+def test_edited_opencl_runs_on_the_device(compiler: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = dumped(folder, "cpu")
     monkeypatch.delenv("XETILE_DEBUG")
+    monkeypatch.setenv("XETILE_SPIRV", compiler)
     require_device()
+    if compiler:
+        require_sycl_compiler()
     edited = files["kernel.cl"]
     text = edited.read_text()
     assert "2.0f" in text
-    edited.write_text(text.replace("2.0f", "5.0f"))
+    five = "static float five(void);\nstatic float five(void) { return 5.0f; }\n"
+    edited.write_text(five + text.replace("2.0f", "five()"))
     scaled.override("opencl", edited)
     a = np.random.default_rng(3).integers(-8, 9, (8, 16)).astype(np.float32)
     for where, factor in (("opencl:cpu", 5), ("numpy", 2)):
