@@ -228,6 +228,12 @@ def merged_spans(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[
     yield from spans
 
 
+def out_of_memory(queue: Queue, size: int) -> DeviceError:
+    """Error of an allocation of ``size`` bytes that a device refused."""
+    return DeviceError("XT5024", f"{queue.sycl_device.name.strip()} has no room for {size} bytes",
+                       "free arrays on the device, or split the problem")
+
+
 def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int]:
     """Allocate device memory for the host's bytes from ``low`` to ``high``; returns it and the address of ``low``.
 
@@ -237,8 +243,7 @@ def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int
     try:
         memory = dpctl_memory.MemoryUSMDevice(high - low + 2 * LINE, alignment=LINE, queue=queue)
     except (dpctl_memory.USMAllocationError, MemoryError, ValueError) as error:
-        raise DeviceError("XT5024", f"{queue.sycl_device.name.strip()} has no room for {high - low} bytes",
-                          "free arrays on the device, or split the problem") from error
+        raise out_of_memory(queue, high - low) from error
     base = usm_interface(memory).pointer
     start = base + (-aligned - base) % LINE
     if high > low:

@@ -9,13 +9,13 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
+from xegpu.dialect.types import SgMapAttr, check_fragment, two_sizes
 from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i8, i32, of_mlir, u8, u32
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
-from xegpu.support.errors import Invalid, ShapeError
+from xegpu.support.errors import Invalid
 
 WIDENED = (e4m3, e5m2, i8, u8)
 """Element types that :class:`WidenOp` converts."""
@@ -53,16 +53,9 @@ class ConvertLayoutOp(IRDLOperation):
             raise Invalid("XT3519", "a fragment changes its layout, and the map of before or after is missing\n"
                           "give source_map and target_map", alone=True)
         block = self.block_shape()
-        for what, value, lanes in (("operand", self.source, self.source_map.data),
-                                   ("result", self.result, self.target_map.data)):
-            try:
-                expected = lanes.fragment(block)
-            except ShapeError as error:
-                raise Invalid.of(error) from None
-            if value.type != vector_type(expected, self.source.type.element_type):  # type: ignore[attr-defined]
-                raise Invalid("XT3524", f"the {what} is {value.type}, and a lane has {list(expected)} of a block of "
-                              f"{block[0]}x{block[1]} by {spelled(lanes)}\n"
-                              "give the block's rows and columns, block = [8, 16], where the maps do not say them")
+        element = self.source.type.element_type  # type: ignore[attr-defined]
+        check_fragment(self.source, element, block, self.source_map.data)
+        check_fragment(self.result, element, block, self.target_map.data)
 
     def block_shape(self) -> tuple[int, int]:
         """Shape of the block; without ``block`` it is one unit wide in the wider of the two maps."""

@@ -31,7 +31,7 @@ from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType, check_line
 from xegpu.dialect.vector import number_of
 from xegpu.ir.dtypes import DType
-from xegpu.ir.memref import array_at
+from xegpu.ir.memref import array_at, verify_address_width
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import GATHERED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
@@ -162,8 +162,7 @@ class CreateTdescOp(IRDLOperation):
         _check_desc(desc)
         check_source(source, scatter_of(desc).memory_scope, desc.element_type)
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
-        if isinstance(source, IntegerType) and source.width.data != 64:
-            raise Invalid("XT3027", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+        verify_address_width(source, "XT3027")
 
 
 @operation_definition

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -15,6 +15,7 @@ from xdsl.printer import Printer
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import vector_type
 from xegpu.support.errors import Invalid, ShapeError, misread
 from xegpu.support.lookahead import next_token
 from xegpu.target.targets import listed
@@ -297,6 +298,17 @@ def needed_by_dpas(subgroup: int, bits: int, rows: int) -> tuple[LaneMap, LaneMa
     """
     a, b = lane_map.operand_a(subgroup, bits, rows), lane_map.operand_b(subgroup, bits)
     return a, b, lane_map.plain(subgroup, subgroup)
+
+
+def check_fragment(value: SSAValue, element: Attribute, block: tuple[int, int], lanes: LaneMap) -> None:
+    """Verify that a vector of ``element`` is a lane's fragment of a block by a lane map."""
+    try:
+        expected = lanes.fragment(block)
+    except ShapeError as error:
+        raise Invalid.of(error) from None
+    if value.type != vector_type(expected, element):
+        raise Invalid("XT3524", f"{value.type} is no fragment of a block of {block[0]}x{block[1]} by {spelled(lanes)}\n"
+                      f"write {vector_type(expected, element)}, or give the block where it is another: block = [8, 16]")
 
 
 def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int, rows: int) -> None:

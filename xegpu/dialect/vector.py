@@ -26,7 +26,7 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import DESC, desc_of
 from xegpu.dialect.scalar import TYPES as SCALARS
-from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
+from xegpu.dialect.types import SgMapAttr, check_fragment, two_sizes
 from xegpu.ir.dtypes import NUMBERS, PAIRS, bf16, e4m3, e5m2, f16, i1, i8, of_mlir, u8
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import ADDRESSED, COUNTED, MOVED, Record
@@ -210,13 +210,7 @@ class ShuffleOp(IRDLOperation):
                           f"elements; the sources hold {held}\ngive for each element of the result the number of one "
                           "of the sources', from zero", alone=True)
         for value, block, lanes in zip(values, self.block_shapes(), self.lane_maps() or (), strict=False):
-            try:
-                expected = lanes.fragment(block)
-            except ShapeError as error:
-                raise Invalid.of(error) from None
-            if shape_of(value) != expected:
-                raise Invalid("XT3524", f"{value.type} is no fragment of a block of {block[0]}x{block[1]} by "
-                              f"{spelled(lanes)}\na lane has {list(expected)} of it")
+            check_fragment(value, self.result.type.element_type, block, lanes)  # type: ignore[attr-defined]
 
 
 OPERATIONS = (ExtractScalarOp, PackOp, BitcastOp, ShuffleOp)

@@ -174,9 +174,8 @@ def verify_line(operation: Described, what: str) -> None:
     if isinstance(source, MemRefType) and len(source.get_shape()) != 1:
         raise Invalid("XT3026", f"{what} of one dimension on {source}, which has {len(source.get_shape())}\n"
                       f"describe a row of it: tensor_desc<1x16x{source.element_type}>")
-    if not isinstance(source, MemRefType) and not is_address(source):
-        raise Invalid("XT3027", f"{what} is made on a memref or on an address of type i64, not on {source}\n"
-                      "an address is the number of 64 bits that a pointer is")
+    if not isinstance(source, MemRefType):
+        _verify_pointer(source, what)
     if counts not in ([1, 0, 0], [1, 1, 1]):
         raise Invalid("XT3028", f"{what} of one dimension takes one offset, and one size and one stride or none, not "
                       f"{counts[0]}, {counts[1]} and {counts[2]}\nwrite %memory, [%offset]")
@@ -185,10 +184,20 @@ def verify_line(operation: Described, what: str) -> None:
                       "leave size and stride out, or use create_tdesc with an offset for each element")
 
 
-def _verify_address(source: Attribute, operation: Described, what: str) -> None:
+def _verify_pointer(source: Attribute, what: str) -> None:
     if not is_address(source):
         raise Invalid("XT3027", f"{what} is made on a memref or on an address of type i64, not on {source}\n"
                       "an address is the number of 64 bits that a pointer is")
+
+
+def verify_address_width(source: Attribute, code: str) -> None:
+    """Verify that an integer that is an address has 64 bits; ``code`` is that of the error."""
+    if isinstance(source, IntegerType) and source.width.data != 64:
+        raise Invalid(code, f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+
+
+def _verify_address(source: Attribute, operation: Described, what: str) -> None:
+    _verify_pointer(source, what)
     counts = [len(group) for group in (operation.offsets, operation.shape, operation.strides)]
     if counts != [2, 2, 2]:
         raise Invalid("XT3030", f"{what} on an address takes two offsets, two sizes and two strides, not "

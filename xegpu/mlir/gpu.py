@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import gpu
+from xdsl.dialects import func, gpu
 from xdsl.dialects.builtin import DictionaryAttr, FunctionType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, BuiltinAttribute, Data, Dialect, Region, SSAValue
 from xdsl.irdl import (
@@ -51,6 +51,15 @@ def _print_attributes(printer: Printer, attributes: dict[str, Attribute]) -> Non
     if attributes:
         printer.print_string(" attributes ")
         printer.print_attribute(DictionaryAttr(attributes))
+
+
+_RESULTS = "write what it computes to an array argument"
+
+
+def check_results(kernel: func.FuncOp | GpuFuncOp) -> None:
+    """Verify that a kernel returns nothing."""
+    if kernel.function_type.outputs:
+        raise Invalid("XT3282", f"@{kernel.sym_name.data} has results, and a kernel returns nothing\n{_RESULTS}")
 
 
 @operation_definition
@@ -135,9 +144,8 @@ class GpuFuncOp(IRDLOperation):
             raise Invalid("XT3281",
                           f"{self.sym_name.data} does not end with gpu.return\nadd gpu.return as its last line")
         returned, wanted = list(self.body.block.last_op.operand_types), list(self.function_type.outputs)
-        if self.kernel is not None and wanted:
-            raise Invalid("XT3282", f"@{self.sym_name.data} has results, and a kernel returns nothing\n"
-                          "write what it computes to an array argument")
+        if self.kernel is not None:
+            check_results(self)
         if self.kernel is None and returned != wanted:
             raise Invalid("XT3282", f"@{self.sym_name.data} returns ({', '.join(map(str, returned))}), and has results "
                           f"({', '.join(map(str, wanted))})\nreturn a value of each type behind the arrow")
@@ -158,7 +166,7 @@ class GpuReturnOp(IRDLOperation):
     def verify_(self) -> None:
         function = self.parent_op()
         if self.values and isinstance(function, GpuFuncOp) and function.kernel is not None:
-            raise Invalid("XT3282", "a kernel returns nothing\nwrite what it computes to an array argument")
+            raise Invalid("XT3282", f"a kernel returns nothing\n{_RESULTS}")
 
 
 _OWN = (GpuModuleOp, GpuFuncOp, GpuReturnOp)

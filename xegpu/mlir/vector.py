@@ -71,6 +71,13 @@ def _same_elements(source: SSAValue, result: SSAValue) -> None:
                       "convert them by an operation of arith, before or behind it")
 
 
+def check_slice(sizes: Sequence[int], offsets: Sequence[int], shape: Sequence[int]) -> None:
+    """Verify that a slice of ``sizes`` at ``offsets`` is inside a vector of ``shape``."""
+    if any(start < 0 or start + size > extent for start, size, extent in zip(offsets, sizes, shape, strict=True)):
+        raise Invalid("XT3220", f"a slice of {_by(sizes)} at {list(offsets)} leaves a vector of {_by(shape)}\n"
+                      "offset and size together are at most the vector's size, in each dimension")
+
+
 def _by(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
@@ -134,9 +141,7 @@ class ExtractStridedSliceOp(IRDLOperation):
             raise Invalid("XT3225", f"offsets {list(offsets)}, sizes {list(sizes)} and strides "
                           f"{list(values_of(self.strides))} of a vector of {_by(shape)}\n"
                           f"give {len(shape)} of each, one a dimension")
-        if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, shape, strict=True)):
-            raise Invalid("XT3220", f"offsets {list(offsets)} with sizes {list(sizes)} leave a vector of {_by(shape)}\n"
-                          "offset and size together are at most the vector's size, in each dimension")
+        check_slice(sizes, offsets, shape)
         if any(stride != 1 for stride in values_of(self.strides)):
             raise Invalid("XT3221", f"strides = {list(values_of(self.strides))} take elements that are not adjacent\n"
                           f"write strides = {[1] * len(sizes)}", alone=True)
@@ -250,7 +255,4 @@ class InsertStridedSliceOp(IRDLOperation):
         if self.result.type != self.dest.type:
             raise Invalid("XT3226", f"a part put into {self.dest.type} gives no {self.result.type}\n"
                           f"write {self.dest.type}")
-        if any(o + s > n for o, s, n in zip(values_of(self.offsets), source, dest, strict=True)):
-            raise Invalid("XT3220",
-                          f"a part of {_by(source)} at {list(values_of(self.offsets))} leaves a vector of {_by(dest)}\n"
-                          "offset and size together are at most the vector's size, in each dimension")
+        check_slice(source, values_of(self.offsets), dest)

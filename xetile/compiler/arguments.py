@@ -199,14 +199,24 @@ class Argument:
         """Address of the first element on a device; None without an array, or before it is copied in."""
         return self.source.pointer if self.kind == "usm" else None
 
+    def not_in_host_memory(self, executor: str) -> DeviceError:
+        """Error of an array in device memory that ``executor`` cannot run on."""
+        return DeviceError("XT1040", f"{self.name} is in device memory, so {executor} cannot run on it",
+                           f"pass a NumPy array, such as dpnp.asnumpy({self.name}), or drop .on(...)")
+
     def numpy(self) -> Any:
         """The NumPy array viewed as its element type, or the number."""
         if self.kind == "number":
             return self.source
         if self.kind == "usm":
-            raise DeviceError("XT1040", f"{self.name} is in device memory, so NumPy cannot run on it",
-                              f"pass a NumPy array, such as dpnp.asnumpy({self.name}), or drop .on(...)")
+            raise self.not_in_host_memory("NumPy")
         return self.source.view(self.dtype.numpy) if self.source.dtype != self.dtype.numpy else self.source
+
+
+def different_queues(first: str, other: str) -> DeviceError:
+    """Error of two arrays, by their names, on different queues."""
+    return DeviceError("XT1043", f"{first} and {other} are on different queues",
+                       f"allocate both on one queue: dpnp.asarray({other}, sycl_queue={first}.sycl_queue)")
 
 
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:

@@ -22,6 +22,7 @@ from xdsl.traits import Pure
 from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_kind
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import verify_address_width
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import GATHERED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
@@ -92,8 +93,7 @@ class InitScatteredTileOp(IRDLOperation):
         _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
         check_elements(tile.dtype)
         check_covered(source, tile)
-        if isinstance(source, IntegerType) and source.width.data != 64:
-            raise Invalid("XT1111", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+        verify_address_width(source, "XT1111")
         if tile.encoding.wg_map is not None:
             check_map(tile.encoding.wg_map, tile.shape)
 

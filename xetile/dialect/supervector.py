@@ -187,6 +187,23 @@ def shape_of_transfer(operation: TransferReadOp | TransferWriteOp) -> tuple[int,
     return type_.get_shape()
 
 
+def check_cast(memory: MemRefType, result: Attribute) -> None:
+    """Verify the types of a ``type_cast``: a memref of scalars, and one of a single vector of its shape."""
+    if isinstance(memory.element_type, VectorType):
+        raise Invalid("XT2310", f"{memory} has vectors as elements already\ncast a memref of scalars")
+    sizes = memory.get_shape()
+    if not isinstance(result, MemRefType) or not isinstance(result.element_type, VectorType) or \
+            result.get_shape() != (1,):
+        written = text([4 if size == DYNAMIC_INDEX else size for size in sizes])
+        raise Invalid("XT2311", f"it gives a memref of one vector, not {result}\n"
+                      f"write memref<1xvector<{written}x{memory.element_type}>>")
+    shape = result.element_type.get_shape()
+    fits = len(sizes) == len(shape) and all(a in (DYNAMIC_INDEX, b) for a, b in zip(sizes, shape, strict=True))
+    if not fits or memory.element_type != result.element_type.element_type:
+        raise Invalid("XT2313", f"the vector of {memory} is not {result.element_type}\n"
+                      "it has the shape and the element type of the memref")
+
+
 @operation_definition
 class TypeCastOp(IRDLOperation):
     """Type cast (``vector_type_cast``): a memref of scalars as a memref of one vector of the same shape.
@@ -217,16 +234,7 @@ class TypeCastOp(IRDLOperation):
 
     def verify_(self) -> None:
         memory, result = _memory(self.source), _memory(self.result)
-        if isinstance(memory.element_type, VectorType):
-            raise Invalid("XT2310", f"{memory} has vectors as elements already\ncast a memref of scalars")
-        if not isinstance(result.element_type, VectorType) or result.get_shape() != (1,):
-            raise Invalid("XT2311", f"it gives a memref of one vector, not {result}\n"
-                          f"write memref<1xvector<{text(memory.get_shape())}x{memory.element_type}>>")
-        sizes, shape = memory.get_shape(), result.element_type.get_shape()
-        fits = len(sizes) == len(shape) and all(a in (DYNAMIC_INDEX, b) for a, b in zip(sizes, shape, strict=True))
-        if not fits or memory.element_type != result.element_type.element_type:
-            raise Invalid("XT2313", f"the vector of {memory} is not {result.element_type}\n"
-                          "it has the shape and the element type of the memref")
+        check_cast(memory, result)
         if memory.memory_space != result.memory_space:
             raise Invalid("XT2314", f"{memory} and {result} are in different memory spaces\ngive both the same")
 

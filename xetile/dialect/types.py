@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Data, TypeAttribute
@@ -41,6 +42,11 @@ class WgMapAttr(Data[WgMap]):
         print_fields(printer, {"sg_layout": self.data.sg_layout, "sg_data": self.data.sg_data})
 
 
+def not_a_map(attribute: object, fail: Callable[[str, str, str], NoReturn]) -> NoReturn:
+    """Refuse an attribute in the place of a ``wg_map``; ``fail`` takes a code, what is wrong and what would work."""
+    fail("XT2054", f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+
+
 @dataclass(frozen=True)
 class TileEncoding:
     """Encoding of a tile: order, work-group map, blocks, memory space.
@@ -75,8 +81,7 @@ class TileAttr(Data[TileEncoding]):
         fields = parse_fields(parser)
         wg_map = fields.pop("wg_map", fields.pop("wg", None))
         if wg_map is not None and not isinstance(wg_map, WgMapAttr):
-            misread(parser, "XT2054", f"{wg_map} is not a wg_map\n"
-                    "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+            not_a_map(wg_map, lambda code, message, hint: misread(parser, code, f"{message}\n{hint}"))
         lanes = fields.pop("sg_map", None)
         return TileEncoding(wg_map=wg_map.data if wg_map else None,
                             sg_map=lanes.data if isinstance(lanes, SgMapAttr) else None,

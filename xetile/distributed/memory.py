@@ -11,6 +11,7 @@ import numpy as np
 from codegen.runtime.devices import Queue, find_queue, import_dpctl
 from codegen.runtime.launcher import completion
 from codegen.runtime.synchronize import copy, wait_for
+from codegen.runtime.usm import out_of_memory
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError
@@ -121,9 +122,7 @@ class DeviceMemory:
         try:
             return self._dpnp.empty(shape, dtype=_storage(dtype), sycl_queue=self.queue)
         except (MemoryError, RuntimeError, ValueError) as error:  # dpctl's allocation error is one of these
-            size = math.prod(shape) * dtype.bytes
-            raise DeviceError("XT5024", f"{self.queue.sycl_device.name.strip()} has no room for {size} bytes",
-                              "free arrays on the device, or split the problem") from error
+            raise out_of_memory(self.queue, math.prod(shape) * dtype.bytes) from error
 
     def typed(self, array: Any, dtype: DType) -> Any:
         return TypedView(array, dtype) if _storage(dtype) != dtype.numpy else array

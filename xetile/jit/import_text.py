@@ -23,7 +23,7 @@ from xegpu.analysis import barriers, simt, uniformity
 from xegpu.analysis.slm import verify_memory
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.matchers import number
-from xegpu.mlir.gpu import GpuFuncOp
+from xegpu.mlir.gpu import GpuFuncOp, check_results
 from xegpu.mlir.vector import ExtractOp
 from xegpu.passes.normalize import Normalize
 from xegpu.support.errors import (
@@ -81,7 +81,7 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
             _canonicalize(converted_module)
         return _checked(pair for each in modules for pair in _detached(each)), text
     for function in imported:
-        _check_results(function)
+        _verified(function, partial(check_results, function))
     if isinstance(reader, V1Reader):
         text = printed(ModuleOp([function.clone() for function in imported],
                                 {**module.attributes, GENERATION: StringAttr(OLDER)}))
@@ -122,13 +122,6 @@ def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
         _check_position(operation)
         _verify(operation)
     _check_stage(module)
-
-
-def _check_results(function: func.FuncOp) -> None:
-    """Raise if a kernel returns something."""
-    if function.function_type.outputs:
-        raise TextError("XT3282", f"@{function.sym_name.data} has results, and a kernel returns nothing",
-                        "write what it computes to an array argument", text_location(function))
 
 
 def _checked(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:

@@ -13,7 +13,7 @@ import numpy as np
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError, ElementTypeError, ShapeError
-from xetile.compiler.arguments import Argument, TypedView
+from xetile.compiler.arguments import Argument, TypedView, different_queues
 
 ENGINE = (dtypes.f16, dtypes.bf16, dtypes.tf32, dtypes.f32)
 """Floating-point types of operands."""
@@ -218,8 +218,7 @@ def check_queues(operands: Sequence[Operand]) -> None:
     queue = operands[0].array.sycl_queue
     other = next((operand for operand in operands if operand.array.sycl_queue != queue), None)
     if other is not None:
-        raise DeviceError("XT1043", f"{operands[0].name} and {other.name} are on different queues",
-                          f"make both on one: dpnp.asarray({other.name}, sycl_queue={operands[0].name}.sycl_queue)")
+        raise different_queues(operands[0].name, other.name)
 
 
 def check_writable(*results: Operand) -> None:
@@ -252,6 +251,16 @@ def result_for(out: Any, like: Operand, shape: tuple[int, ...], dtype: DType) ->
     result = Operand.of("out", out)
     check_same_device(like, result)
     check_writable(result)
-    if result.shape != shape:
-        raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+    check_result_shape(result, shape)
     return result
+
+
+def check_result_shape(result: Operand, shape: tuple[int, ...]) -> None:
+    """Check that an author's output array has the shape of the result.
+
+    Raises:
+        ShapeError: it has another.
+    """
+    if result.shape != shape:
+        raise ShapeError("XT7003",
+                         f"{result.name} is {result.shape}, and the result {shape}", f"pass an array of {shape}")

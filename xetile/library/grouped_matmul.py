@@ -28,6 +28,7 @@ from xetile.lang.memory import load_scalar
 from xetile.lang.tiles import init_tile, store_tile
 from xetile.library.array_operands import (
     Operand,
+    check_result_shape,
     check_same_device,
     check_shapes,
     check_writable,
@@ -139,9 +140,7 @@ def _problem(index: int, a: Any, b: Any, out: Any, out_dtype: Any) -> Problem:
         kind = result_type(left.dtype, right.dtype) if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))
         return left, right, empty_like_input(left, shape, kind)
     result = Operand.of(f"out[{index}]", out)
-    if result.shape != shape:
-        raise ShapeError("XT7003",
-                         f"{result.name} is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+    check_result_shape(result, shape)
     return left, right, result
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from codegen.runtime.devices import best_sycl_device
 from xegpu.support.errors import ArgumentError, DeviceError, ToolError
 from xegpu.target.targets import Target, find_target
-from xetile.compiler.arguments import Argument
+from xetile.compiler.arguments import Argument, different_queues
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchEvent, LaunchPlan
 
@@ -162,7 +162,5 @@ def executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> 
     queues = [argument.source.queue for argument in arrays]
     elsewhere = next((a for a, queue in zip(arrays, queues, strict=True) if queue != queues[0]), None)
     if elsewhere is not None:
-        raise DeviceError("XT1043", f"{arrays[0].name} and {elsewhere.name} are on different queues",
-                          f"allocate both on one queue: dpnp.asarray({elsewhere.name}, "
-                          f"sycl_queue={arrays[0].name}.sycl_queue)")
+        raise different_queues(arrays[0].name, elsewhere.name)
     return executor_at(queues[0], target)

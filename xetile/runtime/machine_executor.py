@@ -59,8 +59,7 @@ class MachineExecutor:
         """
         for argument in arguments:
             if argument.kind == "usm":
-                raise DeviceError("XT1040", f"{argument.name} is in device memory, so the simulator cannot run on it",
-                                  f"pass a NumPy array, such as dpnp.asnumpy({argument.name}), or drop .on(...)")
+                raise argument.not_in_host_memory("the simulator")
         host = [argument for argument in arguments if argument.kind == "numpy"]
         arena = Arena([argument.name for argument in host], [argument.source for argument in host])
         copies = iter(arena.arrays)

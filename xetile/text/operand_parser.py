@@ -12,11 +12,13 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerA
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import LEVELS
-from xegpu.ir.dtypes import DType, of_mlir
-from xetile.dialect.types import CacheHintAttr, TileType, WgMapAttr, limits_of
+from xegpu.ir.dtypes import DType, i1, of_mlir
+from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
+from xetile.dialect.types import CacheHintAttr, TileType, WgMapAttr, limits_of, not_a_map
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import map_of
 from xetile.text.grammar import Entry, Sketch, agrees
+from xetile.text.types import guess
 
 RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
 """Names of the attribute with a result's map: ours, then those of mlir-extensions."""
@@ -78,8 +80,7 @@ def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
 def map_of_attribute(sketch: Sketch, attribute: Attribute | None) -> WgMap | None:
     """Work-group map of an attribute; None without one."""
     if attribute is not None and not isinstance(attribute, WgMapAttr):
-        sketch.fail("XT2054",
-                    f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+        not_a_map(attribute, sketch.fail)
     return attribute.data if attribute is not None else None  # type: ignore[attr-defined]
 
 
@@ -117,12 +118,23 @@ def tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue, 
     vectors = [value for value in operands if isinstance(value.type, VectorType)]
     if len(tiles) != 1 or len(tiles) + len(vectors) != len(operands):
         sketch.fail("XT2042", "it takes a vector and a tile", "write %value, %tile : vector<...>, tile<...>")
-    masks = [value for value in vectors if of_mlir(value.type.element_type).name == "i1"]  # type: ignore[attr-defined]
-    mask = masks[-1] if len(vectors) == 2 and masks else None
-    value = next(value for value in vectors if value is not mask)
-    if len(vectors) == 2 and mask is None:
-        sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1")
-    return tiles[0], value, mask
+    return tiles[0], *(value_and_mask(sketch, vectors) if len(vectors) == 2 else (vectors[0], None))
+
+
+def value_and_mask(sketch: Sketch, vectors: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue]:
+    """Value and mask of two vectors, in any order."""
+    masks = [value for value in vectors if of_mlir(value.type.element_type) is i1]  # type: ignore[attr-defined]
+    if not masks:
+        sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
+    return next(value for value in vectors if value is not masks[-1]), masks[-1]
+
+
+def atomic_kind(sketch: Sketch, word: str, dtype: DType) -> str:
+    """Kind of an atomic update of elements of a type by its word in the text."""
+    kind = full_name(word, dtype)
+    if kind not in KINDS:
+        sketch.fail("XT1450", f"there is no atomic update {word}", guess(word, kinds_of(dtype)))
+    return kind
 
 
 def hints_of(sketch: Sketch) -> dict[str, Attribute]:

@@ -7,7 +7,7 @@ vector.transfer_read %A[%i0, %i1], %f0 {in_bounds = [true, false]} : memref<?x?x
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -28,10 +28,11 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.support.errors import error_parts
 from xetile.dialect.contract import ITERATORS, MATMUL
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
-from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp
+from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, check_cast
 from xetile.text.grammar import Sketch, read
 from xetile.text.operand_parser import map_of_attribute
 
+_T = TypeVar("_T")
 Rule = Callable[[Sketch], Operation]
 
 
@@ -71,10 +72,15 @@ def _permutation(sketch: Sketch, rank: int, vector: VectorType[Attribute]) -> Pe
 
 
 def _permuted(sketch: Sketch, map_: AffineMapAttr) -> Permutation:
+    return _verified(sketch, lambda: permutation_of(map_))
+
+
+def _verified(sketch: Sketch, check: Callable[[], _T], *operands: SSAValue) -> _T:
+    """Result of a check of the dialect's, whose error is one at the text's line; ``operands`` become notes."""
     try:
-        return permutation_of(map_)
+        return check()
     except VerifyException as error:
-        sketch.fail(*error_parts(error))
+        sketch.fail(*error_parts(error), *operands)
 
 
 def _is_in_bounds(sketch: Sketch, vector: VectorType[Attribute]) -> bool:
@@ -135,23 +141,16 @@ def _type_cast(sketch: Sketch) -> Operation:
                     "write %A : memref<5x4x3xf32>, memref<1xvector<5x4x3xf32>>")
     result, (source,) = sketch.results[0], sketch.operands
     _rank(sketch, source)
-    assert isinstance(source.type, MemRefType)
-    if isinstance(source.type.element_type, VectorType):
-        sketch.fail("XT2310", f"{source.type} has vectors as elements already", "load its vector: load %V[%c0]")
-    if not isinstance(result, MemRefType) or not isinstance(result.element_type, VectorType) \
-            or result.get_shape() not in ((1,), ()):
-        shape = "x".join("4" if size == DYNAMIC_INDEX else str(size) for size in source.type.get_shape())
-        sketch.fail("XT2311", f"it gives a memref of one vector, not {result}",
-                    f"write memref<1xvector<{shape}x{source.type.element_type}>>")
-    if DYNAMIC_INDEX in source.type.get_shape():
+    memory = source.type
+    assert isinstance(memory, MemRefType)
+    if isinstance(result, MemRefType) and not result.get_shape():  # the seed's memref of one vector
+        result = MemRefType(result.element_type, [1], result.layout, result.memory_space)
+    _verified(sketch, lambda: check_cast(memory, result), source)
+    if DYNAMIC_INDEX in memory.get_shape():
         sketch.fail("XT2312",
-                    f"{source.type} does not say its sizes, which the vector copies", "cast a memref of static shape")
+                    f"{memory} does not say its sizes, which the vector copies", "cast a memref of static shape")
     sketch.finish()
-    cast = TypeCastOp(source, result.element_type.get_shape())
-    if cast.vector != result.element_type:
-        sketch.fail("XT2313", f"the vector of {source.type} is not {result.element_type}",
-                    "it has the shape and the element type of the memref")
-    return cast
+    return TypeCastOp(source, memory.get_shape())
 
 
 def _contract(sketch: Sketch) -> Operation:

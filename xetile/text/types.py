@@ -33,7 +33,7 @@ from xegpu.support.errors import XeError, misread
 from xegpu.support.lookahead import next_token
 from xegpu.support.notes import value_notes
 from xegpu.target.cache_policy import POLICIES
-from xetile.dialect.types import TileAttr, TileEncoding, TileParameters, WgMapAttr
+from xetile.dialect.types import TileAttr, TileEncoding, TileParameters, WgMapAttr, not_a_map
 from xetile.dialect.wg_map import WgMap
 
 ENCODINGS = {"wg": "wg_map", "scattered": "scatter"}
@@ -62,19 +62,24 @@ def _read_fields(parser: AttrParser, attribute: str, read: Mapping[str, Callable
     """Parse ``<name = value, ...>``, each field by its own function; ENCODINGS has alternative names."""
     fields: dict[str, Any] = {}
 
-    def field() -> None:
-        at = next_token(parser).span
-        word = parser.parse_identifier()
-        name = ENCODINGS.get(word, word)
-        if name not in read:
-            fail(parser, "XT2032", f"a {attribute} has no field {word}", guess(word, read), at)
-        if name in fields:
-            fail(parser, "XT2030", f"{word} is there twice", "leave one out", at)
-        parser.parse_punctuation("=")
-        fields[name] = read[name](parser)
-
-    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE,
+                                      lambda: _read_field(parser, attribute, read, ENCODINGS, fields))
     return fields
+
+
+def _read_field(parser: AttrParser, attribute: str, read: Mapping[str, Callable[[AttrParser], Any]],
+                aliases: Mapping[str, str], fields: dict[str, Any]) -> None:
+    """Parse ``name = value`` into ``fields``."""
+    at = next_token(parser).span
+    word = parser.parse_identifier()
+    name = aliases.get(word, word)
+    if name not in read:
+        known = (*read, *(alias for alias, other in aliases.items() if other in read))
+        fail(parser, "XT2032", f"a {attribute} has no field {word}", guess(word, known), at)
+    if name in fields:
+        fail(parser, "XT2030", f"{word} is there twice", "leave one out", at)
+    parser.parse_punctuation("=")
+    fields[name] = read[name](parser)
 
 
 def read_integers(parser: AttrParser) -> tuple[int, ...]:
@@ -134,8 +139,7 @@ def _map_field(parser: AttrParser) -> WgMap:
         return read_wg_map(parser)
     at, attribute = next_token(parser).span, parser.parse_attribute()
     if not isinstance(attribute, WgMapAttr):
-        fail(parser, "XT2054",
-             f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>", at)
+        not_a_map(attribute, lambda code, message, hint: fail(parser, code, message, hint, at))
     return attribute.data
 
 
@@ -282,15 +286,7 @@ _DESCRIPTOR_FIELDS: dict[str, Callable[[Any], Any]] = {
 
 
 def _field(parser: Any, found: dict[str, Any]) -> None:
-    at = next_token(parser).span
-    word = parser.parse_identifier()
-    name = _NAMES.get(word, word)
-    if name not in _DESCRIPTOR_FIELDS:
-        fail(parser, "XT2032", f"a descriptor has no {word}", guess(word, (*_DESCRIPTOR_FIELDS, *_NAMES)), at)
-    if name in found:
-        fail(parser, "XT2030", f"{word} is there twice", "leave one out", at)
-    parser.parse_punctuation("=")
-    found[name] = _DESCRIPTOR_FIELDS[name](parser)
+    _read_field(parser, "descriptor", _DESCRIPTOR_FIELDS, _NAMES, found)
 
 
 def read_fields(parser: Any) -> dict[str, Any]:

@@ -20,12 +20,11 @@ from xegpu.dialect.sync import SCHEDULE_BARRIER
 from xegpu.dialect.types import SgMapAttr
 from xegpu.interop.v1.dialect import OlderXeGPU
 from xegpu.interop.v1.types import WordAttr
-from xegpu.ir.dtypes import i1, of_mlir
+from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED
-from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
 from xetile.text.grammar import Entry, Sketch, read
-from xetile.text.operand_parser import Rule, create, only, result_of, values
-from xetile.text.types import check_policy, guess
+from xetile.text.operand_parser import Rule, atomic_kind, create, only, result_of, value_and_mask, values
+from xetile.text.types import check_policy
 
 _HINTS = {level: (level, level.replace("l", "L", 1), level[:2].upper(), level[:2]) for level in LEVELS}
 """Names of the cache hints: ``l1_hint``, ``L1_hint``, ``L1``."""
@@ -77,14 +76,6 @@ def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAVal
         sketch.fail("XT2042",
                     "it takes a descriptor and vectors", "write tensor_desc<...>, vector<...> behind the colon")
     return found[0], rest
-
-
-def _value_and_mask(sketch: Sketch, operands: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
-    masks = [value for value in operands if of_mlir(value.type.element_type) is i1]  # type: ignore[attr-defined]
-    if not masks:
-        sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
-    mask = masks[-1]
-    return next(value for value in operands if value is not mask), mask
 
 
 def _create_nd(kind: Any) -> Rule:
@@ -198,7 +189,7 @@ def _load_gather(kind: Any) -> Rule:
 def _store_scatter(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, vectors = _desc_and_vectors(sketch, 3)
-        value, mask = _value_and_mask(sketch, vectors)
+        value, mask = value_and_mask(sketch, vectors)
         sketch.no_result()
         return _create_operation(kind, [value, desc, mask], [], _properties(sketch, kind, "mode"))
 
@@ -208,14 +199,12 @@ def _store_scatter(kind: Any) -> Rule:
 def _atomic_rmw(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, vectors = _desc_and_vectors(sketch, 3)
-        value, mask = _value_and_mask(sketch, vectors)
+        value, mask = value_and_mask(sketch, vectors)
         word, sketch.kind = sketch.kind, None
         dtype = of_mlir(value.type.element_type)  # type: ignore[attr-defined]
         if word is None:
             sketch.fail("XT2044", "it takes a kind", 'write "addf" %value, %desc, %mask')
-        if full_name(word, dtype) not in KINDS:
-            sketch.fail("XT1450", f"there is no atomic update {word}", guess(word, kinds_of(dtype)))
-        name: Attribute = gather_scatter.AtomicKindAttr(full_name(word, dtype))
+        name: Attribute = gather_scatter.AtomicKindAttr(atomic_kind(sketch, word, dtype))
         results = sketch.results or [value.type]
         properties = {"kind": name, **_properties(sketch, kind, "mode")}
         return _create_operation(kind, [value, desc, mask], results, properties)

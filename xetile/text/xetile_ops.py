@@ -9,7 +9,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import LEVELS
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
 from xegpu.mlir.combining_kind import kind_of
 from xegpu.mlir.vector import integers
 from xegpu.support.errors import XeError
@@ -32,6 +31,7 @@ from xetile.text.operand_parser import (
     RESULT_MAP,
     SOURCE_MAP,
     Rule,
+    atomic_kind,
     axes_of,
     create,
     group_of,
@@ -46,7 +46,6 @@ from xetile.text.operand_parser import (
     tile_and_vector,
     values,
 )
-from xetile.text.types import guess
 
 _KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "and", "ori": "or", "xori": "xor",
           "maxf": "maximumf", "minf": "minimumf"}
@@ -222,10 +221,7 @@ def _atomic_rmw_tile(sketch: Sketch) -> Operation:
         sketch.fail("XT2044", "it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
     dtype, result = tile.type.data.dtype, result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish()
-    kind = full_name(name, dtype)
-    if kind not in KINDS:
-        sketch.fail("XT1450", f"there is no atomic update {name}", guess(name, kinds_of(dtype)))
-    return _checked(sketch, AtomicRMWTileOp(kind, value, tile, mask), result)
+    return _checked(sketch, AtomicRMWTileOp(atomic_kind(sketch, name, dtype), value, tile, mask), result)
 
 
 def _load_gather(sketch: Sketch) -> Operation:

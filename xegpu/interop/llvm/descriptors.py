@@ -26,7 +26,17 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import check_source
-from xegpu.interop.llvm.types import DescType, Mixed, desc_of, joined, parse_mixed, print_mixed, resolved, split
+from xegpu.interop.llvm.types import (
+    DescType,
+    Mixed,
+    check_offsets,
+    desc_of,
+    joined,
+    parse_mixed,
+    print_mixed,
+    resolved,
+    split,
+)
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import MovesView
 from xegpu.support.errors import Invalid
@@ -167,5 +177,4 @@ class UpdateNdOffsetOp(IRDLOperation):
         printer.print_attribute(self.desc.type)
 
     def verify_(self) -> None:
-        if len(self.starts) != len(desc_of(self.desc).shape):
-            raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
+        check_offsets(self.starts, self.desc, desc_of(self.desc).shape)

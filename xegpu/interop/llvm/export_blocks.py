@@ -258,8 +258,7 @@ def bitcast(rewriter: Export, operation: BitcastOp) -> None:
 
 def store_nd(rewriter: Export, operation: StoreNdOp) -> None:
     """Convert to a store, which does not transpose."""
-    if rewriter.lookup(operation.desc).encoding.transposed:
-        rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
+    rewriter.check_store(operation.desc)
     new = rewriter.store_block(rewriter.single(operation.value), *rewriter.block_at(operation.desc))
     rewriter.emit(new if isinstance(new, StoreMatrixOp) else with_hints(new, exported_hints(operation)))
 

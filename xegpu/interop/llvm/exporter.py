@@ -91,6 +91,11 @@ class Export(Rewriter):
         """Raise an error at the author's line: LLVM's dialect or lowering lacks a feature."""
         raise TargetError(code, message, hint, self.where())
 
+    def check_store(self, desc: SSAValue) -> None:
+        """Check that a store through a tile or descriptor does not transpose."""
+        if self.lookup(desc).encoding.transposed:
+            self.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
+
     def describe(self, operation: Described, result: DescType, by_address: bool, transposed: bool) -> SSAValue:
         """Emit LLVM's descriptor of the last two dimensions of a tile's or descriptor's array."""
         if is_shared(operation.source.type):

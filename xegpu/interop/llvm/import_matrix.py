@@ -135,13 +135,22 @@ def starts_of(rewriter: Any, operation: MatrixOp) -> list[SSAValue]:
     return [row, starts[-1]]
 
 
+def refuse_part(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> None:
+    """Refuse an access of what is no block of a matrix.
+
+    Raises:
+        TextError: always.
+    """
+    rewriter.refuse("XT2413", f"{moved.type} of {operation.desc.type} is not read",
+                    "move blocks of two dimensions, at subgroup or work-group level")
+
+
 def _desc(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> SSAValue:
     """Descriptor of the part of a matrix that an operation accesses."""
     type_ = moved.type
     shape = type_.get_shape() if isinstance(type_, VectorType) else ()
     if len(shape) != 2:
-        rewriter.refuse("XT2413", f"{type_} of {operation.desc.type} is not read",
-                        "move blocks of two dimensions, at subgroup or work-group level")
+        refuse_part(rewriter, operation, moved)
     desc = TensorDesc(shape, matrix_of(operation.desc).element_type, BlockTdesc(memory_scope="slm"))
     source, sizes, strides = view_of(rewriter, operation)
     new = CreateNdTdescOp(source, starts_of(rewriter, operation), sizes, strides, TensorDescType(desc))

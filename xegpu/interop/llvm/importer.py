@@ -169,7 +169,10 @@ class Import(Rewriter):
         """Combine a reduction with its accumulator, which keeps both dimensions; a neutral one is omitted."""
         if is_neutral(operation):
             return reduced
-        acc = self.single(operation.acc)
+        return self.combine(operation, reduced, self.single(operation.acc))
+
+    def combine(self, operation: MultiReductionOp, reduced: SSAValue, acc: SSAValue) -> SSAValue:
+        """Combine a reduction with its accumulator, which has the type of what it leaves."""
         if acc.type != reduced.type:
             self.refuse("XT3632", f"the accumulator is {acc.type} of a block, and what is left {reduced.type}",
                         "start from the neutral element, or from another reduction")

@@ -31,7 +31,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.types import parse_fields, print_fields
 from xegpu.interop.llvm.ops import BLOCK, LAYOUT
-from xegpu.interop.llvm.types import LayoutAttr, Mixed, Sizes, joined, split
+from xegpu.interop.llvm.types import LayoutAttr, Mixed, Sizes, check_offsets, joined, split
 from xegpu.ir.assembly_format import OptionalDynamicIndexList
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.memref import is_shared
@@ -180,8 +180,7 @@ class MatrixOp(IRDLOperation):
     def _check(self, moved: Attribute) -> None:
         matrix = matrix_of(self.desc)
         shape = moved.get_shape() if isinstance(moved, VectorType) else ()
-        if len(self.starts) != len(matrix.shape):
-            raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
+        check_offsets(self.starts, self.desc, matrix.shape)
         if get_element_type_or_self(moved) != matrix.element_type:
             raise Invalid("XT3623", f"{moved} is no part of {self.desc.type}\ngive both the same elements")
         if len(shape) > 1 and (len(shape) != len(matrix.shape) or

@@ -31,6 +31,7 @@ from xegpu.interop.llvm.types import (
     LayoutAttr,
     Mixed,
     SliceAttr,
+    check_offsets,
     desc_of,
     joined,
     shape_of,
@@ -62,8 +63,8 @@ class MovementOp(HintedOp):
 
     def verify_(self) -> None:
         desc = desc_of(self.desc)
-        if self.starts and len(self.starts) != len(desc.shape):
-            raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
+        if self.starts:
+            check_offsets(self.starts, self.desc, desc.shape)
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
         check_hints(self, self.MESSAGE, HINTS[self.MESSAGE])

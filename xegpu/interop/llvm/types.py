@@ -349,6 +349,12 @@ def split(values: Mixed) -> tuple[list[SSAValue], DenseArrayBase]:
     return [value for value in values if not isinstance(value, int)], DenseArrayBase.from_list(i64, literal)
 
 
+def check_offsets(offsets: Sequence[object], desc: SSAValue, shape: Sequence[int]) -> None:
+    """Verify that an operation has an offset for each dimension of its descriptor or matrix."""
+    if len(offsets) != len(shape):
+        raise Invalid("XT3605", f"{len(offsets)} offsets for {desc.type}\ngive one a dimension")
+
+
 def joined(values: Sequence[SSAValue], literals: Any) -> list[SSAValue | int]:
     """Join values and literals, the inverse of :func:`split`; without literals the values alone."""
     if literals is None:

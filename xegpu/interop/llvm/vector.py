@@ -27,7 +27,7 @@ from xegpu.ir.assembly_format import Integers, Keyword, WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, kind_of
-from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.mlir.vector import IntegersAttr, check_slice, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid
 
 VECTOR = base(VectorType)
@@ -103,9 +103,7 @@ class InsertStridedSliceOp(IRDLOperation):
             raise Invalid("XT3225", f"{self.source.type} at offsets {list(offsets)} of {self.dest.type}\n"
                           f"give {len(dest)} offsets, and a part of at most as many dimensions")
         part = (1,) * (len(dest) - len(source)) + source
-        if any(at < 0 or at + size > extent for at, size, extent in zip(offsets, part, dest, strict=True)):
-            raise Invalid("XT3220", f"{self.source.type} at {list(values_of(self.offsets))} leaves {self.dest.type}\n"
-                          "move it up, or cut a smaller slice")
+        check_slice(part, offsets, dest)
 
 
 @operation_definition

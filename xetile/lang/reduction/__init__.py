@@ -126,11 +126,26 @@ def tile_conv_layout(v: Vector, wg_map: WgMap) -> Vector:
 
 def _axes(axis: Any) -> tuple[int, ...]:
     """Normalized axes: ascending, negative ones counted from the end."""
-    axes = [python_number(value) for value in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-    if not axes or not all(type(value) is int and -2 <= value < 2 for value in axes):
-        raise RankError("XT1224", f"a vector has dimensions 0 and 1, not {axis!r}",
-                        "use 0 to reduce columns, 1 to reduce rows, (0, 1) for both", current().location())
-    return tuple(sorted({value % 2 for value in axes}))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return tuple(sorted({checked_axis(value, axis, "use 0 to reduce columns, 1 to reduce rows, (0, 1) for both")
+                         for value in axes or (axis,)}))
+
+
+def checked_axis(value: Any, axis: Any, hint: str) -> int:
+    """Dimension of a vector of two, 0 or 1, from a compile-time integer that may count from the end.
+
+    Args:
+        value: the dimension.
+        axis: the author's argument, for the message.
+        hint: which dimensions the function takes.
+
+    Raises:
+        RankError: there is no such dimension.
+    """
+    number = python_number(value)
+    if type(number) is not int or not -2 <= number < 2:
+        raise RankError("XT1224", f"a vector has dimensions 0 and 1, not {axis!r}", hint, current().location())
+    return number % 2
 
 
 def _check_map(v: Vector, result: WgMap | None, function: str) -> None:

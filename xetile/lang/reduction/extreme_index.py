@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from xegpu.ir import dtypes
-from xegpu.support.errors import RankError
 from xetile.frontend.broadcast import broadcast_operands
-from xetile.frontend.constants import python_number
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
 from xetile.lang.checks import check_operand
 from xetile.lang.creation import iota
 from xetile.lang.layout import tile_unpack
 from xetile.lang.math import where
-from xetile.lang.reduction import tile_reduce
+from xetile.lang.reduction import checked_axis, tile_reduce
 
 
 def argmax(v: Vector, axis: int) -> Vector:
@@ -42,11 +40,7 @@ def _extreme_index(kind: str, v: Vector, axis: Any) -> Vector:
     """Reduce to the extreme, then to the first position that holds it."""
     current(f"xt.arg{kind}")
     check_operand(v, Vector, f"arg{kind}")
-    along = python_number(axis)
-    if type(along) is not int or not -2 <= along < 2:
-        raise RankError("XT1224", f"a vector has dimensions 0 and 1, not {axis!r}",
-                        "use 0 for the position in each column, 1 for that in each row", current().location())
-    along %= 2
+    along = checked_axis(axis, axis, "use 0 for the position in each column, 1 for that in each row")
     if len(v.shape) == 4:
         v = tile_unpack(v)
     holds = v == broadcast_operands([tile_reduce(kind, v, along), v])[0]

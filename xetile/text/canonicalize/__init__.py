@@ -14,6 +14,7 @@ The map of an element-wise operation is that of its operands, so one in the text
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from xdsl.dialects import arith, func, memref
@@ -48,12 +49,12 @@ from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.supervector import ContractOp
-from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
+from xetile.dialect.types import TileType, WgMapAttr, not_a_map, verify_same_subgroups
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import forget, map_of
 from xetile.text.canonicalize.constants import expand_constant
-from xetile.text.canonicalize.diagnostics import fail_at
+from xetile.text.canonicalize.diagnostics import fail_at, no_dimension
 from xetile.text.canonicalize.lines import has_lines, lines_to_tiles
 from xetile.text.canonicalize.reshape import is_reshape, lower_reshape
 from xetile.text.canonicalize.subviews import resolve_subviews
@@ -207,8 +208,7 @@ def _dimension(operation: memref.DimOp) -> None:
     """``memref.dim`` to a constant, or to a size read from the array."""
     source, axis = operation.source, number(operation.index)
     if not isinstance(source.type, MemRefType) or axis is None or not 0 <= axis < len(source.type.get_shape()):
-        fail_at(operation, "XT2073",
-                "which dimension is meant is not known", "give a constant index below the array's rank")
+        no_dimension(operation)
     size = source.type.get_shape()[axis]
     if size != DYNAMIC_INDEX:
         _replace(operation, arith.ConstantOp(IntegerAttr(size, IndexType())))
@@ -359,6 +359,5 @@ def _explicit_map(operation: Operation) -> WgMap | None:
                                               operation.properties.get("wg_map"))
     found = next((attribute for attribute in attributes if attribute is not None), None)
     if found is not None and not isinstance(found, WgMapAttr):
-        fail_at(operation, "XT2054",
-                f"{found} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+        not_a_map(found, partial(fail_at, operation))
     return None if found is None else found.data

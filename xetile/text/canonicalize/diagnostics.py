@@ -27,3 +27,9 @@ def fail_at(operation: Operation, code: str, message: str, hint: str, *related: 
     location = author_location(operation)
     notes = notes_at(location, [(text, author_location(other)) for text, other in related])
     raise TextError(code, f"{operation.name}: {message}", hint, location, notes)
+
+
+def no_dimension(operation: Operation) -> NoReturn:
+    """Refuse a ``memref.dim`` of an unknown dimension."""
+    fail_at(operation, "XT2073",
+            "which dimension is meant is not known", "give a constant index below the array's rank")

@@ -44,7 +44,7 @@ from xegpu.mlir.gpu import GpuFuncOp
 from xegpu.support.errors import error_parts
 from xetile.dialect.gather_scatter import InitScatteredTileOp
 from xetile.dialect.tile_ops import InitTileOp
-from xetile.text.canonicalize.diagnostics import fail_at
+from xetile.text.canonicalize.diagnostics import fail_at, no_dimension
 from xetile.text.canonicalize.sizes import Size, SizeBuilder, known
 from xetile.text.memref_ops import TransposeOp
 
@@ -320,8 +320,7 @@ class _Resolver(SizeBuilder):
     def _size(self, operation: memref.DimOp, view: _View) -> None:
         axis = number(operation.index)
         if axis is None or not 0 <= axis < len(view.sizes):
-            fail_at(operation, "XT2073",
-                    "which dimension is meant is not known", "give a constant index below the array's rank")
+            no_dimension(operation)
         operation.result.replace_all_uses_with(self.value(view.sizes[axis]))
         operation.detach()  # type: ignore[no-untyped-call]
         operation.erase()

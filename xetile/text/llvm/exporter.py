@@ -136,9 +136,8 @@ def _transpose_loaded(rewriter: TileExport, value: SSAValue, old: SSAValue) -> S
 
 def store_tile(rewriter: TileExport, operation: tile_ops.StoreTileOp) -> None:
     """Convert ``store_tile`` to ``store_nd``."""
-    value, form = rewriter.single(operation.value), rewriter.lookup(operation.tile).encoding
-    if form.transposed:
-        rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
+    rewriter.check_store(operation.tile)
+    value = rewriter.single(operation.value)
     tile = tile_ops.tile_of(operation.tile)
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape)
     new = rewriter.store_block(value, *rewriter.block_at(operation.tile), layout)

@@ -20,7 +20,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, f32
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.interop.llvm.import_matrix import starts_of, view_of
+from xegpu.interop.llvm.import_matrix import refuse_part, starts_of, view_of
 from xegpu.interop.llvm.matrix import LoadMatrixOp, MatrixOp, StoreMatrixOp, flat_shape, matrix_of
 from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
 from xegpu.interop.llvm.types import LayoutAttr
@@ -39,8 +39,7 @@ def _tile(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> SSAValue:
     type_ = moved.type
     shape = type_.get_shape() if isinstance(type_, VectorType) else (1,)
     if prod(shape[:-2]) != 1:
-        rewriter.refuse("XT2413", f"{type_} of {operation.desc.type} is not read",
-                        "move blocks of two dimensions, at subgroup or work-group level")
+        refuse_part(rewriter, operation, moved)
     layout = operation.layout.data if isinstance(operation.layout, LayoutAttr) else None
     block = flat_shape(shape)
     source, sizes, strides = view_of(rewriter, operation)

@@ -24,7 +24,6 @@ from xegpu.interop.llvm.export_vector import is_neutral
 from xegpu.interop.llvm.matrix import flat_shape
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.combining_kind import combined
 from xegpu.mlir.vector import ShapeCastOp
 from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.tile_ops import shape_of, text
@@ -190,11 +189,8 @@ def multi_reduction(rewriter: Any, operation: MultiReductionOp) -> None:
         shape = flat_shape(_sizes(operation.result))
         result = reshaped(rewriter, result, shape, rewriter.map_of(rewriter.facts.layout(operation.result), shape))
     if not is_neutral(operation):
-        onto = rewriter.aligned(rewriter.as_block(operation.acc), shape_of(result))
-        if onto.type != result.type:
-            rewriter.refuse("XT3632", f"the accumulator is {onto.type} of a block, and what is left {result.type}",
-                            "start from the neutral element, or from another reduction")
-        result = rewriter.emit(combined(kind, result, onto))
+        acc = rewriter.aligned(rewriter.as_block(operation.acc), shape_of(result))
+        result = rewriter.combine(operation, result, acc)
     rewriter.set(operation.result, result, BLOCK if is_vector else SCALAR)
 
 
