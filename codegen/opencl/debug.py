@@ -74,10 +74,10 @@ def _assert_rule(emitter: Emitter, operation: AssertOp) -> None:
 
 def quoted(text: str) -> str:
     """C string literal."""
-    plain = text.encode().decode("latin-1")
+    characters = text.encode().decode("latin-1")
     import json  # for what prints and asserts
 
-    return json.dumps("".join(c if " " <= c <= "~" else f"\0{ord(c):03o}" for c in plain)).replace("\\u0000", "\\")
+    return json.dumps("".join(c if " " <= c <= "~" else f"\0{ord(c):03o}" for c in characters)).replace("\\u0000", "\\")
 
 
 RULES: dict[type[Operation], Rule] = {PrintOp: _print_rule, AssertOp: _assert_rule}

@@ -167,7 +167,7 @@ class Emitter:
             self.declarations[text] = split_prototypes(declarations)
 
     def builtin(self, name: str) -> str:
-        """Name of a builtin or a feature macro that no header declares (:attr:`Source.predefined`)."""
+        """Name of a builtin or feature macro of the compiler, which is recorded as used."""
         self.predefined.add(name)
         return name
 

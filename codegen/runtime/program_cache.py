@@ -63,6 +63,7 @@ def _interface() -> _Interface | None:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return None
     opencl = opencl_library()
+    # private: dpctl makes no program of a driver's handle publicly, but exports its C functions to Cython
     capsules = getattr(import_dpctl("dpctl.program._program"), "__pyx_capi__", {})
     try:
         sycl = ctypes.CDLL(LIBRARY)

@@ -21,7 +21,16 @@ from typing import Any
 from codegen.opencl.cpu_gemm import DOT_PRODUCTS, FENCE_X86, DotProduct
 from codegen.opencl.kernel import LARGE_GRF, ROUNDED_DIVISION
 from codegen.opencl.prelude import prelude_for
-from codegen.opencl.prelude.macros import CPU_CALL, CPU_FETCH, CPU_FILL, NAMED_BARRIERS, ROLLED, SIGNAL, WHOLE, define
+from codegen.opencl.prelude.macros import (
+    CPU_CALL,
+    CPU_FETCH,
+    CPU_FILL,
+    MICROKERNELS,
+    NAMED_BARRIERS,
+    ROLLED,
+    SIGNAL,
+    define,
+)
 from codegen.runtime.devices import (
     VARIABLE,
     Queue,
@@ -219,12 +228,12 @@ def multiplier(product: DotProduct) -> str:
 def _cpu_gemm_macros(text: str) -> str:
     """Macros and declarations of CPU GEMM micro-kernels, where a text has any."""
     products = [product for product in DOT_PRODUCTS if product.macro in text]
-    if not products and WHOLE not in text:
+    if not products and MICROKERNELS not in text:
         return ""
     for product in products:
         LOGGER.info("products of %s take %s", product.elements, multiplier(product))
     declarations = (product.declarations for product in products if has_feature(product.feature))
-    return define((WHOLE, "")) + FENCE_X86 + "".join(declarations)
+    return define((MICROKERNELS, "")) + FENCE_X86 + "".join(declarations)
 
 
 def _portable(text: str) -> str:

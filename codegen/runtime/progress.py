@@ -60,4 +60,4 @@ def progress_bar(name: str, total: float, describe: Callable[[float], str] | Non
 
 
 def _ignore(more: float, /) -> None:
-    """No bar."""
+    """Progress callback that draws nothing."""

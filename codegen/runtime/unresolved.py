@@ -12,7 +12,7 @@ from collections.abc import Collection
 from codegen.runtime.build_log import build_log
 from codegen.runtime.devices import Queue
 from codegen.toolchain.compile_error import author_line
-from codegen.toolchain.spirv import imports, plain_name
+from codegen.toolchain.spirv import demangled_name, imports
 from xegpu.support.errors import ToolError
 
 _FUNCTION = re.compile(r"^[^\n/#{};]*?\b(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -36,7 +36,7 @@ def unresolved(queue: Queue, spirv: bytes, options: str, log: str, text: str) ->
         missing = missing or wanted
     if not missing:
         return None
-    names = sorted({plain_name(name) for name in missing})
+    names = sorted({demangled_name(name) for name in missing})
     line = _call_of(text, names)
     call = f", which the program calls{f' (in the code of {line})' if line else ''}"
     return ToolError("XT5111", f"{queue.sycl_device.name.strip()} has no function {', '.join(names)}{call}",

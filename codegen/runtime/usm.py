@@ -74,7 +74,7 @@ def usm_interface(array: Any) -> UsmArray:
         DeviceError: it is no USM array.
     """
     usm = array.get_array() if hasattr(type(array), "get_array") else array
-    if hasattr(type(usm), "usm_data"):
+    if hasattr(type(usm), "usm_data"):  # dpctl's array; its address, _pointer, has no public name but in the interface
         return UsmArray(usm._pointer, tuple(usm.shape), tuple(usm.strides), usm.dtype.str, usm.sycl_queue,
                         not usm.flags.writable, array)
     interface = getattr(array, "__sycl_usm_array_interface__", None)
@@ -106,7 +106,7 @@ def signature(array: Any) -> tuple[Any, ...] | None:
     None for other objects. Reading dpnp's attributes takes a fraction of the time of the interface.
     """
     try:
-        usm = array.get_array()
+        usm = array.get_array()  # dpctl's array, whose address is private: the public interface takes far longer
         return usm._pointer % LINE, usm.shape, usm.strides, usm.dtype, usm.flags.writable, usm.sycl_queue
     except (AttributeError, TypeError):
         return None

@@ -28,7 +28,7 @@ class Barriers(Protocol):
     """Barriers of the resident work-groups, which messages to the gateway update."""
 
     def may_pass(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each of these threads may go on behind the barrier of its id."""
+        """Mask of threads that may pass the barrier of their id."""
 
     def stuck(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> Exception:
         """The finding for threads of which none can ever go on."""

@@ -79,7 +79,7 @@ class Program:
 
     @cached_property
     def scoreboard(self) -> ScoreboardChecker:
-        """Its state machine of registers under way."""
+        """Scoreboard: state machine of registers in flight."""
         return ScoreboardChecker(self.instructions, self.messages, self.register_bytes)
 
     @cached_property

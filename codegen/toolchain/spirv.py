@@ -29,7 +29,7 @@ def imports(data: bytes) -> list[str]:
     return sorted(name for name in names if not name.startswith("__spirv_BuiltIn"))
 
 
-def plain_name(symbol: str) -> str:
+def demangled_name(symbol: str) -> str:
     """Name of a function without the types of its arguments, which C++'s mangling adds: ``f`` of ``_Z1fPi``."""
     mangled = re.match(r"_Z(\d+)", symbol)
     return symbol[mangled.end():mangled.end() + int(mangled[1])] if mangled else symbol

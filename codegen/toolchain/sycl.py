@@ -16,7 +16,7 @@ from pathlib import Path
 from codegen.opencl.prelude import emulated_builtins
 from codegen.toolchain import disk_cache, sycl_jit
 from codegen.toolchain.compile_error import refusal
-from codegen.toolchain.spirv import entry_points, imports, is_spirv, plain_name
+from codegen.toolchain.spirv import demangled_name, entry_points, imports, is_spirv
 from xegpu.support.errors import ToolError
 
 _LIBRARY = "libsycl-jit.so"
@@ -110,7 +110,7 @@ def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
 
 def _is_builtin(name: str) -> bool:
     """Whether a mangled C++ name is that of one of Intel's builtins with OpenCL's operand types."""
-    called = re.sub(r"__internal_(\w+)_cache_controls", r"\1", plain_name(name))  # the form that takes a cache hint
+    called = re.sub(r"__internal_(\w+)_cache_controls", r"\1", demangled_name(name))  # the form that takes a cache hint
     return called in emulated_builtins() and "DF16_" not in name
 
 

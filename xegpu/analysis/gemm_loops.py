@@ -12,7 +12,7 @@ from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
-_PLAIN = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, ExtractOp, xvector.ShuffleOp,
+_GEMM_OPS = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, ExtractOp, xvector.ShuffleOp,
           ExtractStridedSliceOp, ShapeCastOp,
           arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp))
 
@@ -20,7 +20,7 @@ _PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 _BARRIERS = (NbarrierArriveOp, NbarrierWaitOp)
 
 
-def is_plain(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
+def is_gemm_loop(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
     """Whether a loop is a pure GEMM loop: block loads, prefetches and products only.
 
     Args:
@@ -28,7 +28,7 @@ def is_plain(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
         cooperative: whether exchanges of operands through shared local memory (cooperative loads) are allowed too.
     """
     loads = (operation for operation in loop.body.block.ops if type(operation) is LoadNdOp)
-    return all(type(operation) in _PLAIN or (cooperative and _is_exchange(operation))
+    return all(type(operation) in _GEMM_OPS or (cooperative and _is_exchange(operation))
                for operation in loop.body.block.ops) \
         and all(desc_of(load.desc).block.access == "block" or (cooperative and is_shared(load)) for load in loads)
 

@@ -179,7 +179,7 @@ class LaneOffsets:
 
 
 def _total(index: SSAValue) -> Affine:
-    """An index as a sum, down to what is no sum."""
+    """Terms of an index that is a sum."""
     known, owner = number(index), index.owner
     if known is not None:
         return Affine(known)

@@ -12,7 +12,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.analysis.gemm_loops import is_plain
+from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.ir.dtypes import of_mlir
@@ -36,13 +36,13 @@ def fragment_bytes(function: func.FuncOp) -> int:
     """
     loops = (operation for operation in function.walk() if is_loop(operation))
     return max([live_bytes(function), *(loop_bytes(loop) for loop in loops
-                                        if not (isinstance(loop, scf.ForOp) and is_plain(loop)))])
+                                        if not (isinstance(loop, scf.ForOp) and is_gemm_loop(loop)))])
 
 
 def loop_bytes(loop: Operation) -> int:
     """Upper bound in bytes of the fragments that a loop carries and loads in one iteration, branches included."""
     blocks = [region.block for region in loop.regions]
-    loaded = (op.results[0] for block in blocks for op in _ops_of_iteration(block) if isinstance(op, LoadNdOp))
+    loaded = (op.results[0] for block in blocks for op in ops_of_iteration(block) if isinstance(op, LoadNdOp))
     return sum(bytes_of(value) for value in (*loop.operands, *loaded))
 
 
@@ -65,14 +65,14 @@ def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
     return max(sizes, key=lambda entry: entry[0], default=(0, None))
 
 
-def _ops_of_iteration(block: Block) -> Iterator[Operation]:
+def ops_of_iteration(block: Block) -> Iterator[Operation]:
     """Operations of a block and of the branches in it, inner loops excluded."""
     for operation in block.ops:
         yield operation
         if isinstance(operation, scf.IfOp):
             for region in operation.regions:
                 for inner in region.blocks:
-                    yield from _ops_of_iteration(inner)
+                    yield from ops_of_iteration(inner)
 
 
 def _peak(block: Block, grouped: bool) -> int:
@@ -109,7 +109,7 @@ def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
     The compiler issues such loads together and waits once, except in pure GEMM loops.
     """
     loop, found = block.parent_op(), dict[Operation, list[SSAValue]]()
-    if isinstance(loop, scf.ForOp) and is_plain(loop):
+    if isinstance(loop, scf.ForOp) and is_gemm_loop(loop):
         return found
     run: list[SSAValue] | None = None
     for operation in block.ops:

@@ -133,11 +133,11 @@ def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAt
 
 def _best(allocation: AllocOp, makers: Sequence[CreateNdTdescOp], webs: Webs) -> Panels | None:
     """Panels in which the loaded blocks are contiguous; None to stay row-major."""
-    plain = panels_of(allocation)
+    allocated = panels_of(allocation)
     if any(geometry(maker) == "other" or len(_arrays_of(webs, maker.result)) > 1 for maker in makers):
         return None
-    wanted = [_wanted(plain, maker, webs) for maker in makers if _is_loaded(maker, webs)] or \
-        [_wanted(plain, maker, webs) for maker in makers]
+    wanted = [_wanted(allocated, maker, webs) for maker in makers if _is_loaded(maker, webs)] or \
+        [_wanted(allocated, maker, webs) for maker in makers]
     fitting = [panels for panels in wanted if panels.fits and not panels.is_row_major]
     if not fitting:
         return None
@@ -156,7 +156,7 @@ def _is_loaded(maker: CreateNdTdescOp, webs: Webs) -> bool:
     return any(isinstance(use.operation, LoadNdOp) for use in webs.uses(maker.result))
 
 
-def _wanted(plain: Panels, maker: CreateNdTdescOp, webs: Webs) -> Panels:
+def _wanted(allocated: Panels, maker: CreateNdTdescOp, webs: Webs) -> Panels:
     """Panels in which a descriptor's block is contiguous in the order of its lane map."""
     desc = desc_of(maker.result)
     assert desc.sg_map is not None
@@ -166,9 +166,9 @@ def _wanted(plain: Panels, maker: CreateNdTdescOp, webs: Webs) -> Panels:
     rows, columns = desc.shape[::step]
     loads = [use.operation for use in webs.uses(maker.result) if isinstance(use.operation, LoadNdOp)]
     if lanes_across == 1 and any(load.transposes for load in loads):
-        return Panels(plain.height, plain.width, 1, columns)  # a lane reads its row
+        return Panels(allocated.height, allocated.width, 1, columns)  # a lane reads its row
     assert rows % data_down == 0
-    return Panels(plain.height, plain.width, data_down, min(unit_columns, plain.width))
+    return Panels(allocated.height, allocated.width, data_down, min(unit_columns, allocated.width))
 
 
 def check_webs(function: func.FuncOp, webs: Webs) -> None:

@@ -64,7 +64,7 @@ class Webs:
         return found
 
     def members(self, value: SSAValue) -> list[SSAValue]:
-        """All values of the web of ``value``."""
+        """Values of the web of ``value``."""
         return self._members.get(self.root(value), [value])
 
     def uses(self, value: SSAValue) -> list[Use]:

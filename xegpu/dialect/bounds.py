@@ -50,7 +50,7 @@ def is_unaligned_copy(desc: TensorDesc) -> bool:
 
 @operation_definition
 class InBoundsOp(IRDLOperation):
-    """Whether a box (top, left, bottom, right), counted from a descriptor's place, lies inside its array.
+    """Bounds check of a box (top, left, bottom, right), relative to a descriptor's offsets.
 
     ``inside`` also says that its rows begin on 4-byte boundaries, where reads need that. ``rows`` and ``columns`` are
     how far the box could go on, down and to the right, and still lie inside; they are negative where it does not.

@@ -101,7 +101,7 @@ class WidenOp(IRDLOperation):
         if source not in WIDENED or result not in (f16, bf16):
             raise Invalid("XT3291", f"{self.source.type} does not widen to {self.result.type}\n"
                           f"widen one of {', '.join(map(str, WIDENED))} to f16 or bf16", alone=True)
-        (rows, columns), (row, column) = self.whole(), self.start()
+        (rows, columns), (row, column) = self.block_shape(), self.start()
         height, width = self.target_map.data.block(two_sizes(shape_of(self.result)), self.target_map.data.unit[1])
         if shape_of(self.source) != self.source_map.data.fragment((rows, columns)) or \
                 row < 0 or column < 0 or row + height > rows or column + width > columns:
@@ -109,7 +109,7 @@ class WidenOp(IRDLOperation):
                           f"slice of {height}x{width} at {[row, column]}\ngive the shape of the source's block",
                           alone=True)
 
-    def whole(self) -> tuple[int, int]:
+    def block_shape(self) -> tuple[int, int]:
         """Shape of the source's block."""
         return two_sizes(tuple(size.value.data for size in self.block))
 

@@ -119,21 +119,21 @@ def fields(text: str) -> Iterator[tuple[str, str | None]]:
     Raises:
         ValueError: a brace without its partner, a field with a name, or a specification that C has not.
     """
-    for plain, name, spec, conversion in Formatter().parse(text):
+    for literal, name, spec, conversion in Formatter().parse(text):
         if name:
             raise ValueError(f"the field {{{name}}} has a name, and values have none")
         if conversion or not _SPEC.fullmatch(spec or ""):
             raise ValueError(f"there is no format {spec or '!' + str(conversion)!r}: a width, a precision and one of "
                              "d x e f g make one")
-        yield plain, spec if name is not None else None
+        yield literal, spec if name is not None else None
 
 
 def printf_format(operation: PrintOp) -> str:
     """Format string for C's ``printf`` and Python's ``%``, without a line end."""
     types = iter([_dtype(value) for value in operation.shown])
     pieces = []
-    for plain, spec in fields(operation.message.data):
-        pieces.append(plain.replace("%", "%%") + ("" if spec is None else _conversion(spec, next(types))))
+    for literal, spec in fields(operation.message.data):
+        pieces.append(literal.replace("%", "%%") + ("" if spec is None else _conversion(spec, next(types))))
     return "[%d, %d] " * operation.is_of_elements + "".join(pieces)
 
 

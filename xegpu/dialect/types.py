@@ -297,7 +297,7 @@ def needed_by_dpas(subgroup: int, bits: int, rows: int) -> tuple[LaneMap, LaneMa
         rows: of A and of C.
     """
     a, b = lane_map.operand_a(subgroup, bits, rows), lane_map.operand_b(subgroup, bits)
-    return a, b, lane_map.plain(subgroup, subgroup)
+    return a, b, lane_map.default(subgroup, subgroup)
 
 
 def check_fragment(value: SSAValue, element: Attribute, block: tuple[int, int], lanes: LaneMap) -> None:
@@ -317,7 +317,7 @@ def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int, rows: int) -> 
     if subgroup not in ENGINES:
         raise Invalid("XT3507",
                       f"sg_map_c spreads C over {subgroup} lanes, and the matrix engine's subgroups have 8 or "
-                      f"16\nuse {spelled(lane_map.plain(16, 16))}, or [1, 8] on "
+                      f"16\nuse {spelled(lane_map.default(16, 16))}, or [1, 8] on "
                       f"{listed(lambda target: target.subgroup_size == 8)}",
                       alone=True)
     for name, actual, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits, rows), strict=True):

@@ -204,10 +204,10 @@ class ShuffleOp(IRDLOperation):
             raise Invalid("XT3215", "a shuffle takes and gives blocks of two dimensions, of one element type\n"
                           "cast or convert them first")
         *sources, (rows, columns) = self.block_shapes()
-        held, mask = sum(prod(shape) for shape in sources), self.mask.get_values()
-        if len(mask) != rows * columns or not all(0 <= element < held for element in mask):
+        count, mask = sum(prod(shape) for shape in sources), self.mask.get_values()
+        if len(mask) != rows * columns or not all(0 <= element < count for element in mask):
             raise Invalid("XT3216", f"the mask of a shuffle has {len(mask)} numbers, and its result {rows}x{columns} "
-                          f"elements; the sources hold {held}\ngive for each element of the result the number of one "
+                          f"elements; the sources hold {count}\ngive for each element of the result the number of one "
                           "of the sources', from zero", alone=True)
         for value, block, lanes in zip(values, self.block_shapes(), self.lane_maps() or (), strict=False):
             check_fragment(value, self.result.type.element_type, block, lanes)  # type: ignore[attr-defined]

@@ -113,7 +113,7 @@ def _store_nd(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
 
 
 def _in_bounds(machine: Interpreter, operation: InBoundsOp, operands: Sequence[Any]) -> list[Any]:
-    """Whether the box is inside and aligned, and by how many rows and columns it could go on."""
+    """Bounds and alignment check of a box, with the rows and columns that remain behind it."""
     (window,), (top, left, bottom, right) = operands, operation.sides
     array, size = window.array, desc_of(operation.desc).dtype.bytes
     row, column, exists = window.row, window.column, True

@@ -204,7 +204,7 @@ def _dpas_scaled(machine: Interpreter, operation: Any, operands: Sequence[Any]) 
     if operation.lanes is None:
         return scaled_product(a, from_vnni(b) if len(shape_of(operation.b)) == 3 else b, acc, *scales)
     lanes = operation.lanes.value.data
-    maps = lane_map.operand_a(lanes, 8), lane_map.operand_b(lanes, 8), lane_map.plain(lanes, lanes), *SCALE_MAPS
+    maps = lane_map.operand_a(lanes, 8), lane_map.operand_b(lanes, 8), lane_map.default(lanes, lanes), *SCALE_MAPS
     shapes = (SCALED_ROWS, SCALED_DEPTH), (SCALED_DEPTH, lanes), (SCALED_ROWS, lanes), (SCALED_ROWS, 1), (1, lanes)
     whole = [lane_map.gather(value, shape, map_) for value, shape, map_ in zip(operands, shapes, maps, strict=True)]
     return lane_map.scatter(scaled_product(*whole), maps[2], machine.lanes)
@@ -270,7 +270,7 @@ def _address_range(window: TileView, rows: Any, columns: Any) -> tuple[Any, Any]
 
 
 def _load_mad_store(machine: Interpreter, operation: LoadMadStoreOp, operands: Sequence[Any]) -> None:
-    """One product of the clipped extents where it is legal; the body for other instances."""
+    """Clipped product for the instances in which it is legal, the fallback region for the others."""
     a, b, c, first, legal, *extents = operands
     outer, holds = machine.active, np.asarray(legal, bool)
     holds = holds.reshape(holds.shape or (1,) * machine.batch)

@@ -73,7 +73,7 @@ def _convert_layout(machine: Interpreter, operation: Any, operands: Sequence[Any
 def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     target = operation.target_map.data
     (row, column), (height, width) = operation.start(), target.block(shape_of(operation.result), target.unit[1])
-    whole = lane_map.gather(operands[0], operation.whole(), operation.source_map.data)
+    whole = lane_map.gather(operands[0], operation.block_shape(), operation.source_map.data)
     part = whole[..., row:row + height, column:column + width]
     return lane_map.scatter(round_to(part, of_mlir(operation.result.type.element_type)), target, machine.lanes)
 

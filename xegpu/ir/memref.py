@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     NoneAttr,
     StridedLayoutAttr,
+    i64,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
@@ -28,7 +29,8 @@ from xegpu.support.errors import Invalid
 _Number = TypeVar("_Number")
 SHARED = 3
 """Memory space number of shared local memory (SLM), as in LLVM's address spaces."""
-
+SHARED_SPACE = IntegerAttr(SHARED, i64)
+"""Memory space of shared local memory as a memref has it."""
 
 CASTS = ("arith.index_cast", "arith.index_castui")
 """Names of the operations that convert an address between ``i64`` and ``index``."""

@@ -153,7 +153,7 @@ def scatter(block: np.ndarray[Any, Any], lanes: LaneMap, subgroup: int | None = 
     return block[..., row, column]
 
 
-def plain(subgroup: int, columns: int, rows: int | None = None) -> LaneMap:
+def default(subgroup: int, columns: int, rows: int | None = None) -> LaneMap:
     """Default lane map: one element a lane along a row; rows shorter than the subgroup share a unit.
 
     It is the layout of accumulators and of element-wise operations.

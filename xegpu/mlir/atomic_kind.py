@@ -41,8 +41,8 @@ class Kind:
         if combine is None:
             return value
         if self.unsigned and dtype.kind == "i":
-            plain = np.dtype(f"u{old.dtype.itemsize}")
-            return np.asarray(combine(old.view(plain), value.view(plain))).view(old.dtype)
+            unsigned = np.dtype(f"u{old.dtype.itemsize}")
+            return np.asarray(combine(old.view(unsigned), value.view(unsigned))).view(old.dtype)
         return arithmetic_result(combine(old, value), dtype)
 
 

@@ -74,7 +74,7 @@ def _product(loop: Operation) -> _Product | None:
         return None
     body = list(loop.body.block.ops)
     mads = [operation for operation in body if isinstance(operation, LoadMadOp)]
-    if len(mads) != 1 or subgroup_size(loop) != LANES or not _is_plain(loop, mads[0], body):
+    if len(mads) != 1 or subgroup_size(loop) != LANES or not _sums_from_zero(loop, mads[0], body):
         return None
     stores = tuple(use.operation for result in loop.results for use in result.uses
                    if isinstance(use.operation, StoreNdOp))
@@ -89,7 +89,7 @@ def _product(loop: Operation) -> _Product | None:
     return _Product(loop, mad, a, b, stores)
 
 
-def _is_plain(loop: scf.ForOp, mad: LoadMadOp, body: list[Operation]) -> bool:
+def _sums_from_zero(loop: scf.ForOp, mad: LoadMadOp, body: list[Operation]) -> bool:
     """Whether a loop adds a product to sums that were zero, in steps as long as the product, along contiguous rows."""
     if any(not isinstance(operation, (LoadMadOp, UpdateNdOffsetOp, scf.YieldOp)) for operation in body):
         return False

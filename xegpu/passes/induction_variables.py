@@ -101,7 +101,7 @@ def _without_start(rewriter: Rewriter, loop: scf.ForOp, position: int, axes: Axe
 
 
 def _axes(loop: scf.ForOp, position: int) -> Axes | None:
-    """Along which axes a carried descriptor moves by the step; None for what is moved otherwise, or used afterwards."""
+    """Axes along which a carried descriptor moves by the step; None if it moves otherwise or is used afterwards."""
     argument, end = loop.body.block.args[position + 1], loop.body.block.last_op
     assert end is not None
     if loop.results[position].first_use is not None:
@@ -124,7 +124,7 @@ def _is_carried_on(operation: Operation, loop: scf.ForOp) -> bool:
 
 
 def _moves(loop: scf.ForOp, offsets: tuple[SSAValue, ...]) -> bool | None:
-    """Whether these offsets add up to the step (True), to nothing (False), or to something else."""
+    """Whether offsets sum to the loop's step (True) or to zero (False); None otherwise."""
     numbers = [number(offset) for offset in offsets]
     if None in numbers:
         others = [offset for offset, known in zip(offsets, numbers, strict=True) if known != 0]

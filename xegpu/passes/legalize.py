@@ -54,9 +54,9 @@ class Legalize:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with an access in every descriptor."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         webs = view_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))

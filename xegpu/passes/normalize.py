@@ -65,7 +65,7 @@ Number = IntegerAttr | FloatAttr  # type: ignore[type-arg]
 
 
 def spelled(rewriter: Rewriter, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
-    """A vector of two dimensions with the given elements, row by row."""
+    """Constant vector of two dimensions from its elements in row-major order."""
     at, element = _lane_positions(rewriter, shape), elements[0].type
     if element == i1:
         words = [IntegerAttr(int(value.value.data != 0), i32) for value in elements]
@@ -97,7 +97,7 @@ def _lane_positions(rewriter: Rewriter, shape: tuple[int, int]) -> SSAValue:
 
 
 def _chosen(rewriter: Rewriter, at: SSAValue, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
-    """Each run of equal elements where its places are."""
+    """Vector of runs of equal elements, by selections on the element's index."""
     runs = [(value, len(list(run))) for value, run in groupby(elements)]
     value, end = _filled(rewriter, shape, runs[-1][0]), len(elements)
     for (_, length), (number, _) in zip(runs[:0:-1], runs[-2::-1], strict=True):
@@ -147,7 +147,7 @@ def _normalized(function: func.FuncOp) -> func.FuncOp:
 
 
 class _NormalizeRewriter(Rewriter):
-    """One function's rewrite.
+    """Rewriter of one function.
 
     Attributes:
         of_lanes: whether its vectors are the fragments of one lane.
@@ -222,7 +222,7 @@ class _NormalizeRewriter(Rewriter):
                         for operand in operation.operands]
             like = operands[operation.operands.index(vectors[0])].type
             types = [self.part_type(result.type, like) for result in operation.results]
-        new_op = self._like(operation, operands, types)
+        new_op = self.like(operation, operands, types)
         for before, after in zip(operation.results, new_op.results, strict=True):
             self.set(before, after, form)
 

@@ -38,9 +38,9 @@ class PackVnni:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with every DPAS operand B of less than 32 bits in VNNI form."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         webs = view_webs(function)
 
         def load(rewriter: Rewriter, operation: LoadNdOp) -> None:

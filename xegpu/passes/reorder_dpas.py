@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.vector import ShuffleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from xegpu.analysis.gemm_loops import is_plain
+from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import VIEWS, bytes_of, loop_bytes, root
 from xegpu.dialect.block_io import LoadNdOp
 from xegpu.dialect.dpas import DpasOp
@@ -51,9 +51,9 @@ class ReorderDpas:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with the products of such loops in another order; itself if there is no such loop."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         orders = self._orders(function)
         if not any(order for _, order in orders):
             return function
@@ -67,12 +67,12 @@ class ReorderDpas:
         return new
 
     def _orders(self, function: func.FuncOp) -> list[tuple[scf.ForOp, list[DpasOp]]]:
-        """For each loop of products their new order, empty for one that stays as it is."""
+        """Loops of products, each with their new order; empty for an unchanged loop."""
         if not self.target.block_io:
             return []
         modes = grf_mode.modes(function, self.target)
         return [(loop, _order(loop, modes, self.target)) for loop in function.walk()
-                if isinstance(loop, scf.ForOp) and is_plain(loop)]
+                if isinstance(loop, scf.ForOp) and is_gemm_loop(loop)]
 
 
 def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp]:
@@ -124,7 +124,7 @@ class _Ordering:
             self._take(self._next())
 
     def _next(self) -> _Pair:
-        """One with an operand that is alive, else the first."""
+        """Next pair: the cheapest with a live operand, else the first that is ready."""
         near = (pair for value in self._alive.values for pair in self._pairs[value] if self._is_ready(pair))
         return min(near, key=self._alive.cost, default=None) or next(filter(self._is_ready, self._waiting))
 
@@ -150,7 +150,7 @@ class _Alive:
     """Live loaded operands after each product.
 
     Attributes:
-        values: what is alive, in the order of its first use.
+        values: live operands, in the order of their first use.
         most: the most bytes that were alive at once, if each operand is loaded right before its first use.
     """
 
@@ -172,7 +172,7 @@ class _Alive:
                 self._bytes -= bytes_of(value)
 
     def cost(self, pair: _Pair) -> tuple[int, int]:
-        """The bytes of a pair that are still to be loaded, and how often what is loaded of it will be used."""
+        """Bytes of a pair that are not loaded yet, and the remaining uses of its loaded operands."""
         alive = [value for value in pair if value in self.values]
         return sum(bytes_of(value) for value in pair if value not in self.values), sum(self._left[v] for v in alive)
 

@@ -36,7 +36,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.analysis.gemm_loops import is_plain
+from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import bytes_of, live_bytes
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
@@ -70,9 +70,9 @@ class Schedule:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         new = _scheduled(function, loads=not self.target.block_io)
         if not self.target.block_io or not any(map(_may_sink_loads, new.walk())):
             return new
@@ -102,7 +102,7 @@ def _scheduled(function: func.FuncOp, *, loads: bool) -> func.FuncOp:
 
 def _may_sink_loads(operation: Operation) -> bool:
     """Whether a loop multiplies and does more, so that its loads may move where registers do not suffice."""
-    return isinstance(operation, scf.ForOp) and not is_plain(operation) and any(
+    return isinstance(operation, scf.ForOp) and not is_gemm_loop(operation) and any(
         isinstance(inner, ProductOp) for inner in operation.body.block.ops)
 
 

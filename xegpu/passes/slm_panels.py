@@ -24,10 +24,10 @@ class SlmPanels:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with a layout on every array that is not row-major; itself if there is none."""
-        return rewrite(module, _function)
+        return rewrite(module, _rewrite_function)
 
 
-def _function(function: func.FuncOp) -> func.FuncOp:
+def _rewrite_function(function: func.FuncOp) -> func.FuncOp:
     if not slm.allocations(function):
         return function
     panels = slm.choose_panels(function, view_webs(function))

@@ -133,7 +133,7 @@ class Rewriter(Builder):
             encoded = operation.operands[:1] if keeps_type(operation) else operation.operands
             formed = next((o for o in encoded if self.lookup(o).encoding is not None), None)
             types = self._result_types(operation, operands, None if formed is None else self.single(formed))
-            copied = self._like(operation, operands, types)
+            copied = self.like(operation, operands, types)
             form = None if formed is None else self.lookup(formed).encoding
             for before, after in zip(operation.results, copied.results, strict=True):
                 after.name_hint = before.name_hint
@@ -150,7 +150,7 @@ class Rewriter(Builder):
         results = []
         for position, part in enumerate(widest.values):
             chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
-            results.append(self._like(operation, chosen, self._result_types(operation, chosen, part)).results)
+            results.append(self.like(operation, chosen, self._result_types(operation, chosen, part)).results)
         for number_, result in enumerate(operation.results):
             self.set(result, tuple(clone[number_] for clone in results), widest.encoding)
 
@@ -173,10 +173,11 @@ class Rewriter(Builder):
 
     def retyped(self, operation: Operation, type_: Attribute, form: Any = None) -> None:
         """Clone an operation on 1:1 replacements of its operands, with ``type_`` as its only result's type."""
-        copied = self._like(operation, [self.single(operand) for operand in operation.operands], [type_])
+        copied = self.like(operation, [self.single(operand) for operand in operation.operands], [type_])
         self.set(operation.results[0], copied.results[0], form)
 
-    def _like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
+    def like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
+        """Emit a copy of an operation with other operands and result types."""
         copied = type(operation).create(operands=operands, result_types=types, properties=operation.properties,
                                         attributes=operation.attributes, location=operation.location)
         self.emit(copied)

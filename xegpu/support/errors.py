@@ -119,7 +119,7 @@ class TargetError(XeError, ValueError):
 
 
 class DeviceError(XeError, RuntimeError):
-    """No such device, a queue that does not fit, or a launch that the driver refused."""
+    """Error of a device: missing, of another kind than the queue, or refusing a launch."""
 
 
 class ToolError(XeError, RuntimeError):

@@ -68,7 +68,7 @@ class Location:
     @classmethod
     def of_caller(cls, inside: tuple[str, ...]) -> Location:
         """Call site of the innermost frame outside the packages ``inside``."""
-        frame: FrameType | None = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)  # CPython: the caller's frame
         while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in inside:
             frame = frame.f_back
         return cls.of_frame(frame) if frame is None else cls(((frame.f_code, frame.f_lasti),))

@@ -117,7 +117,7 @@ def check_view(name: str, actual: DType, requested: DType) -> None:
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a call.
+    """Argument of a call.
 
     Attributes:
         name: the parameter's name.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class CompiledKernel:
-    """One kernel, compiled for one target; stages are computed lazily.
+    """Kernel compiled for one target; stages are computed lazily.
 
     Args:
         module: the traced or parsed module, of one function.
@@ -112,7 +112,7 @@ class CompiledKernel:
 
     @property
     def final(self) -> ModuleOp:
-        """The kernel after all passes: what is emitted."""
+        """The kernel after all passes, the input of the emitter."""
         return next(reversed(self.modules.values()))
 
     @property

@@ -65,7 +65,7 @@ def tile_of(value: SSAValue) -> TileParameters:
 
 
 def loaded_type(tile: SSAValue) -> Attribute:
-    """Vector type of what is loaded through ``tile``: its elements, in its blocks."""
+    """Type of a load through ``tile``: a vector of its elements, in its blocks."""
     parameters = tile_of(tile)
     return VectorType(parameters.element_type, parameters.blocked_shape())
 

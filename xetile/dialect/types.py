@@ -291,7 +291,7 @@ def verify_lanes(tile: TileParameters) -> None:
 
 
 def verify_same_map(value: WgMap | None, tile: WgMap | None, name: str = "vector") -> None:
-    """Verify that what is stored in a tile, or masks it, has the map of the tile.
+    """Verify that a stored vector, or a mask, has the map of its tile.
 
     Args:
         value: map of the operand.

@@ -150,9 +150,9 @@ def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
     return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
 
 
-def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
+def _verify_blocking(unpacked: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
     """Verify that a packed type has the blocks of its attribute."""
-    flat, blocked = shape_of(plain), shape_of(packed)
+    flat, blocked = shape_of(unpacked), shape_of(packed)
     blocks = tuple(size.value.data for size in attribute)
     if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
         raise Invalid("XT2121", f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
@@ -160,8 +160,8 @@ def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[Int
     if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
         raise Invalid("XT2121", f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
                       f"{text(blocked)} is {text(flat_shape(blocked))} in two dimensions")
-    if plain.type.element_type != packed.type.element_type:  # type: ignore[attr-defined]
-        raise Invalid("XT2122", f"{plain.type} and {packed.type} have different elements\n"
+    if unpacked.type.element_type != packed.type.element_type:  # type: ignore[attr-defined]
+        raise Invalid("XT2122", f"{unpacked.type} and {packed.type} have different elements\n"
                       "blocks hold the elements as they are: convert them before or afterwards")
 
 

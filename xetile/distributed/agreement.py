@@ -66,8 +66,8 @@ def _difference(found: list[dict[str, str]]) -> ShapeError:
     ranks: dict[str, list[int]] = {}
     for rank, each in enumerate(found):
         ranks.setdefault(each[name], []).append(rank)
-    said = "; ".join(f"{value} on rank{'s' * (len(who) > 1)} {_listed(who)}" for value, who in ranks.items())
-    return ShapeError("XT7210", f"the ranks differ in {name}: {said}", "call with the same options on every rank")
+    values = "; ".join(f"{value} on rank{'s' * (len(who) > 1)} {_listed(who)}" for value, who in ranks.items())
+    return ShapeError("XT7210", f"the ranks differ in {name}: {values}", "call with the same options on every rank")
 
 
 def _listed(ranks: list[int]) -> str:

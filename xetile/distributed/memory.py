@@ -63,7 +63,7 @@ class Memory(Protocol):
 
 
 def _nothing() -> None:
-    """Nothing to do when a message has come."""
+    """Completion callback that does nothing."""
 
 
 class HostMemory:
@@ -234,7 +234,7 @@ def _gpus() -> list[Any]:
 
 
 def _position_on_node(comm: Any) -> tuple[int, int]:
-    """This rank's number among the ranks of its machine, and how many these are; alone where there is no MPI."""
+    """Rank and size of the communicator of this machine's ranks; 0 and 1 without MPI."""
     node = transport_of_all(comm).node
     return (0, 1) if node is None else (int(node.Get_rank()), int(node.Get_size()))
 

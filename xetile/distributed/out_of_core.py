@@ -108,14 +108,14 @@ class _Streamed(Executor):
     def _finish(self, step: Finish) -> None:
         whole, out = self.out, self.out[step.region.slices]
         kind = dtypes.of(whole.dtype)
-        place = self.memory.empty(step.region.shape, kind)
+        result = self.memory.empty(step.region.shape, kind)
         if self.epilogue.beta:
-            self._upload(place, np.ascontiguousarray(out))
+            self._upload(result, np.ascontiguousarray(out))
         bias = self._bias_of(step.region)
-        self.finish_into(step, self.memory.typed(place, kind), bias)
+        self.finish_into(step, self.memory.typed(result, kind), bias)
         self.memory.wait(self.memory.now())
         landed = np.empty(step.region.shape, whole.dtype)
-        copy(self.memory.copy_queue(), landed.reshape(-1).view(np.uint8), usm_bytes(place), landed.nbytes)
+        copy(self.memory.copy_queue(), landed.reshape(-1).view(np.uint8), usm_bytes(result), landed.nbytes)
         out[...] = landed
 
     def _bias_of(self, region: Region) -> Any:

@@ -165,8 +165,8 @@ class Plan:
                 if isinstance(executor.memory, HostMemory):
                     _try_in_numpy(self.grid.dtype, self.out_dtype, self._keywords)
                 else:
-                    place = out if self._epilogue.beta == 0 else self._new(executor.memory)
-                    executor.rehearse(_array(a), _array(b), place, bias, self._keywords)
+                    result = out if self._epilogue.beta == 0 else self._new(executor.memory)
+                    executor.rehearse(_array(a), _array(b), result, bias, self._keywords)
             except Exception as error:
                 trouble = error
         if first and not alone:
@@ -248,7 +248,7 @@ def _groups(schedule_: Schedule) -> list[tuple[int, ...]]:
 
 
 def _try_in_numpy(dtype: DType, out_dtype: DType, epilogue: Epilogue) -> None:
-    """One element's product and epilogue, for errors of types and activations before anything is sent."""
+    """Dry run of a product of one element with its epilogue: type errors are raised before anything is sent."""
     memory = HostMemory()
     one, out = memory.empty((1, 1), dtype), memory.empty((1, 1), out_dtype)
     one[...] = 0

@@ -149,7 +149,7 @@ class Alone(Transport):
         self.comm, self.node, self.rank, self.size = None, None, 0, 1
 
     def join(self, shape: tuple[int, ...], groups: Sequence[tuple[int, ...]]) -> None:
-        """Nothing to join."""
+        """Join no thread."""
 
     def total(self, numbers: Sequence[int], timeout: float | None = None) -> list[int]:
         """The numbers themselves."""

@@ -111,7 +111,7 @@ def _sign_cast(value: SSAValue, dtype: DType) -> Operation:
     return UnrealizedConversionCastOp.create(operands=[value], result_types=[dtype.mlir])
 
 
-_PLAIN = frozenset({int, float, str, bool, DType, type(None)})
+_EXACT = frozenset({int, float, str, bool, DType, type(None)})
 
 
 def _is_by_identity(kind: Any) -> bool:
@@ -133,7 +133,7 @@ def hashable(value: Any, name: str) -> Any:
     kind = type(value)
     if isinstance(value, (float, complex)) and (kind is not float or value == 0 or value != value):
         return kind, repr(complex(value))  # -0.0 equals 0.0, and a NaN not even itself
-    if kind in _PLAIN:
+    if kind in _EXACT:
         return kind, value
     if kind is range or kind.__module__ == "decimal":
         return kind, repr(value)  # range(0) equals range(1, 1), Decimal("0") equals Decimal("-0")

@@ -70,7 +70,7 @@ class _Loop:
             self._close()
         if self._state == "closed":
             raise StopIteration
-        frame = sys._getframe(1)
+        frame = sys._getframe(1)  # CPython: the frame with the for statement
         statement = bytecode.for_statement(frame)
         if statement is None:
             raise self._misplaced()

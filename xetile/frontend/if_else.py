@@ -93,7 +93,7 @@ class _Branch:
         self._location: Location = self._tracer.location()
 
     def __enter__(self) -> None:
-        frame = sys._getframe(1)
+        frame = sys._getframe(1)  # CPython: the frame with the with statement
         statement = with_statement(frame)
         if statement is None or self._state != "new":
             raise TraceError("XT1320", f"{self.construct.name} is not in a with statement",

@@ -86,7 +86,7 @@ class LineTile(Tile):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Its length, in a tuple."""
+        """Shape: a tuple of the length."""
         return (tile_of(self.ssa).shape[1],)
 
 

@@ -89,7 +89,7 @@ def _check_in_bounds(machine: Interpreter, operation: Any, array: Array, coordin
 
 
 def _window(operation: ops.TransferReadOp | ops.TransferWriteOp) -> bool | None:
-    """Whether a transfer is a tile access: False if the vector has the matrix's orientation, True if transposed, None
+    """Orientation of a transfer that is a tile access: False for the matrix's own, True if transposed, None
     if neither."""
     rank = len(operation.indices)
     orders: dict[Permutation, bool] = {(rank - 2, rank - 1): False, (rank - 1, rank - 2): True}
@@ -97,7 +97,7 @@ def _window(operation: ops.TransferReadOp | ops.TransferWriteOp) -> bool | None:
 
 
 def _provably_in_bounds(array: Array, indices: Sequence[Any], extents: Sequence[int]) -> bool:
-    """Whether blocks of given extents are in bounds, for every instance."""
+    """In-bounds mask of blocks by their extents, for every instance."""
     return all(np.min(index) >= 0 and np.max(index) + extent <= size
                for index, extent, size in zip(indices, extents, array.shape[-len(extents):], strict=True))
 

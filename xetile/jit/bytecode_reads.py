@@ -51,7 +51,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class _Step:
-    """One effect of an instruction, with a name.
+    """Effect of an instruction on a name.
 
     It is a ``"load"``, ``"attribute"``, ``"store"``, ``"global"``, ``"import"``, ``"from"``, or ``"other"``.
     """

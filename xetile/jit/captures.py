@@ -28,7 +28,7 @@ _ARRAY_ATTRIBUTES = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "st
 
 @dataclass(frozen=True)
 class _Read:
-    """One captured variable.
+    """Captured variable.
 
     Attributes:
         name: as the author wrote it.

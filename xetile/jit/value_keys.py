@@ -22,7 +22,7 @@ from xetile.frontend.frames import attribute_names, is_opaque
 
 NUMBERS = (float, complex, int, str, bytes)
 """Types whose ``repr`` is the value, sign and NaN included; their subclasses are compared by that of the base."""
-_PLAIN = frozenset({int, bool, str, bytes, type(None)})
+_EXACT = frozenset({int, bool, str, bytes, type(None)})
 """Types whose values are equal only if they are the same to a kernel."""
 SEQUENCES = (list, tuple, deque)
 MAPPINGS = (dict, MappingProxyType)
@@ -68,7 +68,7 @@ class KeyBuilder:
     def key(self, value: Any) -> Hashable:
         """The key of a value."""
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in _EXACT:
             return kind, value
         if isinstance(value, Identity):
             return value
@@ -137,7 +137,7 @@ class KeyBuilder:
         if isinstance(value, MAPPINGS):
             return self._items_key([*value]), self._items_key([*value.values()])
         kinds = tuple(map(type, value))
-        return (kinds, tuple(value)) if _PLAIN.issuperset(kinds) else tuple(map(self.key, value))
+        return (kinds, tuple(value)) if _EXACT.issuperset(kinds) else tuple(map(self.key, value))
 
     def _attributes_key(self, value: Any) -> Hashable:
         """Attributes of an object: those in its ``__dict__`` and its slots."""

@@ -45,16 +45,16 @@ class DeepenK:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with longer K tiles where results are the same; itself if there are none."""
-        return rewrite(module, _function)
+        return rewrite(module, _rewrite_function)
 
 
-def _function(function: func.FuncOp) -> func.FuncOp:
+def _rewrite_function(function: func.FuncOp) -> func.FuncOp:
     rewriter = _DeepenKRewriter(function)
     return rewriter.function(function) if rewriter.factors else function
 
 
 class _DeepenKRewriter(Rewriter):
-    """One function's rewrite."""
+    """Rewriter of one function."""
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__({scf.ForOp: _loop, tile_ops.InitTileOp: _init_tile,

@@ -1,4 +1,4 @@
-"""Load duplication: a tile that is used plain and, transposed, as operand B of a product is loaded twice.
+"""Load duplication: a tile that is used both as it is and, transposed, as operand B of a product is loaded twice.
 
     %v = load_tile %t : -> vector<32x64xbf16>
     %w = tile_transpose %v : -> vector<64x32xbf16>
@@ -49,9 +49,9 @@ class DuplicateLoads:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such loads duplicated; the module itself if there are none."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         webs, kinds = view_webs(function), dict(zip(function.body.block.args, self.access, strict=True))
         inits: dict[SSAValue, list[tile_ops.InitTileOp]] = {}
         for operation in function.walk():
@@ -63,7 +63,7 @@ class DuplicateLoads:
 
 
 def _has_both_uses(webs: Webs, tile: SSAValue) -> bool:
-    """Whether what is loaded from a tile's web is used plain, and also transposed as operand B."""
+    """Whether loads from a tile's web are used both as they are and transposed, as operand B."""
     if not all(isinstance(use.operation, _TILE_USERS) for use in webs.uses(tile)):
         return False
     transposed = [_is_transposed_b(use) for use in _uses_of_loads(webs, tile)]
@@ -85,7 +85,7 @@ def _is_transposed_b(use: Use) -> bool:
 
 
 class _DuplicateLoadsRewriter(Rewriter):
-    """One function's rewrite.
+    """Rewriter of one function.
 
     Attributes:
         webs: the tiles of the old function.
@@ -104,9 +104,9 @@ def _init_tile(rewriter: _DuplicateLoadsRewriter, operation: tile_ops.InitTileOp
     rewriter.copy(operation)
     if rewriter.webs.root(operation.result) not in rewriter.roots:
         return
-    plain = rewriter.single(operation.result)
+    original = rewriter.single(operation.result)
     rewriter.copy(operation)
-    rewriter.set(operation.result, (plain, rewriter.single(operation.result)))
+    rewriter.set(operation.result, (original, rewriter.single(operation.result)))
 
 
 def _load_tile(rewriter: _DuplicateLoadsRewriter, operation: tile_ops.LoadTileOp) -> None:
@@ -117,8 +117,8 @@ def _load_tile(rewriter: _DuplicateLoadsRewriter, operation: tile_ops.LoadTileOp
     loads = [tile_ops.LoadTileOp(tile, operation.padding) for tile in tiles]
     for load in loads:
         load.attributes.update(operation.attributes)
-    plain, duplicate = (rewriter.emit(load) for load in loads)
-    rewriter.set(operation.result, plain)
+    original, duplicate = (rewriter.emit(load) for load in loads)
+    rewriter.set(operation.result, original)
     rewriter.duplicates[operation.result] = duplicate
 
 

@@ -32,9 +32,9 @@ class F16Operands:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such products in f16; the module itself if there are none."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         conversions = _narrowed(function)
         return _F16OperandsRewriter(conversions).function(function) if conversions else function
 
@@ -64,7 +64,7 @@ def _element(value: SSAValue) -> object:
 
 
 class _F16OperandsRewriter(Rewriter):
-    """One function's rewrite.
+    """Rewriter of one function.
 
     Attributes:
         conversions: operations of the old function that convert to f16 in the new one.
@@ -82,5 +82,5 @@ def _convert(rewriter: _F16OperandsRewriter, operation: Operation) -> None:
     result = operation.results[0]
     assert isinstance(result.type, VectorType)
     narrowed = VectorType(f16.mlir, result.type.get_shape())
-    copied = rewriter._like(operation, [rewriter.single(operation.operands[0])], [narrowed])
+    copied = rewriter.like(operation, [rewriter.single(operation.operands[0])], [narrowed])
     rewriter.set(result, copied.results[0])

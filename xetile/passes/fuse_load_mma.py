@@ -37,16 +37,16 @@ class FuseLoadMma:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with ``load_mma`` where A and B are loaded for products alone; itself without such products."""
-        return rewrite(module, _function)
+        return rewrite(module, _rewrite_function)
 
 
-def _function(function: func.FuncOp) -> func.FuncOp:
+def _rewrite_function(function: func.FuncOp) -> func.FuncOp:
     rewriter = _FuseLoadMmaRewriter(function)
     return rewriter.function(function) if rewriter.products else function
 
 
 class _FuseLoadMmaRewriter(Rewriter):
-    """One function's rewrite."""
+    """Rewriter of one function."""
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__({tile_ops.LoadTileOp: _load_tile, TileMmaOp: _tile_mma})

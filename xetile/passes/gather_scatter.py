@@ -64,7 +64,7 @@ def _distribute_init_scattered_tile(rewriter: Rewriter, operation: InitScattered
 
 
 def _distribute_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp) -> None:
-    """Each subgroup updates its parts; no part may be replicated, since each copy would be updated."""
+    """``atomic_rmw``: each subgroup updates its parts; a replicated part would be updated by each owner."""
     form = rewriter.lookup(operation.tile).encoding
     if form is not None and any(layout * data > size for layout, data, size in
                                 zip(form.wg_map.sg_layout, form.wg_map.sg_data, form.shape, strict=True)):
@@ -146,7 +146,7 @@ def _register_shape(rewriter: Rewriter, block: Pair, lanes: int) -> Pair:
     A block of fewer elements is replicated over the lanes.
     """
     try:
-        unit = lane_map.plain(lanes, block[1], block[0]).unit
+        unit = lane_map.default(lanes, block[1], block[0]).unit
     except XeError as error:
         raise error.at(rewriter.where()) from None
     return unit
@@ -249,7 +249,7 @@ def _lower_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp, lanes
 
 def _block_elements(rewriter: Rewriter, operation: AtomicRMWTileOp,
                     lanes: int) -> tuple[list[SSAValue], list[SSAValue]]:
-    """For each register of a block tile, a scattered descriptor of its elements and the mask of those in bounds."""
+    """Scattered descriptors of the elements of a block tile, one a register, with the masks of those in bounds."""
     tile, desc = tile_of(operation.tile), rewriter.single(operation.tile)
     block = tile.encoding.inner_blocks
     assert block is not None, "blocking comes before this pass"

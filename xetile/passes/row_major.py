@@ -46,9 +46,9 @@ class RowMajor:
 
         It is the module itself if all tiles are in that order already.
         """
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         check_orders(function, self.access)
         rewriter = _RowMajorRewriter(self.access, function)
         inits = (operation for operation in function.walk() if isinstance(operation, tile_ops.InitTileOp))
@@ -83,7 +83,7 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
 
 
 class _RowMajorRewriter(Rewriter):
-    """One function's rewrite."""
+    """Rewriter of one function."""
 
     def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,

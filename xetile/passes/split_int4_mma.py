@@ -30,9 +30,9 @@ class SplitInt4Mma:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module without products of 4-bit integers; the module itself if it has none."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         if not any(isinstance(operation, TileMmaOp) and _is_int4(operation.a) for operation in function.walk()):
             return function
         return Rewriter({TileMmaOp: _tile_mma}).function(function)

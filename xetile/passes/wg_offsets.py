@@ -40,7 +40,7 @@ class Distributed:
         return min(self.wg_map.sg_layout[axis], self.shape[axis] // self.wg_map.sg_data[axis])
 
     def block_origins(self) -> list[list[Pair]]:
-        """For each subgroup, by its linear id, where its blocks start, in the order of its rounds."""
+        """Origins of the blocks of each subgroup, by its linear id, in the order of its rounds."""
         map_, (height, width) = self.wg_map, self.shape
         return [[(map_.offset(0, linear // map_.sg_layout[1], i, height),
                   map_.offset(1, linear % map_.sg_layout[1], j, width)) for i, j in self.rounds]

@@ -99,7 +99,7 @@ class EagerTracer(Tracer):
         self._arrivals: dict[int, NbarrierOp] = {}  # at barriers without producers, not yet followed by a wait
 
     def check_visible(self, value: SSAValue, location: Location) -> None:
-        """No check: values of branches that did not run have no name."""
+        """Skip the check: values of branches that did not run have no name."""
 
     def emit(self, operation: Operation) -> Any:
         """Verify an operation, and evaluate it."""

@@ -66,7 +66,7 @@ class MachineExecutor:
         return tuple(replace(a, source=next(copies), kind="usm") if a.kind == "numpy" else a for a in arguments)
 
     def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
-        """Each launch copies its arrays: there is nothing to keep."""
+        """Keep no plan: each launch copies its arrays."""
         return None
 
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:

@@ -50,18 +50,18 @@ def _location(finding: Finding, compiled: CompiledKernel, with_lines: Callable[[
         line = source_line(with_lines(), program.name, finding.offset, _first_line(program.source, program.name))
     except XeError:  # the compiler fails with a line table: the finding matters more
         return compiled.location
-    place = author_line(program.source, line) if line else ""
-    return _operation_at(only_function(compiled.final), place, finding) or compiled.location
+    mark = author_line(program.source, line) if line else ""
+    return _operation_at(only_function(compiled.final), mark, finding) or compiled.location
 
 
-def _operation_at(function: func.FuncOp, place: str, finding: Finding) -> Location | None:
+def _operation_at(function: func.FuncOp, mark: str, finding: Finding) -> Location | None:
     """Location of the operation of a line that accesses memory as the finding has it, or of the nearest one.
 
     Inline assembly has no line of its own in the compiler's table: it gets that of what stands before or behind it.
     """
     operations = [(operation, location) for operation in function.walk()
                   if (location := author_location(operation)) is not None]
-    here = [number for number, (_, location) in enumerate(operations) if line_mark(location) == place]
+    here = [number for number, (_, location) in enumerate(operations) if line_mark(location) == mark]
     if not here:
         return None
     fitting = [number for number, (operation, _) in enumerate(operations) if _fits(operation, finding)]
@@ -78,5 +78,5 @@ def _fits(operation: Operation, finding: Finding) -> bool:
 
 
 def _first_line(text: str, name: str) -> int:
-    """Line of the kernel's signature: what is above are functions that it calls."""
+    """Line of the kernel's signature, behind the helper functions."""
     return next(number for number, line in enumerate(text.splitlines(), 1) if line.startswith(f"kernel void {name}("))

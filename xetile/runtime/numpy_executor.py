@@ -32,10 +32,10 @@ class _HostExecutor:
         return tuple(arguments)
 
     def copy_out(self, outputs: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
-        """No copies: arrays are used in place."""
+        """Copy nothing: arrays are used in place."""
 
     def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
-        """No plans: there is nothing to build."""
+        """Keep no plan: there is nothing to build."""
         return None
 
 

@@ -75,7 +75,7 @@ def skip_host_function(parser: Parser) -> str:
         if depth == 0 and _ends_declaration(token.text, token.kind):
             break
         depth += (token.text in ("{", "(", "[")) - (token.text in ("}", ")", "]"))
-        parser._consume_token()
+        parser._consume_token()  # private, as above
         if depth == 0 and token.text == "}" and previous != "attributes":
             break
         if depth == 0:

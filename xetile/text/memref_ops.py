@@ -38,7 +38,7 @@ class TransposeOp(IRDLOperation):
 
     @staticmethod
     def of(source: SSAValue, axes: tuple[int, ...], result: MemRefType) -> TransposeOp:
-        """Transposition with a given result type."""
+        """Transposition to a result type."""
         return TransposeOp.create(operands=[source], result_types=[result], properties={"permutation": integers(axes)})
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, gpu, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -27,7 +27,7 @@ from xdsl.parser import Parser
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
-from xegpu.ir.memref import SHARED
+from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.support.errors import ElementTypeError, misread
 from xegpu.support.lookahead import next_token
@@ -216,7 +216,7 @@ def _alloc(parser: Any, name: str) -> Operation:
     at, type_ = next_token(parser).span, parser.parse_type()
     if not isinstance(type_, MemRefType):
         fail(parser, "XT2067", f"alloc gives a memref, not {type_}", "write alloc() : memref<5x4x3xf32>", at)
-    shared = MemRefType(type_.element_type, type_.get_shape(), type_.layout, IntegerAttr(SHARED, i64))
+    shared = MemRefType(type_.element_type, type_.get_shape(), type_.layout, SHARED_SPACE)
     return memref.AllocOp([], [], shared)
 
 

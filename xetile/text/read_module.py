@@ -37,7 +37,7 @@ _PASSED_OVER = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|->|=>|<=|>=')
 """Comments, strings and arrows, whose brackets do not nest."""
 _BRACKETS = re.compile(r"[][(){}<>]")
 GENERATION, OLDER = "xegpu.generation", "older"
-"""A module's attribute that tells the generations apart, and its value."""
+"""Module attribute with the dialect's generation, and its value."""
 _V1_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.OLDER_RULES, xegpu_ops.read_v1_operation)}
 _COMMENT = re.compile(r"//[^\n]*")
 _SIGNS = re.compile(rf'{re.escape(GENERATION)}\s*=\s*"{OLDER}"|[{{,]\s*mode\s*=\s*\w+|\bvnni_axis\s*='

@@ -118,4 +118,4 @@ def _flusher(queue: Queue | None) -> Callable[[], None]:
 
 
 def _nothing() -> None:
-    """No device to wait for, no caches to flush."""
+    """Synchronization and cache flush that do nothing."""

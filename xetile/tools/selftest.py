@@ -92,7 +92,7 @@ def halved(X: xt.Array, N: xt.Array) -> None:
 
 @dataclass(frozen=True)
 class Probe:
-    """One area of the language.
+    """Test of one area of the language.
 
     Attributes:
         name: the area.

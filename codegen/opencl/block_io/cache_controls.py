@@ -1,4 +1,4 @@
-"""Cache controls in OpenCL C: Intel's internal builtins that take a cache policy, instead of the plain ones.
+"""Cache controls in OpenCL C: Intel's internal builtins with a cache policy, in place of the official ones.
 
 Block messages have a form of each official builtin with a number behind its arguments. Single elements are reached by
 a builtin for each size of element. What is reached row by row takes no hint.

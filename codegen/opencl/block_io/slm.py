@@ -314,12 +314,13 @@ def _side_by_side(emitter: Emitter, access: _Access, word: str, width: int, kind
     parts = [("" if width == 1 else f".s{i:x}", i * lanes) for i in range(width)]
     if kind == "read":
         head, call = f"static {c_type} {name}(local const {word} *from)", f"return {builtin}(from);"
-        plain = ["from += get_sub_group_local_id();",
+        portable = ["from += get_sub_group_local_id();",
                  f"return {_vector(word, [f'from[{at}]' for _, at in parts])};"]
     else:
         head, call = f"static void {name}(local {word} *to, {c_type} value)", f"{builtin}(to, value);"
-        plain = ["to += get_sub_group_local_id();", *(f"to[{at}] = value{part};" for part, at in parts)]
-    body = ["#ifdef cl_intel_subgroup_local_block_io", f"  {call}", "#else", *(f"  {line}" for line in plain), "#endif"]
+        portable = ["to += get_sub_group_local_id();", *(f"to[{at}] = value{part};" for part, at in parts)]
+    body = ["#ifdef cl_intel_subgroup_local_block_io", f"  {call}", "#else",
+            *(f"  {line}" for line in portable), "#endif"]
     emitter.function("\n".join([head, "{", *body, "}", ""]))
     return name
 

@@ -14,7 +14,7 @@ Where the sums over all of K are only stored, the call gets the address in C ins
 (:mod:`codegen.opencl.cpu_gemm.fused_store`). The micro-kernel is in :mod:`codegen.opencl.cpu_gemm.macrokernel`; for
 M <= 4, in :mod:`codegen.opencl.cpu_gemm.skinny`.
 
-Only the CPU's OpenCL driver gets ``XETILE_WHOLE`` defined; other compilers get the portable text of
+Only the CPU's OpenCL driver gets ``XETILE_MICROKERNELS`` defined; other compilers get the portable text of
 :mod:`codegen.opencl.cpu_gemm.simt`.
 """
 
@@ -26,7 +26,7 @@ from codegen.opencl.cpu_gemm.macrokernel import FENCE, ProductText
 from codegen.opencl.cpu_gemm.microkernel import DOT, DOT_I8, INTERLEAVE
 from codegen.opencl.cpu_gemm.skinny import FewRows
 from codegen.opencl.emitter import Emitter
-from codegen.opencl.prelude.macros import WHOLE
+from codegen.opencl.prelude.macros import MICROKERNELS
 from xegpu.ir.dtypes import bf16
 from xegpu.target.gemm_microkernel import MicrokernelShape
 
@@ -39,7 +39,7 @@ def function_name(shape: MicrokernelShape) -> str:
 
 def guard(shape: MicrokernelShape) -> str:
     """Macro that is defined where the micro-kernel of a shape exists; bytes have one only with their dot product."""
-    return DOT_I8 if shape.has_bytes else WHOLE
+    return DOT_I8 if shape.has_bytes else MICROKERNELS
 
 
 def function_call(shape: MicrokernelShape, sums: str, operands: str) -> str:

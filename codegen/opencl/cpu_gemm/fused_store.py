@@ -1,6 +1,6 @@
 """GEMM loop fused with the store of C, in OpenCL C: one call accumulates a tile over all of K and stores it.
 
-    #ifdef XETILE_WHOLE
+    #ifdef XETILE_MICROKERNELS
       const int rows = ..., columns = ..., depth = ...;
       const bool legal = (all of it lies inside, and C shares no memory with A and B);
       if (legal) {
@@ -38,7 +38,7 @@ from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 _PAST = 1 << 22
 """Numbers of C, 16 MB of them, from which on it goes past the caches: half of a processor's last one, or more."""
 _IS_LAST = "(get_sub_group_id() + 1 == get_num_sub_groups())"
-_DISJOINT = """static bool xetile_apart(ulong first, ulong end, ulong other, ulong other_end)
+_DISJOINT = """static bool xetile_disjoint(ulong first, ulong end, ulong other, ulong other_end)
 {
   return end <= other || other_end <= first;
 }
@@ -130,7 +130,7 @@ def _conditions(c: _Operand, a: _Operand, b: _Operand) -> list[str]:
     """Terms of the legality: in bounds, rows of C do not overlap, C aliases neither A nor B."""
     return [f"{c.rows} > 0 && {c.columns} > 0 && {a.columns} > 0", a.is_inside(), b.is_inside(),
             *c.starts(), f"{c.desc.pitch} >= {c.columns}",
-            *(f"xetile_apart({c.bounds()}, {block.bounds()})" for block in (a, b))]
+            *(f"xetile_disjoint({c.bounds()}, {block.bounds()})" for block in (a, b))]
 
 
 def _call(emitter: Emitter, operation: LoadMadStoreOp, shape: MicrokernelShape) -> None:

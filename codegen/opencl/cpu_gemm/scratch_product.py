@@ -146,7 +146,7 @@ class ScratchProduct:
         yield "}"
 
     def _row(self) -> Iterator[str]:
-        """One row of A times a panel of B."""
+        """Product of one row of A and a panel of B."""
         names, a, k, vectors = self.names, self.a, self.names.k, range(self.across)
         dtype, first = a.array.dtype, names.panel_first
         yield f"global const {dtype.opencl} *{names.row} = {a.array.name} + " \

@@ -193,7 +193,7 @@ def _in_lanes(product: _Product, sums: list[str], register_tiles: list[_Register
 
 
 def _in_place(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
-    """Both branches without packing of B: it needs no widening, or is used once."""
+    """Loops over full and partial tiles without packing of B, which needs no widening or is used once."""
     for tile in register_tiles:
         yield from _rows(product, sums, replace(tile, copied=False))
     yield "    } else {"
@@ -204,7 +204,7 @@ def _in_place(product: _Product, sums: list[str], register_tiles: list[_Register
 
 
 def _from_copies(product: _Product, sums: list[str], register_tiles: list[_RegisterTile]) -> Iterator[str]:
-    """Both branches with packing of B; each register tile prefetches a share of the next step's lines."""
+    """Loops over full and partial tiles with packing of B; each register tile prefetches a share of the next step."""
     yield from _copied(product, checked=False)
     yield "    } else {"
     yield from _copied(product, checked=True)

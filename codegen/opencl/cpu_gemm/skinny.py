@@ -22,7 +22,7 @@ from codegen.opencl.values import inline_float, inline_floats
 from xegpu.ir.dtypes import DType
 
 _TOGETHER = 8
-"""Numbers of A that are held at a time, each spread over a register."""
+"""Elements of A that are live at a time, each broadcast to a register."""
 
 
 @dataclass(frozen=True)

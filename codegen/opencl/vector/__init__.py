@@ -62,7 +62,7 @@ def _spread(emitter: Emitter, operation: xvector.BroadcastOp) -> None:
 
 
 def _shape_cast(emitter: Emitter, operation: ShapeCastOp) -> None:
-    """The same registers; words of several elements, or the elements of words, are other variables of them."""
+    """``shape_cast``: renamed registers; packing or unpacking of words bit-casts them."""
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     if source.per_lane == result.per_lane:
         emitter.values[operation.result] = source

@@ -230,8 +230,8 @@ def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
     narrow = f"(ushort)({word})" if count * element_bits(dtype) == 16 else word
     vector_expression = f"as_{UNSIGNED[element_bits(dtype)]}{count}({narrow})"
     parts = [f"{vector_expression}.s{i}" for i in range(count)]
-    plain = dtype.register == UNSIGNED[element_bits(dtype)]
-    return [part if plain else f"as_{dtype.register}({part})" for part in parts]
+    is_unsigned = dtype.register == UNSIGNED[element_bits(dtype)]
+    return [part if is_unsigned else f"as_{dtype.register}({part})" for part in parts]
 
 
 def called(emitter: Emitter, name: str, operands: Sequence[tuple[str, str]], words: Words, result: Fragment,
@@ -241,10 +241,10 @@ def called(emitter: Emitter, name: str, operands: Sequence[tuple[str, str]], wor
     Args:
         emitter: the emitter.
         name: name of the function; it is emitted once.
-        given: type and argument of each parameter; the lines of ``words`` call them ``v0``, ``v1`` ...
+        operands: type and argument of each parameter; the lines of ``words`` call them ``v0``, ``v1`` ...
         words: the lines.
         result: variables to declare for the result; a single one is returned, several are passed by pointer.
-        made: an expression for each word of the result.
+        elements: an expression for each word of the result.
     """
     single, width = len(result.names) == 1, result.width
     outputs = [] if single else [f"private {result.c_type} *out{i}" for i in range(len(result.names))]

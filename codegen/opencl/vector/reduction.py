@@ -164,7 +164,7 @@ def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
 
 
 def _fetched(words: Sequence[str], holder: list[int], index: list[int], repeats: int, dtype: DType) -> str:
-    """One word of the result in every lane: the lane's own, a broadcast from one lane, or a shuffle."""
+    """Expression of a word of the result: the lane's own word, a broadcast from one lane, or a shuffle."""
     if len(set(index)) > 1:
         raise TargetError("XT9400",
                           "a row of a broadcast lies in several words", "make the columns a multiple of the lanes")

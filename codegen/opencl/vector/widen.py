@@ -200,7 +200,7 @@ def _widen(emitter: Emitter, operation: WidenOp) -> None:
     target = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
     row, column = operation.start()
     lanes = operation.target_map.data
-    rows, across = result.units * lanes.wi_data[0], operation.whole()[1] // operation.source_map.data.unit[1]
+    rows, across = result.units * lanes.wi_data[0], operation.block_shape()[1] // operation.source_map.data.unit[1]
     if lanes.wi_data[0] == 1:
         unit = row * across + column // 32
         start, first = unit - unit % source.width, unit % source.width

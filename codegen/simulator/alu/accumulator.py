@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.simulator.alu.operands import Binding, Mask, Step, plain_writer, wide_lanes
+from codegen.simulator.alu.operands import Binding, Mask, Step, view_writer, wide_lanes
 from codegen.simulator.alu.regions import Array
 from codegen.simulator.instruction import ImmediateOperand, IndirectOperand, Region, RegisterOperand
 
@@ -20,7 +20,7 @@ def _implicit(binding: Binding) -> tuple[Array, Callable[[Array, Mask], None]]:
     wide = wide_lanes(binding.threads, 0, 0, Region(1, 1, 0), binding)
     file = binding.threads.acc
     count = binding.instruction.execution_size
-    put_wide = plain_writer(wide)
+    put_wide = view_writer(wide)
 
     def write(value: Array, mask: Mask) -> None:
         put_wide(value, mask)

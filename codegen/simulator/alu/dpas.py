@@ -111,12 +111,12 @@ class Packed:
         self._registers = file[first:first + last].transpose(1, 0, 2)  # (T, registers, width)
 
     def bytes(self) -> Array:
-        """Its bytes: (T, bytes)."""
+        """Bytes of the operand: (T, bytes)."""
         flat = self._registers.reshape(self._registers.shape[0], -1)
         return flat[:, self._start:self._start + self._bytes]
 
     def read(self, compute: type[np.floating]) -> Array:
-        """Its values: (T, elements)."""
+        """Values of the operand: (T, elements)."""
         return np.ascontiguousarray(self.bytes()).view(self.kind.storage).astype(compute)
 
     def write(self, value: Array, mask: Array | None) -> None:

@@ -263,7 +263,7 @@ class Binding:
             return self._control_writer(view)
         if operand.register.file == "acc" and not operand.type.is_float:
             return self._accumulator_writer(view)
-        return plain_writer(view)
+        return view_writer(view)
 
     def destination_view(self) -> Array | None:
         """View of the destination's lanes; None if they are not strided."""
@@ -279,8 +279,8 @@ class Binding:
         return wide_lanes(self.threads, operand.register.number, channel, region, self)
 
     def _accumulator_writer(self, view: Array) -> Callable[[Array, Mask], None]:
-        low = plain_writer(view)
-        wide = plain_writer(self.wide_view())
+        low = view_writer(view)
+        wide = view_writer(self.wide_view())
 
         def write(value: Array, mask: Mask) -> None:
             wide(value, mask)
@@ -289,7 +289,7 @@ class Binding:
         return write
 
     def _control_writer(self, view: Array) -> Callable[[Array, Mask], None]:
-        write_view, execution, control = plain_writer(view), self.execution, self.threads.control
+        write_view, execution, control = view_writer(view), self.execution, self.threads.control
 
         def write(value: Array, mask: Mask) -> None:
             write_view(value, mask)
@@ -367,10 +367,10 @@ class Binding:
         """Writer of a condition's bits (T, *axes) into the flag register."""
         bits = self.condition_bits().reshape(self.shape)  # a view: one axis splits into several
         assert np.may_share_memory(bits, self.threads.flag)
-        return plain_writer(bits)
+        return view_writer(bits)
 
 
-def plain_writer(view: Array) -> Callable[[Array, Mask], None]:
+def view_writer(view: Array) -> Callable[[Array, Mask], None]:
     """Writer of a view; integers wrap."""
     def write(value: Array, mask: Mask) -> None:
         if mask is None:

@@ -74,14 +74,14 @@ def fused(a: Array, b: Array, c: Array, mode: int) -> Array:
     top, rest = _two_sum(high, third)
     tail = _add_to_odd(fourth, rest)
     result, error = _two_sum(top, tail)
-    plain = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, a * b + c)  # a * b alone may overflow
-    plain = np.where((plain == 0) & (c == 0) & (a != 0) & (b != 0), a * b, plain)  # underflow
-    usable = np.isfinite(plain) & np.isfinite(error) & ((result != 0) | (error != 0))  # _two_sum loses a zero's sign
-    return np.where(usable, _directed(result, np.where(usable, error, 0), mode), plain)
+    nearest = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, a * b + c)  # a * b alone may overflow
+    nearest = np.where((nearest == 0) & (c == 0) & (a != 0) & (b != 0), a * b, nearest)  # underflow
+    usable = np.isfinite(nearest) & np.isfinite(error) & ((result != 0) | (error != 0))  # _two_sum loses a zero's sign
+    return np.where(usable, _directed(result, np.where(usable, error, 0), mode), nearest)
 
 
 def _overflows_alone(a: Array, b: Array, c: Array) -> Array:
-    """Whether a product is beyond float64's largest number by a factor that a sum may bring back."""
+    """Mask of products that overflow float64 though the sum may not."""
     quarter = np.where(np.abs(a) >= np.abs(b), a / 4 * b, b / 4 * a)
     found: Array = np.isinf(a * b) & np.isfinite(c) & np.isfinite(quarter)
     return found

@@ -22,7 +22,7 @@ SLM_ADDRESS = 0x0FFFFFFF
 
 
 class Memory:
-    """All memory that messages reach, for the threads that run side by side.
+    """Memories that messages reach, for the threads that run side by side.
 
     Args:
         check_shared: whether reads of shared local memory that nothing wrote, and races there, are findings.

@@ -21,7 +21,7 @@ USER_SPACE_END = 2**47 - _ORIGIN
 
 @cache
 def _process() -> ByteStore:
-    """All user addresses of this process as one array; only checked addresses are ever touched."""
+    """View of this process's user address space as one array; only checked addresses are touched."""
     array = (ctypes.c_uint8 * (USER_SPACE_END - _ORIGIN)).from_address(_ORIGIN)
     return ByteStore(np.ctypeslib.as_array(array))
 

@@ -34,7 +34,7 @@ SURFACES = ("flat", "bss", "ss", "bti")
 ARGUMENTS = 255
 """Index in the binding table of the data that arguments are loaded from."""
 _BARRIER, _END_OF_THREAD = 4, 0x10
-_MOST_SAID = 31
+_MOST_ENCODED = 31
 """Largest count of registers in a descriptor; for 2D blocks, which have powers of two, it stands for 32."""
 
 
@@ -137,8 +137,8 @@ def decode(element: Mapping[str, Any], register_bytes: int) -> Message:
         common |= {"operation": names.get(bits & 0xFF, ""), "kind": "sync"}
     elif unit == "dc0":
         common |= _dc0(bits, register_bytes)
-    if common.get("operation") == "load_block2d" and common["result_registers"] == _MOST_SAID:
-        common["result_registers"] = _MOST_SAID + 1
+    if common.get("operation") == "load_block2d" and common["result_registers"] == _MOST_ENCODED:
+        common["result_registers"] = _MOST_ENCODED + 1
     if not common.get("operation"):
         raise _unknown(element, f"with the descriptor {bits:#x}")
     return Message(**common)

@@ -92,6 +92,8 @@ def test_types_print_and_parse_back(type_: str) -> None:
     (f'%r = "xegpu.update_nd_offset"(%d, %i) : ({D}<8x16xbf16>, index) -> {D}<8x16xbf16>', "XT3010"),
     ('%r = "vector.extract_strided_slice"(%v) <{offsets = [4, 0], sizes = [8, 16], strides = [1, 1]}> : '
      "(vector<8x16xbf16>) -> vector<8x16xbf16>", "XT3220"),
+    ('%r = "vector.insert_strided_slice"(%v, %w) <{offsets = [-1, 0], strides = [1, 1]}> : '
+     "(vector<8x16xbf16>, vector<16x16xbf16>) -> vector<16x16xbf16>", "XT3220"),
     ('%r = "arith.extsi"(%s) : (vector<8x16xi32>) -> vector<8x16xi16>', "XT3231"),
     ('%r = "arith.trunci"(%s) : (vector<8x16xi32>) -> vector<8x16xi64>', "XT3232"),
     ('%r = "arith.sitofp"(%s) : (vector<8x16xi32>) -> vector<16x8xf32>', "XT3230")])

@@ -46,7 +46,7 @@ def numbers(dtype: str, *shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
 def test_a_product_of_fragments_is_the_product_of_blocks(lanes: int, dtype: str, acc: str,
                                                          size: tuple[int, int, int]) -> None:
     (m, n, k), bits = size, dtypes.of(dtype).bits
-    maps = lane_map.operand_a(lanes, bits), lane_map.operand_b(lanes, bits), lane_map.plain(lanes, n)
+    maps = lane_map.operand_a(lanes, bits), lane_map.operand_b(lanes, bits), lane_map.default(lanes, n)
     a, b, c = numbers(dtype, m, k), numbers(dtype, k, n, seed=1), numbers(acc, m, n, seed=2)
     element, total = dtypes.of(dtype).mlir, dtypes.of(acc).mlir
     whole = DpasOp(*(value(VectorType(t, x.shape[-2:])) for t, x in ((element, a), (element, b), (total, c))))
@@ -68,15 +68,17 @@ def test_packing_a_block_and_packing_its_fragments_agree(dtype: str) -> None:
     packed = run(PackOp(value(VectorType(element.mlir, block.shape[-2:]))), block)
     np.testing.assert_array_equal(vector.from_vnni(packed), block)
     np.testing.assert_array_equal(packed[..., 3, 5, :], block[..., 3 * factor:4 * factor, 5])
-    plain, vnni = lane_map.plain(16, 16), lane_map.operand_b(16, element.bits)
+    plain, vnni = lane_map.default(16, 16), lane_map.operand_b(16, element.bits)
     lanes = lane_map.scatter(block, plain)
     operation = PackOp(value(VectorType(element.mlir, lanes.shape[-2:])), vnni)
     np.testing.assert_array_equal(run(operation, lanes, lanes=True), lane_map.scatter(block, vnni))
 
 
 @pytest.mark.parametrize(("source", "target", "shape"), [
-    (lane_map.plain(16, 16), LaneMap((2, 8)), (8, 16)), (lane_map.plain(16, 32), lane_map.operand_a(16, 8), (8, 32)),
-    (lane_map.plain(8, 16), lane_map.operand_a(8, 16), (8, 16)), (LaneMap((2, 8)), lane_map.plain(16, 16), (4, 16))])
+    (lane_map.default(16, 16), LaneMap((2, 8)), (8, 16)),
+    (lane_map.default(16, 32), lane_map.operand_a(16, 8), (8, 32)),
+    (lane_map.default(8, 16), lane_map.operand_a(8, 16), (8, 16)),
+    (LaneMap((2, 8)), lane_map.default(16, 16), (4, 16))])
 def test_a_converted_layout_holds_the_same_block(source: LaneMap, target: LaneMap, shape: tuple[int, int]) -> None:
     block = numbers("f32", *shape)
     fragment = VectorType(dtypes.f32.mlir, source.fragment(shape))
@@ -109,7 +111,7 @@ def test_loads_of_blocks_and_of_fragments_agree_with_the_array(length: int, pack
 
 
 def test_a_store_of_fragments_drops_what_is_outside() -> None:
-    array, lanes = np.full((20, 20), -1, np.int32), lane_map.plain(16, 16)
+    array, lanes = np.full((20, 20), -1, np.int32), lane_map.default(16, 16)
     block = numbers("i32", 8, 16)
     operation = StoreNdOp(value(VectorType(dtypes.i32.mlir, lanes.fragment((8, 16)))),
                               value(TensorDescType(TensorDesc((8, 16), dtypes.i32.mlir, BlockTdesc(), lanes))))

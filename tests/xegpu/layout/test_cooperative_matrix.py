@@ -136,7 +136,7 @@ def test_operands_of_dpas_are_cooperative_matrices_of_the_transpose(subgroup: in
     depth = 8 * 32 // bits
     left = image(*np.broadcast_arrays(*lane_map.positions((8, depth), lane_map.operand_a(subgroup, bits))))
     right = image(*np.broadcast_arrays(*lane_map.positions((depth, subgroup), lane_map.operand_b(subgroup, bits))))
-    acc = image(*np.broadcast_arrays(*lane_map.positions((8, subgroup), lane_map.plain(subgroup, subgroup))))
+    acc = image(*np.broadcast_arrays(*lane_map.positions((8, subgroup), lane_map.default(subgroup, subgroup))))
     for found, matrix in ((left, Matrix("b", depth, 8, subgroup, bits)),
                           (right, Matrix("a", subgroup, depth, subgroup, bits)),
                           (acc, Matrix("acc", subgroup, 8, subgroup))):

@@ -52,7 +52,7 @@ def test_the_tables_of_the_seed(row: str) -> None:
     lanes, operand, dtype, layout, data, block, fragment = row.split()
     size, bits = int(lanes), dtypes.of(dtype).bits
     maps = {"a": lambda: lane_map.operand_a(size, bits), "b": lambda: lane_map.operand_b(size, bits),
-            "c": lambda: lane_map.plain(size, pair(block)[1])}
+            "c": lambda: lane_map.default(size, pair(block)[1])}
     found = maps[operand]()
     assert (found.wi_layout, found.wi_data) == (pair(layout), pair(data))
     assert found.lanes == size
@@ -88,17 +88,17 @@ def test_gather_undoes_scatter_and_both_follow_the_rule(lanes: LaneMap, down: in
 def test_plain_covers_rows_that_fit_the_lanes(size: int, columns: int) -> None:
     fits = columns % size == 0 or (columns < size and size % columns == 0)
     if fits:
-        lanes = lane_map.plain(size, columns)
+        lanes = lane_map.default(size, columns)
         assert lanes.lanes == size
         assert columns % lanes.unit[1] == 0
         return
     with pytest.raises(ShapeError, match="XT3504"):
-        lane_map.plain(size, columns)
+        lane_map.default(size, columns)
 
 
 @given(st.sampled_from([(8, 1), (1, 8), (1, 1), (4, 2), (2, 4), (24, 1), (3, 1), (6, 4)]), st.sampled_from([8, 16]))
 def test_a_map_of_few_lanes_repeats(shape: tuple[int, int], subgroup: int) -> None:
-    lanes = lane_map.plain(subgroup, shape[1], shape[0])
+    lanes = lane_map.default(subgroup, shape[1], shape[0])
     block = np.arange(shape[0] * shape[1]).reshape(shape)
     fragments = lane_map.scatter(block, lanes, subgroup)
     assert fragments.shape == (subgroup, *lanes.fragment(shape))

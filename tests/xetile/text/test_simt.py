@@ -86,7 +86,7 @@ def loads(lanes: int) -> tuple[str, list[tuple[str, tuple[int, int], bool]]]:
         held = "x".join((fragment, element))
         map_ = sg_map(pair(layout), pair(data))
         result = shape[::-1] if use == "t" else shape
-        plain_map = lane_map.plain(lanes, result[1], result[0])
+        plain_map = lane_map.default(lanes, result[1], result[0])
         plain = sg_map(plain_map.wi_layout, plain_map.wi_data)
         arrays |= {f"A{number}": element, f"C{number}": element}
         body += create(f"in{number}", f"A{number}", shape, element, map_)
@@ -135,7 +135,7 @@ def products(lanes: int) -> tuple[str, list[tuple[str, str, int]]]:
         element, bits = MLIR.get(dtype, dtype), dtypes.of(dtype).bits
         depth = 256 // bits
         shapes = (8, depth), (depth, lanes), (8, lanes)
-        maps = lane_map.operand_a(lanes, bits), lane_map.operand_b(lanes, bits), lane_map.plain(lanes, lanes)
+        maps = lane_map.operand_a(lanes, bits), lane_map.operand_b(lanes, bits), lane_map.default(lanes, lanes)
         held = [f"vector<{'x'.join(map(str, m.fragment(s)))}x{e}>"
                 for m, s, e in zip(maps, shapes, (element, element, acc), strict=True)]
         spelled = [sg_map(m.wi_layout, m.wi_data) for m in maps]

@@ -61,7 +61,7 @@ from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
 from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
-from xegpu.layout.lane_map import LaneMap, operand_b, plain
+from xegpu.layout.lane_map import LaneMap, default, operand_b
 from xegpu.mlir.arith import IndexCastOp, SelectOp
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp, shape_of, vector_type
 from xegpu.passes.distribute_lanes.operand_roles import sides
@@ -190,7 +190,7 @@ def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
     if parameters.dtype.bits < 32 and sides(webs, desc) == {"b"}:
         return operand_b(target.subgroup_size, parameters.dtype.bits)
     try:
-        return plain(target.subgroup_size, parameters.shape[1])
+        return default(target.subgroup_size, parameters.shape[1])
     except ShapeError:  # left to LLVM's layout inference
         return None
 

@@ -72,7 +72,7 @@ def reduced(rewriter: Rewriter, kind: str, values: Sequence[SSAValue], axes: Seq
 
 def _spread(rewriter: Rewriter, value: float | int, element: Attribute, shape: Sequence[int] | None,
             layout: Attribute | None) -> SSAValue:
-    """One number, or a vector of it."""
+    """Constant: a scalar, or its splat."""
     attribute = FloatAttr(value, element) if of_mlir(element).is_float else IntegerAttr(int(value), element)  # type: ignore
     number = rewriter.emit(arith.ConstantOp(attribute))
     if shape is None:

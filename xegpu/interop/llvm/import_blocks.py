@@ -214,8 +214,8 @@ def load_nd(rewriter: Blocks, operation: upstream.LoadNdOp) -> None:
 
 def _is_only_transposed(operation: upstream.LoadNdOp) -> bool:
     """Whether all users of a load are transposes, so that they can be folded into it."""
-    plain = operation.packed is None and operation.transpose is None and len(operation.result.type.get_shape()) == 2
-    return plain and all(isinstance(use.operation, TransposeOp) for use in operation.result.uses)
+    is_block = operation.packed is None and operation.transpose is None and len(operation.result.type.get_shape()) == 2
+    return is_block and all(isinstance(use.operation, TransposeOp) for use in operation.result.uses)
 
 
 def transpose(rewriter: Blocks, operation: TransposeOp) -> None:

@@ -16,12 +16,10 @@ from typing import Any
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    IntegerAttr,
     IntegerType,
     MemRefType,
     StridedLayoutAttr,
     VectorType,
-    i64,
 )
 from xdsl.ir import Operation, SSAValue
 
@@ -38,11 +36,10 @@ from xegpu.interop.llvm.matrix import (
     flat_shape,
     matrix_of,
 )
-from xegpu.ir.memref import is_shared
+from xegpu.ir.memref import SHARED_SPACE, is_shared
 from xegpu.support.errors import TextError
 from xegpu.support.location import author_location
 
-_SHARED = 3
 """Memory space of shared local memory."""
 
 
@@ -55,7 +52,7 @@ def allocate_shared(function: func.FuncOp) -> None:
     for argument in list(entry.args):
         type_ = argument.type
         if isinstance(type_, MemDescType):
-            size = MemRefType(IntegerType(8), [-(-type_.data.bits // 8)], memory_space=IntegerAttr(_SHARED, i64))
+            size = MemRefType(IntegerType(8), [-(-type_.data.bits // 8)], memory_space=SHARED_SPACE)
         elif isinstance(type_, MemRefType) and is_shared(type_):
             size = type_
         else:
@@ -90,7 +87,7 @@ def alloca(rewriter: Any, operation: memref.AllocaOp | memref.AllocOp) -> None:
         if others or shape is None or not all(isinstance(use, CreateMemDescOp) for use in uses):
             rewriter.refuse("XT2413", "this array is used as several types", "give each matrix an array of its own")
         assert shape is not None
-        type_ = MemRefType(element, shape, memory_space=IntegerAttr(_SHARED, i64))
+        type_ = MemRefType(element, shape, memory_space=SHARED_SPACE)
     rewriter.set(operation.memref, rewriter.emit(memref.AllocOp([], [], type_)))
 
 

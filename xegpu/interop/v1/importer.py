@@ -110,8 +110,8 @@ def _load_nd(rewriter: _Import, operation: dialect.LoadNdOp) -> None:
     parameters, axis = desc_of(desc), operation.axis
     properties = rewriter.properties(operation, "vnni_axis")
     lanes = parameters.sg_map
-    plain = axis == 1 and lanes is None
-    type_ = VectorType(parameters.element_type, parameters.shape) if plain else operation.result.type
+    is_row_major = axis == 1 and lanes is None
+    type_ = VectorType(parameters.element_type, parameters.shape) if is_row_major else operation.result.type
     if lanes is not None and lanes != desc_of(operation.desc).sg_map:
         type_ = VectorType(parameters.element_type, loaded_shape(parameters, False))
     new = LoadNdOp(desc, packed=axis == 0) if not properties else \
@@ -122,7 +122,7 @@ def _load_nd(rewriter: _Import, operation: dialect.LoadNdOp) -> None:
         properties={**new.properties, **{name: value for name, value in properties.items() if name in declared}},
         attributes={name: value for name, value in properties.items() if name not in declared})
     value = rewriter.emit(loaded)
-    if plain:
+    if is_row_major:
         value = rewriter.emit(ShapeCastOp(value, operation.split_shape()))
     if lanes is not None and operation.transpose is not None:
         lanes = lanes.transposed
@@ -148,7 +148,7 @@ def _dpas(rewriter: _Import, operation: dialect.DpasOp) -> None:
                             "xegpu.dpas: fragments of a lane are multiplied, and nothing says how they lie over the "
                             "lanes", "load them through descriptors with an sg_map, or add {mode = vc} to the "
                             "operations on whole vectors", rewriter.where())
-        maps = (a.encoding, b.encoding, lane_map.plain(b.encoding.lanes, b.encoding.lanes))
+        maps = (a.encoding, b.encoding, lane_map.default(b.encoding.lanes, b.encoding.lanes))
         bits = of_mlir(a.values[0].type.element_type).bits  # type: ignore[attr-defined]
         needed = needed_by_dpas(b.encoding.lanes, bits, shape_of(operation.result)[0])
         if maps != needed:

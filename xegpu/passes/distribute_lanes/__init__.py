@@ -47,9 +47,9 @@ class DistributeLanes:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with a lane's fragments in the place of whole blocks."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         if SUBGROUP_SIZE in function.attributes:
             return function  # distributed already
         kinds = dict(zip(function.body.block.args, self.access, strict=False))

@@ -68,7 +68,7 @@ def _store_nd(rewriter: DistributeLanesRewriter, operation: StoreNdOp) -> None:
 
 def _pad(rewriter: DistributeLanesRewriter, operation: PadOp) -> None:
     source, desc = rewriter.lookup(operation.value), rewriter.single(operation.desc)
-    lanes = rewriter.plain(source.encoding.shape)
+    lanes = rewriter.default_map(source.encoding.shape)
     form = Distributed(source.encoding.shape, lanes)
     rewriter.set(operation.result, rewriter.emit(PadOp(rewriter.converted(source, lanes), desc, operation.padding,
                                                        lanes)), form)

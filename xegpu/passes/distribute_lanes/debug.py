@@ -16,7 +16,7 @@ def _diagnostic(rewriter: DistributeLanesRewriter, operation: DiagnosticOp) -> N
     if form is None:
         rewriter.copy(operation)
         return
-    lanes = rewriter.plain(form.shape)
+    lanes = rewriter.default_map(form.shape)
     parts = [rewriter.lookup(value) for value in operation.values]
     values = [rewriter.converted(part, lanes) if isinstance(part.encoding,
                                                             Distributed) else part.values[0] for part in parts]

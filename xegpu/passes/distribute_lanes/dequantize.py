@@ -87,7 +87,7 @@ def _replace(pack: PackOp, weights: _Weights) -> None:
 
 
 def _erase_unused(operation: Operation) -> None:
-    """Erase an operation without uses, and what is without uses then."""
+    """Erase an unused operation, and the operations that it leaves unused."""
     owners = {operand.owner for operand in operation.operands}
     operation.detach()  # type: ignore[no-untyped-call]
     operation.erase()
@@ -147,7 +147,7 @@ def _row(value: SSAValue) -> SSAValue | None:
 
 
 def _nibbles(value: SSAValue) -> tuple[SSAValue, int, int, int] | None:
-    """Words, first row, rows and lowest bit of what is four bits of words."""
+    """Words, first row, rows and lowest bit of a value of 4-bit fields."""
     mask = value.owner
     if not isinstance(mask, arith.AndIOp) or of_mlir(value.type.element_type) not in (i32, u32):  # type: ignore[attr-defined]
         return None

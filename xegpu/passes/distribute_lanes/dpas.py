@@ -95,7 +95,7 @@ def _pack(rewriter: DistributeLanesRewriter, operation: PackOp) -> None:
     if form.packed and form.lanes == lanes:  # a conversion has packed it
         rewriter.set(operation.result, source.values, form)
         return
-    value = rewriter.converted(source, rewriter.plain(form.shape))
+    value = rewriter.converted(source, rewriter.default_map(form.shape))
     rewriter.set(operation.result, rewriter.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
 
 
@@ -107,7 +107,7 @@ def _bitcast(rewriter: DistributeLanesRewriter, operation: BitcastOp) -> None:
         rewriter.set(operation.result, rewriter.emit(BitcastOp(source.values[0], operation.result.type.element_type)),  # type: ignore[attr-defined]
                      form)
         return
-    lanes = rewriter.plain(form.shape)  # raises for columns that do not spread over the lanes
+    lanes = rewriter.default_map(form.shape)  # raises for columns that do not spread over the lanes
     lanes = LaneMap((1, lanes.wi_layout[1]))  # each lane has whole columns, so that no row goes to another
     new_op = BitcastOp(rewriter.converted(source, lanes), operation.result.type.element_type)  # type: ignore[attr-defined]
     rewriter.set(operation.result, rewriter.emit(new_op), Distributed((rows, columns), lanes))
@@ -124,11 +124,11 @@ def _product(rewriter: DistributeLanesRewriter, operation: ProductOp) -> None:
         except XeError as error:
             raise error.at(rewriter.where()) from None
     a_map = lane_map.operand_a(rewriter.target.subgroup_size, bits, form.shape[0]) if engine else \
-        rewriter.plain(form.shape)
+        rewriter.default_map(form.shape)
     shape = shape_of(operation.result)
-    c = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
+    c = Distributed((shape[0], shape[1]), rewriter.default_map((shape[0], shape[1])))
     acc = None if operation.acc is None else rewriter.converted(rewriter.lookup(operation.acc), c.lanes)
-    b_map = b.encoding.lanes if b.encoding.packed else rewriter.plain(b.encoding.shape)
+    b_map = b.encoding.lanes if b.encoding.packed else rewriter.default_map(b.encoding.shape)
     b_value = b.values[0] if b.encoding.packed else rewriter.converted(b, b_map)
     result = rewriter.fragment(c.shape, c.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
     new_op = type(operation)(rewriter.converted(a, a_map), b_value, acc, result, (a_map, b_map, c.lanes))
@@ -138,7 +138,7 @@ def _product(rewriter: DistributeLanesRewriter, operation: ProductOp) -> None:
 def _dpas_scaled(rewriter: DistributeLanesRewriter, operation: DpasScaledOp) -> None:
     lanes = rewriter.target.subgroup_size
     a, b, acc, scale_a, scale_b = (rewriter.lookup(operand) for operand in operation.operands)
-    c = Distributed(acc.encoding.shape, rewriter.plain(acc.encoding.shape))
+    c = Distributed(acc.encoding.shape, rewriter.default_map(acc.encoding.shape))
     b_value = b.values[0] if b.encoding.packed else rewriter.converted(b, lane_map.operand_b(lanes, 8))
     new_op = DpasScaledOp(rewriter.converted(a, lane_map.operand_a(lanes, 8)), b_value,
                           rewriter.converted(acc, c.lanes), rewriter.converted(scale_a, SCALE_MAPS[0]),
@@ -147,7 +147,7 @@ def _dpas_scaled(rewriter: DistributeLanesRewriter, operation: DpasScaledOp) -> 
 
 
 def _load_mad(rewriter: DistributeLanesRewriter, operation: LoadMadOp) -> None:
-    form = Distributed(operation.block, rewriter.plain(operation.block))
+    form = Distributed(operation.block, rewriter.default_map(operation.block))
     acc = [rewriter.converted(rewriter.lookup(value), form.lanes) for value in operation.acc]
     new_op = LoadMadOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, form.lanes)
     rewriter.emit(new_op)

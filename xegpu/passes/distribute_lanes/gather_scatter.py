@@ -33,10 +33,10 @@ def cast(rewriter: Any, operation: ShapeCastOp) -> None:
     source, shape = rewriter.lookup(operation.source), shape_of(operation.result)
     line = rewriter.line(shape_of(operation.source)[0] if len(shape) != 1 else shape[0])
     if len(shape) == 1:
-        value = rewriter.converted(source, rewriter.plain(source.encoding.shape))
+        value = rewriter.converted(source, rewriter.default_map(source.encoding.shape))
         rewriter.set(operation.result, rewriter.emit(ShapeCastOp(value, (1,))), line)
         return
-    form = replace(line, shape=(shape[0], shape[1]), lanes=rewriter.plain((shape[0], shape[1])))
+    form = replace(line, shape=(shape[0], shape[1]), lanes=rewriter.default_map((shape[0], shape[1])))
     rewriter.set(operation.result, rewriter.emit(ShapeCastOp(source.values[0], (1, 1))), form)
 
 

@@ -105,7 +105,7 @@ def _stores_of(value: SSAValue) -> list[StoreNdOp | None]:
 
 
 def _side_of_copy(webs: Webs, store: StoreNdOp | None) -> str:
-    """The operand as which all loads take what is stored to an array in shared local memory; else empty."""
+    """DPAS operand that all loads from an array in shared local memory become; empty if they differ."""
     if store is None or desc_of(store.desc).block.memory_scope != "slm":
         return ""
     arrays = arrays_of(store.desc)
@@ -117,7 +117,7 @@ def _side_of_copy(webs: Webs, store: StoreNdOp | None) -> str:
 
 
 def _loaded_sides(webs: Webs, desc: SSAValue) -> set[str]:
-    """Roles of what is loaded through a descriptor's web; none where nothing is."""
+    """Roles of the loads of a descriptor's web; empty without loads."""
     return {side for use in webs.uses(desc) if isinstance(use.operation, LoadNdOp)
             for side in uses_of_value(use.operation.result)}
 
@@ -221,7 +221,7 @@ def uses_of_value(value: SSAValue) -> set[str]:
 
 
 def sides(webs: Webs, desc: SSAValue) -> set[str]:
-    """Roles of what is loaded or stored through a descriptor's web: operands of DPAS, or another use."""
+    """Roles of the loads and stores of a descriptor's web: DPAS operands, or other uses."""
     return webs.note("sides", desc, lambda desc: _sides(webs, desc))
 
 

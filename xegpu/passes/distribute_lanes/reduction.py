@@ -28,7 +28,7 @@ def _reduce(rewriter: Any, operation: ReduceOp) -> None:
     parts = [rewriter.lookup(source) for source in operation.sources]
     shape, result, element = parts[0].encoding.shape, shape_of(operation.result), operation.result.type.element_type  # type: ignore
     lanes = rewriter.common_map([part.encoding for part in parts])
-    target = rewriter.plain(result)
+    target = rewriter.default_map(result)
     values = [rewriter.converted(part, lanes) for part in parts]
     fragment = VectorType(element, target.fragment(result))
     new_op = ReduceOp(operation.kind.data, values, operation.dimensions, fragment, (lanes, target), shape)
@@ -38,7 +38,7 @@ def _reduce(rewriter: Any, operation: ReduceOp) -> None:
 def _broadcast(rewriter: Any, operation: BroadcastOp) -> None:
     source, (rows, columns) = rewriter.lookup(operation.source), shape_of(operation.result)
     shape = rows, columns
-    lanes, target = rewriter.plain(source.encoding.shape), rewriter.plain(shape)
+    lanes, target = rewriter.default_map(source.encoding.shape), rewriter.default_map(shape)
     fragment = VectorType(operation.result.type.element_type, target.fragment(shape))  # type: ignore[attr-defined]
     new_op = BroadcastOp(rewriter.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)
     rewriter.set(operation.result, rewriter.emit(new_op), rewriter.form(shape, target))

@@ -57,7 +57,7 @@ class WidenedSlice(Distributed):
 
 
 class DistributeLanesRewriter(Rewriter):
-    """One function's rewrite.
+    """Rewriter of one function.
 
     Attributes:
         target: its subgroup size is the number of lanes.
@@ -70,10 +70,10 @@ class DistributeLanesRewriter(Rewriter):
         super().__init__(rules)
         self.target, self.webs, self.kinds = target, webs, kinds
 
-    def plain(self, shape: Shape) -> LaneMap:
-        """The lane map of what is computed with."""
+    def default_map(self, shape: Shape) -> LaneMap:
+        """Lane map of values that are computed with."""
         try:
-            return lane_map.plain(self.target.subgroup_size, shape[1], shape[0])
+            return lane_map.default(self.target.subgroup_size, shape[1], shape[0])
         except XeError as error:
             raise error.at(self.where()) from None
 
@@ -82,14 +82,14 @@ class DistributeLanesRewriter(Rewriter):
         lanes = {form.lanes for form in forms}
         if len(lanes) == 1 and forms[0].lanes.per_lane == 1:
             return forms[0].lanes
-        return self.plain(forms[0].shape)
+        return self.default_map(forms[0].shape)
 
     def form(self, shape: Shape, lanes: LaneMap) -> Distributed:
         """The form of a fragment of a block."""
         return Distributed((shape[0], shape[1]), lanes)
 
     def lanes_of(self, desc: SSAValue) -> LaneMap:
-        """The lane map of a descriptor, from what is loaded through it; transposed if the loads transpose."""
+        """Lane map of a descriptor by its loads, transposed if these transpose."""
         loads = [use.operation for use in self.webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
         bits = desc_of(desc).dtype.bits
         if side := self.copied_operand(desc):
@@ -121,7 +121,7 @@ class DistributeLanesRewriter(Rewriter):
             return lane_map.operand_a(self.target.subgroup_size, parameters.dtype.bits, shape[0])
         if used == {"b"} and parameters.dtype.bits < 32:
             return lane_map.operand_b(self.target.subgroup_size, parameters.dtype.bits)
-        return self.plain(shape)
+        return self.default_map(shape)
 
     def line(self, lanes: int) -> Distributed:
         """The form of a vector of one dimension, an element a lane; a shorter one repeats over the subgroup.
@@ -155,8 +155,9 @@ class DistributeLanesRewriter(Rewriter):
         (value,) = parts.values
         if form.lanes == lanes or (_is_splat(value) and shape_of(value) == lanes.fragment(form.shape)):
             return value
-        if lanes.per_lane > 1 and form.lanes not in ((plain := self.plain(form.shape)), lanes):
-            return self.converted(ConvertedValues((self.converted(parts, plain),), self.form(form.shape, plain)), lanes)
+        if lanes.per_lane > 1 and form.lanes not in ((by_default := self.default_map(form.shape)), lanes):
+            parts = ConvertedValues((self.converted(parts, by_default),), self.form(form.shape, by_default))
+            return self.converted(parts, lanes)
         return self.shared(("convert", value, lanes),
                            lambda: self.emit(ConvertLayoutOp(value, form.lanes, lanes, form.shape)))
 
@@ -184,7 +185,7 @@ class DistributeLanesRewriter(Rewriter):
         if any(each.packed for each in forms):
             self.refuse_packed(operation)
         if any(each.lanes.per_lane > 1 for each in moving):  # as operands of dpas lie; nothing else computes with words
-            form = self.form(form.shape, self.plain(form.shape))
+            form = self.form(form.shape, self.default_map(form.shape))
         elif len({form.lanes for form in moving or forms}) > 1:
             form = self.form(form.shape, self.common_map(moving or forms))
         elif moving:
@@ -193,7 +194,7 @@ class DistributeLanesRewriter(Rewriter):
                     for part in parts]
         like = next(o.type for o in operands if isinstance(o.type, VectorType))
         types = [self.part_type(result.type, like) for result in operation.results]
-        copied = self._like(operation, operands, types)
+        copied = self.like(operation, operands, types)
         for before, after in zip(operation.results, copied.results, strict=True):
             self.set(before, after, form)
 

@@ -53,9 +53,9 @@ class SplitGathers:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with descriptors of at most as many elements as lanes; itself if it has no larger ones."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         lanes = self.target.subgroup_size
         if SUBGROUP_SIZE in function.attributes or not any(
                 _is_long(result.type, lanes) for operation in function.walk() for result in operation.results):
@@ -68,7 +68,7 @@ def _is_long(type_: Attribute, subgroup: int) -> bool:
 
 
 class _SplitGathersRewriter(Rewriter):
-    """One function's rewrite."""
+    """Rewriter of one function."""
 
     keeps_unused = True
 

@@ -23,7 +23,7 @@ from xegpu.rewrite.rewriter import ConvertedValues, Rule
 
 
 def _extract(rewriter: DistributeLanesRewriter, operation: ExtractOp) -> None:
-    """One of the blocks that lie side by side in a message."""
+    """``vector.extract`` of a block from a load with ``array_length``."""
     source = rewriter.lookup(operation.vector)
     position = list(operation.static_position.get_values())
     form: Distributed = source.encoding
@@ -34,7 +34,7 @@ def _extract(rewriter: DistributeLanesRewriter, operation: ExtractOp) -> None:
 
 def _extract_scalar(rewriter: DistributeLanesRewriter, operation: ExtractScalarOp) -> None:
     source = rewriter.lookup(operation.vector)
-    value = rewriter.converted(source, rewriter.plain(source.encoding.shape))
+    value = rewriter.converted(source, rewriter.default_map(source.encoding.shape))
     rewriter.set(operation.result, rewriter.emit(ExtractScalarOp(value)))
 
 
@@ -49,7 +49,7 @@ def _extract_strided_slice(rewriter: DistributeLanesRewriter, operation: Extract
         return
     shape = (rows * factor, columns)
     whole = not any(size % unit for size, unit in zip((row * factor, column, *shape), form.lanes.unit * 2, strict=True))
-    lanes = form.lanes if form.packed or whole else rewriter.plain(shape)
+    lanes = form.lanes if form.packed or whole else rewriter.default_map(shape)
     value, block = rewriter.converted(source, lanes), Distributed(form.shape, lanes, form.packed)
     result = Distributed(shape, lanes, form.packed)
     rewriter.set(operation.result, _units(rewriter, value, block, result, (row * factor, column), operation.source),
@@ -139,7 +139,7 @@ def _assembled(rewriter: DistributeLanesRewriter, source: ConvertedValues,
 
 def _poison(rewriter: DistributeLanesRewriter, operation: ub.PoisonOp) -> None:
     shape, element = shape_of(operation.result), operation.result.type.element_type  # type: ignore[attr-defined]
-    form = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
+    form = Distributed((shape[0], shape[1]), rewriter.default_map((shape[0], shape[1])))
     fragment = rewriter.fragment(form.shape, form.lanes, element)
     new_op = ub.PoisonOp.create(result_types=[fragment], properties=dict(operation.properties))
     rewriter.set(operation.result, rewriter.emit(new_op), form)
@@ -152,14 +152,14 @@ def _broadcast(rewriter: DistributeLanesRewriter, operation: BroadcastOp) -> Non
         value = rewriter.emit(BroadcastOp(rewriter.single(operation.source), line))
         rewriter.set(operation.vector, value, rewriter.line(shape[0]))
         return
-    form = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
+    form = Distributed((shape[0], shape[1]), rewriter.default_map((shape[0], shape[1])))
     fragment = rewriter.fragment(form.shape, form.lanes, operation.vector.type.element_type)
     rewriter.set(operation.vector, rewriter.emit(BroadcastOp(rewriter.single(operation.source), fragment)), form)
 
 
 def _iota(rewriter: DistributeLanesRewriter, operation: IotaOp) -> None:
     shape = operation.block_shape()
-    form = Distributed(shape, rewriter.plain(shape))
+    form = Distributed(shape, rewriter.default_map(shape))
     fragment = rewriter.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
     new_op = IotaOp(rewriter.single(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
     rewriter.set(operation.result, rewriter.emit(new_op), form)
@@ -171,9 +171,9 @@ def _shuffle(rewriter: DistributeLanesRewriter, operation: ShuffleOp) -> None:
         rewriter.refuse_packed(operation)
     shape = two_sizes(shape_of(operation.result))
     shapes = [part.encoding.shape for part in parts]
-    maps = [part.encoding.lanes if part.encoding.lanes.per_lane == 1 else rewriter.plain(part.encoding.shape)
+    maps = [part.encoding.lanes if part.encoding.lanes.per_lane == 1 else rewriter.default_map(part.encoding.shape)
             for part in parts]
-    form = rewriter.form(shape, rewriter.plain(shape))
+    form = rewriter.form(shape, rewriter.default_map(shape))
     values = [rewriter.converted(part, lanes) for part, lanes in zip(parts, maps, strict=True)]
     fragment = rewriter.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
     shuffled = ShuffleOp(values, operation.mask.get_values(), fragment, [*shapes, shape], [*maps, form.lanes])

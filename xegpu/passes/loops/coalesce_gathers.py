@@ -260,7 +260,7 @@ def _erase(loop: scf.ForOp, loads: set[LoadGatherOp]) -> None:
 
 
 class _Writer:
-    """Writes what is computed in front of a loop.
+    """Builder of the loop-invariant part in front of a loop.
 
     Args:
         inserter: for the function.

@@ -28,18 +28,17 @@ lie a constant apart. A loop with payloads and a known number of steps is not to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
-from xegpu.analysis.gemm_loops import is_plain
-from xegpu.analysis.register_pressure import bytes_of, root
+from xegpu.analysis.gemm_loops import is_gemm_loop
+from xegpu.analysis.register_pressure import bytes_of, ops_of_iteration, root
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -122,7 +121,7 @@ def _has_room(loop: scf.ForOp, target: Target) -> bool:
         assert function is not None
         function = function.parent_op()
     registers = requested_registers(function) or max(target.registers)
-    if is_plain(loop) or not registers:
+    if is_gemm_loop(loop) or not registers:
         return True
     outer = {root(value) for operation in loop.body.walk() for value in operation.operands
              if not is_inside(value, loop) and not isinstance(value.owner, BroadcastOp)}
@@ -136,7 +135,7 @@ def _loops(around: Operation) -> list[scf.ForOp]:
 
 def _messages(loop: scf.ForOp) -> list[_Message]:
     """The block messages of a loop's steps, branches in them included, without those of inner loops."""
-    return [operation for operation in _straight(loop.body.block)
+    return [operation for operation in ops_of_iteration(loop.body.block)
             if isinstance(operation, (LoadNdOp, StoreNdOp, PrefetchNdOp))
             and desc_of(operation.desc).block.memory_scope == "global"
             and desc_of(operation.desc).block.access == "block"]
@@ -168,15 +167,6 @@ def _has_invariant_parts(loop: scf.ForOp, distances: bool) -> bool:
         if is_mixed(at.row) or is_mixed(at.column) or (not distances and is_shared(at)):
             return True
     return False
-
-
-def _straight(block: Block) -> Iterator[Operation]:
-    for operation in block.ops:
-        yield operation
-        if isinstance(operation, scf.IfOp):
-            for region in operation.regions:
-                for inner in region.blocks:
-                    yield from _straight(inner)
 
 
 @dataclass(frozen=True)

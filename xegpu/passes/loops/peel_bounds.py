@@ -117,7 +117,7 @@ def _reads(loop: scf.ForOp) -> list[_Read]:
 
 
 def _uniform(read: _Read, ranges: Ranges) -> _Read | None:
-    """A load as one check of all subgroups' blocks stands for it; None if it is unknown how far apart they are."""
+    """Box of a load that covers the blocks of all subgroups; None if their distance is unknown."""
     at, (top, left, bottom, right) = read.position, read.box
     row, column = uniform_part(at.row, ranges), uniform_part(at.column, ranges)
     maker = at.root.owner
@@ -192,7 +192,7 @@ def _computes_with_carried(loop: scf.ForOp) -> bool:
 
 
 def _check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tuple[SSAValue, list[SSAValue]]:
-    """Whether a box lies inside at the first step; how far it does along each axis on which the counter moves it."""
+    """Bounds check of a box at the first step, and its limits along the axes on which the counter moves it."""
     counter = loop.body.block.args[0]
     row, column = (index_of(inserter, loop, Sum(tuple(loop.lb if term is counter else term for term in along.terms)))
                    for along in (at.row, at.column))

@@ -1,4 +1,4 @@
-"""Unrolls loops: several steps in the body, and a loop of single steps for what is left over.
+"""Unrolls loops: several steps in the body, and a remainder loop of single steps.
 
     scf.for %k = %0 to %n step %32 iter_args(%c = %zero) { S(%k, %c) }
 becomes, unrolled twice,
@@ -31,7 +31,7 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.gemm_loops import is_plain, is_shared, may_peel
+from xegpu.analysis.gemm_loops import is_gemm_loop, is_shared, may_peel
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
@@ -46,7 +46,7 @@ _PRODUCTS = 256
 """Products in a loop that was unrolled by itself: more of them gain nothing and cost room for code."""
 _LIMIT = 1 << 31
 _MESSAGES = 40
-"""Messages in such a loop: a thread tells 32 apart that are under way, and beyond that waits in many places."""
+"""Messages in such a loop: a thread tracks 32 in flight, and beyond that waits in many places."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _own_factor(loop: scf.ForOp, target: Target) -> int:
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
     messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
                    for operation in loop.body.block.ops)
-    if not products or not is_plain(loop, cooperative=True):
+    if not products or not is_gemm_loop(loop, cooperative=True):
         return 1
     return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= _MESSAGES
                  and (factor - 1) * step < DISTANCE

@@ -149,12 +149,12 @@ def _moves(offset: SSAValue) -> bool:
 
 
 def _pairs(names: list[str]) -> Iterator[tuple[str, ...]]:
-    """One of the names, two of them, or one twice."""
+    """Combinations of at most two halvings of named constants."""
     return (chosen for count in range(1, _HALVINGS + 1) for chosen in combinations_with_replacement(names, count))
 
 
 def _alone(names: list[str]) -> Iterator[tuple[str, ...]]:
-    """Each of the names, more often than twice."""
+    """More than two halvings of one named constant."""
     return ((name,) * count for name in names for count in range(_HALVINGS + 1, _ALONE + 1))
 
 

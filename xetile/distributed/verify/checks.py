@@ -60,7 +60,7 @@ def wrong_row(after: Array, before: Array | None, a: Array, b: Array | None) -> 
 
 
 def _row_sums(sums: Array | None, a: Array | None, b: Array | None, weights: Array) -> Array:
-    """``sums @ weights + a @ (b @ weights)`` in the type of the weights; what is None counts for nothing."""
+    """``sums @ weights + a @ (b @ weights)`` in the type of the weights; None counts as zero."""
     wide = weights.dtype
     total = np.zeros((), wide) if sums is None else sums.astype(wide) @ weights
     if a is not None:

@@ -163,7 +163,7 @@ class SubByteVector(_NoArithmetic):
         return self if target is self.dtype else self.widened().to(target)
 
     def widened(self) -> Any:
-        """Its elements as 8-bit integers."""
+        """Vector of the elements as 8-bit integers."""
         if self.axis is None:
             return self.vector
         wide = dtypes.widened(self.dtype)
@@ -174,7 +174,7 @@ class SubByteVector(_NoArithmetic):
         return _recast(spread, wide, self.axis)
 
     def packed(self, axis: int) -> Any:
-        """Its pairs along ``axis``."""
+        """Vector of bytes, each a pair of elements along ``axis``."""
         if self.axis == axis:
             return self.vector
         wide = self.widened()
@@ -230,5 +230,5 @@ def _doubled_map(wg_map: WgMap | None, axis: int) -> WgMap | None:
 
 
 def like(tile: SubByteTile, moved: Any) -> SubByteTile:
-    """The same tile at another position."""
+    """Sub-byte tile on the moved tile of bytes."""
     return replace(tile, tile=moved)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, StridedLayoutAttr
 from xdsl.dialects.memref import AllocOp, CastOp
 from xdsl.ir import SSAValue
 
@@ -15,7 +15,7 @@ from xegpu.analysis.slm import excess
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
-from xegpu.ir.memref import SHARED, is_shared, row_major
+from xegpu.ir.memref import SHARED_SPACE, is_shared, row_major
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError, TargetError
 from xegpu.support.location import Location
 from xegpu.support.notes import defined_at
@@ -277,10 +277,10 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
     except ElementTypeError as error:
         raise error.at(tracer.location()) from None
     if element.bits < 8 or element is dtypes.index:
-        raise ElementTypeError("XT1142", f"shared local memory does not hold {element}", _whole_bytes(element),
+        raise ElementTypeError("XT1142", f"shared local memory does not hold {element}", _hint_for_bytes(element),
                                tracer.location())
     rows = sizes if len(sizes) > 1 else (1, *sizes)
-    type_ = MemRefType(element.mlir, rows, NoneAttr(), IntegerAttr(SHARED, i64))
+    type_ = MemRefType(element.mlir, rows, NoneAttr(), SHARED_SPACE)
     allocation = AllocOp([], [], type_)
     if (fault := excess(allocation)) is not None:
         raise TargetError("XT4107", *fault, tracer.location())
@@ -289,7 +289,7 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
     return SharedArray(memory, "the array", element, sizes)
 
 
-def _whole_bytes(element: DType) -> str:
+def _hint_for_bytes(element: DType) -> str:
     """Hint for an element type of less than a byte."""
     if element is dtypes.index:
         return "use xt.i32 or xt.i64"

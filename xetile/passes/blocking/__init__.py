@@ -51,9 +51,9 @@ class Blocking:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with 4D vectors and blocked tiles; those that are blocked already stay."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         _check_vectors(function)
         return _BlockingRewriter(self.target, function).function(function)
 
@@ -82,7 +82,7 @@ def _check_vectors(function: func.FuncOp) -> None:
 
 
 class _BlockingRewriter(Rewriter):
-    """One function's rewrite.
+    """Rewriter of one function.
 
     Attributes:
         target: whose block messages and products there are.
@@ -109,11 +109,11 @@ class _BlockingRewriter(Rewriter):
             operands = [self.reblock(operands[0], blocks)]
             rows, columns, *_ = tile_ops.shape_of(operands[0])
             element = operation.results[0].type.element_type  # type: ignore[attr-defined]
-            result = self._like(operation, operands, [VectorType(element, (rows, columns, *blocks))])
+            result = self.like(operation, operands, [VectorType(element, (rows, columns, *blocks))])
             self.set(operation.results[0], result.results[0])
             return
         types = [self.blocked(result) for result in operation.results]
-        copied = self._like(operation, operands, types)
+        copied = self.like(operation, operands, types)
         for before, after in zip(operation.results, copied.results, strict=True):
             self.set(before, after)
 

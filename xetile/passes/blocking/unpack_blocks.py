@@ -37,10 +37,10 @@ class UnpackBlocks:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with 2D vectors instead of 4D vectors; itself if there are none."""
-        return rewrite(module, _function)
+        return rewrite(module, _rewrite_function)
 
 
-def _function(function: func.FuncOp) -> func.FuncOp:
+def _rewrite_function(function: func.FuncOp) -> func.FuncOp:
     if not any(_is_blocked(operation) for operation in function.walk()):
         return function
     return _UnpackBlocksRewriter().function(function)
@@ -69,7 +69,7 @@ def _flat(type_: Attribute) -> Attribute:
 
 
 class _UnpackBlocksRewriter(Rewriter):
-    """One function's rewrite."""
+    """Rewriter of one function."""
 
     def __init__(self) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile,
@@ -82,7 +82,7 @@ class _UnpackBlocksRewriter(Rewriter):
             super().copy(operation)
             return
         operands, types = map(self.single, operation.operands), [_flat(result.type) for result in operation.results]
-        copied = self._like(operation, list(operands), types)
+        copied = self.like(operation, list(operands), types)
         for before, after in zip(operation.results, copied.results, strict=True):
             self.set(before, after)
 

@@ -87,7 +87,7 @@ def _tile_transpose(rewriter: Any, operation: TileTransposeOp) -> None:
 def _rearrange(rewriter: Any, operation: Operation) -> None:
     """A slice, a cast or an insertion: of whole vectors, whose elements it moves between blocks."""
     flat = [rewriter.emit(TileUnpackOp(rewriter.single(operand))) for operand in operation.operands]
-    moved = rewriter._like(operation, flat, [operation.results[0].type]).results[0]
+    moved = rewriter.like(operation, flat, [operation.results[0].type]).results[0]
     rewriter.set(operation.results[0], rewriter.emit(TilePackOp(moved, rewriter.sizes.compute_block(_flat(
         operation.results[0])))))
 

@@ -56,7 +56,7 @@ from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.matchers import BARRIER
-from xegpu.ir.memref import exchanged
+from xegpu.ir.memref import SHARED_SPACE, exchanged
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.targets import Target
@@ -66,7 +66,6 @@ from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes.blocking.unpack_blocks import BLOCKS
 from xetile.passes.cooperative_loads.analysis import Share, cooperative_loops, narrow_prefetches
-from xetile.passes.distribute_subgroups.slm_exchange import SLM
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,9 @@ class CooperativeLoads:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with cooperative loads in such loops."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         loops = cooperative_loops(function, self.access, self.target)
         if not loops:
             return function
@@ -96,7 +95,7 @@ class CooperativeLoads:
 
 
 class _CooperativeLoadsRewriter(Rewriter):
-    """One function's rewrite.
+    """Rewriter of one function.
 
     Attributes:
         loops: those with cooperative loads, and their shared operands.
@@ -134,7 +133,8 @@ class _CooperativeLoadsRewriter(Rewriter):
         key = share.array(number)
         if key not in self.arrays:
             rows, columns = share.shape
-            alloc = memref.AllocOp([], [], MemRefType(share.tile.element_type, (2 * rows, columns), memory_space=SLM))
+            type_ = MemRefType(share.tile.element_type, (2 * rows, columns), memory_space=SHARED_SPACE)
+            alloc = memref.AllocOp([], [], type_)
             alloc.memref.name_hint = "shared"
             self._at_head(alloc)
             self.arrays[key] = alloc.memref
@@ -217,7 +217,7 @@ class _CooperativeLoadsRewriter(Rewriter):
         type_ = array.type
         assert isinstance(type_, MemRefType)
         rows, columns = type_.get_shape()
-        dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), SLM)
+        dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), SHARED_SPACE)
         cast = self.shared(("cast", array), lambda: self.emit(memref.CastOp.get(array, dynamic)))
         return cast, [self.constant(rows), self.constant(columns)], [self.constant(columns), self.constant(1)]
 

@@ -41,9 +41,9 @@ class CarryTiles:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such tiles carried, if this allows a cooperative load; else itself."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         if not any(_induced_tiles(loop) for loop in function.walk() if isinstance(loop, scf.ForOp)):
             return function
         new = _CarryTilesRewriter().function(function)
@@ -60,7 +60,7 @@ def _induced_tiles(loop: scf.ForOp) -> list[tile_ops.InitTileOp]:
 
 
 class _CarryTilesRewriter(Rewriter):
-    """One function's rewrite.
+    """Rewriter of one function.
 
     Attributes:
         tiles: the loop-carried tile for each of the replaced ``init_tile``.

@@ -27,6 +27,7 @@ from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUPS
+from xegpu.ir.memref import is_shared
 from xegpu.mlir.arith import CmpIOp, ExtUIOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
@@ -41,7 +42,7 @@ from xetile.dialect.vector import IotaOp, TileBitcastOp, TileConvLayoutOp, TileT
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.distribute_subgroups import slices, slm_exchange
-from xetile.passes.distribute_subgroups.slm_exchange import SLM, DistributeSubgroupsRewriter, is_local
+from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter, is_local
 from xetile.passes.splat import splat
 from xetile.passes.wg_offsets import Distributed, coordinate, offset
 
@@ -58,9 +59,9 @@ class DistributeSubgroups:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with every work-group value replaced by a subgroup's share of it."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)
         layout = None if first is None else first[0].sg_layout
         new = DistributeSubgroupsRewriter(RULES, self.target, view_webs(function), slm_bytes(function),
@@ -102,8 +103,7 @@ def slm_bytes(function: func.FuncOp) -> int:
     """Bytes of shared local memory that a kernel allocates."""
     total = 0
     for operation in function.walk():
-        if isinstance(operation, memref.AllocOp) and operation.memref.type.memory_space == SLM:  # type: ignore[attr-defined]
-            type_ = operation.memref.type
+        if isinstance(operation, memref.AllocOp) and is_shared(type_ := operation.memref.type):
             total += prod(type_.get_shape()) * of_mlir(type_.element_type).bytes  # type: ignore[attr-defined]
     return total
 
@@ -193,7 +193,7 @@ def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
 
 
 def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
-    """Each block starts at its offset in the work-group's vector."""
+    """``iota``: each block begins at its offset in the work-group's vector."""
     if operation.wg_map is None:
         rewriter.copy(operation)
         return
@@ -273,7 +273,7 @@ def _bitcast(rewriter: Rewriter, operation: TileBitcastOp, value: SSAValue) -> S
 
 
 def _print_or_assert(rewriter: DistributeSubgroupsRewriter, operation: DiagnosticOp) -> None:
-    """Each block once, by one of its owners; scalars by the first subgroup."""
+    """Print or assertion of each block by one of its owners, of scalars by the first subgroup."""
     forms = (rewriter.lookup(value).encoding for value in operation.values)
     form = next((form for form in forms if form is not None), None)
     layout = form.wg_map.sg_layout if form is not None else rewriter.layout
@@ -287,7 +287,7 @@ def _print_or_assert(rewriter: DistributeSubgroupsRewriter, operation: Diagnosti
 
 
 def _extract_scalar(rewriter: DistributeSubgroupsRewriter, operation: ExtractScalarOp) -> None:
-    """Each subgroup has the element: it is all of the vector."""
+    """``extract_scalar`` of a vector of one element, which every subgroup has."""
     rewriter.set(operation.result, rewriter.emit(ExtractScalarOp(rewriter.single(operation.vector))))
 
 

@@ -18,11 +18,12 @@ from collections.abc import Callable, Sequence
 from math import lcm, prod
 
 from xdsl.dialects import arith, gpu, memref, scf
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, bf16, f16, f32, i64
+from xdsl.dialects.builtin import MemRefType, VectorType, bf16, f16, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.analysis.webs import Webs
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.combining_kind import combined
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
@@ -34,9 +35,6 @@ from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.wg_offsets import Distributed, local_blocks, offset
-
-SLM = IntegerAttr(3, i64)
-"""The memory space of shared local memory."""
 
 
 class DistributeSubgroupsRewriter(Rewriter):
@@ -67,7 +65,7 @@ class DistributeSubgroupsRewriter(Rewriter):
     def buffer(self, shape: Pair, element: Attribute) -> SSAValue:
         """An array of ``shape`` in shared local memory, shared by all exchanges of that shape and element type."""
         if (shape, element) not in self._buffers:
-            operation = memref.AllocOp([], [], MemRefType(element, shape, memory_space=SLM))
+            operation = memref.AllocOp([], [], MemRefType(element, shape, memory_space=SHARED_SPACE))
             operation.memref.name_hint = "exchanged"
             self._at_head(operation)
             self._buffers[shape, element] = operation.memref

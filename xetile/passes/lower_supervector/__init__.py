@@ -36,15 +36,15 @@ class LowerSupervector:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with XeTile operations instead of SuperVector operations; all vectors are 2D."""
-        return rewrite(module, _function)
+        return rewrite(module, _rewrite_function)
 
 
-def _function(function: func.FuncOp) -> func.FuncOp:
+def _rewrite_function(function: func.FuncOp) -> func.FuncOp:
     return _LowerSupervectorRewriter(function).function(function)
 
 
 class _LowerSupervectorRewriter(Rewriter):
-    """One function's rewrite."""
+    """Rewriter of one function."""
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__(RULES)
@@ -57,7 +57,7 @@ class _LowerSupervectorRewriter(Rewriter):
         if all(new is old.type for new, old in zip(types, operation.results, strict=True)):
             super().copy(operation)
             return
-        copied = self._like(operation, [self.single(operand) for operand in operation.operands], types)
+        copied = self.like(operation, [self.single(operand) for operand in operation.operands], types)
         for before, after in zip(operation.results, copied.results, strict=True):
             self.set(before, after)
 

@@ -42,10 +42,10 @@ class AssignWgMap:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with maps on its vectors, if they are large and may be distributed; else itself."""
-        return rewrite(module, _function)
+        return rewrite(module, _rewrite_function)
 
 
-def _function(function: func.FuncOp) -> func.FuncOp:
+def _rewrite_function(function: func.FuncOp) -> func.FuncOp:
     vectors = list(_vectors(function))
     largest = max((_bytes(type_) for type_ in vectors), default=0)
     if largest <= _LARGE or SUBGROUPS in function.attributes or is_distributed(function) \

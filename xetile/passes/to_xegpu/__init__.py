@@ -70,9 +70,9 @@ class ToXeGPU:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with XeGPU operations instead of XeTile operations."""
-        return rewrite(module, self._function)
+        return rewrite(module, self._rewrite_function)
 
-    def _function(self, function: func.FuncOp) -> func.FuncOp:
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
             TileMmaOp: partial(_tile_mma, target=self.target),
             TileMmaScaledOp: lambda rewriter, op: mma_scaled.lower_tile_mma_scaled(rewriter, op, _blocks_of(op.result)),
@@ -248,7 +248,7 @@ def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
 
 
 def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
-    """One iota for each block along its axis, shared by blocks that differ along the other axis only."""
+    """``iota``: one for each block along its axis, shared by blocks that differ along the other axis only."""
     rows, columns, *block = tile_ops.shape_of(operation.result)
     axis, start = operation.axis.value.data, None if operation.start is None else rewriter.single(operation.start)
     part = vector_type(block, operation.result.type.element_type)  # type: ignore[attr-defined]

@@ -76,29 +76,29 @@ def _block(rewriter: Rewriter, blocks: list[SSAValue], elements: Numbers) -> SSA
     """The block that these elements make: one shuffle, also of what shuffles have made."""
     block: Pair = (elements.shape[0], elements.shape[1])
     roots: dict[SSAValue, int] = {}
-    numbers, places = elements[..., 0].reshape(-1).copy(), elements[..., 1].reshape(-1).copy()
+    numbers, offsets = elements[..., 0].reshape(-1).copy(), elements[..., 1].reshape(-1).copy()
     for number in np.unique(elements[..., 0]).tolist():
         here = elements[..., 0].reshape(-1) == number
-        values, owners, inside = _sources(blocks[number], places[here])
+        values, owners, inside = _sources(blocks[number], offsets[here])
         positions = np.array([roots.setdefault(value, len(roots)) for value in values])
-        numbers[here], places[here] = positions[owners], inside
+        numbers[here], offsets[here] = positions[owners], inside
     taken = [value for value, root in roots.items() if (numbers == root).any()]
-    if len(taken) == 1 and tile_ops.shape_of(taken[0]) == block and (places == np.arange(len(places))).all():
+    if len(taken) == 1 and tile_ops.shape_of(taken[0]) == block and (offsets == np.arange(len(offsets))).all():
         return taken[0]
     starts = np.zeros(len(roots), int)
     starts[[roots[value] for value in taken]] = np.cumsum([0, *map(_size, taken)])[:-1]
     type_ = taken[0].type
     assert isinstance(type_, VectorType)
-    return rewriter.emit(ShuffleOp(taken, (starts[numbers] + places).tolist(), vector_type(block, type_.element_type)))
+    return rewriter.emit(ShuffleOp(taken, (starts[numbers] + offsets).tolist(), vector_type(block, type_.element_type)))
 
 
-def _sources(value: SSAValue, places: Numbers) -> tuple[list[SSAValue], Numbers, Numbers]:
+def _sources(value: SSAValue, offsets: Numbers) -> tuple[list[SSAValue], Numbers, Numbers]:
     """Vectors that elements were shuffled from, and for each element its vector's number and its position in that."""
     if not isinstance(value.owner, ShuffleOp):
-        return [value], np.zeros(len(places), int), places
+        return [value], np.zeros(len(offsets), int), offsets
     sources = list(value.owner.sources)
     starts = np.cumsum([0, *map(_size, sources)])
-    elements = np.array(value.owner.mask.get_values())[places]
+    elements = np.array(value.owner.mask.get_values())[offsets]
     owners = np.searchsorted(starts, elements, "right") - 1
     return sources, owners, elements - starts[owners]
 

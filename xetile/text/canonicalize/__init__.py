@@ -98,8 +98,8 @@ def complete_slices(module: ModuleOp) -> None:
         shape, known = shape_of(operation.source), len(operation.offsets)
         if known < len(shape) and known == len(operation.sizes) == len(operation.strides):
             for name, rest in (("offsets", [0] * len(shape)), ("sizes", list(shape)), ("strides", [1] * len(shape))):
-                given = values_of(getattr(operation, name))
-                operation.properties[name] = integers([*given, *rest[known:]])
+                stated = values_of(getattr(operation, name))
+                operation.properties[name] = integers([*stated, *rest[known:]])
 
 
 _OF_TILES = (BroadcastOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp)

@@ -103,7 +103,7 @@ class _Constant:
         return self._chosen(splats, axis, shape, map_)
 
     def _chosen(self, runs: Sequence[tuple[SSAValue, int]], axis: int, shape: Pair, map_: WgMap | None) -> SSAValue:
-        """One of several vectors for each run of positions along an axis."""
+        """Selection among vectors by runs of positions along an axis."""
         position = self._position(axis, shape, map_)
         value, end = runs[-1][0], shape[axis]
         for (_, length), (before, _) in zip(runs[:0:-1], runs[-2::-1], strict=True):

@@ -160,7 +160,7 @@ class _Lines(Rewriter):
             operands.append(value if self.lookup(operand).encoding == ONE else
                             self.emit(BroadcastOp(value, VectorType(value.type, (1, 1)))))
         type_ = VectorType(operation.results[0].type, (1, 1))
-        self.set(operation.results[0], self._like(operation, operands, [type_]).results[0], ONE)
+        self.set(operation.results[0], self.like(operation, operands, [type_]).results[0], ONE)
 
     def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
         """A yielded line in the form that the loop or the other branch has."""

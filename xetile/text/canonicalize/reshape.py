@@ -25,12 +25,11 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StridedLayoutAttr,
     VectorType,
-    i64,
 )
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir.kernel_attributes import SUBGROUPS
-from xegpu.ir.memref import SHARED
+from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.vector import ShapeCastOp
 from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
@@ -81,7 +80,7 @@ class _Reshape:
         small, large = ((shape[0], shape[1]) for shape in (before.get_shape(), after.get_shape()))
         element = before.element_type
         array = memref.AllocOp([], [], MemRefType(element, (count * small[0], small[1]),
-                                                  memory_space=IntegerAttr(SHARED, i64)))
+                                                  memory_space=SHARED_SPACE))
         array.location = self._cast.location
         first = self._function.body.block.first_op
         assert first is not None
@@ -91,7 +90,7 @@ class _Reshape:
         tile = self._emit(InitTileOp(array.memref, offsets, [], [], self._tile(small, element, source))).results[0]
         self._emit(StoreTileOp(self._cast.source, tile))
         self._emit(gpu.BarrierOp())  # type: ignore[no-untyped-call]
-        any_ = MemRefType(element, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), IntegerAttr(SHARED, i64))
+        any_ = MemRefType(element, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), SHARED_SPACE)
         view = self._emit(memref.CastOp.get(array.memref, any_)).results[0]
         sizes, strides = ([self._number(n) for n in numbers] for numbers in
                           ((count * large[0], large[1]), (large[1], 1)))

@@ -1,4 +1,4 @@
-"""Resolution of views of memory: what is made on a view is made on its array, with explicit sizes and strides.
+"""Folds views of memory into the tiles and descriptors on them, which get explicit sizes and strides.
 
     %v = memref.reinterpret_cast %A to offset: [64], sizes: [16, 32], strides: [32, 1] : memref<1024xf32> to memref<...>
     %t = xetile.init_tile %v[%i, %j] : memref<16x32xf32, strided<[32, 1], offset: 64>> -> !xetile.tile<8x16xf32>

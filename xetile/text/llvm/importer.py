@@ -137,7 +137,7 @@ class Tiles(Import):
         shape = _NUMBERS[encoding]
         operands = [self.as_block(operand, shape) for operand in operation.operands]
         type_ = VectorType(operation.results[0].type, shape)
-        self.set(operation.results[0], self._like(operation, operands, [type_]).results[0], encoding)
+        self.set(operation.results[0], self.like(operation, operands, [type_]).results[0], encoding)
 
     def as_block(self, value: SSAValue, shape: Pair = (1, 1)) -> SSAValue:
         """Block of a vector, or of a number; one of a number takes a shape."""
@@ -241,7 +241,7 @@ class Tiles(Import):
         return elements.is_tile(form)
 
     def gathered(self, operation: upstream.MovementOp) -> tuple[SSAValue, SSAValue]:
-        """Scattered tile of the block that an operation accesses, and the mask of what is inside the array."""
+        """Scattered tile of the block that an operation accesses, and its in-bounds mask."""
         form = self.lookup(operation.desc).encoding
         assert isinstance(form, Described)
         if getattr(operation, "transpose", None) is not None:

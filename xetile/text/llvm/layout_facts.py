@@ -115,7 +115,7 @@ class Facts:
             self._infer_reshaped(operation)
 
     def _transposed(self, operation: TransposeOp) -> None:
-        """Record the layout of a transpose, or of what is transposed, by the other's."""
+        """Propagate a layout between a transpose and its operand."""
         for known, other in ((operation.result, operation.source), (operation.source, operation.result)):
             layout = self.layout(known)
             if layout is not None and len(layout.sg_layout or ()) == 2:
@@ -155,7 +155,7 @@ class Facts:
         self._is(operation.b, None, operation.layout_b)
 
     def _unreduced(self, operation: MultiReductionOp, shape: Pair, axis: int) -> None:
-        """Record the layout of what is reduced, by that of the result: on a store, it is an anchor."""
+        """Propagate the layout of a reduction's result to its operand: a store's layout is an anchor."""
         known = self.layout(operation.result)
         if known is not None and (layout := _unreduced_layout(known, shape, axis)) is not None:
             self._is(operation.source, None, LayoutAttr(layout))

@@ -88,8 +88,8 @@ def describe_arguments(function: func.FuncOp) -> None:
     for argument in list(block.args):
         if isinstance(argument.type, MemRefType) and isinstance(space := argument.type.memory_space, IntegerAttr) and \
                 space.value.data == _GLOBAL:
-            plain = MemRefType(argument.type.element_type, argument.type.shape, argument.type.layout)
-            Rewriter.replace_value_with_new_type(argument, plain)
+            unspaced = MemRefType(argument.type.element_type, argument.type.shape, argument.type.layout)
+            Rewriter.replace_value_with_new_type(argument, unspaced)
         if not isinstance(described := argument.type, DescType):
             continue
         desc = described.data

@@ -60,7 +60,7 @@ def _devices() -> Table:
 
 
 def _machine_code() -> str:
-    """Whether machine code can be executed here, and what is missing."""
+    """State of the simulator: ready, or the tools that are missing."""
     try:
         check_simulator()
     except ToolError as error:

@@ -32,7 +32,7 @@ from xetile.tools.tuner.timing import Series, compare
 _KIND = "timing"
 _BUILD_SECONDS = 300.0
 _BUILD_SHARE = 0.75
-"""Part of the budget after which building ends, so that what is built can be told apart by timing."""
+"""Part of the budget after which building ends, so that the built candidates can be timed."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
 
 
 def _check_request(kernel: BaseKernel, by: str) -> None:
-    """Check what is tuned, and by what.
+    """Check the kernel and the kind of timing.
 
     Raises:
         ArgumentError: it is no kernel, or ``by`` is unknown.

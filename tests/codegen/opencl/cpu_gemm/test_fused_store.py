@@ -11,7 +11,7 @@ import pytest
 
 import xetile as xt
 from codegen.opencl.cpu_gemm.macrokernel import FENCE
-from codegen.opencl.prelude.macros import WHOLE
+from codegen.opencl.prelude.macros import MICROKERNELS
 from tests.conftest import require_device, require_dpnp
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
@@ -77,7 +77,7 @@ def test_one_call_makes_and_stores_them() -> None:
     calls = {bias: re.findall(r"xetile_product_f32_32x80_call\((\(?\w+)", text) for bias, text in kernel.items()}
     assert [name.startswith("c_first") for name in calls[0]] == [True, False]
     assert [name.startswith("c_first") for name in calls[1]] == [False]
-    assert kernel[0].index(WHOLE) < kernel[0].index("for (") < kernel[0].replace(FENCE, "").index("store_")
+    assert kernel[0].index(MICROKERNELS) < kernel[0].index("for (") < kernel[0].replace(FENCE, "").index("store_")
     # The last subgroup waits for the others' stores even where its own part lies outside, and it calls nothing.
     assert re.search(rf"if \(!legal && .*get_num_sub_groups\(\)\)\) {FENCE}\(\);", kernel[0])
     assert FENCE not in kernel[1]
