@@ -14,14 +14,15 @@ def spelled_out(rewriter: Rewriter, operation: Described) -> tuple[SSAValue, lis
     """Source, sizes and strides as SSA values of the new function; a static memref is cast to a dynamic one."""
     source = rewriter.single(operation.source)
     static = static_form(source.type)
-    if operation.shape or static is None:
-        sizes = [rewriter.single(size) for size in operation.shape]
-        return source, sizes, [rewriter.single(step) for step in operation.strides]
+    sizes, strides = ([rewriter.single(value) for value in group] for group in (operation.shape, operation.strides))
+    if static is None:
+        return source, sizes, strides
     type_ = source.type
     assert isinstance(type_, MemRefType)
     rank = len(type_.get_shape())
     dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank),
                          type_.memory_space)
     cast = rewriter.shared(("cast", source), lambda: rewriter.emit(CastOp.get(source, dynamic)))
-    sizes, strides = ([rewriter.constant(value) for value in numbers] for numbers in static)
+    if not sizes:
+        sizes, strides = ([rewriter.constant(value) for value in numbers] for numbers in static)
     return cast, sizes, strides

@@ -141,7 +141,7 @@ def _is_of_tiles(operation: Operation) -> bool:
         return len(shape_of(operation.vector)) > 2
     if isinstance(operation, ElementsOp) and isinstance(operation.offsets.type, VectorType):
         sizes = shape_of(operation.offsets)
-        return len(sizes) != 1 or sizes[0] not in gather_scatter.LANES
+        return operation.chunk > 1 or len(sizes) != 1 or sizes[0] not in gather_scatter.LANES
     return isinstance(operation, _OF_TILES)
 
 

@@ -308,12 +308,17 @@ class _Maps:
     def settle(self) -> None:
         """Check the map of each web, and attach it to broadcasts of scalars, which have none otherwise."""
         for operation in self._function.walk():
-            explicit = _explicit_map(operation)
-            for value in operation.results if explicit is not None else ():
-                if isinstance(value.type, VectorType):
-                    self._note(value, explicit, operation)  # type: ignore[arg-type]
+            self._note_results(operation, _explicit_map(operation))
+        for operation in self._function.walk():
+            if operation.name in _DERIVED and "wg_map" not in operation.properties:
+                self._note_results(operation, map_of(operation.results[0]))
         for operation in self._function.walk():
             self._write(operation)
+
+    def _note_results(self, operation: Operation, map_: WgMap | None) -> None:
+        for value in operation.results if map_ is not None else ():
+            if isinstance(value.type, VectorType):
+                self._note(value, map_, operation)  # type: ignore[arg-type]
 
     def _note(self, value: SSAValue, map_: WgMap, operation: Operation) -> None:
         known, cause = self._known.setdefault(self._webs.root(value), (map_, operation))

@@ -54,6 +54,16 @@ def _chunks(a: Array, b: Array) -> None:
         b[9 * lane:9 * lane + 8] = 2 * a[9 * lane:9 * lane + 8]
 
 
+def _chunks_beside_lines(a: Array, b: Array) -> None:
+    for lane in range(13):
+        b[20 * lane:20 * lane + 4], b[20 * lane + 5] = a[20 * lane:20 * lane + 4], a[lane]
+
+
+def _transposed_columns(a: Array, b: Array) -> None:
+    last = _inside(a, np.s_[56:72], np.s_[32:48])
+    b[:16, :16], b[16:32, 32:48] = (a[40:56, 16:32] + last).T, last.T
+
+
 def _two_dimensions(a: Array, b: Array) -> None:
     for start in (0, 100, 30):
         b[start:start + 9] = a[start:start + 9]
@@ -136,6 +146,8 @@ EXPECTED: dict[str, Callable[..., Any]] = {
         [_inside(a, np.s_[60:68], np.s_[start:start + 16]) for start in (16, 32)])),
     "chunks": _chunks,
     "two_dimensions": _two_dimensions,
+    "chunks_beside_lines": _chunks_beside_lines,
+    "transposed_columns_of_tall_matrix": _transposed_columns,
     "scalar_offset": lambda a, b: b.__setitem__(np.s_[5:13], a[37:45] * _CONSTANTS),
     "lane_constants": lambda a, b: b.__setitem__(np.s_[8:16, 16:32], a[16:24, 32:48] * _CONSTANTS[:, None]),
     "distributed_by_results": lambda a, b: b.__setitem__(np.s_[:64], a[:320:5]),
@@ -289,7 +301,8 @@ def test_what_is_printed_means_the_same(file: str, name: str) -> None:
     specs = [xt.Spec(_shape(type_), of_mlir(type_.element_type).name) if isinstance(type_, MemRefType) else
              NUMBERS[name] for type_ in kernel.argument_types]
     printed = kernel.lower(*specs, target="pvc").xegpu_upstream
-    run(xt.parse(printed)[name], name, Execution("numpy", "pvc"))
+    for where in ("numpy", *(["numpy:xegpu"] if name != "bitcast" else [])):  # blocks of 8 columns: 2x8 lanes
+        run(xt.parse(printed)[name], name, Execution(where, "pvc"))
     for passes in _PASSES:
         run(xt.parse(_accepted(printed, *passes))[name], name, Execution("numpy", "pvc"))
 

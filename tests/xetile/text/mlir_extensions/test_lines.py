@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -149,9 +150,12 @@ def test_reductions_and_broadcasts(where: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(("where", "target"), EXECUTIONS)
-def test_lines_of_work_groups_in_a_loop(where: str, target: str) -> None:
+@pytest.mark.parametrize("maps", ["written", "derived"])
+def test_lines_of_work_groups_in_a_loop(maps: str, where: str, target: str) -> None:
+    """Accumulators without a map have that which the reduction derives from its tile."""
+    text = LOOP if maps == "written" else re.sub(r"\{map = #(column|row)\} ?", "", LOOP)
     a, c, d = integers((32, 256), np.int32), np.zeros((32, 1), np.int32), np.zeros((32, 64), np.int32)
-    kernel(LOOP, "sums", where, target)[1](a, c, d)
+    kernel(text, "sums", where, target)[1](a, c, d)
     sums = a.sum(1, keepdims=True)
     np.testing.assert_array_equal(c, sums)
     np.testing.assert_array_equal(d, sums + a.reshape(32, 4, 64).max((0, 1)))

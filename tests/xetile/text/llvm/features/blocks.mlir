@@ -25,6 +25,22 @@ gpu.module @blocks {
     xegpu.store_nd %s, %b[0, 0] <{l1_hint = #xegpu.cache_hint<uncached>}> {layout = #lanes} : vector<8x16xf32>, !block
     gpu.return
   }
+  gpu.func @transposed_columns_of_tall_matrix(%A: memref<64x48xf16>, %B: memref<64x48xf32>) kernel {
+    %pointer = memref.extract_aligned_pointer_as_index %A : memref<64x48xf16> -> index
+    %address = arith.index_cast %pointer : index to i64
+    %a = xegpu.create_nd_tdesc %address, shape : [64, 48], strides : [48, 1] : i64 -> !xegpu.tensor_desc<16x16xf16>
+    %b = xegpu.create_nd_tdesc %B : memref<64x48xf32> -> !xegpu.tensor_desc<16x16xf32>
+    %v = xegpu.load_nd %a[40, 16] : !xegpu.tensor_desc<16x16xf16> -> vector<16x16xf16>
+    %w = xegpu.load_nd %a[56, 32] : !xegpu.tensor_desc<16x16xf16> -> vector<16x16xf16>
+    %t = vector.transpose %v, [1, 0] : vector<16x16xf16> to vector<16x16xf16>
+    %u = vector.transpose %w, [1, 0] : vector<16x16xf16> to vector<16x16xf16>
+    %f = arith.extf %t : vector<16x16xf16> to vector<16x16xf32>
+    %g = arith.extf %u : vector<16x16xf16> to vector<16x16xf32>
+    %s = arith.addf %f, %g : vector<16x16xf32>
+    xegpu.store_nd %s, %b[0, 0] : vector<16x16xf32>, !xegpu.tensor_desc<16x16xf32>
+    xegpu.store_nd %g, %b[16, 32] : vector<16x16xf32>, !xegpu.tensor_desc<16x16xf32>
+    gpu.return
+  }
   func.func @function_in_a_module(%A: memref<64x64xf32>, %B: memref<64x64xf32>) {
     %a = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !block
     %b = xegpu.create_nd_tdesc %B : memref<64x64xf32> -> !block

@@ -13,6 +13,21 @@ gpu.module @elements {
     xegpu.store %w, %B[%o], %m <{chunk_size = 8 : i64}> : vector<16x8xf32>, memref<512xf32>, vector<16xindex>, vector<16xi1>
     gpu.return
   }
+  gpu.func @chunks_beside_lines(%A: memref<512xf32>, %B: memref<512xf32>) kernel {
+    %s = vector.step : vector<16xindex>
+    %c20 = arith.constant dense<20> : vector<16xindex>
+    %o = arith.muli %s, %c20 : vector<16xindex>
+    %c13 = arith.constant dense<13> : vector<16xindex>
+    %m = arith.cmpi ult, %s, %c13 : vector<16xindex>
+    xegpu.prefetch %A[%o] <{l1_hint = #xegpu.cache_hint<cached>}> : memref<512xf32>, vector<16xindex>
+    %v = xegpu.load %A[%o], %m <{chunk_size = 4 : i64}> : memref<512xf32>, vector<16xindex>, vector<16xi1> -> vector<16x4xf32>
+    %w = xegpu.load %A[%s], %m : memref<512xf32>, vector<16xindex>, vector<16xi1> -> vector<16xf32>
+    xegpu.store %v, %B[%o], %m <{chunk_size = 4 : i64}> : vector<16x4xf32>, memref<512xf32>, vector<16xindex>, vector<16xi1>
+    %c5 = arith.constant dense<5> : vector<16xindex>
+    %p = arith.addi %o, %c5 : vector<16xindex>
+    xegpu.store %w, %B[%p], %m : vector<16xf32>, memref<512xf32>, vector<16xindex>, vector<16xi1>
+    gpu.return
+  }
   gpu.func @two_dimensions(%A: memref<512xf32>, %B: memref<512xf32>) kernel {
     %i = arith.constant dense<[[0], [100], [30], [7]]> : vector<4x1xindex>
     %rows = vector.broadcast %i : vector<4x1xindex> to vector<4x16xindex>
