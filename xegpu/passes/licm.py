@@ -10,6 +10,13 @@ becomes
       %p = update_nd_offset %A1, [%0, %k] ; prefetch_nd %p }
 
 A kernel that makes its tiles anew in each step is then the same as one that moves them.
+
+An operand of a product that is one number throughout, such as the ones that sum rows, is made before the loop too:
+    scf.for ... { %b = broadcast %one ; %u = pack %b ; %d = dpas %a, %u, %c }
+becomes
+    %b = broadcast %one ; %u = pack %b
+    scf.for ... { %d = dpas %a, %u, %c }
+Intel's compiler, which takes it for a number, would write its registers again for each product.
 """
 
 from __future__ import annotations
@@ -20,12 +27,14 @@ from functools import reduce
 
 from xdsl.dialects import arith, func, gpu, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import TensorDescType
+from xegpu.dialect.vector import PackOp
 from xegpu.ir.matchers import number
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.rewriter import copied, rewrite
@@ -44,8 +53,9 @@ class Licm:
 
 
 def _hoisted(function: func.FuncOp) -> func.FuncOp:
-    if not any(_is_invariant(operation, block) or _is_splittable(operation, block)
-               for loop in _product_loops(function) for block in [loop.body.block] for operation in block.ops):
+    blocks = [loop.body.block for loop in _product_loops(function)]
+    if not any(_is_invariant(operation, block) or _is_splittable(operation, block) or _splats(operation, block)
+               for block in blocks for operation in block.ops):
         return function
     new = copied(function)
     for loop in reversed(_product_loops(new)):  # inner ones first
@@ -55,6 +65,8 @@ def _hoisted(function: func.FuncOp) -> func.FuncOp:
                 _put_before(loop, operation)
             elif isinstance(operation, CreateNdTdescOp) and _is_splittable(operation, block):
                 _split(operation, loop)
+            for splat in _splats(operation, block):
+                _put_before(loop, splat)
     return new
 
 
@@ -80,6 +92,17 @@ def _is_invariant(operation: Operation, block: Block) -> bool:
     if isinstance(operation, _MAY_FAIL) and number(operation.operands[1]) in (None, 0):
         return False
     return not isinstance(operation, UpdateNdOffsetOp) and _stands_outside(operation.operands, block)
+
+
+def _splats(operation: Operation, block: Block) -> list[Operation]:
+    """Operations of a block that make operands of a product out of one number that stands outside."""
+    found: dict[Operation, None] = {}
+    for operand in (operation.a, operation.b) if isinstance(operation, DpasOp) else ():
+        packed = operand.owner
+        made = packed.operands[0].owner if isinstance(packed, PackOp) else packed
+        if isinstance(made, BroadcastOp) and made.parent is block and _stands_outside(made.operands, block):
+            found |= dict.fromkeys((made, packed))  # type: ignore[arg-type]
+    return list(found)
 
 
 def _stands_outside(values: Iterable[SSAValue], block: Block) -> bool:

@@ -30,6 +30,8 @@ from xetile.library.array_operands import Operand, check_same_device, copied_whe
 
 _SUBGROUPS = 8
 """Subgroups of a work-group, where there are queries enough."""
+_UNROLLED = 2
+"""Chunks of a head that are multiplied without a loop."""
 
 
 @kernel(fast_division=True)
@@ -39,8 +41,8 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
     """Kernel: a tile of BM queries of one head; ``share`` heads of Q use the same keys and values.
 
     A subgroup has ``rows`` queries and one of ``parts`` parts of V's columns. Heads are multiplied ``chunk`` columns at
-    a time; with ``resident`` Q stays in registers, else a loop reads it for each block of keys. ``positive``: so is
-    the scale, and scaling keeps the largest scores. ``ones``: a product with ones sums rows, and unmasked keys have a
+    a time; with ``resident`` Q stays in registers, else it is read for each block of keys. ``positive``: so is the
+    scale, and scaling keeps the largest scores. ``ones``: a product with ones sums rows, and unmasked keys have a
     loop of their own.
     """
     m, head, batch = group_id(0) * BM, group_id(1), group_id(2)
@@ -114,8 +116,10 @@ def score_block(arrays: tuple[Any, Any], q: list[Any], at: tuple[tuple[Any, ...]
     """
     (Q, K), (queries, keys), (BM, BN) = arrays, at, shape
     s = zeros(shape, dtypes.f32, wg_map=WgMap(layout, (BM // layout[0], BN)))
-    if q:
-        for part, (first, width) in zip(q, chunks(D, chunk), strict=True):
+    widths = chunks(D, chunk)
+    if q or len(widths) <= _UNROLLED:
+        for number, (first, width) in enumerate(widths):
+            part = q[number] if q else query_chunk(Q, (*queries, first), (BM, width), layout)
             s = tile_mma(part, key_chunk(K, (*keys, first), (BN, width), layout), s)
         return s
     for first in device_range(0, D, chunk):
@@ -267,12 +271,14 @@ class Blocks:
                 "resident": self.resident, "parts": self.parts, "ones": self.ones}
 
 
-def blocks_for(size: int, queries: int, target: Target) -> Blocks:
+def blocks_for(size: int, queries: int, target: Target, dtype: dtypes.DType = dtypes.bf16) -> Blocks:
     """Tile sizes that fit a target's registers.
 
     With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are distributed to
-    subgroups that each work out the scores. A processor gathers the columns of K, once for all rows of a subgroup, and
-    keeps what does not fit its registers in L1, where heads are no larger than that.
+    subgroups that each work out the scores. With those of 64, a step has as many keys as fit when Q does not stay:
+    what is done once for a row, such as rescaling its sums, is then done for twice as many products. A processor
+    gathers the columns of K, once for all rows of a subgroup, and keeps what does not fit its registers in L1, where
+    heads are no larger than that.
     """
     if target.is_cpu and size <= 64:
         rows = min(8 << (-(-queries // 8) - 1).bit_length(), _ROWS_OF_CPU)
@@ -281,8 +287,10 @@ def blocks_for(size: int, queries: int, target: Target) -> Blocks:
     parts = min(1 << (-(-size // 64) - 1).bit_length(), _SUBGROUPS) if tight else 1
     rows = 16 if target.block_io and size <= 64 else 8
     down = max(min(_SUBGROUPS // parts, -(-queries // rows)), 1)
-    keys = 32 if target.block_io and size <= 128 else 16
-    return Blocks(rows << (down - 1).bit_length(), keys, rows, 16 if tight else 64, not tight and size <= 128, parts,
+    whole = target.block_io and size <= 128  # heads
+    wide = whole and dtype.bits == 16
+    return Blocks(rows << (down - 1).bit_length(), 64 if wide else 32 if whole else 16, rows,
+                  16 if tight else 32 if wide and size <= 64 else 64, not (tight or wide) and size <= 128, parts,
                   target.block_io)
 
 
@@ -293,7 +301,7 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
     bound = attention_of_heads.on(None if o.library is np else o.array.sycl_queue, target=target)
     device = bound.target or find_target(target)
     size = max(q.shape[-1], v.shape[-1])
-    blocks = blocks_for(size, q.shape[2], device)
+    blocks = blocks_for(size, q.shape[2], device, q.dtype)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     grid = -(-q.shape[2] // blocks.queries), q.shape[1], q.shape[0]
     bound[grid](q.argument, k.argument, v.argument, o.argument, factor, **blocks.constants, D=q.shape[-1],

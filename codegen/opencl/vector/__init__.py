@@ -9,13 +9,18 @@ from xdsl.ir import Operation
 from codegen.opencl import arith
 from codegen.opencl.arith import converted
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.values import Coordinate, vector_type, width_of
+from codegen.opencl.prelude.macros import NO_VISA
+from codegen.opencl.values import Coordinate, Fragment, vector_type, width_of
+from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp
 from xegpu.ir.dtypes import i32, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.support.errors import BUG, TargetError
+
+_REPEATED = {8: ("uchar", "0x01010101u"), 16: ("ushort", "0x10001u"), 32: ("uint", "1u")}
+"""Unsigned type of so many bits, and what repeats a number of it in a word."""
 
 
 def _extract(emitter: Emitter, operation: ExtractOp) -> None:
@@ -57,8 +62,31 @@ def _poison(emitter: Emitter, operation: ub.PoisonOp) -> None:
 
 def _spread(emitter: Emitter, operation: xvector.BroadcastOp) -> None:
     fragment = emitter.fresh(operation.vector)
-    expression = f"({fragment.c_type})({arith.stored(emitter.values[operation.source], fragment.dtype)})"
+    stored = arith.stored(emitter.values[operation.source], fragment.dtype)
+    expression = f"({fragment.c_type})({stored})"
+    if fragment.dtype.bits in _REPEATED and fragment.width * fragment.dtype.bits in (32, 64, 128, 256) and \
+            _multiplied_in_a_loop(operation):
+        expression = _in_registers(emitter, fragment, stored)
     emitter.assign(operation.vector, fragment, [expression] * len(fragment.names))
+
+
+def _multiplied_in_a_loop(operation: xvector.BroadcastOp) -> bool:
+    """Whether a splat is an operand of products in a region inside its own."""
+    users = [use.operation for use in operation.vector.uses]
+    users += [use.operation for user in users if isinstance(user, PackOp) for use in user.results[0].uses]
+    return any(isinstance(user, DpasOp) and user.parent is not operation.parent for user in users)
+
+
+def _in_registers(emitter: Emitter, fragment: Fragment, number: str) -> str:
+    """A splat that the compiler takes for numbers of the lanes; else it makes registers of it anew for each product."""
+    bits = fragment.dtype.bits
+    c_type, repeats = _REPEATED[bits]
+    word = f"{repeats} * as_{c_type}(({fragment.word})({number}))"
+    emitter.function(
+        f"static uint in_each_lane(uint number)\n{{\n  uint word;\n  #ifdef {NO_VISA}\n  word = number;\n  #else\n"
+        f'  __asm__("mov (M1_NM, {emitter.subgroup}) %0(0,0)<1> %1(0,0)<1;1,0>" : "=rw"(word) : "rw"(number));\n'
+        "  #endif\n  return word;\n}\n")
+    return f"as_{fragment.c_type}(({vector_type('uint', fragment.width * bits // 32)})(in_each_lane({word})))"
 
 
 def _shape_cast(emitter: Emitter, operation: ShapeCastOp) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -53,3 +55,46 @@ def test_the_loop_is_as_if_tiles_were_moved(counted: bool) -> None:
     assert "gpu.subgroup_id" not in loop
     report = low.report()
     assert (report.spill_size, report.unrolled, report.density > 0.75) == (0, 8, True)
+
+
+@xt.kernel
+def sums(A, R, C, *, BM=16, BN=32, BK=32, one=1.0, to=xt.f32):
+    """Sums of the rows and of the columns of A, by products with a number: R = A @ one, C = one @ A."""
+    m = xt.group_id(0) * BM
+    right, left = xt.full((BK, 16), one, A.dtype), xt.full((8, BM), one, A.dtype)
+    rows, columns = xt.zeros((BM, 16), to), xt.zeros((8, BN), to)
+    for k in xt.range(0, A.shape[1], BK):
+        rows = xt.tile_mma(xt.load_tile(xt.init_tile(A, (m, k), (BM, BK))), right, rows)
+        columns = xt.tile_mma(left, xt.load_tile(xt.init_tile(A, (k, m), (BM, BN))), columns)
+    xt.store_tile(rows, xt.init_tile(R, (m, 0), (BM, 16)))
+    xt.store_tile(columns, xt.init_tile(C, (8 * xt.group_id(0), 0), (8, BN)))
+
+
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], *DEVICE], ids=str)
+@pytest.mark.parametrize(("dtype", "one", "depth"), [
+    (xt.bf16, 1.0, 16), (xt.f16, 0.75, 16), (xt.i8, -3, 32)], ids=["bf16", "f16", "i8"])
+def test_operands_of_one_number(execution: Execution, dtype: Any, one: Any, depth: int) -> None:
+    to = xt.i32 if dtype is xt.i8 else xt.f32
+    a = np.random.default_rng(4).integers(-8, 9, (30, 75)).astype(dtype.numpy)
+    r, c = np.full((32, 16), 7, to.numpy), np.full((16, 32), 7, to.numpy)
+    execution.bind(sums)[2](a, r, c, one=one, to=to, BM=depth, BN=32)
+    whole = np.zeros((128, 128), np.float64)
+    whole[:30, :75] = a
+    steps = range(0, 75, 32)
+    for m in range(0, 32, depth):
+        np.testing.assert_array_equal(r[m:m + depth], np.repeat(whole[m:m + depth].sum(1)[:, None] * one, 16, 1))
+    for group in range(32 // depth):
+        expected = sum(whole[k:k + depth, group * depth:group * depth + 32].sum(0) for k in steps) * one
+        np.testing.assert_array_equal(c[8 * group:8 * group + 8], np.repeat(expected[None], 8, 0))
+
+
+@pytest.mark.parametrize(("target", "dtype"), [("pvc", xt.bf16), ("bmg", xt.f16)], ids=str)
+def test_operands_of_one_number_are_in_registers_before_the_loop(target: str, dtype: Any) -> None:
+    require_ocloc()
+    low = sums.lower(xt.Spec((None, None), dtype), *[xt.Spec((None, None), xt.f32)] * 2, target=target)
+    loop = low.stages["licm"].split("scf.for")[1].split("scf.yield")[0]
+    assert "vector.broadcast" not in loop
+    report = low.report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.loop["dpas"] == report.unrolled * (2 * 2 + 2)
+    assert report.loop.get("vector", 0) <= 4 * report.unrolled  # eight for each operand where it is made anew

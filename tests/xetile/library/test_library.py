@@ -13,6 +13,7 @@ import xetile as xt
 from codegen.runtime.usm import row_major, usm_interface
 from tests.conftest import require_dpnp, require_ocloc
 from tests.device import DEVICE_FILTER, device_targets
+from tests.kernels import Execution
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped_matmul import FIELDS, Access, grouped_product, table_of
 from xetile.library.int4_matmul import STEP, WORDS, int4_product, tilings
@@ -317,6 +318,23 @@ def test_attention_where_subgroups_share_queries() -> None:
     assert np.abs(got - attention_in_f64(q, k, v, True)).max() <= 4 * float(np.finfo(np.float16).eps) * np.abs(v).max()
 
 
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("execution", [Execution("opencl:cpu", target) for target in ("pvc", "bmg")], ids=str)
+@pytest.mark.parametrize(("q", "k", "size", "causal"), [
+    ((2, 2, 70, 64), (2, 1, 150, 64), 64, True), ((1, 1, 20, 40), (1, 1, 133, 40), 48, False),
+    ((1, 1, 70, 128), (1, 1, 140, 128), 128, True), ((1, 2, 30, 80), (1, 2, 64, 80), 96, False)])
+def test_attention_by_block_messages(execution: Execution, q: tuple[int, ...], k: tuple[int, ...], size: int,
+                                     causal: bool) -> None:
+    """Keys that all queries see, in blocks of 64, and keys that a mask leaves out."""
+    arrays = normal(*q, dtype=np.float16), normal(*k, dtype=np.float16), normal(*k[:-1], size, dtype=np.float16)
+    blocks = blocks_for(max(size, q[-1]), q[-2], xt.TARGETS[str(execution.target)], xt.f16)
+    out = np.full((*q[:-1], size), 7, np.float16)
+    execution.bind(attention_of_heads)[-(-q[2] // blocks.queries), q[1], q[0]](
+        *arrays, out, 1 / math.sqrt(q[-1]), D=q[-1], DV=size, share=q[1] // k[1], causal=causal, **blocks.constants)
+    bound = 4 * float(np.finfo(np.float16).eps) * np.abs(arrays[2]).max()
+    assert np.abs(out - attention_in_f64(*arrays, causal)).max() <= bound
+
+
 BAD = [
     (lambda: xt.matmul(whole(3, 4), whole(5, 6)), "a has 4 columns and b 5 rows"),
     (lambda: xt.matmul(whole(2, 3, 4), whole(3, 4, 6)), "do not broadcast"),
@@ -412,7 +430,7 @@ def test_no_tiling_spills(target: str) -> None:
 
 
 @pytest.mark.parametrize(("target", "size"), [
-    ("pvc", 128), ("bmg", 128), ("dg2", 64), ("dg2", 256), ("arl", 128)])
+    ("pvc", 64), ("bmg", 64), ("pvc", 128), ("bmg", 128), ("dg2", 64), ("dg2", 256), ("arl", 128)])
 def test_attention_does_not_spill(target: str, size: int) -> None:
     require_ocloc()
     spec, blocks = xt.Spec((None, None, None, size), xt.bf16), blocks_for(size, 1000, xt.TARGETS[target])
@@ -422,6 +440,14 @@ def test_attention_does_not_spill(target: str, size: int) -> None:
     lanes = xt.TARGETS[target].subgroup_size
     sums = blocks.ones * blocks.rows // 8 * blocks.keys // 16
     values = blocks.rows // 8 * blocks.keys // 16 * size // blocks.parts // lanes + sums
-    scores = blocks.rows // 8 * blocks.keys // lanes * (size if blocks.resident else blocks.chunk) // 16
-    assert report.loop["dpas"] > values
-    assert (report.loop["dpas"] - values) % scores == 0  # the compiler unrolls the loop over chunks
+    if not xt.TARGETS[target].block_io:
+        scores = blocks.rows // 8 * blocks.keys // lanes * (size if blocks.resident else blocks.chunk) // 16
+        assert report.loop["dpas"] > values
+        assert (report.loop["dpas"] - values) % scores == 0  # the compiler unrolls the loop over chunks
+        return
+    assert report.loop["dpas"] == values + blocks.rows // 8 * blocks.keys // lanes * size // 16
+    scores, outs = blocks.rows * blocks.keys // 16, blocks.rows * (size + 16) // 16  # registers
+    lanes_of_rows = 3 * (blocks.rows - 1)
+    # of each score: maximum, multiply-add, power, conversion; of each sum: rescaling
+    assert report.loop["vector"] <= 4 * scores + outs + lanes_of_rows + 10
+    assert report.density >= 0.12
