@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.ir.matchers import number
@@ -137,7 +137,7 @@ class Rewriter(Builder):
             form = None if formed is None else self.lookup(formed).encoding
             for before, after in zip(operation.results, copied.results, strict=True):
                 after.name_hint = before.name_hint
-                self.set(before, after, form)
+                self.set(before, after, form if _is_composite(before) else None)
 
     def each_part(self, operation: Operation) -> None:
         """Clone an operation for each part of its operands; an operand with one part is used in every clone."""
@@ -152,7 +152,8 @@ class Rewriter(Builder):
             chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
             results.append(self.like(operation, chosen, self._result_types(operation, chosen, part)).results)
         for number_, result in enumerate(operation.results):
-            self.set(result, tuple(clone[number_] for clone in results), widest.encoding)
+            self.set(result, tuple(clone[number_] for clone in results),
+                     widest.encoding if _is_composite(result) else None)
 
     def _result_types(self, operation: Operation, operands: Sequence[SSAValue],
                       part: SSAValue | None) -> list[Attribute]:
@@ -281,6 +282,11 @@ class Rewriter(Builder):
 def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
     """Whether values have these types; identity is tested first, as types are mostly the same objects."""
     return all(new is old.type or new == old.type for new, old in zip(types, values, strict=True))
+
+
+def _is_composite(value: SSAValue) -> bool:
+    """Whether a value has an encoding: an element of a vector, taken out as a number, has none."""
+    return not isinstance(value.type, IndexType | IntegerType | AnyFloat)
 
 
 def keeps_type(operation: Operation) -> bool:
