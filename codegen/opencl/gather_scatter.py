@@ -19,7 +19,7 @@ from codegen.opencl.arith.text import TEXT
 from codegen.opencl.block_io import cache_controls
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.prelude.macros import CALL, NO_VISA, ROLLED
-from codegen.opencl.values import Array, Coordinate, Descriptor, Scattered, computed, rounded, vector_type
+from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Scattered, computed, rounded, vector_type
 from codegen.opencl.vector.lane_exchange import bits_in, bits_out
 from xegpu.analysis.lane_offsets import source_of
 from xegpu.dialect import gather_scatter as ops
@@ -139,8 +139,8 @@ def _word(emitter: Emitter, operand: Any) -> str:
 
 def _create_tdesc(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
     source, element = emitter.values[operation.source], desc_of(operation.result).dtype.opencl
-    base = source.name if isinstance(source, Array) else f"((global {element} *)({source}))"
-    space = source.space if isinstance(source, Array) else "global"
+    base = source.name if isinstance(source, ArrayValue) else f"((global {element} *)({source}))"
+    space = source.space if isinstance(source, ArrayValue) else "global"
     emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element, space=space)
 
 

@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.source import Parameter
-from codegen.opencl.values import Array
+from codegen.opencl.values import ArrayValue
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.memref import static_form
 from xegpu.ir.use_def import written_arguments
@@ -35,7 +35,7 @@ def of_function(emitter: Emitter, function: func.FuncOp) -> list[Parameter]:
         rank, dtype = len(type_.get_shape()), of_mlir(type_.element_type)
         sizes = tuple(emitter.name(f"{name}_size{axis}") for axis in range(rank))
         strides = tuple(emitter.name(f"{name}_stride{axis}") for axis in range(rank))
-        emitter.values[argument] = Array(name, dtype, *_known(type_, sizes, strides))
+        emitter.values[argument] = ArrayValue(name, dtype, *_known(type_, sizes, strides))
         parameters += [Parameter(name, dtype.opencl, dtype, pointer=True, read_only=position not in written),
                        *(Parameter(size, "int") for size in (*sizes, *strides))]
     return parameters
@@ -48,7 +48,7 @@ def _known(type_: MemRefType, sizes: Names, strides: Names) -> tuple[Names, Name
 
 
 def _metadata(emitter: Emitter, operation: memref.ExtractStridedMetaDataOp) -> None:
-    array: Array = emitter.values[operation.source]
+    array: ArrayValue = emitter.values[operation.source]
     emitter.values[operation.base_buffer], emitter.values[operation.offset] = array, "0"
     for value, name in zip((*operation.sizes, *operation.strides), (*array.sizes, *array.strides), strict=True):
         emitter.values[value] = name
@@ -57,9 +57,9 @@ def _metadata(emitter: Emitter, operation: memref.ExtractStridedMetaDataOp) -> N
 def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
     (source,), (result,) = operation.operands, operation.results
     value = emitter.values[source]
-    if isinstance(value, Array):
+    if isinstance(value, ArrayValue):
         dtype = of_mlir(result.type.element_type)  # type: ignore[attr-defined]
-        value = Array(f"(({value.space} {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides,
+        value = ArrayValue(f"(({value.space} {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides,
                       value.space)
     elif not isinstance(result.type, VectorType):  # a constant of an unsigned type, written as a signed number
         value = f"(({of_mlir(result.type).opencl}){atom(value)})"

@@ -40,7 +40,7 @@ _MORE_KEYWORDS = _words("""
 """)
 _SYCL = _words("""
     launch sycl std xetile opencl linux unix i386 shape fill joined converted vector_of itself unqualified is_float
-    is_signed subgroup_scope predicated_load predicated_store text_of_printf
+    is_signed subgroup_scope text_of_printf
 """)
 """What a ``.sycl`` file defines or looks up in the namespace that has the kernel's name, and macros of gnu++."""
 _TYPES = _words("""

@@ -128,7 +128,7 @@ class Coordinate:
 
 
 @dataclass(frozen=True)
-class Array:
+class ArrayValue:
     """Array: names of its pointer, sizes and strides, and its address space."""
 
     name: str
@@ -161,7 +161,7 @@ class Scattered:
 class Descriptor:
     """Block descriptor: a matrix view of an array, and the block's offsets."""
 
-    array: Array
+    array: ArrayValue
     height: str
     width: str
     pitch: str

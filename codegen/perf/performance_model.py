@@ -29,7 +29,7 @@ RESOLUTION = 0.05
 
 
 @dataclass(frozen=True)
-class Pass:
+class LoopIteration:
     """Work of one work-group in one iteration of its hot loop.
 
     Attributes:
@@ -126,7 +126,7 @@ def resident(machine: MachineModel, subgroups: int, large: bool) -> int:
     return max(1, machine.engines * machine.threads[large] // subgroups)
 
 
-def predict(machine: MachineModel, shape: str, step: Pass, *, work_groups: int, passes: int, large: bool,
+def predict(machine: MachineModel, shape: str, step: LoopIteration, *, work_groups: int, passes: int, large: bool,
             traffic: float, flops: float) -> Prediction:
     """Predict the time of a launch.
 

@@ -306,11 +306,12 @@ template <class P, class V> inline V atom_cmpxchg(P *at, V expected, V value) {
 
 // SPIR-V's predicated loads and stores, which SYCL's compiler does not pass on, as branches.
 template <class T>
-inline T predicated_load(const XETILE_GLOBAL T *at, bool active, typename itself<T>::type otherwise) {
+inline T __spirv_PredicatedLoadINTEL(const XETILE_GLOBAL T *at, bool active, typename itself<T>::type otherwise) {
   if (active) otherwise = *at;
   return otherwise;
 }
-template <class T> inline void predicated_store(XETILE_GLOBAL T *at, typename itself<T>::type value, bool active) {
+template <class T>
+inline void __spirv_PredicatedStoreINTEL(XETILE_GLOBAL T *at, typename itself<T>::type value, bool active) {
   if (active) *at = value;
 }
 template <class P> inline void prefetch(P *at, ulong count) { __spirv_ocl_prefetch(at, count); }

@@ -29,9 +29,6 @@ def _unrolled(match: re.Match[str]) -> str:
 
 
 _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"(?m)^[ \t]*#pragma OPENCL EXTENSION[^\n]*\n?", ""),
-    (r"__attribute__\(\(overloadable\)\) ?", ""),
-    (r"\(\(overloadable, ", "(("),
     (r"__attribute__\(\(opencl_unroll_hint\((\d+)\)\)\)", _unrolled),
     (rf"\(({_VECTOR})\)\(", r"make_\1("),
     (r"\((\w+##\w+)\)\(", r"joined<\1>("),  # vector literal of a type that a macro pastes together
@@ -39,8 +36,6 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
      r"auto &\2 = *(XETILE_LOCAL \1(*)\3)__sycl_allocateLocalMemory(sizeof(\1\3), 64);"),
     (r"\(private (?=[\w ]+\*\))", "(XETILE_PRIVATE "),
     (r"\bprivate ", ""),  # a parameter: a generic pointer takes any
-    (rf"\b{LOAD}\b", "predicated_load"),
-    (rf"\b{STORE}\b", "predicated_store"),
     (r"\bglobal\b", "XETILE_GLOBAL"),
     (r"\blocal\b", "XETILE_LOCAL"),
     (rf"\b({'|'.join(sorted(CPLUSPLUS))})\b", r"\1_cplusplus"),

@@ -19,7 +19,7 @@ from xegpu.dialect.inline import InlineOp, NumpyFunction
 from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
-from xegpu.ir.dtypes import DType, arithmetic_result, of_mlir, quiet, round_to, to_compute, to_storage
+from xegpu.ir.dtypes import DType, NDArray, arithmetic_result, of_mlir, quiet, round_to, to_compute, to_storage
 from xegpu.mlir.arith import IndexCastOp
 from xegpu.mlir.elementwise import RECORDS, Record, Sign, read_as
 from xegpu.mlir.vector import (
@@ -33,15 +33,13 @@ from xegpu.mlir.vector import (
 from xegpu.support.errors import ArgumentError, XeError
 from xegpu.support.location import author_location
 
-Array = np.ndarray[Any, Any]
 
-
-def fused(a: Array, b: Array, c: Array) -> Array:
+def fused(a: NDArray, b: NDArray, c: NDArray) -> NDArray:
     """Fused multiply-add ``a * b + c`` of float32 or float64 arrays, rounded once; NumPy has none."""
     return _through_double(a, b, c) if a.dtype == np.float32 else np.asarray(_exactly(a, b, c), np.float64)
 
 
-def _through_double(a: Array, b: Array, c: Array) -> Array:
+def _through_double(a: NDArray, b: NDArray, c: NDArray) -> NDArray:
     """Float32 fma in float64: the product is exact, and the sum is rounded to odd, so that rounding again is right.
 
     (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008.)
@@ -112,7 +110,7 @@ _TRUTH: dict[str, Callable[[Any, Any], Any]] = {
 """Operations on truth values (``Record.truth``), in the shape of both operands."""
 
 
-def _read(value: Any, dtype: DType, sign: Sign) -> Array:
+def _read(value: Any, dtype: DType, sign: Sign) -> NDArray:
     """Integers, read with a signedness; devices have 32 bits of an index."""
     if dtype.kind == "x":
         return np.asarray(value, np.int64).astype(np.uint32 if sign == "u" else np.int32)

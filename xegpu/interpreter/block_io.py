@@ -28,16 +28,15 @@ from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, Semantics, TileView
 from xegpu.interpreter.memory import check_aligned, memory_at
 from xegpu.interpreter.vector import vnni
+from xegpu.ir.dtypes import NDArray
 from xegpu.ir.memref import ALIGNED, is_address, is_shared
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import shape_of
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import author_location
 
-Array = np.ndarray[Any, Any]
 
-
-def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array:
+def surface(array: NDArray, sizes: Sequence[Any], strides: Sequence[Any]) -> NDArray:
     """View of an array's memory with other sizes and strides (in elements), from its first element on."""
     byte_strides = tuple(stride * array.itemsize for stride in strides)
     if array.shape == tuple(sizes) and array.strides == byte_strides:
@@ -45,7 +44,8 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
     return memory.strided(array, sizes, byte_strides)
 
 
-def described(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
+def described(machine: Interpreter, operation: Any,
+              operands: Sequence[Any]) -> tuple[NDArray, Any, Any, tuple[Any, ...]]:
     """Array, row, column and leading indices that the operands of an init operation describe.
 
     Raises:
@@ -57,7 +57,7 @@ def described(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
         raise error.at(author_location(operation)) from None
 
 
-def _described(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any,
+def _described(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[NDArray, Any, Any, tuple[Any,
                                                                                                               ...]]:
     array, *numbers = operands
     if is_address(operation.source.type):
@@ -87,7 +87,7 @@ def _described(machine: Interpreter, operation: Any, operands: Sequence[Any]) ->
     return array, row, column, (*group, *lead)
 
 
-def _load_nd(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_nd(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     desc, window = desc_of(operation.desc), operands[0]
     rows, columns = desc.shape
     length, packed = desc.block.array_length, operation.packed is not None

@@ -24,12 +24,11 @@ from xegpu.dialect.types import TensorDesc
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, LazyValue, Semantics, TileView, force
 from xegpu.interpreter.vector import from_vnni
-from xegpu.ir.dtypes import ELEMENTS, DType, nibbles, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.ir.dtypes import ELEMENTS, DType, NDArray, nibbles, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import shape_of
 from xegpu.target.gemm_microkernel import MicrokernelShape
 
-Array = np.ndarray[Any, Any]
 DEPTH = 1024
 _WAITING_BYTES = 64 << 20
 
@@ -45,11 +44,11 @@ class Sum(LazyValue):
     """
 
     types: tuple[DType, DType, DType]
-    acc: Array | None
-    terms: tuple[tuple[Array, Array], ...]
-    _value: Array | None = field(default=None, init=False)
+    acc: NDArray | None
+    terms: tuple[tuple[NDArray, NDArray], ...]
+    _value: NDArray | None = field(default=None, init=False)
 
-    def value(self) -> Array:
+    def value(self) -> NDArray:
         """Evaluate the sum and release the pending terms."""
         if self._value is None:
             left, right = [a for a, _ in self.terms], [b for _, b in self.terms]
@@ -57,7 +56,7 @@ class Sum(LazyValue):
             self.acc, self.terms = None, ()
         return self._value
 
-    def takes(self, a: Array, b: Array) -> bool:
+    def takes(self, a: NDArray, b: NDArray) -> bool:
         """Whether another product can be added to the pending terms."""
         if self._value is not None:
             return False
@@ -66,11 +65,11 @@ class Sum(LazyValue):
         return _besides_depth(a, b) == _besides_depth(*self.terms[0]) and depth <= DEPTH and waiting < _WAITING_BYTES
 
 
-def _besides_depth(a: Array, b: Array) -> tuple[tuple[int, ...], ...]:
+def _besides_depth(a: NDArray, b: NDArray) -> tuple[tuple[int, ...], ...]:
     return a.shape[:-1], b.shape[:-2], b.shape[-1:]
 
 
-def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) -> Any:
+def accumulate(acc: Any, a: NDArray, b: NDArray, types: tuple[DType, DType, DType]) -> Any:
     """Accumulate ``acc + a @ b``, rounded to the accumulator's type; lazy where no rounding is needed.
 
     Args:
@@ -87,7 +86,7 @@ def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) 
     return Sum(types, force(acc), ((a, b),))
 
 
-def product(a: Array, b: Array, acc: Array | None, types: tuple[DType, DType, DType]) -> Array:
+def product(a: NDArray, b: NDArray, acc: NDArray | None, types: tuple[DType, DType, DType]) -> NDArray:
     """Matrix multiply-accumulate ``acc + a @ b`` with the matrix engine's rounding: once, to the accumulator's type.
 
     Args:
@@ -99,7 +98,7 @@ def product(a: Array, b: Array, acc: Array | None, types: tuple[DType, DType, DT
     return round_to(added(sum_of_products([a], [b], *types), acc), types[2])
 
 
-def added(product_: Array, acc: Array | None) -> Array:
+def added(product_: NDArray, acc: NDArray | None) -> NDArray:
     """Sum of product and accumulator, in place in the product where shape and type allow."""
     if acc is None:
         return product_
@@ -107,7 +106,7 @@ def added(product_: Array, acc: Array | None) -> Array:
     return np.add(product_, acc, out=product_) if fits else product_ + acc
 
 
-def sum_of_products(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_type: DType, c_type: DType) -> Array:
+def sum_of_products(a: Sequence[NDArray], b: Sequence[NDArray], a_type: DType, b_type: DType, c_type: DType) -> NDArray:
     """Sum of products ``a0 @ b0 + a1 @ b1 ...``, before accumulation and rounding.
 
     Integers multiply exactly; floats in float32 (float64 for f64), the precision of the matrix engine's sums.
@@ -131,7 +130,7 @@ def _magnitude(dtype: DType) -> int:
     return dtype.bits - (dtype.kind == "i")
 
 
-def matmul(a: Sequence[Array], b: Sequence[Array], dtype: np.dtype[Any]) -> Array:
+def matmul(a: Sequence[NDArray], b: Sequence[NDArray], dtype: np.dtype[Any]) -> NDArray:
     """Batched sum of products ``a0 @ b0 + a1 @ b1 ...``, as few and as large GEMMs as the batch axes allow.
 
     Batch axes along which only A varies are folded into M, those along which only B varies into N.
@@ -142,7 +141,7 @@ def matmul(a: Sequence[Array], b: Sequence[Array], dtype: np.dtype[Any]) -> Arra
         dtype: the float type to multiply in.
     """
     if len(a) == 1:  # K is short: NumPy's loop over the batch takes less time than the copies that fold it
-        product_: Array = np.matmul(a[0].astype(dtype, copy=False), b[0].astype(dtype, copy=False))
+        product_: NDArray = np.matmul(a[0].astype(dtype, copy=False), b[0].astype(dtype, copy=False))
         return product_
     sizes, last = (a[0].shape[:-2], b[0].shape[:-2]), a[0].ndim - 2
     both = [axis for axis, pair in enumerate(zip(*sizes, strict=True)) if min(pair) > 1]
@@ -154,25 +153,25 @@ def matmul(a: Sequence[Array], b: Sequence[Array], dtype: np.dtype[Any]) -> Arra
     return _unfolded(flat.reshape(*batch, *rows, *columns), [*both, *down, last, *across, last + 1], last)
 
 
-def _joined(slices: Sequence[Array], axes: Sequence[int], along: int, dtype: np.dtype[Any]) -> Array:
+def _joined(slices: Sequence[NDArray], axes: Sequence[int], along: int, dtype: np.dtype[Any]) -> NDArray:
     """Transpose the slices to this order of axes and concatenate them along dimension ``along`` of the result."""
     ordered = [_ordered(block, axes) for block in slices]
     return np.concatenate(ordered, along, dtype=dtype)
 
 
-def _ordered(block: Array, axes: Sequence[int]) -> Array:
+def _ordered(block: NDArray, axes: Sequence[int]) -> NDArray:
     """Transpose a block to this order of axes and drop the others, which have size 1."""
     others = [axis for axis in range(block.ndim) if axis not in axes]
     return block.transpose(*axes, *others).reshape([block.shape[axis] for axis in axes])
 
 
-def _unfolded(result: Array, axes: Sequence[int], batch: int) -> Array:
+def _unfolded(result: NDArray, axes: Sequence[int], batch: int) -> NDArray:
     """View of ``result``, whose dimensions are these axes, as all batch axes followed by rows and columns."""
     ordered = result.transpose(np.argsort(axes))
     return ordered[tuple(slice(None) if axis in axes else None for axis in range(batch + 2))]
 
 
-def _dpas(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _dpas(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     a, b, *acc = operands
     a_type, b_type, c_type = (of_mlir(value.type.element_type)
                               for value in (operation.a, operation.b, operation.result))
@@ -187,19 +186,19 @@ def _dpas(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Arra
     return lane_map.scatter(product(a, b, whole[0] if whole else None, types), maps[2], machine.lanes)
 
 
-def scale_of(exponents: Array) -> Array:
+def scale_of(exponents: NDArray) -> NDArray:
     """Decode E8M0 scales: powers of two, 255 is NaN."""
     powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
     return np.where(exponents == 255, np.float32(np.nan), powers)
 
 
-def scaled_product(a: Array, b: Array, acc: Array, scale_a: Array, scale_b: Array) -> Array:
+def scaled_product(a: NDArray, b: NDArray, acc: NDArray, scale_a: NDArray, scale_b: NDArray) -> NDArray:
     """Scaled product ``acc + (a x scale_a) @ (b x scale_b)``, one scale for each 32 elements of K."""
     left = a * np.repeat(scale_of(scale_a), SCALED_DEPTH, -1)
     return np.asarray(np.matmul(left, b * np.repeat(scale_of(scale_b), SCALED_DEPTH, -2)) + acc)
 
 
-def _dpas_scaled(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _dpas_scaled(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     a, b, acc, *scales = operands
     if operation.lanes is None:
         return scaled_product(a, from_vnni(b) if len(shape_of(operation.b)) == 3 else b, acc, *scales)
@@ -210,7 +209,7 @@ def _dpas_scaled(machine: Interpreter, operation: Any, operands: Sequence[Any]) 
     return lane_map.scatter(scaled_product(*whole), maps[2], machine.lanes)
 
 
-def _load_operand(window: TileView, desc: TensorDesc, batch: int) -> Array:
+def _load_operand(window: TileView, desc: TensorDesc, batch: int) -> NDArray:
     rows, columns = desc.shape
     whole = memory.read(window.array, window.row, window.column, (rows, columns), batch, lead=window.lead)
     return memory.as_numbers(whole, desc.dtype)
@@ -296,7 +295,7 @@ def _load_mad_store(machine: Interpreter, operation: LoadMadStoreOp, operands: S
         machine.active = outer
 
 
-def _below(extent: Any, size: int, batch: int) -> Array:
+def _below(extent: Any, size: int, batch: int) -> NDArray:
     """Mask of the first ``extent`` of ``size`` elements, behind the batch axes."""
     array = np.asarray(extent)
     array = array.reshape(array.shape or (1,) * batch)

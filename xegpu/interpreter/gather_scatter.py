@@ -19,15 +19,13 @@ from xdsl.ir import Operation
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.interpreter.memory import Surfaces, strided
-from xegpu.ir.dtypes import DType, of_mlir, to_compute, to_storage
+from xegpu.ir.dtypes import DType, NDArray, of_mlir, to_compute, to_storage
 from xegpu.ir.memref import is_shared
 from xegpu.mlir.atomic_kind import KINDS, Kind
 from xegpu.support.errors import ShapeError
 
-Array = np.ndarray[Any, Any]
 
-
-def flat(array: Array) -> tuple[Array, int]:
+def flat(array: NDArray) -> tuple[NDArray, int]:
     """1D view of an array's memory, from its lowest to its highest element, and the index of its first element."""
     if not array.size:
         return np.empty(0, array.dtype), 0
@@ -39,13 +37,13 @@ def flat(array: Array) -> tuple[Array, int]:
     return strided(ascending, (length,), (array.itemsize,)), first
 
 
-def _bare(address: int, count: int, dtype: Any) -> Array:
+def _bare(address: int, count: int, dtype: Any) -> NDArray:
     """1D array at a raw address."""
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
     return np.ndarray((count,), dtype, memory)
 
 
-def identity(array: Array) -> tuple[Any, ...]:
+def identity(array: NDArray) -> tuple[Any, ...]:
     """Identity of an array, equal for two views of one array."""
     interface = array.__array_interface__
     return interface["data"], array.shape, array.strides, interface["typestr"]
@@ -76,7 +74,7 @@ class Elements:
         own: the part of ``array`` that belongs to each work-group; None where all have the whole.
     """
 
-    array: Array
+    array: NDArray
     offsets: Any
     bounded: bool = True
     own: OwnPart | None = None
@@ -86,7 +84,7 @@ class Elements:
         """Elements at offsets from a raw address of this process."""
         return cls(_bare(address, 1, dtype.numpy), offsets, False)
 
-    def _memory(self, active: Array, offsets: Array) -> tuple[Array, int]:
+    def _memory(self, active: NDArray, offsets: NDArray) -> tuple[NDArray, int]:
         """1D view of memory with all active elements, and the index of the array's first element in it."""
         if self.bounded:
             return flat(self.array)
@@ -120,7 +118,7 @@ class Elements:
         own = self.own and replace(self.own, begins=np.asarray(self.own.begins)[..., None])
         return replace(self, offsets=np.asarray(self.offsets)[..., None, :] + np.arange(chunk)[:, None], own=own)
 
-    def _addressed(self, mask: Any) -> tuple[Array, Array, Array]:
+    def _addressed(self, mask: Any) -> tuple[NDArray, NDArray, NDArray]:
         """Memory as 1D view, indices into it, and their mask; the last two have the same shape."""
         begins = 0 if self.own is None else self.own.begins
         offsets, active, begins = np.broadcast_arrays(np.asarray(self.offsets, np.int64), np.asarray(mask, bool),
@@ -135,7 +133,7 @@ class Elements:
                              "mask off what lies outside: a device would touch it")
         return memory, offsets + (first + begins), active
 
-    def gather(self, mask: Any, padding: Any) -> Array:
+    def gather(self, mask: Any, padding: Any) -> NDArray:
         """Gather the elements; masked-off ones are ``padding``."""
         memory, at, active = self._addressed(mask)
         result = np.full(at.shape, padding, self.array.dtype)
@@ -149,7 +147,7 @@ class Elements:
         value = np.broadcast_to(value, at.shape)
         memory[at[active]] = to_storage(value[active], self.array.dtype)
 
-    def update(self, kind: Kind, value: Array, mask: Any, dtype: DType) -> Array:
+    def update(self, kind: Kind, value: NDArray, mask: Any, dtype: DType) -> NDArray:
         """Update the elements in sequence and return their old values, 0 where masked off."""
         shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
         memory, at, active = self._addressed(np.broadcast_to(mask, shape))
@@ -163,7 +161,7 @@ class Elements:
         return result
 
 
-def _conflict_free(flat_indices: Array) -> Iterator[Array]:
+def _conflict_free(flat_indices: NDArray) -> Iterator[NDArray]:
     """Partition the indices of ``flat_indices`` into groups without duplicates; duplicates keep their order."""
     if not len(flat_indices):
         return
@@ -176,8 +174,8 @@ def _conflict_free(flat_indices: Array) -> Iterator[Array]:
     yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
-def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, columns: Array,
-                   batch: int) -> tuple[Elements, Array]:
+def block_elements(array: NDArray | Surfaces, at: Sequence[Any], rows: NDArray, columns: NDArray,
+                   batch: int) -> tuple[Elements, NDArray]:
     """Scattered elements of a block at offsets ``at``, and the mask of those in bounds.
 
     Args:
@@ -206,7 +204,7 @@ def active_elements(machine: Any, mask: Any, rank: int) -> Any:
     return mask & machine.active.reshape(*machine.active.shape, *[1] * axes)
 
 
-def atomic(machine: Any, kind: str, elements: Elements, value: Array, mask: Any, dtype: DType, rank: int) -> Array:
+def atomic(machine: Any, kind: str, elements: Elements, value: NDArray, mask: Any, dtype: DType, rank: int) -> NDArray:
     """Atomic update by every running instance, also by those with equal values and addresses.
 
     Args:
@@ -239,7 +237,7 @@ def create_elements(machine: Any, operation: Any, source: Any, offsets: Any, dty
     return Elements.at_address(lowest, dtype, offsets + base_offsets)
 
 
-def _own_part(machine: Any, type_: MemRefType, source: Array, rank: int) -> OwnPart | None:
+def _own_part(machine: Any, type_: MemRefType, source: NDArray, rank: int) -> OwnPart | None:
     """Part of an array in shared local memory that belongs to each instance's work-group; None for global memory."""
     if not is_shared(type_):
         return None
@@ -259,13 +257,13 @@ def _chunked(operation: Any, elements: Elements, mask: Any) -> tuple[Elements, A
     return elements.chunked(chunk), mask if chunk == 1 else np.asarray(mask)[..., None, :]
 
 
-def _load_gather(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_gather(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:
     elements, mask = _chunked(operation, *operands)
     mask = active_elements(machine, np.asarray(mask, bool), _rank(operation.result))
     return to_compute(elements.gather(mask, operation.number), desc_of(operation.desc).dtype)
 
 
-def _load_rows(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_rows(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:
     """Rows of a block from the chunks of all lanes, then an element of each row for every lane."""
     *descs, offset = operands
     desc = desc_of(operation.descs[0])
@@ -286,7 +284,7 @@ def _store_scatter(machine: Any, operation: Any, operands: Sequence[Any]) -> Non
     elements.scatter(operands[0], active_elements(machine, np.asarray(mask, bool), _rank(operation.value)))
 
 
-def _atomic_rmw(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+def _atomic_rmw(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:
     value, elements, mask = operands
     dtype, desc = of_mlir(operation.value.type.element_type), desc_of(operation.desc)
     mask = np.asarray(mask, bool)

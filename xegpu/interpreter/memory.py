@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.ir.dtypes import DType, i1, to_compute, to_storage
+from xegpu.ir.dtypes import DType, NDArray, i1, to_compute, to_storage
 from xegpu.support.errors import ShapeError
 from xegpu.target.block2d import block_io_fault
 
@@ -272,7 +272,6 @@ def scatter(array: Block, rows: Block, columns: Block, value: Block, active: Blo
     array[chosen_indices] = to_storage(np.broadcast_to(value, shape)[chosen], array.dtype)
 
 
-Array = np.ndarray[Any, Any]
 _LARGEST = 1 << 62
 """Upper bound on the extent of an array in bytes; NumPy rejects larger ones, whatever their strides."""
 
@@ -338,7 +337,7 @@ def check_aligned(address: int, sizes: Sequence[int], strides: Sequence[int], it
                          "drop aligned=True for such memory, or allocate it with another pitch")
 
 
-def _different(fields: Sequence[Array], active: Any) -> list[list[int]]:
+def _different(fields: Sequence[NDArray], active: Any) -> list[list[int]]:
     """Distinct addresses, sizes and strides of the active instances."""
     if all(number.size == 1 for number in fields):
         return [[int(number.reshape(-1)[0]) for number in fields]]
@@ -347,7 +346,7 @@ def _different(fields: Sequence[Array], active: Any) -> list[list[int]]:
     return [list(row) for row in sorted(rows)]
 
 
-def _surfaces(fields: Sequence[Array], different: Sequence[Sequence[int]], dtype: DType, active: Any) -> Surfaces:
+def _surfaces(fields: Sequence[NDArray], different: Sequence[Sequence[int]], dtype: DType, active: Any) -> Surfaces:
     """Ragged batch of one matrix per instance; those of inactive instances are empty."""
     size = dtype.numpy.itemsize
     lowest = min(row[0] for row in different)
@@ -363,5 +362,5 @@ def _surfaces(fields: Sequence[Array], different: Sequence[Sequence[int]], dtype
     return Surfaces(flat, first, (np.where(takes, rows, 0), columns), (steps[0], steps[1]))
 
 
-def _view(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> Array:
+def _view(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> NDArray:
     return np.asarray(_RawMemory(address, shape, strides, dtype.numpy.itemsize)).view(dtype.numpy)

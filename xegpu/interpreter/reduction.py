@@ -9,15 +9,13 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import NDArray, of_mlir
 from xegpu.layout import lane_map
 from xegpu.mlir.combining_kind import reduce
 
-Array = np.ndarray[Any, Any]
 
-
-def _reduce(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
-    blocks: Sequence[Array] = operands
+def _reduce(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:
+    blocks: Sequence[NDArray] = operands
     if operation.maps is not None:
         shape = operation.larger(operation.sources[0])
         blocks = [lane_map.gather(block, shape, operation.maps[0]) for block in blocks]
@@ -28,7 +26,7 @@ def _reduce(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
     return result if operation.maps is None else lane_map.scatter(result, operation.maps[1], machine.lanes)
 
 
-def _broadcast(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+def _broadcast(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:
     (block,), shape = operands, operation.larger(operation.result)
     if operation.maps is not None:
         block = lane_map.gather(block, operation.smaller(operation.result), operation.maps[0])

@@ -12,26 +12,24 @@ from xegpu.dialect.convert_layout import MASK, ConvertLayoutOp, DequantizeOp, Wi
 from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp, PadOp, ShuffleOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
-from xegpu.ir.dtypes import DType, of_mlir, round_to, to_compute, to_storage
+from xegpu.ir.dtypes import DType, NDArray, of_mlir, round_to, to_compute, to_storage
 from xegpu.layout import iota, lane_map
 from xegpu.mlir.vector import shape_of
 
-Array = np.ndarray[Any, Any]
 
-
-def vnni(block: Array, factor: int) -> Array:
+def vnni(block: NDArray, factor: int) -> NDArray:
     """VNNI packing: ``[..., k, n]`` to ``[..., k / v, n, v]``; ``v`` rows of a column become one word."""
     *batch, rows, columns = block.shape
     return np.swapaxes(block.reshape(*batch, rows // factor, factor, columns), -1, -2)
 
 
-def from_vnni(packed: Array) -> Array:
+def from_vnni(packed: NDArray) -> NDArray:
     """VNNI unpacking, the inverse of :func:`vnni`."""
     *batch, words, columns, factor = packed.shape
     return np.swapaxes(packed, -1, -2).reshape(*batch, words * factor, columns)
 
 
-def _pad(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _pad(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     value, window = operands
     lanes = None if operation.sg_map is None else operation.sg_map.data
     rows, columns = desc_of(operation.desc).shape
@@ -43,15 +41,15 @@ def _pad(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array
     return padded if lanes is None else lane_map.scatter(padded, lanes, machine.lanes)
 
 
-def _pack(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
-    source: Array = operands[0]
+def _pack(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
+    source: NDArray = operands[0]
     words, *_, factor = shape_of(operation.result)
     if operation.sg_map is None:
         return vnni(source, factor)
     return source.reshape(*source.shape[:-2], words, factor)
 
 
-def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
+def bits_by_rows(values: NDArray, wide: DType, narrow: DType) -> NDArray:
     """Bitcast to narrower elements along the rows of ``[..., rows, columns]``, the lowest bits first."""
     parts = np.ascontiguousarray(to_storage(values, wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
     split = parts[..., None].view(narrow.numpy)
@@ -60,17 +58,17 @@ def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
     return rows.reshape(*outer, count * factor, columns)
 
 
-def _bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
     return bits_by_rows(operands[0], *types)
 
 
-def _convert_layout(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _convert_layout(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     whole = lane_map.gather(operands[0], operation.block_shape(), operation.source_map.data)
     return lane_map.scatter(whole, operation.target_map.data, machine.lanes)
 
 
-def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     target = operation.target_map.data
     (row, column), (height, width) = operation.start(), target.block(shape_of(operation.result), target.unit[1])
     whole = lane_map.gather(operands[0], operation.block_shape(), operation.source_map.data)
@@ -78,7 +76,7 @@ def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Arr
     return lane_map.scatter(round_to(part, of_mlir(operation.result.type.element_type)), target, machine.lanes)
 
 
-def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequence[Any]) -> Array:
+def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequence[Any]) -> NDArray:
     words, zero, scale = operands
     dtype = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
     weights = round_to((words >> words.dtype.type(operation.first_bit)) & words.dtype.type(MASK), dtype)
@@ -86,7 +84,7 @@ def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequenc
     return result.reshape(*result.shape[:-2], *shape_of(operation.result))
 
 
-def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     shape, axis = operation.block_shape(), operation.axis.value.data
     dtype = of_mlir(operation.result.type.element_type)
     if operation.sg_map is None:
@@ -100,7 +98,7 @@ def _extract_scalar(machine: Interpreter, operation: ExtractScalarOp, operands: 
     return narrow(vector.reshape(*vector.shape[:BATCH], -1)[..., 0])  # of lanes the first one
 
 
-def _shuffle(machine: Interpreter, operation: ShuffleOp, operands: Sequence[Any]) -> Array:
+def _shuffle(machine: Interpreter, operation: ShuffleOp, operands: Sequence[Any]) -> NDArray:
     shapes, maps = operation.block_shapes(), operation.lane_maps()
     blocks = list(operands) if maps is None else \
         [lane_map.gather(value, shape, lanes) for value, shape, lanes in zip(operands, shapes, maps, strict=False)]

@@ -14,6 +14,9 @@ from xdsl.irdl import irdl_attr_definition
 
 from xegpu.support.errors import ElementTypeError
 
+NDArray = np.ndarray[Any, Any]
+"""NumPy array of any shape and type."""
+
 
 @dataclass(frozen=True)
 class DType:

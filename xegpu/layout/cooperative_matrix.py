@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from xegpu.ir.dtypes import NDArray
 from xegpu.support.errors import ShapeError
 
-Array = np.ndarray[Any, Any]
 Coordinates = tuple[Any, Any]
 USES = ("acc", "a", "b")
 
@@ -159,8 +159,8 @@ class Matrix:
         return self.element(np.arange(self.subgroup)[:, None], np.arange(self.components)[None, :])
 
 
-def load(matrix: Matrix, array: Array, position: tuple[int, int] = (0, 0), *, transposed: bool = False,
-         rows_checked: bool = True, columns_checked: bool = True) -> Array:
+def load(matrix: Matrix, array: NDArray, position: tuple[int, int] = (0, 0), *, transposed: bool = False,
+         rows_checked: bool = True, columns_checked: bool = True) -> NDArray:
     """Load a cooperative matrix from an array, as the document's load code does.
 
     Args:
@@ -178,21 +178,21 @@ def load(matrix: Matrix, array: Array, position: tuple[int, int] = (0, 0), *, tr
     """
     array = array.T if transposed else array
     row, column, is_there = _reached(matrix, array, position, rows_checked, columns_checked)
-    values: Array = np.zeros(row.shape, array.dtype)
+    values: NDArray = np.zeros(row.shape, array.dtype)
     values[is_there] = array[row[is_there], column[is_there]]
     return values
 
 
-def store(matrix: Matrix, values: Array, array: Array, position: tuple[int, int] = (0, 0), *, transposed: bool = False,
-          rows_checked: bool = True, columns_checked: bool = True) -> None:
+def store(matrix: Matrix, values: NDArray, array: NDArray, position: tuple[int, int] = (0, 0), *,
+          transposed: bool = False, rows_checked: bool = True, columns_checked: bool = True) -> None:
     """Store a cooperative matrix to an array; arguments and errors are those of :func:`load`."""
     array = array.T if transposed else array
     row, column, is_there = _reached(matrix, array, position, rows_checked, columns_checked)
     array[row[is_there], column[is_there]] = values[is_there]
 
 
-def _reached(matrix: Matrix, array: Array, position: tuple[int, int], rows_checked: bool,
-             columns_checked: bool) -> tuple[Array, Array, Array]:
+def _reached(matrix: Matrix, array: NDArray, position: tuple[int, int], rows_checked: bool,
+             columns_checked: bool) -> tuple[NDArray, NDArray, NDArray]:
     """Row and column in the array of each component, and the mask of those inside both matrix and array."""
     row, column = np.broadcast_arrays(*matrix.elements())
     is_element = column < matrix.columns

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute
 
-from xegpu.ir.dtypes import DType, of_mlir, round_to
+from xegpu.ir.dtypes import DType, NDArray, of_mlir, round_to
 from xegpu.ir.record import COUNTED
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import ElementTypeError
 
-Array = np.ndarray[Any, Any]
 _EXACT = {"f64": 53, "f32": 24, "tf32": 11, "f16": 11, "bf16": 8}
 """Significand bits of each float: it represents integers of so many bits exactly."""
 
@@ -32,7 +31,7 @@ def check_type(element_type: Attribute, size: int) -> None:
                                f"count in xt.{wide}, and convert what you calculate from it with .to(xt.{dtype})")
 
 
-def block_iota(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int) -> Array:
+def block_iota(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int) -> NDArray:
     """Iota of a block, ``[batch axes, rows, columns]``.
 
     Args:
@@ -47,7 +46,7 @@ def block_iota(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batc
 
 
 def lane_iota(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int, lanes: LaneMap,
-             subgroup: int) -> Array:
+             subgroup: int) -> NDArray:
     """Iota of a block as the fragments of all lanes, ``[batch axes, lanes, units, elements a unit]``.
 
     A map of fewer lanes than the ``subgroup`` has repeats.
@@ -55,7 +54,7 @@ def lane_iota(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch
     return _counted(lane_map.positions(shape, lanes, subgroup)[axis], start, dtype, batch)
 
 
-def _counted(position: Array, start: Any, dtype: DType, batch: int) -> Array:
+def _counted(position: NDArray, start: Any, dtype: DType, batch: int) -> NDArray:
     first = np.asarray(start, np.int64)
     first = first.reshape(*first.shape, *[1] * (batch + 2 - first.ndim))
     return round_to(np.asarray(first + position), dtype)

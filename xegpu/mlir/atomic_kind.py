@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
-from xegpu.ir.dtypes import NUMBERS, DType, arithmetic_result
+from xegpu.ir.dtypes import NUMBERS, DType, NDArray, arithmetic_result
 from xegpu.ir.record import Record
 from xegpu.mlir.elementwise import RECORDS
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Kind:
         """Whether integers count as unsigned whatever their type."""
         return self.operation is not None and RECORDS[self.operation].operands == "u"
 
-    def updated(self, old: Array, value: Array, dtype: DType) -> Array:
+    def updated(self, old: NDArray, value: NDArray, dtype: DType) -> NDArray:
         """New values, rounded to ``dtype``, in its compute type; arithmetic on tf32 is float32's."""
         combine = None if self.operation is None else RECORDS[self.operation].numpy
         if combine is None:

@@ -15,12 +15,10 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.ir.dtypes import STORED, DType, arithmetic_result, i1, of_mlir
+from xegpu.ir.dtypes import STORED, DType, NDArray, arithmetic_result, i1, of_mlir
 from xegpu.ir.record import Record
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import ElementTypeError
-
-Array = np.ndarray[Any, Any]
 
 _FLOAT: dict[str, type[Operation]] = {
     "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp, "maxnumf": arith.MaxnumfOp,
@@ -63,7 +61,7 @@ def kind_of(name: str, dtype: DType) -> str:
     return kind
 
 
-def reduce(kind: str, values: Array, axes: tuple[int, ...], dtype: DType) -> Array:
+def reduce(kind: str, values: NDArray, axes: tuple[int, ...], dtype: DType) -> NDArray:
     """Reduce an array along ``axes``, which remain with size 1.
 
     Args:

@@ -73,8 +73,8 @@ def _from_counter(rewriter: Rewriter, old: scf.ForOp, block: Block, counted: dic
     since = counter if zero or None not in shifted.values() else rewriter.emit(arith.SubiOp(counter, start))
     for position, axes in counted.items():
         new = shifted.get(position)
-        desc, way = (rewriter.single(old.iter_args[position]), since) if new is None else (new, counter)
-        moved = rewriter.emit(UpdateNdOffsetOp(desc, [way if moves else rewriter.constant(0) for moves in axes]))
+        desc, distance = (rewriter.single(old.iter_args[position]), since) if new is None else (new, counter)
+        moved = rewriter.emit(UpdateNdOffsetOp(desc, [distance if moves else rewriter.constant(0) for moves in axes]))
         rewriter.set(old.body.block.args[position + 1], moved)
     rewriter.blocks.pop()
 

@@ -59,28 +59,28 @@ class Legalize:
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         webs = view_webs(function)
         arguments = function.body.block.args
-        ways = dict(zip(arguments, self.access, strict=True))
+        access_kinds = dict(zip(arguments, self.access, strict=True))
         ranges = Ranges.of_function(function)
 
         def create(rewriter: Rewriter, operation: CreateNdTdescOp) -> None:
             if is_shared(operation.source.type):
                 inside = all(_is_inside(ranges, use.operation) for use in webs.uses(operation.result))
-                way = _way(access_kind(operation, ways))
+                kind = _message_access(access_kind(operation, access_kinds))
                 checked = _type(operation).data.block.boundary_check and not inside
-                rewriter.retyped(operation, _type(operation).with_(access=way, boundary_check=checked))
+                rewriter.retyped(operation, _type(operation).with_(access=kind, boundary_check=checked))
                 return
             # where a loop or branch carries it to another array, both are reached in the way that serves both
             makers = [member.owner for member in webs.members(operation.result)]
-            way = max((_way(access_kind(maker, ways)) for maker in makers if isinstance(maker, CreateNdTdescOp)),
-                      key=_FROM_BEST.index)
-            if way == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
-                way = "rows"
-            rewriter.retyped(operation, _type(operation).with_(access=way))
+            kind = max((_message_access(access_kind(maker, access_kinds)) for maker in makers
+                        if isinstance(maker, CreateNdTdescOp)), key=_FROM_BEST.index)
+            if kind == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
+                kind = "rows"
+            rewriter.retyped(operation, _type(operation).with_(access=kind))
 
         rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, PrefetchNdOp: self._prefetch_nd,
                                               PrefetchOp: _prefetch}
-        new = Rewriter(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
-        new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
+        new = Rewriter(rules).function(function, [_argument_type(a.type, kind) for a, kind in access_kinds.items()])
+        new.attributes["xegpu.access"] = ArrayAttr([StringAttr(kind) for kind in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)
         return new
 
@@ -147,9 +147,9 @@ def _covers(ranges: Ranges, desc: SSAValue, making: SSAValue, covered: tuple[int
                for axis, (size, extent) in enumerate(zip(sizes, extents, strict=True)))
 
 
-def _way(way: str) -> str:
+def _message_access(kind: str) -> str:
     """The access of a descriptor, whose rows are contiguous or nothing is."""
-    return "strided" if way.endswith("columns") else way
+    return "strided" if kind.endswith("columns") else kind
 
 
 def _matches(kind: str, bits: int, columns: int, desc: SSAValue) -> bool:
@@ -163,12 +163,12 @@ def _matches(kind: str, bits: int, columns: int, desc: SSAValue) -> bool:
     return lanes.wi_data == (1, per_lane) and lanes.wi_layout == (rows, columns // per_lane)
 
 
-def _argument_type(type_: Attribute, way: str) -> Attribute:
+def _argument_type(type_: Attribute, kind: str) -> Attribute:
     """An array argument's type; elements next to each other along rows are visible in it."""
-    if not isinstance(type_, MemRefType) or not way or static_form(type_) is not None:
+    if not isinstance(type_, MemRefType) or not kind or static_form(type_) is not None:
         return type_
     rank = len(type_.get_shape())
-    last = 1 if way in ("block", "rows") else None
+    last = 1 if kind in ("block", "rows") else None
     layout = StridedLayoutAttr([*[None] * (rank - 1), last])
     return MemRefType(type_.element_type, type_.shape, layout, type_.memory_space)
 

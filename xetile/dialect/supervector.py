@@ -85,10 +85,15 @@ def _check_transfer(memory: MemRefType, vector: Attribute, indices: int, map_: A
     except XeError as error:
         raise Invalid.of(error) from None
     check_indices(indices, rank)
-    if map_.data.num_dims != rank:
-        raise Invalid("XT2304", f"the permutation map {map_.data} is of {map_.data.num_dims} dimensions, and {memory} "
-                      f"has {rank}\nits dimensions are those of the memref: ({_dimensions(rank)}) -> (...)")
+    check_map_rank(map_, rank)
     check_permutation(permutation_of(map_), rank, shape)
+
+
+def check_map_rank(map_: AffineMapAttr, rank: int) -> None:
+    """Verify that a permutation map is of the dimensions of a transfer's memref."""
+    if map_.data.num_dims != rank:
+        raise Invalid("XT2304", f"the permutation map {map_.data} is of {map_.data.num_dims} dimensions, and the "
+                      f"memref has {rank}\nits dimensions are those of the memref: ({_dimensions(rank)}) -> (...)")
 
 
 def _dimensions(rank: int) -> str:

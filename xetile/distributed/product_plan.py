@@ -49,7 +49,7 @@ class Plan:
             raise ArgumentError("XT7232", f"a product has a Grid, and this is {type(grid).__name__}",
                                 "pass xd.Grid(2, 2, 1, m=m, n=n, k=k) or xd.Grid.choose(m, n, k)")
         self.grid, self.timeout, self._target, self._progress = grid, timeout, target, progress
-        self._way, self._limit, self._verify = transport, memory, verify
+        self._transport_name, self._limit, self._verify = transport, memory, verify
         self._executor: Executor | None = None
         self._transport = transport_of(grid.comm, grid.ranks, timeout)
         self.rank = self._transport.rank
@@ -141,7 +141,7 @@ class Plan:
         executor: Executor | None = None
         try:
             out = self._checked(a, b, out, bias)
-            memory = memory_of(Argument.of("a", a), self._way)
+            memory = memory_of(Argument.of("a", a), self._transport_name)
             kind = VerifyingExecutor if self._verify else Executor
             executor = kind(self.schedule, memory, self._transport, self.timeout)
             fields = {"the kind of arrays": memory.name, "bias": "none" if bias is None else "one"}
@@ -185,7 +185,7 @@ class Plan:
                                        f"{operand.name}")
         if out is None:
             check_beta(self._epilogue.beta)
-            out = self._new(memory_of(Argument.of("a", a), self._way))
+            out = self._new(memory_of(Argument.of("a", a), self._transport_name))
         result = Operand.of("out", out)
         check_same_device(left, result)
         self._check_block(result)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from xegpu.ir.dtypes import NDArray
 from xetile.distributed.grid import Region
 from xetile.distributed.steps import (
     Add,
@@ -23,10 +24,8 @@ from xetile.distributed.steps import (
     buffer_bytes,
 )
 
-Array = np.ndarray[Any, Any]
 
-
-def replay(schedules: Sequence[Schedule], a: Array, b: Array) -> tuple[Array, int]:
+def replay(schedules: Sequence[Schedule], a: NDArray, b: NDArray) -> tuple[NDArray, int]:
     """Product of whole matrices by the schedules of all ranks, and the bytes that were received.
 
     Buffers are filled with NaN, or with the least integer, before they are used, and sent regions are not copied before
@@ -59,15 +58,15 @@ def _undefined(dtype: np.dtype[Any]) -> Any:
 class _Rank:
     """State of one rank: its buffers, the messages that wait for it, and its position in the schedule."""
 
-    def __init__(self, schedule: Schedule, a: Array, b: Array, c: Array) -> None:
+    def __init__(self, schedule: Schedule, a: NDArray, b: NDArray, c: NDArray) -> None:
         self.schedule, self.c, self.received, self.done = schedule, c, 0, False
         grid, rank = schedule.grid, schedule.rank
-        self.inbox: defaultdict[_Channel, deque[tuple[Array, Region]]] = defaultdict(deque)
+        self.inbox: defaultdict[_Channel, deque[tuple[NDArray, Region]]] = defaultdict(deque)
         self.posted: list[Receive | Broadcast] = []
         self.regions = {name: grid.region(name, rank) for name in ("a", "b")}
         rows, columns, _ = grid.product_of(rank)
         self.regions["sums"] = Region(rows, columns)
-        self.arrays: dict[str, Array] = {
+        self.arrays: dict[str, NDArray] = {
             "a": _widened(a)[self.regions["a"].slices], "b": _widened(b)[self.regions["b"].slices],
             "sums": np.full(self.regions["sums"].shape, _undefined(c.dtype), c.dtype)}
         self._steps = self._run()
@@ -93,7 +92,7 @@ class _Rank:
             self._take()
             yield False
 
-    def view(self, name: str, region: Region) -> Array:
+    def view(self, name: str, region: Region) -> NDArray:
         """The region of a buffer."""
         return self.arrays[name][region.within(self.regions[name])]
 
@@ -157,5 +156,5 @@ def _channel(step: Receive | Broadcast) -> _Channel:
     return (step.root, step.ranks) if isinstance(step, Broadcast) else (step.peer, ())
 
 
-def _widened(array: Array) -> Array:
+def _widened(array: NDArray) -> NDArray:
     return array.astype(np.float32 if array.dtype.kind not in "iu" else np.int32)

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.vector import number_of
-from xegpu.interpreter.gather_scatter import Array, Elements, active_elements, atomic, block_elements, create_elements
+from xegpu.interpreter.gather_scatter import Elements, active_elements, atomic, block_elements, create_elements
 from xegpu.interpreter.interpreter import Interpreter, Semantics
-from xegpu.ir.dtypes import to_compute
+from xegpu.ir.dtypes import NDArray, to_compute
 from xetile.dialect import gather_scatter as ops
 from xetile.dialect.tile_ops import tile_of
 from xetile.dialect.types import TileParameters
 
 
-def _load_gather(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_gather(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``load_gather``."""
     (elements, mask), tile = operands, tile_of(operation.tile)
     padding = 0 if operation.padding is None else number_of(operation.padding)
@@ -34,7 +34,7 @@ def _store_scatter(machine: Interpreter, operation: Any, operands: Sequence[Any]
                                             len(tile_of(operation.tile).blocked_shape())))
 
 
-def _element_indices(tile: TileParameters) -> tuple[Array, Array]:
+def _element_indices(tile: TileParameters) -> tuple[NDArray, NDArray]:
     """Row and column index of every element of a tile, in shapes that broadcast to that of its vector."""
     rows, columns = np.arange(tile.shape[0])[:, None], np.arange(tile.shape[1])[None, :]
     if tile.encoding.inner_blocks is None:
@@ -43,7 +43,7 @@ def _element_indices(tile: TileParameters) -> tuple[Array, Array]:
     return rows.reshape(-1, 1, height, 1), columns.reshape(1, -1, 1, width)
 
 
-def updated_elements(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Elements, Array]:
+def updated_elements(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Elements, NDArray]:
     """Elements that an atomic update accesses, and the mask of active ones."""
     (_, tile_value, *masks), tile = operands, tile_of(operation.tile)
     if isinstance(tile_value, Elements):
@@ -52,7 +52,7 @@ def updated_elements(machine: Interpreter, operation: Any, operands: Sequence[An
                           *_element_indices(tile), machine.batch)
 
 
-def _atomic_rmw(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _atomic_rmw(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``atomic_rmw_tile``."""
     (elements, mask), tile = updated_elements(machine, operation, operands), tile_of(operation.tile)
     rank = len(tile.blocked_shape())

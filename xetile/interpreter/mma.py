@@ -8,11 +8,11 @@ from typing import Any
 from xegpu.interpreter import dpas, memory
 from xegpu.interpreter.dpas import product, scaled_product
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantics, force
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import NDArray, of_mlir
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp, TileMmaOp, TileMmaScaledOp
 from xetile.dialect.tile_ops import tile_of
-from xetile.interpreter.vector import Array, pack, unpack
+from xetile.interpreter.vector import pack, unpack
 
 
 def _tile_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
@@ -26,7 +26,7 @@ def _tile_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     return pack(force(result), tile_ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
 
 
-def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of the fused load and product."""
     acc, blocks = operands[2], tile_ops.shape_of(operation.result)[2:]
     tiles = [tile_of(value) for value in (operation.a, operation.b)]
@@ -38,7 +38,7 @@ def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     return pack(result, blocks) if blocks else result  # type: ignore[arg-type]
 
 
-def _tile_mma_scaled(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _tile_mma_scaled(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``tile_mma_scaled``."""
     operands = [force(operand) for operand in operands]
     if len(tile_ops.shape_of(operation.result)) == 2:

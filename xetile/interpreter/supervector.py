@@ -15,15 +15,13 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu.interpreter import dpas, memory
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantics, force
-from xegpu.ir.dtypes import of_mlir, to_storage
+from xegpu.ir.dtypes import NDArray, of_mlir, to_storage
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import author_location
 from xetile.dialect import supervector as ops
 from xetile.dialect.permutation_map import Permutation
-
-Array = np.ndarray[Any, Any]
 
 
 def _shape(type_: Attribute) -> tuple[int, ...]:
@@ -33,7 +31,7 @@ def _shape(type_: Attribute) -> tuple[int, ...]:
 
 
 def _coordinates(machine: Interpreter, indices: Sequence[Any], permutation: Permutation,
-                 shape: Sequence[int]) -> list[Array]:
+                 shape: Sequence[int]) -> list[NDArray]:
     """Index of every element along each dimension of memory: batch axes, then the vector's, of size 1 or the full
     extent."""
     coordinates = []
@@ -49,9 +47,9 @@ def _coordinates(machine: Interpreter, indices: Sequence[Any], permutation: Perm
     return coordinates
 
 
-def _in_bounds(array: Array, coordinates: Sequence[Array]) -> Array:
+def _in_bounds(array: NDArray, coordinates: Sequence[NDArray]) -> NDArray:
     """In-bounds mask of element indices."""
-    in_bounds: Array = np.asarray(True)
+    in_bounds: NDArray = np.asarray(True)
     for coordinate, size in zip(coordinates, array.shape, strict=True):
         in_bounds = in_bounds & (coordinate >= 0) & (coordinate < size)
     return in_bounds
@@ -62,15 +60,15 @@ def _active(machine: Interpreter, rank: int) -> Any:
     return True if machine.active is None else machine.active.reshape(*machine.active.shape, *[1] * rank)
 
 
-def _work_group(machine: Interpreter, source: SSAValue, rank: int) -> list[Array]:
+def _work_group(machine: Interpreter, source: SSAValue, rank: int) -> list[NDArray]:
     """Indices of the work-group in shared local memory, which has one array for each, with axes for a vector's
     dimensions."""
     group = machine.work_group if is_shared(source.type) else ()
     return [np.asarray(index).reshape(*(np.shape(index) or (1,) * machine.batch), *[1] * rank) for index in group]
 
 
-def _check_in_bounds(machine: Interpreter, operation: Any, array: Array, coordinates: Sequence[Array], in_bounds: Array,
-                   rank: int) -> None:
+def _check_in_bounds(machine: Interpreter, operation: Any, array: NDArray, coordinates: Sequence[NDArray],
+                     in_bounds: NDArray, rank: int) -> None:
     """Check the guarantee of an in-bounds transfer: devices would access other memory."""
     outside = np.asarray(~in_bounds & np.asarray(_active(machine, rank), bool))
     if not outside.any():
@@ -96,14 +94,14 @@ def _window(operation: ops.TransferReadOp | ops.TransferWriteOp) -> bool | None:
     return orders.get(operation.permutation) if rank > 1 else None
 
 
-def _provably_in_bounds(array: Array, indices: Sequence[Any], extents: Sequence[int]) -> bool:
+def _provably_in_bounds(array: NDArray, indices: Sequence[Any], extents: Sequence[int]) -> bool:
     """In-bounds mask of blocks by their extents, for every instance."""
     return all(np.min(index) >= 0 and np.max(index) + extent <= size
                for index, extent, size in zip(indices, extents, array.shape[-len(extents):], strict=True))
 
 
 def _blocks(machine: Interpreter, operation: ops.TransferReadOp, operands: Sequence[Any], *,
-            transposed: bool) -> Array | None:
+            transposed: bool) -> NDArray | None:
     """Blocks read from matrices, vectorized over instances; None where bounds need a check for each element."""
     array, *rest = operands
     count, shape = len(operation.indices), _shape(operation.result.type)[::-1 if transposed else 1]
@@ -122,7 +120,7 @@ def _blocks(machine: Interpreter, operation: ops.TransferReadOp, operands: Seque
     return np.swapaxes(value, -1, -2) if transposed else value
 
 
-def _transfer_read(machine: Interpreter, operation: ops.TransferReadOp, operands: Sequence[Any]) -> Array:
+def _transfer_read(machine: Interpreter, operation: ops.TransferReadOp, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``transfer_read``."""
     if (transposed := _window(operation)) is not None and \
             (blocks := _blocks(machine, operation, operands, transposed=transposed)) is not None:
@@ -140,7 +138,7 @@ def _transfer_read(machine: Interpreter, operation: ops.TransferReadOp, operands
                                                                                       ) * (machine.batch + len(shape)))
              [:machine.batch], *shape)
     if array.size == 0:
-        vector: Array = np.zeros((1,) * len(full_shape), dtype.compute)
+        vector: NDArray = np.zeros((1,) * len(full_shape), dtype.compute)
     else:
         clipped = (np.clip(coordinate, 0, size - 1) for coordinate, size in zip(coordinates, array.shape, strict=True))
         vector = memory.as_numbers(np.ascontiguousarray(array[tuple(np.broadcast_arrays(*clipped))]), dtype)
@@ -172,9 +170,9 @@ def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operan
     array[at] = to_storage(np.broadcast_to(value, full)[mask], array.dtype)
 
 
-def _type_cast(machine: Interpreter, operation: ops.TypeCastOp, operands: Sequence[Any]) -> Array:
+def _type_cast(machine: Interpreter, operation: ops.TypeCastOp, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``type_cast``."""
-    array: Array = operands[0]
+    array: NDArray = operands[0]
     shape = operation.vector.get_shape()
     if array.shape[-len(shape):] != shape:
         expected = "x".join(map(str, shape))
@@ -185,7 +183,7 @@ def _type_cast(machine: Interpreter, operation: ops.TypeCastOp, operands: Sequen
     return array
 
 
-def _load_vector(machine: Interpreter, operation: memref.LoadOp, operands: Sequence[Any]) -> Array:
+def _load_vector(machine: Interpreter, operation: memref.LoadOp, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``memref.load`` of a cast memref: its single vector."""
     array, memory_type = operands[0], operation.memref.type
     assert isinstance(memory_type, MemRefType)

@@ -11,9 +11,10 @@ from xegpu.dialect.vector import number_of
 from xegpu.interpreter import memory
 from xegpu.interpreter.block_io import described
 from xegpu.interpreter.interpreter import Interpreter, Semantics, TileView
+from xegpu.ir.dtypes import NDArray
 from xetile.dialect import tile_ops
 from xetile.dialect.tile_ops import tile_of
-from xetile.interpreter.vector import Array, pack, unpack
+from xetile.interpreter.vector import pack, unpack
 
 
 def _init_tile(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> TileView:
@@ -21,7 +22,7 @@ def _init_tile(machine: Interpreter, operation: Any, operands: Sequence[Any]) ->
     return TileView(*described(machine, operation, operands))
 
 
-def _load_tile(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_tile(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``load_tile``."""
     tile, window = tile_of(operation.tile), operands[0]
     padding = 0 if operation.padding is None else number_of(operation.padding)

@@ -13,28 +13,26 @@ import numpy as np
 
 from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xegpu.interpreter.vector import bits_by_rows
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import NDArray, of_mlir
 from xegpu.layout import iota
 from xetile.dialect import tile_ops
 from xetile.dialect.vector import IotaOp, TileBitcastOp, TileConvLayoutOp, TilePackOp, TileTransposeOp, TileUnpackOp
 
-Array = np.ndarray[Any, Any]
 
-
-def pack(flat: Array, blocks: tuple[int, int]) -> Array:
+def pack(flat: NDArray, blocks: tuple[int, int]) -> NDArray:
     """Pack: ``[..., rows, columns]`` to ``[..., rows / r, columns / c, r, c]``, a view where that is possible."""
     rows, columns = flat.shape[-2:]
     split = flat.reshape(*flat.shape[:-2], rows // blocks[0], blocks[0], columns // blocks[1], blocks[1])
     return np.swapaxes(split, -3, -2)
 
 
-def unpack(blocked: Array) -> Array:
+def unpack(blocked: NDArray) -> NDArray:
     """Unpack: the inverse of :func:`pack`."""
     *batch, rows, columns, height, width = blocked.shape
     return np.swapaxes(blocked, -3, -2).reshape(*batch, rows * height, columns * width)
 
 
-def _tile_bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _tile_bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``tile_bitcast``."""
     before, after = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
     values = np.swapaxes(operands[0], -1, -2) if operation.along else operands[0]
@@ -45,7 +43,7 @@ def _tile_bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any])
     return np.swapaxes(words, -1, -2) if operation.along else words
 
 
-def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
+def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``iota``."""
     rows, columns, *blocks = tile_ops.shape_of(operation.result)
     height, width = blocks or (1, 1)

@@ -146,6 +146,18 @@ def _no_product(a: DType, b: DType) -> ElementTypeError:
                             "one operand, as in a.astype(numpy.float32)")
 
 
+def check_matrices(*operands: Operand) -> None:
+    """Check that operands have two dimensions.
+
+    Raises:
+        ShapeError: one has another number.
+    """
+    for operand in operands:
+        if len(operand.shape) != 2:
+            raise ShapeError("XT7008", f"{operand.name} has {len(operand.shape)} dimensions",
+                             "pass matrices, (M, K) and (K, N); xt.matmul takes batches of one size")
+
+
 def check_shapes(a: Operand, b: Operand) -> tuple[int, ...]:
     """Batch dimensions of the product of two operands, broadcast by NumPy's rules.
 

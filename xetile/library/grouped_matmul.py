@@ -28,6 +28,7 @@ from xetile.lang.memory import load_scalar
 from xetile.lang.tiles import init_tile, store_tile
 from xetile.library.array_operands import (
     Operand,
+    check_matrices,
     check_result_shape,
     check_same_device,
     check_shapes,
@@ -131,9 +132,7 @@ Problem = tuple[Operand, Operand, Operand]
 
 def _problem(index: int, a: Any, b: Any, out: Any, out_dtype: Any) -> Problem:
     left, right = Operand.of(f"a[{index}]", a), Operand.of(f"b[{index}]", b)
-    if len(left.shape) != 2 or len(right.shape) != 2:
-        raise ShapeError("XT7008", f"{left.name} is {left.shape} and {right.name} {right.shape}",
-                         "pass matrices; xt.matmul takes batches of one size")
+    check_matrices(left, right)
     check_shapes(left, right)
     shape = left.shape[0], right.shape[1]
     if out is None:

@@ -20,7 +20,14 @@ from xetile.lang.grid import group_id
 from xetile.lang.matmul import tile_mma as multiply
 from xetile.lang.tiles import init_tile, load_tile, store_tile, update_tile_offset
 from xetile.library.activations import Activation, find_activation
-from xetile.library.array_operands import Operand, check_same_device, check_shapes, copied_where_shared, result_for
+from xetile.library.array_operands import (
+    Operand,
+    check_matrices,
+    check_same_device,
+    check_shapes,
+    copied_where_shared,
+    result_for,
+)
 from xetile.library.tile_heuristics import Tiling, choose
 
 FORMATS = {str(dtype): dtype for dtype in (dtypes.e4m3, dtypes.e5m2)}
@@ -85,10 +92,7 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         left, right = (
             bytes_of(name, value, formats and formats[i]) for i, (name, value) in enumerate((("a", a), ("b", b))))
         check_same_device(left, right)
-        for operand in (left, right):
-            if len(operand.shape) != 2:
-                raise ShapeError("XT7008",
-                                 f"{operand.name} has {len(operand.shape)} dimensions", "pass matrices: (M, K), (K, N)")
+        check_matrices(left, right)
         check_shapes(left, right)
         shape = left.shape[0], right.shape[1]
         kind = dtypes.f32 if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))

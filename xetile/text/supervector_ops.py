@@ -28,7 +28,14 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.support.errors import error_parts
 from xetile.dialect.contract import ITERATORS, MATMUL
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
-from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, check_cast
+from xetile.dialect.supervector import (
+    ContractOp,
+    TransferReadOp,
+    TransferWriteOp,
+    TypeCastOp,
+    check_cast,
+    check_map_rank,
+)
 from xetile.text.grammar import Sketch, read
 from xetile.text.operand_parser import map_of_attribute
 
@@ -64,10 +71,7 @@ def _permutation(sketch: Sketch, rank: int, vector: VectorType[Attribute]) -> Pe
     if not isinstance(attribute, AffineMapAttr):
         sketch.fail("XT2303", f"its permutation map is {attribute}, which is no affine map",
                     "write permutation_map = affine_map<(d0, d1) -> (d1, d0)>")
-    if attribute.data.num_dims != rank:
-        sketch.fail("XT2304",
-                    f"its permutation map {attribute.data} has {attribute.data.num_dims} dimensions, the memref "
-                    f"{rank}", "the map's dimensions are those of the memref")
+    _verified(sketch, lambda: check_map_rank(attribute, rank))
     return _permuted(sketch, attribute)
 
 

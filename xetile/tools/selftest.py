@@ -17,10 +17,10 @@ import numpy as np
 import xetile as xt
 from codegen.runtime import devices
 from codegen.simulator.decoder import decoded_targets
+from xegpu.ir.dtypes import NDArray
 from xegpu.support.errors import XeError
 from xetile.runtime.executors import check_simulator
 
-Array = np.ndarray[Any, Any]
 Launch = Callable[..., None]
 """A kernel bound to an execution, with its grid: called with the arguments and constants."""
 
@@ -105,16 +105,16 @@ class Probe:
     name: str
     kernel: Any
     grid: tuple[int, ...]
-    run: Callable[[Launch], tuple[Array, Array]]
+    run: Callable[[Launch], tuple[NDArray, NDArray]]
     ulps: int = 0
 
 
-def _integers(shape: tuple[int, ...], dtype: Any, low: int = -5, high: int = 5) -> Array:
+def _integers(shape: tuple[int, ...], dtype: Any, low: int = -5, high: int = 5) -> NDArray:
     return np.random.default_rng(7).integers(low, high, shape, endpoint=True).astype(dtype)
 
 
-def _product(dtype: Any, acc: Any) -> Callable[[Launch], tuple[Array, Array]]:
-    def run(launch: Launch) -> tuple[Array, Array]:
+def _product(dtype: Any, acc: Any) -> Callable[[Launch], tuple[NDArray, NDArray]]:
+    def run(launch: Launch) -> tuple[NDArray, NDArray]:
         a, b = _integers((27, 72), dtype, -3, 3), _integers((72, 49), dtype, -2, 4)
         c = np.full((27, 49), 77, acc)
         launch(a, b, c, acc=xt.i32 if acc is np.int32 else xt.f32)
@@ -122,7 +122,7 @@ def _product(dtype: Any, acc: Any) -> Callable[[Launch], tuple[Array, Array]]:
     return run
 
 
-def _functions(launch: Launch) -> tuple[Array, Array]:
+def _functions(launch: Launch) -> tuple[NDArray, NDArray]:
     x = np.random.default_rng(3).normal(0, 2, (19, 37)).astype(np.float32)
     y = np.full_like(x, 77)
     launch(x, y)
@@ -130,34 +130,34 @@ def _functions(launch: Launch) -> tuple[Array, Array]:
     return y, np.exp(exact) * np.tanh(exact)
 
 
-def _centered(launch: Launch) -> tuple[Array, Array]:
+def _centered(launch: Launch) -> tuple[NDArray, NDArray]:
     x = _integers((11, 32), np.float32)
     y = np.full_like(x, 77)
     launch(x, y)
     return y, (x - x.max(1, keepdims=True)) * x.sum(1, keepdims=True)
 
 
-def _transposed(launch: Launch) -> tuple[Array, Array]:
+def _transposed(launch: Launch) -> tuple[NDArray, NDArray]:
     x = _integers((29, 18), np.float32, -99, 99)
     y = np.full((18, 29), 77, np.float32)
     launch(x, y)
     return y, x.T
 
 
-def _counted(launch: Launch) -> tuple[Array, Array]:
+def _counted(launch: Launch) -> tuple[NDArray, NDArray]:
     values, counts = _integers((24, 16), np.int32, 0, 20), np.zeros((3, 7), np.int32)
     launch(values, counts)
     return counts, np.bincount(values.ravel(), minlength=21).reshape(3, 7)
 
 
-def _exchanged(launch: Launch) -> tuple[Array, Array]:
+def _exchanged(launch: Launch) -> tuple[NDArray, NDArray]:
     x = _integers((32, 32), np.float32, -99, 99)
     y = np.full_like(x, 77)
     launch(x, y)
     return y, np.roll(x.reshape(2, 2, 8, 2, 16), (1, 1), (1, 3)).reshape(32, 32)
 
 
-def _halved(launch: Launch) -> tuple[Array, Array]:
+def _halved(launch: Launch) -> tuple[NDArray, NDArray]:
     x = np.array([[1], [2], [37], [1024], [65535]], np.int32)
     counts = np.full((5, 1), 77, np.int32)
     launch(x, counts)
@@ -228,7 +228,7 @@ def outcome(probe: Probe, execution: Execution) -> Outcome:
     return Outcome(_difference(result, expected, probe.ulps), perf_counter() - begin)
 
 
-def _difference(result: Array, expected: Array, ulps: int) -> str:
+def _difference(result: NDArray, expected: NDArray, ulps: int) -> str:
     """Position and values of the first difference from the expected result; empty if there is none."""
     bound = ulps * np.spacing(np.abs(expected).astype(np.float32)) if ulps else 0
     wrong = ~(np.abs(result.astype(np.float64) - expected) <= bound)

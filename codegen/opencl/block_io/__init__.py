@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import cache_controls, element_access, payload, slm
 from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.values import Array, Coordinate, Descriptor, block_word
+from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, block_word
 from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
@@ -37,7 +37,8 @@ _BELOW = 1 << 28
 """A row that no matrix has (hardware.md: at most 2**24), and which may be moved far without leaving 32 bits."""
 
 
-def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: Array, row: Coordinate) -> tuple[Array, Coordinate]:
+def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: ArrayValue,
+           row: Coordinate) -> tuple[ArrayValue, Coordinate]:
     """Matrix selected by a descriptor's leading offsets, and its row there: out of bounds if one of them is."""
     lead = [emitter.values[offset] for offset in operation.offsets[:-2]]
     if not lead:
@@ -58,10 +59,10 @@ def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: Array, row: Coor
 
 
 def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
-    array: Array = emitter.values[operation.source]
+    array: ArrayValue = emitter.values[operation.source]
     if is_address(operation.source.type):
         dtype = desc_of(operation.result).dtype
-        array = Array(f"((global {dtype.opencl} *)(ulong){atom(emitter.values[operation.source])})", dtype, (), ())
+        array = ArrayValue(f"((global {dtype.opencl} *)(ulong){atom(emitter.values[operation.source])})", dtype, (), ())
     if operation.shape:
         sizes, strides = (tuple(emitter.values[value] for value in group)
                           for group in (operation.shape, operation.strides))

@@ -21,7 +21,7 @@ from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import slm_visa
 from codegen.opencl.emitter import Emitter, Rule, wrapping
 from codegen.opencl.prelude.macros import CALL
-from codegen.opencl.values import UNSIGNED, Array, Descriptor, Fragment, vector_type
+from codegen.opencl.values import UNSIGNED, ArrayValue, Descriptor, Fragment, vector_type
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.slm import panels_of
@@ -43,7 +43,7 @@ def _allocate(emitter: Emitter, operation: AllocOp) -> None:
     name, count = emitter.name(operation.memref.name_hint or "slm"), int(np.prod(static[0]))
     emitter.line(f"local {dtype.opencl} {name}[{count}] __attribute__((aligned({_LINE})));")
     sizes, strides = (tuple(map(str, numbers)) for numbers in static)
-    emitter.values[operation.memref] = Array(name, dtype, sizes, strides, "local")
+    emitter.values[operation.memref] = ArrayValue(name, dtype, sizes, strides, "local")
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ def _predicated_lines() -> Iterator[tuple[str, str]]:
 
 def _lsc_lines() -> Iterator[tuple[str, str]]:
     for word, wide in (("uchar", "uint"), ("ushort", "uint"), ("uint", ""), ("ulong", "")):
-        for operation, way in (("load", "_to_uint"), ("store", "_from_uint"), ("prefetch", "")):
-            name = f"__builtin_IB_lsc_{operation}_global_{word}{way if wide else ''}"
+        for operation, suffix in (("load", "_to_uint"), ("store", "_from_uint"), ("prefetch", "")):
+            name = f"__builtin_IB_lsc_{operation}_global_{word}{suffix if wide else ''}"
             yield name, f"PRELUDE_LSC_{operation.upper()}({name}, {word}, {wide or word})"
 
 

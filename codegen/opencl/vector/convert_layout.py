@@ -57,8 +57,8 @@ def _exchanged(emitter: Emitter, operation: ConvertLayoutOp, fragment: Fragment,
     parameters = fragment.renamed(tuple(f"v{i}" for i in range(len(fragment.names))))
     words, elements = packed_exchange(parameters.words(), dtype, old, new)
     (rows, columns), maps = operation.block_shape(), (operation.source_map.data, operation.target_map.data)
-    way = "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in maps)
-    called(emitter, f"convert_{dtype}_{rows}x{columns}_from_{way}",
+    maps_name = "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in maps)
+    called(emitter, f"convert_{dtype}_{rows}x{columns}_from_{maps_name}",
            [(fragment.c_type, variable) for variable in fragment.names], words, result, elements)
     emitter.values[operation.result] = result
 

@@ -160,7 +160,8 @@ def create_nd_tdesc(rewriter: Export, operation: CreateNdTdescOp) -> None:
     """Describe the complete array as it lies in memory; the offsets become operands of the accesses."""
     webs, target = rewriter.webs, rewriter.target
     desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
-    by_columns = access_kind(operation, rewriter.ways) == "block-columns" and not is_shared(operation.source.type)
+    by_columns = access_kind(operation, rewriter.access_kinds) == "block-columns" and \
+        not is_shared(operation.source.type)
     transposed = _is_transposed(webs, operation.result) != by_columns
     layout = None if transposed or by_columns else _lane_layout(lanes, desc.shape)
     shape = desc.shape[::-1] if by_columns else desc.shape

@@ -77,7 +77,7 @@ class Export(Rewriter):
                  access: Sequence[str]) -> None:
         super().__init__({memref.CastOp: _cast, UnrealizedConversionCastOp: _cast, LoadScalarOp: _load_scalar, **rules})
         self.target = target
-        self.ways: Mapping[Any, str] = dict(zip(function.body.block.args, access, strict=True))
+        self.access_kinds: Mapping[Any, str] = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
 
     def visit(self, operation: Operation) -> None:
@@ -140,10 +140,10 @@ class Export(Rewriter):
         return kind(value, desc, starts, layout=layout)
 
     def _check_memory(self, operation: Described) -> None:
-        way = access_kind(operation, self.ways)
-        if way not in _BLOCK_ACCESS:
-            self.refuse("XT3656",
-                        f"this array can only be reached {_WAYS.get(way, way)}, and LLVM's form has block loads only",
+        kind = access_kind(operation, self.access_kinds)
+        if kind not in _BLOCK_ACCESS:
+            reached = _REACHED.get(kind, kind)
+            self.refuse("XT3656", f"this array can only be reached {reached}, and LLVM's form has block loads only",
                         "pass arrays on 64-byte boundaries whose rows are contiguous and a multiple of 16 bytes")
 
     def _numbers(self, operation: Described) -> tuple[list[SSAValue | int], list[SSAValue | int]]:
@@ -152,7 +152,7 @@ class Export(Rewriter):
             return list(static[0]), list(static[1])
         sizes = [literal(self.single(value)) for value in operation.shape]
         strides = [literal(self.single(value)) for value in operation.strides]
-        axis = -2 if access_kind(operation, self.ways) == "block-columns" else -1
+        axis = -2 if access_kind(operation, self.access_kinds) == "block-columns" else -1
         strides[axis] = 1  # unit stride was checked above; LLVM requires a literal 1
         return sizes, strides
 
@@ -206,7 +206,7 @@ class Export(Rewriter):
         return tile.encoding.desc, [literal(start) for start in starts]
 
 
-_WAYS = {"rows": "row by row", "columns": "column by column", "strided": "element by element"}
+_REACHED = {"rows": "row by row", "columns": "column by column", "strided": "element by element"}
 
 
 def literal(value: SSAValue) -> SSAValue | int:

@@ -131,11 +131,11 @@ def _plan(loop: scf.ForOp) -> _Plan | None:
         if function is None:
             return None
         function = function.parent_op()
-    ways = function.attributes.get("xegpu.access")
-    if not isinstance(ways, ArrayAttr):
+    kinds = function.attributes.get("xegpu.access")
+    if not isinstance(kinds, ArrayAttr):
         return None
-    arrays = frozenset(argument for argument, way in zip(function.body.block.args, ways.data, strict=True)
-                       if isinstance(way, StringAttr) and way.data == "block")
+    arrays = frozenset(argument for argument, kind in zip(function.body.block.args, kinds.data, strict=True)
+                       if isinstance(kind, StringAttr) and kind.data == "block")
     analysis = LaneOffsets(subgroup_size(loop), arrays)
     blocks = []
     for operation in loop.body.block.ops:

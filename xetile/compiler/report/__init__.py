@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from codegen.perf.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
-from codegen.perf.performance_model import Pass, Prediction, predict, product_traffic, resident
+from codegen.perf.performance_model import LoopIteration, Prediction, predict, product_traffic, resident
 from codegen.toolchain.ocloc import KernelFacts
 from xegpu.support.errors import ArgumentError, ShapeError, XeError
 from xegpu.support.location import Location
@@ -179,13 +179,13 @@ class Report:
         return predict(machine, " x ".join(map(str, shape)), self._pass(), work_groups=groups, passes=passes,
                        large=self.registers > 128, traffic=traffic, flops=flops)
 
-    def _pass(self) -> Pass:
+    def _pass(self) -> LoopIteration:
         times = self.unrolled
         loaded, distinct = (self.work.loaded, self.work.distinct) if self.work else (0, 0)
         kinds, loop = self.hot.categories, self.mix.loop is not None
         messages = sum(kinds[kind] for kind in ("load_block2d", "store_block2d", "prefetch", "load", "store", "slm"))
         waits = times if loop and kinds["load_block2d"] + kinds["load"] and not kinds["prefetch"] else 0
-        return Pass(self.subgroups, self.dpas_rows, self.hot.total, loaded * times, distinct * times, messages,
+        return LoopIteration(self.subgroups, self.dpas_rows, self.hot.total, loaded * times, distinct * times, messages,
                     self.hot.gathers + kinds["scratch"], kinds["atomic"], self.hot.opcodes["sync.bar"],
                     waits, self.mix.whole.total - self.hot.total)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.ir.dtypes import DType
+from xegpu.ir.dtypes import DType, NDArray
 from xegpu.support.errors import DeviceError
 from xetile.distributed.agreement import agree
 from xetile.distributed.exchange import on_host
@@ -19,8 +19,6 @@ from xetile.distributed.grid import Region
 from xetile.distributed.steps import Add, Broadcast, Finish, Multiply, Receive, Send, Step
 from xetile.distributed.transport import Pending, host_bytes
 from xetile.distributed.verify.checks import wrong_row, wrong_row_of_epilogue
-
-Array = np.ndarray[Any, Any]
 
 CHECKSUM_BYTES = 4
 """Bytes that follow each message."""
@@ -73,7 +71,7 @@ class VerifyingExecutor(Executor):
         else:
             self._compare(step, step.root, digest, pending)
 
-    def _compare(self, step: Receive | Broadcast, peer: int, digest: Array, extra: Pending) -> None:
+    def _compare(self, step: Receive | Broadcast, peer: int, digest: NDArray, extra: Pending) -> None:
         """Have a message checked when it and its checksum have come."""
         slot = self.slots[step.buffer]
         assert slot.arriving is not None
@@ -88,7 +86,7 @@ class VerifyingExecutor(Executor):
         slot.arriving = Pending([*pending.requests, *extra.requests], pending.description,
                                 (pending.keep_alive, digest)), checked
 
-    def _checksum(self, slot: Slot, step: Send | Receive | Broadcast) -> Array:
+    def _checksum(self, slot: Slot, step: Send | Receive | Broadcast) -> NDArray:
         """CRC-32 of the part of a buffer that travels."""
         data = self.memory.on_host(slot.view(step.region), self._dtype_of(step.buffer))
         return np.array([zlib.crc32(host_bytes(data))], np.uint32).view(np.uint8)
@@ -106,7 +104,7 @@ class VerifyingExecutor(Executor):
                         f"row {step.region.rows[0] + row} of C{step.region}", "this rank's device computes wrongly: "
                         "run its part alone, and take another device")
 
-    def operand_on_host(self, buffer: str, region: Region) -> Array:
+    def operand_on_host(self, buffer: str, region: Region) -> NDArray:
         """Part of A or B, as the product was to read it."""
         return self.memory.on_host(self.slots[buffer].view(region), self.schedule.grid.dtype)
 
@@ -146,12 +144,12 @@ class VerifyingExecutor(Executor):
                         f"{step.region.rows[0] + row}", "this rank's device computes wrongly: run its part alone, and "
                         "take another device")
 
-    def _result(self, region: Region) -> Array:
+    def _result(self, region: Region) -> NDArray:
         """Part of this rank's block of C, when all that was launched has ended."""
         self.memory.wait(self.memory.now())
         return on_host(self._part_of_out(region))
 
-    def _sums(self, region: Region) -> Array:
+    def _sums(self, region: Region) -> NDArray:
         return self.memory.on_host(self.slots["sums"].view(region), self._dtype_of("sums"))
 
     def _dtype_of(self, buffer: str) -> DType:

@@ -18,12 +18,12 @@ import ml_dtypes
 import numpy as np
 
 from xegpu.ir import dtypes
+from xegpu.ir.dtypes import NDArray
 from xetile.library.matmul import finish_sums
 
 if TYPE_CHECKING:
     from xetile.distributed.executor import Epilogue
 
-Array = np.ndarray[Any, Any]
 
 _MANTISSA = 2.0**-24
 _LEAST = 2.0**-125
@@ -35,7 +35,7 @@ _ACTIVATION = 2.0**-14, 2.0**-20
 """Tolerance of activations of a device, relative and absolute; those of fast arithmetic by 3e-5."""
 
 
-def wrong_row(after: Array, before: Array | None, a: Array, b: Array | None) -> int | None:
+def wrong_row(after: NDArray, before: NDArray | None, a: NDArray, b: NDArray | None) -> int | None:
     """First row in which ``after`` is not ``before + a @ b``, by weighted sums of rows; None if all are right.
 
     Args:
@@ -59,7 +59,7 @@ def wrong_row(after: Array, before: Array | None, a: Array, b: Array | None) -> 
     return int(found[0]) if found.size else None
 
 
-def _row_sums(sums: Array | None, a: Array | None, b: Array | None, weights: Array) -> Array:
+def _row_sums(sums: NDArray | None, a: NDArray | None, b: NDArray | None, weights: NDArray) -> NDArray:
     """``sums @ weights + a @ (b @ weights)`` in the type of the weights; None counts as zero."""
     wide = weights.dtype
     total = np.zeros((), wide) if sums is None else sums.astype(wide) @ weights
@@ -68,11 +68,11 @@ def _row_sums(sums: Array | None, a: Array | None, b: Array | None, weights: Arr
     return np.asarray(total)
 
 
-def _magnitude(part: Array | None) -> Array | None:
+def _magnitude(part: NDArray | None) -> NDArray | None:
     return None if part is None else np.abs(part)
 
 
-def wrong_row_of_epilogue(found: Array, sums: Array, old: Array | None, bias: Array | None,
+def wrong_row_of_epilogue(found: NDArray, sums: NDArray, old: NDArray | None, bias: NDArray | None,
                           epilogue: Epilogue) -> int | None:
     """First row in which ``found`` is not ``activation(alpha * sums + beta * old + bias)``; None if all are right.
 
@@ -98,7 +98,7 @@ def wrong_row_of_epilogue(found: Array, sums: Array, old: Array | None, bias: Ar
     return int(rows[0]) if rows.size else None
 
 
-def _interval(sums: Array, old: Array | None, bias: Array | None, epilogue: Epilogue) -> tuple[Array, Array]:
+def _interval(sums: NDArray, old: NDArray | None, bias: NDArray | None, epilogue: Epilogue) -> tuple[NDArray, NDArray]:
     """Least and largest value of an epilogue within the roundings of what its activation is applied to."""
     parts = [epilogue.alpha * sums.astype(np.float64)]
     parts += [epilogue.beta * old.astype(np.float64)] if old is not None else []
@@ -111,13 +111,13 @@ def _interval(sums: Array, old: Array | None, bias: Array | None, epilogue: Epil
     return np.minimum.reduce(ends), np.maximum.reduce(ends)
 
 
-def _activated(values: Array, activation: Any) -> Array:
+def _activated(values: NDArray, activation: Any) -> NDArray:
     out = np.empty_like(values)
     finish_sums(values, out=out, activation=activation)
     return out.astype(np.float64)
 
 
-def _outside(found: Array, least: Array, most: Array, activated: bool) -> Array:
+def _outside(found: NDArray, least: NDArray, most: NDArray, activated: bool) -> NDArray:
     """Mask of the elements that are outside an interval by more than their type and activation allow."""
     relative, absolute = _ACTIVATION if activated else (0.0, 0.0)
     limits: Any  # ml_dtypes has no annotations

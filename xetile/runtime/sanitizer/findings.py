@@ -12,14 +12,13 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, TileView
+from xegpu.ir.dtypes import NDArray
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ArgumentError, CheckError
 from xegpu.support.location import Location, author_location
 from xegpu.support.notes import notes_at
 from xetile.dialect.tile_ops import tile_of
-
-Array = np.ndarray[Any, Any]
 
 NAMES = {
     "bounds": "loads and stores outside an array",
@@ -117,15 +116,15 @@ def ran(machine: Interpreter) -> Any:
     return machine.groups, machine.origin
 
 
-def by_instance(machine: Interpreter, bad: Array) -> Array:
+def by_instance(machine: Interpreter, bad: NDArray) -> NDArray:
     """Whether any element of each active instance is marked."""
-    found: Array = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
+    found: NDArray = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
     found = found if found.ndim == BATCH else found.reshape((1,) * BATCH)
-    per_instance: Array = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
+    per_instance: NDArray = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
     return per_instance if machine.active is None else np.asarray(per_instance & machine.active)
 
 
-def reached(machine: Interpreter, operation: Any, window: TileView) -> Array:
+def reached(machine: Interpreter, operation: Any, window: TileView) -> NDArray:
     """Mask of the elements of a tile that an operation accesses: in bounds, of active instances."""
     in_bounds = memory.in_bounds(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
                               window.lead)

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from xegpu.interpreter.gather_scatter import active_elements
 from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, LazyValue, Semantic, TileView, force
+from xegpu.ir.dtypes import NDArray
 from xegpu.support.errors import CheckError
 from xegpu.support.location import author_location
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
@@ -31,8 +32,6 @@ from xetile.runtime.sanitizer.findings import (
     reached,
 )
 from xetile.runtime.sanitizer.taint import Marks, Taint, of_active
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass
@@ -109,7 +108,7 @@ class Numbers:
         self.taint.mark(machine, operation.results[0], [(mask, origin) for mask, origin in marks if mask.any()])
 
     def _created(self, machine: Interpreter, operation: Operation, operands: Sequence[Any],
-                 result: Array) -> Marks[_Origin]:
+                 result: NDArray) -> Marks[_Origin]:
         nans, others = np.isnan(result), np.isinf(result)
         for side in operands:
             if isinstance(side, np.ndarray) and side.dtype.kind == "f":
@@ -119,7 +118,7 @@ class Numbers:
         return [(of_active(machine, mask), _Origin(operation, around, nan))
                 for mask, nan in ((nans, True), (others, False))]
 
-    def created(self, machine: Interpreter, operation: Operation, result: Array) -> None:
+    def created(self, machine: Interpreter, operation: Operation, result: NDArray) -> None:
         """Mark the result of a product of finite matrices."""
         marks = self._created(machine, operation, (), result)
         self.taint.mark(machine, operation.results[0], [(mask, origin) for mask, origin in marks if mask.any()])
@@ -166,7 +165,7 @@ class Numbers:
             mask = active_elements(machine, mask, len(tile_of(operation.tile).blocked_shape()))
             self._stored(machine, operation, value, mask, index if isinstance(index, TileView) else None)
 
-    def _stored(self, machine: Interpreter, operation: Any, value: Array, written: Array,
+    def _stored(self, machine: Interpreter, operation: Any, value: NDArray, written: NDArray,
                 window: TileView | None) -> None:
         """Raise if what an operation created is among the elements written."""
         bad = ~np.isfinite(value) & written
@@ -175,7 +174,7 @@ class Numbers:
             if found.any():
                 raise self._finding(machine, operation, origin, found, window)
 
-    def _finding(self, machine: Interpreter, operation: Any, origin: _Origin, bad: Array,
+    def _finding(self, machine: Interpreter, operation: Any, origin: _Origin, bad: NDArray,
                  window: TileView | None) -> CheckError:
         instances = by_instance(machine, bad)
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
@@ -194,7 +193,7 @@ class Numbers:
                       [(where, author_location(operation))])
 
 
-def _common(machine: Interpreter, mask: Array, bad: Array) -> Array:
+def _common(machine: Interpreter, mask: NDArray, bad: NDArray) -> NDArray:
     """Marked elements among ``bad`` ones; by instance where shapes differ, as in a tile of blocks."""
     try:
         if np.broadcast_shapes(mask.shape, bad.shape) == bad.shape:
@@ -211,7 +210,7 @@ def is_finite(value: Any) -> bool:
         return bool(np.isfinite(np.sum(value))) or bool(np.isfinite(value).all())
 
 
-def _known(bad: Array, result: Array) -> Array:
+def _known(bad: NDArray, result: NDArray) -> NDArray:
     """Mask of results whose operands were not finite: element by element, or by instance where shapes differ."""
     try:
         if np.broadcast_shapes(bad.shape, result.shape) == result.shape:

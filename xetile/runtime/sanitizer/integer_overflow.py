@@ -22,7 +22,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.interpreter.arith import element_type
 from xegpu.interpreter.gather_scatter import active_elements
 from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, Semantic, TileView
-from xegpu.ir.dtypes import DType
+from xegpu.ir.dtypes import DType, NDArray
 from xegpu.mlir.arith import FPToSIOp, FPToUIOp, TruncIOp
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import CheckError
@@ -42,7 +42,6 @@ from xetile.runtime.sanitizer.findings import (
 )
 from xetile.runtime.sanitizer.taint import Taint, of_active
 
-Array = np.ndarray[Any, Any]
 _EXACT: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "<<": operator.lshift}
 _WRAPPING = {kind: (symbol, _EXACT[symbol]) for kind, record in RECORDS.items() if record.wraps
@@ -64,7 +63,7 @@ class _Origin:
     operation: Operation
     loops: Loops
     operands: Sequence[Any]
-    lost: Array
+    lost: NDArray
 
 
 @dataclass
@@ -113,7 +112,7 @@ class Integers:
                 raise _finding(machine, birth, birth.lost, "and goes on with it")
         self.taint.mark(machine, value, found)
 
-    def _sink(self, machine: Interpreter, operation: Any, value: SSAValue, among: Array,
+    def _sink(self, machine: Interpreter, operation: Any, value: SSAValue, among: NDArray,
               window: TileView | None) -> None:
         for lost, birth in self.taint.of(machine, value):
             try:
@@ -140,7 +139,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _wraps(operation: Operation, operands: Sequence[Any], result: Any) -> Array | None:
+def _wraps(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
     dtype = element_type(operation.results[0].type)
     if dtype.kind not in "ix":
         return None
@@ -162,7 +161,7 @@ def _wraps(operation: Operation, operands: Sequence[Any], result: Any) -> Array 
     return np.asarray((exact < low) | (exact > high), bool)
 
 
-def _does_not_fit(operation: Operation, operands: Sequence[Any], result: Any) -> Array | None:
+def _does_not_fit(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
     dtype, value = element_type(operation.results[0].type), np.asarray(operands[0])
     low, high = _limits(dtype)
     if not value.size or (dtype.kind == "u" and value.dtype.kind != "f"):
@@ -174,13 +173,13 @@ def _does_not_fit(operation: Operation, operands: Sequence[Any], result: Any) ->
                       bool)
 
 
-def _magnitude(operation: Operation, operands: Sequence[Any], result: Any) -> Array | None:
+def _magnitude(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
     value = np.asarray(operands[0])
     low, _ = _limits(element_type(operation.results[0].type))
     return None if not value.size or value.min() != low else np.asarray(value == low)
 
 
-def _sums(operation: Any, operands: Sequence[Any], result: Any) -> Array | None:
+def _sums(operation: Any, operands: Sequence[Any], result: Any) -> NDArray | None:
     dtype, value = element_type(operation.results[0].type), operands[0]
     if dtype.kind != "i" or operation.kind.data != "add" or not value.size:
         return None
@@ -193,14 +192,14 @@ def _sums(operation: Any, operands: Sequence[Any], result: Any) -> Array | None:
     return np.asarray((exact < low) | (exact > high), bool).reshape(result.shape)
 
 
-_LOOKS: dict[type[Operation], Callable[[Any, Sequence[Any], Any], Array | None]] = {
+_LOOKS: dict[type[Operation], Callable[[Any, Sequence[Any], Any], NDArray | None]] = {
     **dict.fromkeys(_WRAPPING, _wraps), **dict.fromkeys(_CONVERTING, _does_not_fit), math.AbsIOp: _magnitude,
     TileReduceOp: _sums}
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
 
-def _finding(machine: Interpreter, birth: _Origin, bad: Array, use: str,
+def _finding(machine: Interpreter, birth: _Origin, bad: NDArray, use: str,
              others: Sequence[tuple[str, Location | None]] = ()) -> CheckError:
     instances = by_instance(machine, bad)
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
@@ -222,7 +221,7 @@ def _hint(operation: Operation, dtype: DType) -> str:
     return f"{wider}; where it shall wrap around, in xt.u{dtype.bits}, which does so by definition"
 
 
-def _describe_overflow(birth: _Origin, at: tuple[int, ...], bad: Array) -> str:
+def _describe_overflow(birth: _Origin, at: tuple[int, ...], bad: NDArray) -> str:
     """Description of the computation, with the operands of one overflowed element."""
     lost = _at(birth.lost, at)
     if lost.shape[BATCH:] == bad.shape[BATCH:] and (both := lost & _at(bad, at)).any():
@@ -241,7 +240,7 @@ def _describe_overflow(birth: _Origin, at: tuple[int, ...], bad: Array) -> str:
     return f"converts {numbers[0]}"
 
 
-def _at(mask: Array, at: tuple[int, ...]) -> Array:
+def _at(mask: NDArray, at: tuple[int, ...]) -> NDArray:
     """Mask of one instance, with all its axes."""
     return mask[tuple(slice(min(i, n - 1), min(i, n - 1) + 1) for i, n in zip(at, mask.shape, strict=False))]
 
@@ -253,7 +252,7 @@ def _element(operand: Any, element: Sequence[int]) -> Any:
     return array[tuple(min(int(i), n - 1) for i, n in zip(element, array.shape, strict=False))].reshape(-1)[0].item()
 
 
-def _use(operation: Any, value: SSAValue, window: TileView | None, bad: Array, instances: Array) -> str:
+def _use(operation: Any, value: SSAValue, window: TileView | None, bad: NDArray, instances: NDArray) -> str:
     name = array_name(operation.tile)
     if value is operation.tile:
         return f"and uses what follows from it to find elements of {name}"
@@ -264,7 +263,7 @@ def _use(operation: Any, value: SSAValue, window: TileView | None, bad: Array, i
     return f"and {verb} {end}{_element_phrase(window, bad, instances)}"
 
 
-def _element_phrase(window: TileView | None, bad: Array, instances: Array) -> str:
+def _element_phrase(window: TileView | None, bad: NDArray, instances: NDArray) -> str:
     if window is None or bad.ndim != BATCH + 2:
         return ""
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))

@@ -12,6 +12,7 @@ import numpy as np
 from xegpu.interpreter import memory
 from xegpu.interpreter.gather_scatter import Elements, active_elements
 from xegpu.interpreter.interpreter import BATCH, Interpreter, TileView
+from xegpu.ir.dtypes import NDArray
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of, arrays_of
 from xegpu.support.errors import CheckError
@@ -25,8 +26,6 @@ from xetile.runtime.sanitizer.findings import array_name, element_of, failed, in
 from xetile.runtime.sanitizer.races import Access, Epoch, RaceDetector, first
 from xetile.runtime.sanitizer.regions import region_of
 from xetile.runtime.sanitizer.shadow_memory import OUTSIDE, READ, UPDATE, WRITE, Span, seen
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass
@@ -98,10 +97,10 @@ class Accesses(RaceDetector):
         tile, running = tile_of(operation.tile), machine.active
         where, offsets = (window.row, window.column), (*window.lead, window.row, window.column)
 
-        def look(numbers: Array) -> Array:
+        def look(numbers: NDArray) -> NDArray:
             return memory.read(seen(span, numbers, window.array), *where, tile.shape, BATCH, OUTSIDE, window.lead)
 
-        def write(numbers: Array, value: Array, chosen: Array | None = None) -> None:
+        def write(numbers: NDArray, value: NDArray, chosen: NDArray | None = None) -> None:
             active = running if chosen is None else chosen
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
@@ -174,7 +173,7 @@ class Accesses(RaceDetector):
         if elements.own is not None and (((own < 0) | (own >= elements.own.size)) & mask).any():
             return  # outside the work-group's own part, which is one too
 
-        def write(numbers: Array, value: Array, some: Array | None = None) -> None:
+        def write(numbers: NDArray, value: NDArray, some: NDArray | None = None) -> None:
             numbers[at if some is None else at[some]] = value if some is None else value[some]
 
         def instance_of(index: tuple[int, ...]) -> tuple[int, ...]:
@@ -203,14 +202,14 @@ class Accesses(RaceDetector):
 
     # --- tiles and elements ------------------------------------------------------------------------------------
 
-    def _tracked(self, array: Array, kind: str, *, shared: bool) -> Span | None:
+    def _tracked(self, array: NDArray, kind: str, *, shared: bool) -> Span | None:
         """Span of the memory of an access, if it is tracked."""
         if ("shared" if shared else "races") not in self.names:
             return None
         span = self.shadows.find(array, shared=shared)
         return None if span is None or kind not in span.numbers else span
 
-    def _codes(self, machine: Interpreter, constant: Sequence[int], tile: TileParameters, epoch: Epoch) -> Array:
+    def _codes(self, machine: Interpreter, constant: Sequence[int], tile: TileParameters, epoch: Epoch) -> NDArray:
         """Code of each instance, ``[batch axes, rows, columns]``.
 
         Along ``constant`` axes all instances access the same elements, and share one code.
@@ -219,7 +218,7 @@ class Accesses(RaceDetector):
         group = None if any(axis < 3 for axis in constant) else _expand(x + self.grid[0] * (y + self.grid[1] * z))
         if self.distributed:
             owners = _owners(tile.encoding.wg_map, tile.shape)
-            subgroup: Array | None = np.where(owners < 0, self.form.many - 1, owners)
+            subgroup: NDArray | None = np.where(owners < 0, self.form.many - 1, owners)
         else:
             subgroup = None if any(axis > 2 for axis in constant) else _expand(np.asarray(machine.subgroup))
         codes = self.form.of(group, epoch if isinstance(epoch, int) else _expand(epoch), subgroup)
@@ -233,13 +232,13 @@ def _unwritten(machine: Interpreter, operation: Any, access: str, at: tuple[int,
                   "write it before, and wait at an xt.barrier where another subgroup does", at, others=notes)
 
 
-def _expand(number: Array) -> Array:
+def _expand(number: NDArray) -> NDArray:
     """Number with axes for rows and columns after its batch axes."""
     return number.reshape(*(number.shape or (1,) * BATCH), 1, 1)
 
 
 @lru_cache(maxsize=256)
-def _owners(map_: WgMap | None, shape: tuple[int, int]) -> Array:
+def _owners(map_: WgMap | None, shape: tuple[int, int]) -> NDArray:
     """Subgroup of each element of a tile; -1 for replicated elements."""
     owners = np.full(shape, -1, np.int64)
     if map_ is not None:
@@ -273,12 +272,12 @@ def _varies(offsets: Sequence[Any], axis: int) -> bool:
     return any(isinstance(offset, np.ndarray) and offset.ndim and offset.shape[axis] > 1 for offset in offsets)
 
 
-def _flat(values: Array, shape: tuple[int, ...], chosen: Array | None) -> Array:
+def _flat(values: NDArray, shape: tuple[int, ...], chosen: NDArray | None) -> NDArray:
     flat = np.broadcast_to(values, shape).reshape(-1)
     return flat if chosen is None else flat[chosen]
 
 
-def _provably_in_bounds(array: Array, offsets: Sequence[Any], shape: tuple[int, int]) -> bool:
+def _provably_in_bounds(array: NDArray, offsets: Sequence[Any], shape: tuple[int, int]) -> bool:
     """Whether a tile is in bounds for every instance."""
     sizes = (*[1] * (len(offsets) - 2), *shape)
     return all(np.min(offset) >= 0 and np.max(offset) + size <= limit

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.interpreter.interpreter import BATCH, Interpreter
+from xegpu.ir.dtypes import NDArray
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import CheckError
 from xegpu.support.location import Location, author_location
@@ -19,11 +20,10 @@ from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp
 from xetile.runtime.sanitizer.findings import failed, instance, number, ran
 from xetile.runtime.sanitizer.shadow_memory import AGAINST, READ, UPDATE, WRITE, Codes, Shadows, Span
 
-Array = np.ndarray[Any, Any]
 KINDS: dict[type[Operation], str] = {LoadTileOp: READ, LoadGatherOp: READ, StoreTileOp: WRITE, StoreScatterOp: WRITE,
                                      AtomicRMWTileOp: UPDATE}
 """Memory access kinds of operations."""
-Epoch = int | Array
+Epoch = int | NDArray
 """A number of barriers, or one for each instance on the batch axes where not all passed the same."""
 _VERBS = {READ: "reads", WRITE: "writes", UPDATE: "updates"}
 _PARTICIPLES = {READ: "read", WRITE: "written", UPDATE: "updated"}
@@ -51,25 +51,25 @@ class Access:
     kind: str
     span: Span
     shared: bool
-    codes: Array
+    codes: NDArray
     several: bool
     form: Codes
-    look: Callable[[Array], Array]
+    look: Callable[[NDArray], NDArray]
     write: Callable[..., None]
     active: Any
     instance: Callable[[tuple[int, ...]], tuple[int, ...]]
     name: Callable[[tuple[int, ...]], str]
     operand_notes: Callable[[tuple[int, ...]], list[tuple[str, Location | None]]]
 
-    def surely_alone(self, before: Array) -> bool:
+    def surely_alone(self, before: NDArray) -> bool:
         """Whether no subgroup, or only the same one, accessed each element before."""
         return not before.any() or self.owns(before)
 
-    def owns(self, before: Array) -> bool:
+    def owns(self, before: NDArray) -> bool:
         """Whether the same subgroup accessed every element: then no other accesses it by this operation either."""
         return not self.several and bool((before == self.codes).all())
 
-    def past(self, kind: str) -> Array | None:
+    def past(self, kind: str) -> NDArray | None:
         """Codes of the previous accesses of a kind; None if there were none."""
         return self.look(self.span.numbers[kind]) if kind in self.span.touched else None
 
@@ -169,7 +169,7 @@ class RaceDetector:
             if access.several or not (last == access.codes).all():  # two instances of this operation write it
                 self._compare(machine, operation, access, np.where(last == access.codes, 0, last), WRITE)
 
-    def _compare(self, machine: Interpreter, operation: Operation, access: Access, before: Array, past: str) -> None:
+    def _compare(self, machine: Interpreter, operation: Operation, access: Access, before: NDArray, past: str) -> None:
         if access.surely_alone(before):
             return
         bad = self.form.conflicts(before, access.codes, within=self.in_step, one_group=access.shared) & access.active
@@ -245,6 +245,6 @@ def _hint(kind: str, past: str, *, same_group: bool) -> str:
             "work-groups of a launch")
 
 
-def first(bad: Array) -> tuple[int, ...]:
+def first(bad: NDArray) -> tuple[int, ...]:
     """Position of the first true element."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))

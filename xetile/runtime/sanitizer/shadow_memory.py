@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from codegen.runtime.usm import bounds
+from xegpu.ir.dtypes import NDArray
 from xetile.runtime.sanitizer.regions import Region
 
-Array = np.ndarray[Any, Any]
 OUTSIDE = -1
 READ, WRITE, UPDATE = "read", "write", "update"
 AGAINST = {READ: (WRITE, UPDATE), WRITE: (WRITE, UPDATE, READ), UPDATE: (WRITE, READ)}
@@ -59,7 +59,7 @@ class Codes:
     def _many_groups(self) -> int:
         return (1 << (self.type.itemsize * 8 - 2 - self._shift)) - 1
 
-    def of(self, group: Any, epoch: Any, subgroup: Any) -> Array:
+    def of(self, group: Any, epoch: Any, subgroup: Any) -> NDArray:
         """Code of an instance, of ``group`` and ``subgroup`` from 0; either None for several."""
         groups = self._many_groups if group is None else np.asarray(group, np.int64) + 1
         subgroups = self.many if subgroup is None else np.asarray(subgroup, np.int64) + 1
@@ -71,7 +71,7 @@ class Codes:
         group, subgroup = value >> self._shift, value & self.many
         return (None if group == self._many_groups else group - 1), (None if subgroup == self.many else subgroup - 1)
 
-    def conflicts(self, before: Array, now: Array, *, within: bool, one_group: bool) -> Array:
+    def conflicts(self, before: NDArray, now: NDArray, *, within: bool, one_group: bool) -> NDArray:
         """Mask of accesses by different instances without a barrier in between.
 
         Args:
@@ -81,16 +81,16 @@ class Codes:
             one_group: whether only one work-group reaches the memory.
         """
         there = before > 0
-        same: Array = before >> self.subgroup_bits == now >> self.subgroup_bits  # group and barriers
+        same: NDArray = before >> self.subgroup_bits == now >> self.subgroup_bits  # group and barriers
         if one_group and not same.any():
             return np.zeros((1,) * before.ndim, bool)
         group = now >> self._shift
-        groups: Array = there & ((before >> self._shift != group) | (group == self._many_groups))
+        groups: NDArray = there & ((before >> self._shift != group) | (group == self._many_groups))
         if not within:
             return groups
         return np.asarray(groups | (there & same & ((before != now) | (now & self.many == self.many))))
 
-    def merged(self, before: Array, now: Array) -> Array:
+    def merged(self, before: NDArray, now: NDArray) -> NDArray:
         """Code of the readers or updaters of an element, with another one added."""
         other_group = (before > 0) & (before >> self._shift != now >> self._shift)
         other = (before >> self.subgroup_bits == now >> self.subgroup_bits) & (before != now)
@@ -114,9 +114,9 @@ class Span:
     low: int
     high: int
     unit: int
-    numbers: dict[str, Array]
+    numbers: dict[str, NDArray]
     touched: set[str] = field(default_factory=set)
-    written: Array | None = None
+    written: NDArray | None = None
     regions: list[Region] | None = field(default_factory=list)
 
     def takes(self, region: Region | None) -> bool:
@@ -160,7 +160,7 @@ class Shadows:
         self._spans: list[Span] = []
         self._shared: list[Span] = []
 
-    def arguments(self, arrays: Iterable[tuple[Array, frozenset[str]]]) -> None:
+    def arguments(self, arrays: Iterable[tuple[NDArray, frozenset[str]]]) -> None:
         """Add the arrays of a launch, each with the kernel's kinds of access; overlapping ones share a span."""
         ordered = sorted(((*bounds(array), array.itemsize, kinds) for array, kinds in arrays),
                          key=lambda each: each[:3])
@@ -175,7 +175,7 @@ class Shadows:
             if any(other in kinds for kind in kinds for other in AGAINST[kind]):
                 self._spans.append(self._span(low, high, unit, kinds))
 
-    def shared(self, array: Array) -> None:
+    def shared(self, array: NDArray) -> None:
         """Add an array in shared local memory, for all work-groups that run now."""
         low, high = bounds(array)
         self._shared = [span for span in self._shared if span.high <= low or high <= span.low]
@@ -192,7 +192,7 @@ class Shadows:
         count = -(-(high - low) // unit)
         return Span(low, high, unit, {kind: np.zeros(count, self._codes.type) for kind in kinds})
 
-    def find(self, array: Array, *, shared: bool) -> Span | None:
+    def find(self, array: NDArray, *, shared: bool) -> Span | None:
         """Span of an array; None if its elements are not tracked."""
         if not array.size:
             return None
@@ -201,7 +201,7 @@ class Shadows:
         return next((span for span in spans if span.low <= at < span.high), None)
 
 
-def seen(span: Span, numbers: Array, array: Array) -> Array:
+def seen(span: Span, numbers: NDArray, array: NDArray) -> NDArray:
     """Codes of a span in the layout of an array."""
     first = (array.__array_interface__["data"][0] - span.low) // span.unit
     strides = tuple(stride // span.unit * numbers.itemsize for stride in array.strides)

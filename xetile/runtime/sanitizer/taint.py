@@ -11,15 +11,15 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.inline import InlineOp
 from xegpu.interpreter.interpreter import BATCH, Interpreter, force
+from xegpu.ir.dtypes import NDArray
 from xegpu.ir.use_def import root_definitions
 from xegpu.mlir.arith import SelectOp
 from xegpu.mlir.elementwise import RECORDS
 from xetile.dialect.gather_scatter import InitScatteredTileOp, UpdateScatteredTileOp
 from xetile.runtime.sanitizer.findings import by_instance, ran
 
-Array = np.ndarray[Any, Any]
 Origin = TypeVar("Origin")
-Marks = list[tuple[Array, Origin]]
+Marks = list[tuple[NDArray, Origin]]
 """Masks of elements, each with the origin that they follow from."""
 _BY_ELEMENT: tuple[type[Operation], ...] = (
     *(kind for kind in RECORDS if kind is not SelectOp), InitScatteredTileOp, UpdateScatteredTileOp, InlineOp)
@@ -66,12 +66,12 @@ class Taint(Generic[Origin]):
         return [(by_instance(machine, mask)[..., None, None], origin) for mask, origin in marks]
 
 
-def raised(mask: Array) -> Array:
+def raised(mask: NDArray) -> NDArray:
     """Mask with all batch axes."""
     return mask if mask.ndim >= BATCH else mask.reshape((1,) * BATCH)
 
 
-def of_active(machine: Interpreter, mask: Array) -> Array:
+def of_active(machine: Interpreter, mask: NDArray) -> NDArray:
     """Mask without the elements of instances that do not run."""
     mask = raised(mask)
     if machine.active is None:

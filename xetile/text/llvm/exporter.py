@@ -105,7 +105,7 @@ def layout_of(map_: WgMap | None, shape: Pair, transposed: bool = False) -> Layo
 def init_tile(rewriter: TileExport, operation: tile_ops.InitTileOp) -> None:
     """Convert ``init_tile`` to ``create_nd_tdesc``."""
     tile = tile_ops.tile_of(operation.result)
-    transposed = tile.encoding.order == (0, 1) or access_kind(operation, rewriter.ways) == "block-columns"
+    transposed = tile.encoding.order == (0, 1) or access_kind(operation, rewriter.access_kinds) == "block-columns"
     layout = rewriter.layout(tile.encoding.wg_map, tile.shape, transposed)
     shape = tile.shape[::-1] if transposed else tile.shape
     # LLVM's lowering folds the transposition into the load.
