@@ -172,9 +172,10 @@ def _matrix(dtype: Any) -> xt.Spec:
     return xt.Spec((4096, 4096), dtype)
 
 
-def _converted(left: Any, right: Any, to: Any = xt.f16) -> Callable[[str], Report]:
+def _converted(left: Any, right: Any, to: Any = xt.f16, tile: tuple[int, int] = (32, 64)) -> Callable[[str], Report]:
     def report(target: str) -> Report:
-        return converted.lower(_matrix(left), _matrix(right), _matrix(xt.f32), target=target, to=to).report()
+        return converted.lower(_matrix(left), _matrix(right), _matrix(xt.f32), target=target, to=to, BM=tile[0],
+                               BN=tile[1]).report()
 
     return report
 
@@ -233,9 +234,12 @@ LOW_PRECISION = (
     Trial("4-bit weights, f16", _four_bits(xt.f16), 260, dense=False, unit="32 x 64 weights"),
     Trial("4-bit weights, bf16", _four_bits(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
     Trial("f16 x i8 by .to(f16)", _converted(xt.f16, xt.i8), 0.30),
+    Trial("f16 x i8 by .to(f16), 128 x 16 a subgroup", _converted(xt.f16, xt.i8, xt.f16, (128, 16)), 0.30),
     Trial("i8 x f16 by .to(f16)", _converted(xt.i8, xt.f16), 0.25),
     Trial("bf16 x i8 by .to(bf16)", _converted(xt.bf16, xt.i8, xt.bf16), 0.30),
+    Trial("bf16 x i8 by .to(bf16), 128 x 16 a subgroup", _converted(xt.bf16, xt.i8, xt.bf16, (128, 16)), 0.30),
     Trial("i8 x bf16 by .to(bf16)", _converted(xt.i8, xt.bf16, xt.bf16), 0.25),
+    Trial("i8 x bf16 by .to(bf16), 16 x 128 a subgroup", _converted(xt.i8, xt.bf16, xt.bf16, (16, 128)), 0.25),
 )
 """Products of operands of few bits, which are converted in registers."""
 ATTENTION = (

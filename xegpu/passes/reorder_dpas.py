@@ -11,24 +11,26 @@ becomes
     %b1 = load_nd %B + 32            takes the registers of %b0: 112 in all
     dpas depth 0: %b1, %b1 ; dpas depth 1: %b1, %b1
 
-Only loops change that load blocks, prefetch and multiply, and do nothing else. The sums of an accumulator keep their
-order. A loop stays as it is where all its operands fit, or where no order makes them fit.
+Only loops change that load blocks, prefetch and multiply, and do nothing else but convert operands: what is converted
+stays in front of the products, and of the loads of the other operand each is put in front of its first use. The sums
+of an accumulator keep their order. A loop stays as it is where all its operands fit, or where no order makes them fit.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.vector import ShuffleOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import VIEWS, bytes_of, loop_bytes, root
-from xegpu.dialect.block_io import LoadNdOp
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.dtypes import of_mlir, tf32
 from xegpu.rewrite.rewriter import rewrite
@@ -72,20 +74,37 @@ class ReorderDpas:
             return []
         modes = grf_mode.modes(function, self.target)
         return [(loop, _order(loop, modes, self.target)) for loop in function.walk()
-                if isinstance(loop, scf.ForOp) and is_gemm_loop(loop)]
+                if isinstance(loop, scf.ForOp) and (is_gemm_loop(loop) or _only_converts(loop))]
+
+
+def _only_converts(loop: scf.ForOp) -> bool:
+    """Whether a loop multiplies blocks that it loads by operands of other types that it converts, and does no more."""
+    body = list(loop.body.block.ops)
+    products = [operation for operation in body if isinstance(operation, DpasOp)]
+    loaded = [{isinstance(root(operand).owner, LoadNdOp) for operand in operands}
+              for operands in zip(*((product.a, product.b) for product in products), strict=True)]
+    return loaded in ([{True}, {False}], [{False}, {True}]) and all(
+        isinstance(use.operation, (DpasOp, scf.YieldOp)) for product in products for use in product.result.uses) and \
+        all(isinstance(operation, (DpasOp, PrefetchNdOp, scf.YieldOp)) or _is_block_load(operation)
+            or (operation.has_trait(Pure) and not operation.regions) for operation in body)
+
+
+def _is_block_load(operation: Operation) -> bool:
+    return isinstance(operation, LoadNdOp) and desc_of(operation.desc).block.access == "block"
 
 
 def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp]:
     """An order for the least number of registers that a loop can be made to fit in; empty if it fits as it is."""
     block = loop.body.block
     products = [operation for operation in block.ops if isinstance(operation, DpasOp)]
-    if not products or not all(_is_for_products(operation) for operation in block.ops):
+    plain = is_plain(loop)
+    if not products or not all(_is_for_products(operation, plain) for operation in block.ops):
         return []
     carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
     for mode in modes:
         room, is_large = grf_mode.fragment_bytes(mode, target), mode == max(target.registers)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
-        if loop_bytes(loop) <= room or (is_large and carried + _most(products) <= room):
+        if loop_bytes(loop) <= room or (is_large and plain and carried + _most(products) <= room):
             return []
         if carried >= room:
             continue
@@ -95,11 +114,24 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
     return []
 
 
-def _is_for_products(operation: Operation) -> bool:
-    """Whether what an operation loads or looks at goes into products alone; true of all others, but for shuffles."""
+def _is_for_products(operation: Operation, plain: bool) -> bool:
+    """Whether what an operation loads goes into products alone, or, of a loop that converts, into none.
+
+    True of all others, but for shuffles.
+    """
     if isinstance(operation, (LoadNdOp, *VIEWS)):
-        return all(isinstance(use.operation, (DpasOp, *VIEWS)) for use in operation.results[0].uses)
+        multiplied = {isinstance(user, DpasOp) for user in _users(operation)}
+        return multiplied <= {True} or (not plain and len(multiplied) == 1)
     return not isinstance(operation, ShuffleOp)
+
+
+def _users(operation: Operation) -> Iterator[Operation]:
+    """Operations that use what an operation loads, or parts of it."""
+    for use in operation.results[0].uses:
+        if isinstance(use.operation, VIEWS):
+            yield from _users(use.operation)
+        else:
+            yield use.operation
 
 
 class _Ordering:
@@ -198,8 +230,10 @@ def _operands(product: DpasOp) -> _Pair:
 
 def _put(block: Block, products: list[DpasOp]) -> None:
     """Put a block's products in an order, and each load in front of the first that needs it."""
-    moved = (DpasOp, LoadNdOp, *VIEWS)
-    order: dict[Operation, None] = dict.fromkeys(op for op in block.ops if not isinstance(op, moved))
+    operands = [value for product in products for value in (product.a, product.b)]
+    moved = {*products, *(maker for value in operands for maker in _makers(value))}
+    unused = {op for op in block.ops if isinstance(op, (LoadNdOp, *VIEWS)) and not any(_users(op))}
+    order: dict[Operation, None] = dict.fromkeys(op for op in block.ops if op not in moved | unused)
     end = block.last_op
     assert end is not None
     del order[end]

@@ -73,6 +73,47 @@ def test_another_order_changes_no_result(execution: Execution, kind, tile: tuple
     np.testing.assert_array_equal(c, wanted)
 
 
+@xt.kernel
+def converted(A, B, C, *, BM=128, BN=16, BK=32, to=xt.bf16):
+    """C = A @ B, both converted to one type where they have another."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], BK):
+        a, b = xt.load_tile(xt.init_tile(A, (m, k), (BM, BK))), xt.load_tile(xt.init_tile(B, (k, n), (BK, BN)))
+        acc = xt.tile_mma(a.to(to), b.to(to), acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@pytest.mark.parametrize("execution", [Execution("numpy:xegpu", "bmg"), Execution("opencl:cpu", "pvc")], ids=str)
+@pytest.mark.parametrize(("types", "to", "tile"), [
+    ((np.float16, np.int8), xt.f16, (128, 16)), ((ml_dtypes.bfloat16, np.int8), xt.bf16, (128, 16)),
+    ((np.int8, ml_dtypes.bfloat16), xt.bf16, (16, 128))], ids=str)
+def test_products_of_converted_operands_in_another_order(execution: Execution, types, to, tile) -> None:
+    generator = np.random.default_rng(12)
+    a, b = (generator.integers(-128 if kind is np.int8 else -8, 128 if kind is np.int8 else 9, shape).astype(kind)
+            for kind, shape in zip(types, ((150, 80), (80, 144)), strict=True))
+    c = np.full((150, 144), 7, np.float32)
+    execution.bind(converted)[-(-150 // tile[0]), -(-144 // tile[1])](a, b, c, BM=tile[0], BN=tile[1], to=to)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize(("target", "types", "to", "tile"), [
+    ("pvc", ("f16", "i8"), xt.f16, (128, 16)), ("bmg", ("bf16", "i8"), xt.bf16, (128, 16)),
+    ("pvc", ("i8", "bf16"), xt.bf16, (16, 128)), ("bmg", ("i8", "f16"), xt.f16, (16, 128))], ids=str)
+def test_the_operand_that_is_not_converted_streams(target: str, types: tuple[str, str], to, tile) -> None:
+    """Two instructions for 32 integers that become f16, three for bf16: the smaller operand is the converted one."""
+    require_ocloc()
+    matrices = [xt.Spec((None, None), dtype) for dtype in (*types, "f32")]
+    low = converted.lower(*matrices, target=target, BM=tile[0], BN=tile[1], to=to)
+    assert loop_of(low) == ["load_nd"] * 2 + ["dpas"] * 8 + (["load_nd"] + ["dpas"] * 8) * 3
+    report = low.report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.loop["dpas"] == 32 * report.unrolled
+    assert report.loop["vector"] <= (33 if to is xt.f16 else 49) * report.unrolled
+    assert report.loop["load_block2d"] == 5 * report.unrolled
+    assert report.density >= 0.30
+
+
 def test_where_the_order_changes() -> None:
     """Only where operands do not fit side by side, and do one after the other."""
     load, dpas = ["load_nd"], ["dpas"]
