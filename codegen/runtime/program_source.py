@@ -121,7 +121,8 @@ def _spirv_program(spirv: bytes, options: str) -> Program:
 
 def _driver_options(options: str, queue: Queue) -> str:
     """A kernel's build options as the queue's driver calls them; a CPU has neither GRF modes nor surface states."""
-    wanted = [option for option in options.split() if option not in (LARGE_GRF, LARGE_BUFFERS) or not queue.sycl_device.is_cpu]
+    unknown = (LARGE_GRF, LARGE_BUFFERS) if queue.sycl_device.is_cpu else ()
+    wanted = [option for option in options.split() if option not in unknown]
     return " ".join(_LEVEL_ZERO_OPTIONS.get(option, option) if needs_spirv(queue) else option for option in wanted)
 
 

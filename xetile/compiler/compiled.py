@@ -58,7 +58,8 @@ class CompiledKernel:
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
                  origin: Origin | None = None, opencl_text: str | None = None, large_buffers: bool = False) -> None:
         self.module, self.target, self.access = module, target, access
-        self.location, self._origin, self._opencl_text, self._large_buffers = location, origin, opencl_text, large_buffers
+        self.location, self._origin, self._opencl_text = location, origin, opencl_text
+        self._large_buffers = large_buffers
         self.programs: dict[Hashable, Any] = {}
         self.execution: Execution | None = None
         if stage_of(module) in IN_XETILE:  # also for NumPy, which runs the traced module
