@@ -29,12 +29,13 @@ from xegpu.ir.kernel_attributes import subgroup_count, subgroup_size
 from xegpu.target.targets import Target
 
 
-def emit(function: func.FuncOp, target: Target) -> Source:
+def emit(function: func.FuncOp, target: Target, *, large_buffers: bool = False) -> Source:
     """Emit a fully lowered kernel as OpenCL C.
 
     Args:
         function: the last stage of the pipeline.
         target: the device that build options are chosen for.
+        large_buffers: whether an array is beyond a surface state (:mod:`xegpu.target.surface_state`).
     """
     subgroup, subgroups = subgroup_size(function), subgroup_count(function)
     emitter = Emitter(RULES, target, subgroup)
@@ -49,7 +50,8 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     body = "\n".join(emitter.lines) + "\n"
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
-    source = Source(name, tuple(parameters), body, build_options(function, target), subgroups, subgroup, ranks,
+    source = Source(name, tuple(parameters), body, build_options(function, target, large_buffers), subgroups,
+                    subgroup, ranks,
                     declarations=tuple(chain(*emitter.declarations.values())),
                     predefined=frozenset(emitter.predefined), identifiers=emitter.identifiers,
                     divergent_barriers=bool(barriers.divergent_operations(function)),

@@ -82,8 +82,12 @@ ROUNDED_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 """Without this option OpenCL C divides within 2.5 ulp, and takes square roots within 3 ulp."""
 
 
-def build_options(function: func.FuncOp, target: Target) -> str:
-    """Build options of a kernel: GRF mode (none for the smaller one) and correctly rounded f32 division."""
+LARGE_BUFFERS = "-cl-intel-greater-than-4GB-buffer-required"
+"""Build option of OpenCL drivers and ocloc: 64-bit addresses of arguments, where a GPU has surface states."""
+
+
+def build_options(function: func.FuncOp, target: Target, large_buffers: bool) -> str:
+    """Build options of a kernel: GRF mode (none for the smaller one), f32 division, width of addresses."""
     large = LARGE_GRF if requested_registers(function) == max(target.registers) else ""
     rounded = ROUNDED_DIVISION if rounds_division(function) else ""
-    return f"{large} {rounded}".strip()
+    return " ".join(filter(None, (large, rounded, LARGE_BUFFERS if large_buffers else "")))

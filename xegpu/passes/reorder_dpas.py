@@ -97,7 +97,7 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
     """An order for the least number of registers that a loop can be made to fit in; empty if it fits as it is."""
     block = loop.body.block
     products = [operation for operation in block.ops if isinstance(operation, DpasOp)]
-    plain = is_plain(loop)
+    plain = is_gemm_loop(loop)
     if not products or not all(_is_for_products(operation, plain) for operation in block.ops):
         return []
     carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()

@@ -48,6 +48,7 @@ class CompiledKernel:
         location: where the kernel is defined, for errors without a more precise location.
         origin: its constants, and how to lower it with others.
         opencl_text: OpenCL C that replaces the emitted text; None to emit it.
+        large_buffers: whether an array is beyond a surface state (:mod:`xegpu.target.surface_state`).
 
     Attributes:
         programs: built device kernels, by queue and build settings.
@@ -55,9 +56,10 @@ class CompiledKernel:
     """
 
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
-                 origin: Origin | None = None, opencl_text: str | None = None) -> None:
+                 origin: Origin | None = None, opencl_text: str | None = None, large_buffers: bool = False) -> None:
         self.module, self.target, self.access = module, target, access
         self.location, self._origin, self._opencl_text = location, origin, opencl_text
+        self._large_buffers = large_buffers
         self.programs: dict[Hashable, Any] = {}
         self.execution: Execution | None = None
         if stage_of(module) in IN_XETILE:  # also for NumPy, which runs the traced module
@@ -210,7 +212,7 @@ class CompiledKernel:
             with gc_paused():
                 from codegen import opencl
 
-                source = opencl.emit(function, self.target)
+                source = opencl.emit(function, self.target, large_buffers=self._large_buffers)
         except XeError as error:
             raise error.at(self.location) from None
         if self._opencl_text is not None:

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xegpu.support.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
 from xegpu.support.location import Location
 from xegpu.target import block2d
+from xegpu.target.surface_state import is_beyond_surface
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.constants import hashable, python_number
@@ -310,15 +311,18 @@ class BaseKernel:
             return self._override.compile(arguments, target, {}, None)
         access = tuple(block2d.access(target, a.pointer, a.shape, a.strides, a.dtype.bytes)
                        if a.rank is not None else "" for a in arguments)
-        key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, _target_key(target), access)
+        large_buffers = target.surface_states and any(
+            is_beyond_surface(a.shape, a.strides, a.dtype.bytes) for a in arguments if a.rank is not None)
+        key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, _target_key(target), access,
+               large_buffers)
         if key not in self.cache.compiled:
             self.check_target(target, arguments, access)
             types = [replace(argument, source=None) for argument in arguments]  # the cache keeps no array alive
-            self.cache.compiled[key] = self._compile(types, target, access, constants, subgroups)
+            self.cache.compiled[key] = self._compile(types, target, access, constants, subgroups, large_buffers)
         return self.cache.compiled[key]
 
     def _compile(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
-                 constants: dict[str, Any], subgroups: tuple[int, int] | None) -> CompiledKernel:
+                 constants: dict[str, Any], subgroups: tuple[int, int] | None, large_buffers: bool) -> CompiledKernel:
         from xetile.compiler.compiled import CompiledKernel
         from xetile.compiler.origin import Origin
 
@@ -326,8 +330,9 @@ class BaseKernel:
         all_constants = self.all_constants(constants)
         origin = Origin(all_constants,
                         lambda changes: self._compile(arguments, target, access, {**all_constants, **changes},
-                                                                 subgroups))
-        return CompiledKernel(module, target, access, self.location(), origin, self._override_opencl)
+                                                       subgroups, large_buffers))
+        return CompiledKernel(module, target, access, self.location(), origin, self._override_opencl,
+                              large_buffers)
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """The constants as a key."""

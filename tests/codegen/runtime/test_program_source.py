@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.kernel import LARGE_GRF, ROUNDED_DIVISION
+from codegen.opencl.kernel import LARGE_BUFFERS, LARGE_GRF, ROUNDED_DIVISION
 from codegen.runtime import launcher, program_cache, program_source
 from codegen.runtime.program_source import KernelSource, gpu_program, queue_program
 from codegen.toolchain import logger as log
@@ -193,6 +193,22 @@ def test_a_cpu_divides_as_exactly(target: str) -> None:
     options = queue_program(large_quotient(target), require_device()).options
     assert ROUNDED_DIVISION in options
     assert LARGE_GRF not in options
+
+
+@pytest.mark.parametrize(("target", "strides", "is_large"), [
+    ("dg2", (64, 1), False), ("dg2", (-64, 1), True), ("arl", (1, -64), True), ("dg2", (1 << 26, 1), True),
+    ("pvc", (-64, 1), False), ("cpu", (-64, 1), False)])
+def test_arrays_beyond_a_surface_state(target: str, strides: tuple[int, int], is_large: bool,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reversed arrays, and those of 4 GB, are reached by 64-bit addresses; a CPU knows no other ones."""
+    require_sycl_compiler()
+    here, far = xt.Spec((64, 32), xt.f32), xt.Spec((64, 32), xt.f32, strides)
+    source = quotient.lower(here, far, here, target=target).source
+    assert (LARGE_BUFFERS in source.options) == is_large
+    assert LARGE_BUFFERS not in queue_program(source, require_device()).options
+    monkeypatch.setenv("XETILE_SPIRV", "sycl")
+    options = queue_program(source, gpu_queue("level_zero")).options
+    assert ("-ze-opt-greater-than-4GB-buffer-required" in options) == is_large
 
 
 @pytest.mark.parametrize(("backend", "option"), [("opencl", LARGE_GRF), ("level_zero", "-ze-opt-large-register-file")])

@@ -73,3 +73,43 @@ def test_work_group(execution: Execution, layout: tuple[int, int]) -> None:
     execution.bind(of_work_group)[3](x, y.array, layout=maps)
     y.check(want)
     assert (want[32:64] == 77).all()
+
+
+@xt.kernel
+def converged(X: Any, Y: Any, *, layout: Any, condition: bool, dtype: Any) -> None:
+    """Steps until the largest element of a work-group is large; the loop carries it from one step to the next."""
+    row = xt.group_id(0) * 16
+    x = xt.load_tile(xt.init_tile(X, (row, 0), (16, 32), wg_map=layout))
+    largest, total = xt.scalar(0, dtype), xt.scalar(1, dtype)
+    if condition:
+        for _ in xt.while_(lambda: largest < 50):
+            x = x + x + 1
+            largest, total = xt.tile_reduce("max", x, (0, 1)).item(), total + largest
+    else:
+        for step in xt.range(4):
+            with xt.when(step > 0):
+                x = x + x + largest
+                largest = xt.tile_reduce("min", x, (0, 1)).item()
+    xt.store_tile(x + largest + total, xt.init_tile(Y, (row, 0), (16, 32), wg_map=layout))
+
+
+@pytest.mark.parametrize("condition", [True, False], ids=["while", "range"])
+@pytest.mark.parametrize(("layout", "dtype"), [(None, "f32"), ((2, 1), "i32"), (None, "u64")], ids=str)
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_carried(execution: Execution, layout: tuple[int, int] | None, dtype: str, condition: bool) -> None:
+    """What is taken out of a vector is carried, by a loop and by a condition in one."""
+    x = np.abs(integers(np.random.default_rng(2), dtype, 48, 32, most=9))
+    x[16:32] //= 4
+    y, want = Bordered(dtype, (48, 32)), np.empty_like(x)
+    for rows in (slice(row, row + 16) for row in range(0, 48, 16)):
+        value, largest, total = x[rows], x.dtype.type(0), x.dtype.type(1)
+        while condition and largest < 50:
+            value = value + value + x.dtype.type(1)
+            largest, total = value.max(), total + largest
+        for _ in range(0 if condition else 3):
+            value = value + value + largest
+            largest = value.min()
+        want[rows] = value + largest + total
+    mapped = None if layout is None else xt.WgMap(layout, (16 // layout[0], 32 // layout[1]))
+    execution.bind(converged)[3](x, y.array, layout=mapped, condition=condition, dtype=getattr(xt, dtype))
+    y.check(want)

@@ -295,3 +295,20 @@ def test_wrong_names_and_missing_tools(monkeypatch: pytest.MonkeyPatch) -> None:
                 copied.on("machine:pvc")[2](ROWS, c)
     copied.on("machine:pvc")[2](ROWS, c)
     np.testing.assert_array_equal(c, ROWS)
+
+
+@xt.kernel
+def copied(A, C):
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (xt.group_id(0) * 16, 0), (16, 32))),
+                  xt.init_tile(C, (xt.group_id(0) * 16, 0), (16, 32)))
+
+
+@pytest.mark.parametrize("gpu", ["pvc", "bmg", "dg2", "arl"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64], ids=lambda dtype: dtype.__name__)
+def test_reversed_arrays(gpu: str, dtype: type) -> None:
+    """Elements before the first one: surface states begin there, and their offsets have no sign."""
+    whole = np.random.default_rng(4).integers(0, 100, (40, 29)).astype(dtype)
+    for a, view in ((whole[::-1], np.s_[:, :]), (whole[:, ::-1], np.s_[::-1, :]), (whole[::-2, 1:], np.s_[:, ::-1])):
+        c = np.zeros(a.shape, dtype)
+        copied.on(f"machine:{gpu}")[3](a, c[view])
+        np.testing.assert_array_equal(c[view], a)
