@@ -609,6 +609,19 @@ def a_rank_without_memory() -> None:
     agreement.agree(_TwoRanks(said, True), {})
 
 
+@provokes("XT7214")
+def no_communicator() -> None:
+    mpi = SimpleNamespace(Intracomm=transport.Transport, Comm=transport.Transport, COMM_NULL=None)
+    with mock.patch.object(transport, "import_mpi", return_value=mpi):
+        transport.communicator(4)
+
+
+@provokes("XT7216")
+def blocks_of_dpnp_for_a_plan_of_numpy() -> None:
+    block: Any = SimpleNamespace(name="a", library="dpnp")
+    HostMemory().check_holds(block)
+
+
 @provokes("XT7220")
 def no_mpi() -> None:
     with without_module("mpi4py"):
@@ -629,12 +642,12 @@ def _wait_for_a_message(answer: Any) -> None:
 
 @provokes("XT7222")
 def a_late_message() -> None:
-    _wait_for_a_message(lambda requests: False)
+    _wait_for_a_message(lambda requests, statuses: False)
 
 
 @provokes("XT7223")
 def a_failing_mpi() -> None:
-    def answer(requests: Any) -> bool:
+    def answer(requests: Any, statuses: Any) -> bool:
         raise OSError("MPI_ERR_OTHER: known error not in list")
 
     _wait_for_a_message(answer)
@@ -675,7 +688,7 @@ def _verify(memory: HostMemory, step: Receive | Multiply | Finish) -> None:
         view[...] = 0
         return transport.Pending([], description, view)
 
-    mpi = SimpleNamespace(Request=SimpleNamespace(Testall=lambda requests: True), Exception=OSError)
+    mpi = SimpleNamespace(Request=SimpleNamespace(Testall=lambda requests, statuses: True), Exception=OSError)
     with mock.patch.object(transport, "import_mpi", return_value=mpi):
         alone = transport.Alone()
         with mock.patch.object(alone, "receive", receive):

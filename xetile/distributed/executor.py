@@ -50,6 +50,11 @@ class Slot:
     ready: Any = None
     event: Any = None
 
+    @property
+    def pending(self) -> list[Pending]:
+        """Messages that read or fill it."""
+        return [*self.leaving, *([self.arriving[0]] if self.arriving is not None else [])]
+
     def view(self, region: Region) -> Any:
         """Part of the array."""
         assert self.region is not None
@@ -111,6 +116,7 @@ class Executor:
 
         Raises:
             DeviceError: a message took longer than the timeout, or MPI failed.
+            XeError: another rank has given up: its error.
         """
         self.out, self.bias, self.epilogue = out, bias, epilogue
         start = self.memory.now()
@@ -123,6 +129,10 @@ class Executor:
             for step in self.schedule.steps:
                 self._execute(step)
             self._finish_messages()
+            self.transport.ended += 1
+        except BaseException as error:
+            self.transport.abandon(error, [pending for slot in self.slots.values() for pending in slot.pending])
+            raise
         finally:
             del self.slots["a"], self.slots["b"], self.out, self.bias
 

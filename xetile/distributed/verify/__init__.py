@@ -138,7 +138,7 @@ class VerifyingExecutor(Executor):
         bias = None
         if self.bias is not None:
             whole = self._out_region()
-            bias = np.broadcast_to(on_host(self.bias), whole.shape)[step.region.within(whole)]
+            bias = np.broadcast_to(on_host("bias", self.bias), whole.shape)[step.region.within(whole)]
         super()._finish(step)
         row = wrong_row_of_epilogue(self._result(step.region), sums, old, bias, self.epilogue)
         if row is not None:
@@ -149,7 +149,7 @@ class VerifyingExecutor(Executor):
     def _result(self, region: Region) -> Array:
         """Part of this rank's block of C, when all that was launched has ended."""
         self.memory.wait(self.memory.now())
-        return on_host(self._part_of_out(region))
+        return on_host("out", self._part_of_out(region))
 
     def _sums(self, region: Region) -> Array:
         return self.memory.on_host(self.slots["sums"].view(region), self._dtype_of("sums"))
