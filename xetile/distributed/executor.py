@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from codegen.runtime.progress import progress_bar
 from xetile.compiler.arguments import Argument, TypedView
 from xetile.distributed.grid import Region
 from xetile.distributed.memory import DeviceMemory, Memory
@@ -340,6 +341,13 @@ class Executor:
     def bytes(self) -> int:
         """Bytes of the buffers."""
         return sum(count * buffer_bytes(self.schedule.grid, name) for name, count in self.schedule.buffers.items())
+
+
+def product_bar(schedule: Schedule, is_wanted: bool) -> Any:
+    """Progress bar over the operations of a product, if one is wanted and rich is there."""
+    flops = schedule.flops
+    return progress_bar("product", flops, lambda done: f"{done / 1e12:.1f} of {flops / 1e12:.1f} TFLOP",
+                        is_wanted=is_wanted)
 
 
 @cache

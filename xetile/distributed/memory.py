@@ -205,7 +205,7 @@ class DeviceMemory:
 def _elsewhere(operand: Operand, wanted: str) -> DeviceError:
     kind = "a NumPy array" if operand.library is np else "a dpnp array on another queue" if "dpnp" in wanted else \
         "a dpnp array"
-    return DeviceError("XT7216", f"{operand.name} is {kind}, and the plan began with {wanted}",
+    return DeviceError("XT7216", f"{operand.name} is {kind}, and this product is for {wanted}",
                        "pass arrays of one kind on one queue to all calls of a plan, or make another plan")
 
 

@@ -6,7 +6,8 @@ import numbers
 import operator
 from typing import Any
 
-from xegpu.support.errors import ArgumentError
+from xegpu.support.errors import ArgumentError, ShapeError
+from xetile.library.array_operands import Operand
 
 
 def check_choice(name: str, value: str, among: tuple[str, ...]) -> None:
@@ -46,6 +47,12 @@ def check_timeout(value: Any) -> None:
         return
     raise ArgumentError("XT7233", f"a timeout of {value!r} is no time to wait for",
                         "give seconds, such as timeout=60; None waits for any time")
+
+
+def no_matrices(what: str, a: Operand, b: Operand) -> ShapeError:
+    """The error of a product whose operands are no matrices."""
+    return ShapeError("XT7212", f"{what} multiplies an array of {len(a.shape)} by one of {len(b.shape)} dimensions",
+                      "pass two matrices; fold batches into rows, as in x.reshape(-1, x.shape[-1])")
 
 
 def plural(number: int, noun: str) -> str:

@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codegen.runtime.progress import progress_bar
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.distributed.agreement import agree, describe
-from xetile.distributed.executor import Epilogue, Executor
+from xetile.distributed.executor import Epilogue, Executor, product_bar
 from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
 from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
 from xetile.distributed.options import check_choice, whole_number
@@ -123,7 +122,7 @@ class Plan:
             else:
                 blocks = self._checked_again(a, b, out, bias)
             assert self._executor is not None
-            with self._bar() as advance:
+            with product_bar(self.schedule, self._progress and not self.rank) as advance:
                 self._executor.advance, self._executor.timeout = advance, self.timeout
                 self._executor.run(*blocks.arrays, self._keywords)
             return blocks.out.array if out is None else out
@@ -276,12 +275,6 @@ class Plan:
             "use more ranks"
         raise DeviceError("XT7240", f"blocks and buffers take {wanted} bytes a rank, and memory={self._limit} is "
                           "allowed", help_)
-
-    def _bar(self) -> Any:
-        """Progress bar of rank 0, if one is wanted and rich is there."""
-        flops = self.schedule.flops
-        return progress_bar("product", flops, lambda done: f"{done / 1e12:.1f} of {flops / 1e12:.1f} TFLOP",
-                            is_wanted=self._progress and not self.rank)
 
 
 def _groups(schedule_: Schedule) -> list[tuple[int, ...]]:

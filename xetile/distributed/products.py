@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from xegpu.ir.dtypes import DType
-from xegpu.support.errors import ShapeError, XeError
+from xegpu.support.errors import XeError
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.distributed.agreement import agree
 from xetile.distributed.grid import Grid
+from xetile.distributed.options import no_matrices
 from xetile.distributed.product_plan import Plan
 from xetile.distributed.transport import transport_of
 from xetile.library.array_operands import Operand, check_shapes
@@ -128,8 +129,7 @@ def _layer_sizes(x: Any, w: Any, comm: Any, split: str, timeout: float | None) -
     try:
         left, right = Operand.of("a", x).shape, Operand.of("b", w).shape
         if len(left) != 2 or len(right) != 2:
-            raise ShapeError("XT7212", f"a layer multiplies an array of {len(left)} by one of {len(right)} dimensions",
-                             "pass two matrices; fold batches into rows, as in x.reshape(-1, x.shape[-1])")
+            raise no_matrices("a layer", Operand.of("a", x), Operand.of("b", w))
         check_shapes(Operand.of("a", x), Operand.of("b", w))
         (m, k), n = left, right[1]
         fields = {"columns of a": k} if split == "rows" else {"rows of a": m, "columns of b": n}
