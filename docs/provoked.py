@@ -43,7 +43,7 @@ from xegpu.rewrite.rewriter import ConvertedValues
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
-from xetile.distributed import agreement, transport
+from xetile.distributed.communication import agreement, transport
 from xetile.distributed.executor import Epilogue
 from xetile.distributed.grid import Grid, Region, check_size
 from xetile.distributed.memory import HostMemory

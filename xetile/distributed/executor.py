@@ -10,6 +10,7 @@ from typing import Any
 
 from codegen.runtime.progress import progress_bar
 from xetile.compiler.arguments import Argument, TypedView
+from xetile.distributed.communication.transport import Pending, Transport
 from xetile.distributed.grid import Region
 from xetile.distributed.memory import DeviceMemory, Memory
 from xetile.distributed.signals import Signals, can_signal
@@ -26,7 +27,6 @@ from xetile.distributed.steps import (
     Wait,
     buffer_bytes,
 )
-from xetile.distributed.transport import Pending, Transport
 from xetile.library.matmul import finish_sums, matmul
 
 

@@ -15,14 +15,14 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError
 from xetile.compiler.arguments import Argument, TypedView
-from xetile.distributed.options import check_choice
-from xetile.distributed.transport import (
+from xetile.distributed.communication.transport import (
     Transport,
     address_bytes,
     host_bytes,
     takes_device_memory,
     transport_of_all,
 )
+from xetile.distributed.options import check_choice
 from xetile.library.array_operands import Operand
 
 TRANSPORTS = ("auto", "host", "device")

@@ -18,13 +18,13 @@ from xegpu.ir import dtypes
 from xegpu.support.errors import DeviceError, ElementTypeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import AtTheCall
+from xetile.distributed.communication.transport import Alone
 from xetile.distributed.executor import Epilogue, Executor, product_bar
 from xetile.distributed.grid import SUM_BYTES, Grid, Region
 from xetile.distributed.memory import DeviceMemory, HostMemory, usm_bytes
 from xetile.distributed.memory import queue as queue_of_rank
 from xetile.distributed.options import no_matrices, whole_number
 from xetile.distributed.steps import Finish, Multiply, Pack, Schedule, Step
-from xetile.distributed.transport import Alone
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation
 from xetile.library.array_operands import Operand, check_shapes, copied_where_shared, result_for

@@ -10,14 +10,14 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument, AtTheCall
-from xetile.distributed.agreement import agree, describe
+from xetile.distributed.communication.agreement import agree, describe
+from xetile.distributed.communication.transport import Alone, transport_of
 from xetile.distributed.executor import Epilogue, Executor, product_bar
 from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
 from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
 from xetile.distributed.options import check_choice, whole_number
 from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
 from xetile.distributed.steps import Schedule
-from xetile.distributed.transport import Alone, transport_of
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation
 from xetile.library.array_operands import Operand, check_same_device, check_writable, copied_where_shared

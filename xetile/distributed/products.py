@@ -7,11 +7,11 @@ from typing import Any
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import XeError
 from xetile.compiler.arguments import Argument, AtTheCall
-from xetile.distributed.agreement import agree
+from xetile.distributed.communication.agreement import agree
+from xetile.distributed.communication.transport import transport_of
 from xetile.distributed.grid import Grid
 from xetile.distributed.options import no_matrices
 from xetile.distributed.product_plan import Plan
-from xetile.distributed.transport import transport_of
 from xetile.library.array_operands import Operand, check_shapes
 from xetile.library.matmul import array_of_number, epilogue_of, result_dtype
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import xetile as xt
 from xetile.distributed import executor, memory
 from xetile.distributed import grid as grid_module
+from xetile.distributed.communication.transport import Alone, Pending
 from xetile.distributed.executor import Epilogue, Executor
 from xetile.distributed.grid import Grid, Region, best_grids, shapes_of
 from xetile.distributed.memory import HostMemory
 from xetile.distributed.replay import replay
 from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
 from xetile.distributed.steps import Broadcast, Receive, Schedule, Send
-from xetile.distributed.transport import Alone, Pending
 
 SIZES = [(13, 9, 17), (3, 2, 5), (1, 1, 1), (7, 1, 64), (0, 3, 2), (4, 5, 0), (40, 33, 50)]
 

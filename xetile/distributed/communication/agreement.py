@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from xegpu.support.errors import XeError
-from xetile.distributed.remote_errors import Parts, difference, error_of, parts_of
-from xetile.distributed.transport import Transport
+from xetile.distributed.communication.remote_errors import Parts, difference, error_of, parts_of
+from xetile.distributed.communication.transport import Transport
 
 _NOTHING_SENT = "no rank has sent anything"
 

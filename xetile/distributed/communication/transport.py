@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from xegpu.support.errors import ArgumentError, DeviceError, ToolError, XeError
+from xetile.distributed.communication.remote_errors import difference, error_of, parts_of
 from xetile.distributed.options import check_timeout
-from xetile.distributed.remote_errors import difference, error_of, parts_of
 
 _INSTALL = 'install both: pip install -e ".[mpi]"; on a cluster load its MPI, and pip install "mpi4py>=4.1,<5"'
 _SPINS = 200

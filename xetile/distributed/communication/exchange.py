@@ -10,8 +10,8 @@ import numpy as np
 
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError, ShapeError
-from xetile.distributed.agreement import agree
-from xetile.distributed.transport import Pending, Transport, host_bytes
+from xetile.distributed.communication.agreement import agree
+from xetile.distributed.communication.transport import Pending, Transport, host_bytes
 from xetile.library.array_operands import Operand
 
 
