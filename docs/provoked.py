@@ -43,7 +43,7 @@ from xegpu.rewrite.rewriter import ConvertedValues
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
-from xetile.distributed import agreement, transport
+from xetile.distributed.communication import agreement, transport
 from xetile.distributed.executor import Epilogue
 from xetile.distributed.grid import Grid, Region, check_size
 from xetile.distributed.memory import HostMemory
@@ -603,6 +603,19 @@ def a_rank_without_memory() -> None:
     agreement.agree(_TwoRanks(said, True), {})
 
 
+@provokes("XT7214")
+def no_communicator() -> None:
+    mpi = SimpleNamespace(Intracomm=transport.Transport, Comm=transport.Transport, COMM_NULL=None)
+    with mock.patch.object(transport, "import_mpi", return_value=mpi):
+        transport.communicator(4)
+
+
+@provokes("XT7216")
+def blocks_of_dpnp_for_a_plan_of_numpy() -> None:
+    block: Any = SimpleNamespace(name="a", library="dpnp")
+    HostMemory().check_holds(block)
+
+
 @provokes("XT7220")
 def no_mpi() -> None:
     with without_module("mpi4py"):
@@ -623,12 +636,12 @@ def _wait_for_a_message(answer: Any) -> None:
 
 @provokes("XT7222")
 def a_late_message() -> None:
-    _wait_for_a_message(lambda requests: False)
+    _wait_for_a_message(lambda requests, statuses: False)
 
 
 @provokes("XT7223")
 def a_failing_mpi() -> None:
-    def answer(requests: Any) -> bool:
+    def answer(requests: Any, statuses: Any) -> bool:
         raise OSError("MPI_ERR_OTHER: known error not in list")
 
     _wait_for_a_message(answer)
@@ -669,7 +682,7 @@ def _verify(memory: HostMemory, step: Receive | Multiply | Finish) -> None:
         view[...] = 0
         return transport.Pending([], description, view)
 
-    mpi = SimpleNamespace(Request=SimpleNamespace(Testall=lambda requests: True), Exception=OSError)
+    mpi = SimpleNamespace(Request=SimpleNamespace(Testall=lambda requests, statuses: True), Exception=OSError)
     with mock.patch.object(transport, "import_mpi", return_value=mpi):
         alone = transport.Alone()
         with mock.patch.object(alone, "receive", receive):

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from codegen.runtime.progress import progress_bar
 from xetile.compiler.arguments import Argument, TypedView
+from xetile.distributed.communication.transport import Pending, Transport
 from xetile.distributed.grid import Region
 from xetile.distributed.memory import DeviceMemory, Memory
 from xetile.distributed.signals import Signals, can_signal
@@ -25,7 +27,6 @@ from xetile.distributed.steps import (
     Wait,
     buffer_bytes,
 )
-from xetile.distributed.transport import Pending, Transport
 from xetile.library.matmul import finish_sums, matmul
 
 
@@ -49,6 +50,11 @@ class Slot:
     leaving: list[Pending] = field(default_factory=list)
     ready: Any = None
     event: Any = None
+
+    @property
+    def pending(self) -> list[Pending]:
+        """Messages that read or fill it."""
+        return [*self.leaving, *([self.arriving[0]] if self.arriving is not None else [])]
 
     def view(self, region: Region) -> Any:
         """Part of the array."""
@@ -111,6 +117,7 @@ class Executor:
 
         Raises:
             DeviceError: a message took longer than the timeout, or MPI failed.
+            XeError: another rank has given up: its error.
         """
         self.out, self.bias, self.epilogue = out, bias, epilogue
         start = self.memory.now()
@@ -123,6 +130,10 @@ class Executor:
             for step in self.schedule.steps:
                 self._execute(step)
             self._finish_messages()
+            self.transport.ended += 1
+        except BaseException as error:
+            self.transport.abandon(error, [pending for slot in self.slots.values() for pending in slot.pending])
+            raise
         finally:
             del self.slots["a"], self.slots["b"], self.out, self.bias
 
@@ -331,6 +342,13 @@ class Executor:
     def bytes(self) -> int:
         """Bytes of the buffers."""
         return sum(count * buffer_bytes(self.schedule.grid, name) for name, count in self.schedule.buffers.items())
+
+
+def product_bar(schedule: Schedule, is_wanted: bool) -> Any:
+    """Progress bar over the operations of a product, if one is wanted and rich is there."""
+    flops = schedule.flops
+    return progress_bar("product", flops, lambda done: f"{done / 1e12:.1f} of {flops / 1e12:.1f} TFLOP",
+                        is_wanted=is_wanted)
 
 
 @cache

@@ -13,9 +13,11 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ShapeError
 from xetile.compiler.arguments import AtTheCall, TypedView
-from xetile.distributed import exchange
+from xetile.distributed.communication import exchange
+from xetile.distributed.communication.agreement import agree
+from xetile.distributed.communication.transport import rank_of, transport_of, transport_of_all
 from xetile.distributed.memory import default_limit
-from xetile.distributed.transport import rank_of, transport_of, transport_of_all
+from xetile.distributed.options import plural, whole_number
 
 SUM_BYTES = 4
 """Bytes of a partial sum: f32, or i32 of 8-bit integers."""
@@ -86,7 +88,8 @@ class Grid:
             it; for (1, P, 1) only.
 
     Raises:
-        ArgumentError: counts below one, or an element type that is not multiplied.
+        ArgumentError: a count or size that is no whole number, a count below one, or an element type that is not
+            multiplied.
         ShapeError: a negative size, or ``rows_of_a`` with another grid than (1, P, 1).
     """
 
@@ -103,6 +106,8 @@ class Grid:
     def __post_init__(self) -> None:
         with AtTheCall():
             object.__setattr__(self, "dtype", dtypes.of(self.dtype))
+            for name in ("pr", "pc", "pk", "m", "n", "k"):
+                object.__setattr__(self, name, whole_number(name, getattr(self, name)))
             if min(self.pr, self.pc, self.pk) < 1:
                 raise ArgumentError("XT7200", f"a grid of {self.pr} x {self.pc} x {self.pk} ranks has none",
                                     "give one or more for each of pr, pc and pk: Grid(2, 2, 1, ...)")
@@ -118,8 +123,8 @@ class Grid:
 
     @classmethod
     def choose(cls, m: int, n: int, k: int, dtype: Any = dtypes.f32, *, memory: int | None = None, comm: Any = None,
-               ranks: int | None = None) -> Grid:
-        """The grid of least volume whose blocks and buffers fit the memory of a rank.
+               ranks: int | None = None, timeout: float | None = None) -> Grid:
+        """The grid of least volume whose blocks and buffers fit the memory of a rank; all ranks call.
 
         Args:
             m, n, k: sizes of the whole product.
@@ -127,23 +132,28 @@ class Grid:
             memory: bytes of a rank, panels included. None is nine tenths of the rank's device's memory, shared with
                 the other ranks that use it; with ``ranks``, and without devices, it does not limit the choice.
             comm: a communicator of mpi4py; None is the world.
-            ranks: how many ranks, for plans without MPI; by default those of ``comm``.
+            ranks: how many ranks, for plans without MPI; by default those of ``comm``. Then nobody else need call.
+            timeout: seconds that a rank which has not called yet may take; None for any time.
 
         Raises:
             DeviceError: no grid fits.
+            ShapeError: the ranks differ.
         """
         with AtTheCall():
-            count = transport_of_all(comm).size if ranks is None else ranks
-            if memory is None and ranks is None:
-                memory = default_limit(comm)
-            found = best_grids(m, n, k, dtype, count)
-            needs = [grid.blocks() + grid.workspace(PANEL_STEP) for grid in found]
-            fits = [grid for grid, need in zip(found, needs, strict=True) if memory is None or need <= memory]
-            if not fits:
-                raise DeviceError("XT7240", f"blocks and buffers take {min(needs)} bytes a rank on the best grid of "
-                                  f"{count} ranks, and memory={memory} is allowed",
-                                  "use more ranks, or allow more: memory=")
-            return replace(fits[0], comm=comm)
+            if ranks is not None:
+                return replace(_fitting(m, n, k, dtype, whole_number("ranks", ranks, 1), memory), comm=comm)
+            transport = transport_of_all(comm, timeout)
+            found: Grid | None = None
+            trouble: Exception | None = None
+            limit = default_limit(transport, timeout) if memory is None else memory
+            try:
+                found = _fitting(m, n, k, dtype, transport.size, limit)
+            except Exception as error:
+                trouble = error
+            agree(transport, {"the grid": found and found.described, "dtype": found and found.dtype,
+                              "memory": limit}, trouble, timeout)
+            assert found is not None
+            return replace(found, comm=comm)
 
     @property
     def rank(self) -> int:
@@ -175,33 +185,44 @@ class Grid:
             return array if wide else TypedView(array, kind)
 
     def scatter(self, whole: Any, operand: str, *, root: int = 0, timeout: float | None = None) -> Any:
-        """This rank's block of a NumPy matrix of rank ``root``; the others pass None. All ranks call.
+        """This rank's block of a matrix of rank ``root``, in NumPy; the others pass None. All ranks call.
 
         Raises:
-            ShapeError: the matrix has another shape than the grid says; on all ranks.
+            ShapeError: the matrix has another shape than the grid says, or the ranks differ; on all ranks.
             DeviceError: a rank or a message took longer than ``timeout`` seconds.
         """
         with AtTheCall():
-            return exchange.scatter(self._layout(operand, timeout), whole, operand, self._size(operand),
-                                    self.dtype.numpy, transport_of(self.comm, self.ranks, timeout), root, timeout)
+            return exchange.scatter(self._exchange(operand, root, timeout), whole, self.dtype)
 
     def gather(self, block: Any, operand: str = "c", *, root: int = 0, timeout: float | None = None) -> Any:
         """The whole NumPy matrix on rank ``root``, None on others, of blocks of NumPy or dpnp. All ranks call.
 
         Raises:
-            ShapeError: a block has another shape than the grid says; on all ranks.
+            ShapeError: a block has another shape than the grid says, or the ranks differ; on all ranks.
             DeviceError: a rank or a message took longer than ``timeout`` seconds.
         """
         with AtTheCall():
-            return exchange.gather(self._layout(operand, timeout), block, self._size(operand),
-                                   transport_of(self.comm, self.ranks, timeout), root, timeout)
+            return exchange.gather(self._exchange(operand, root, timeout), block)
 
-    def _layout(self, operand: str, timeout: float | None) -> list[tuple[slice, slice]]:
-        check_size(self, transport_of(self.comm, self.ranks, timeout).size)
-        return [self.region(operand, rank).slices for rank in range(self.ranks)]
+    def _exchange(self, operand: str, root: int, timeout: float | None) -> exchange.Exchange:
+        """What a scatter or gather does, when all ranks agree on it."""
+        transport = transport_of(self.comm, self.ranks, timeout)
+        layout: list[tuple[slice, slice]] = []
+        trouble: Exception | None = None
+        try:
+            check_size(self, transport.size)
+            layout = [self.region(operand, rank).slices for rank in range(self.ranks)]
+            root = whole_number("root", root, 0, transport.size - 1)
+        except Exception as error:
+            trouble = error
+        agree(transport, {"the grid": self.described, "operand": operand, "root": root}, trouble, timeout)
+        shape = {"a": (self.m, self.k), "b": (self.k, self.n), "c": (self.m, self.n)}[operand]
+        return exchange.Exchange(layout, shape, operand, transport, root, timeout)
 
-    def _size(self, operand: str) -> tuple[int, int]:
-        return {"a": (self.m, self.k), "b": (self.k, self.n)}.get(operand, (self.m, self.n))
+    @property
+    def described(self) -> str:
+        """The grid and the sizes, in words."""
+        return f"{self.shape} of {self.m}x{self.k} by {self.k}x{self.n}"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -288,6 +309,23 @@ def _divisors(number: int) -> list[int]:
     return sorted({*small, *(number // i for i in small)})
 
 
+def _fitting(m: int, n: int, k: int, dtype: Any, ranks: int, memory: int | None) -> Grid:
+    """The best grid whose blocks and buffers take no more than ``memory``.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    limit = None if memory is None else whole_number("memory", memory, 0)
+    found = best_grids(m, n, k, dtype, ranks)
+    needs = [grid.blocks() + grid.workspace(PANEL_STEP) for grid in found]
+    fits = [grid for grid, need in zip(found, needs, strict=True) if limit is None or need <= limit]
+    if not fits:
+        raise DeviceError("XT7240", f"blocks and buffers take {min(needs)} bytes a rank on the best grid of "
+                          f"{plural(ranks, 'rank')}, and memory={limit} is allowed",
+                          "use more ranks, or allow more: memory=")
+    return fits[0]
+
+
 def best_grids(m: int, n: int, k: int, dtype: Any, ranks: int) -> list[Grid]:
     """All grids of so many ranks, those with the least volume first, and of those the one with the least memory."""
     found = [Grid(*shape, m=m, n=n, k=k, dtype=dtype) for shape in shapes_of(ranks)]
@@ -303,6 +341,6 @@ def check_size(grid: Grid, size: int) -> None:
     if grid.ranks == size:
         return
     shapes = [each.shape for each in best_grids(grid.m, grid.n, grid.k, grid.dtype, size)[:3]]
-    raise ArgumentError("XT7221", f"a grid of {' x '.join(map(str, grid.shape))} has {grid.ranks} ranks, and the "
-                        f"communicator {size}", f"start {grid.ranks} ranks (mpiexec -n {grid.ranks}), or use "
-                        f"{' or '.join(f'Grid{shape}' for shape in shapes)}")
+    raise ArgumentError("XT7221", f"a grid of {' x '.join(map(str, grid.shape))} has {plural(grid.ranks, 'rank')}, and "
+                        f"the communicator {size}", f"start {plural(grid.ranks, 'rank')} (mpiexec -n {grid.ranks}), "
+                        f"or use {' or '.join(f'Grid{shape}' for shape in shapes)}")

@@ -14,9 +14,17 @@ from codegen.runtime.synchronize import copy, wait_for
 from codegen.runtime.usm import out_of_memory
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
-from xegpu.support.errors import ArgumentError, DeviceError
+from xegpu.support.errors import DeviceError
 from xetile.compiler.arguments import Argument, TypedView
-from xetile.distributed.transport import address_bytes, host_bytes, takes_device_memory, transport_of_all
+from xetile.distributed.communication.transport import (
+    Transport,
+    address_bytes,
+    host_bytes,
+    takes_device_memory,
+    transport_of_all,
+)
+from xetile.distributed.options import check_choice
+from xetile.library.array_operands import Operand
 
 TRANSPORTS = ("auto", "host", "device")
 _NO_DEVICE = 1 << 62
@@ -61,6 +69,13 @@ class Memory(Protocol):
     def on_host(self, array: Any, dtype: DType) -> np.ndarray[Any, Any]:
         """A contiguous copy in host memory, when all products and copies so far have ended."""
 
+    def check_holds(self, operand: Operand) -> None:
+        """Check that an array is in this memory.
+
+        Raises:
+            DeviceError: it is in another.
+        """
+
 
 def _nothing() -> None:
     """Completion callback that does nothing."""
@@ -97,6 +112,10 @@ class HostMemory:
 
     def on_host(self, array: Any, dtype: DType) -> np.ndarray[Any, Any]:
         return np.array(array, order="C")
+
+    def check_holds(self, operand: Operand) -> None:
+        if operand.library is not np:
+            raise _elsewhere(operand, "NumPy arrays")
 
 
 class DeviceMemory:
@@ -161,6 +180,10 @@ class DeviceMemory:
         self.wait(self.now())
         return np.ascontiguousarray(self._dpnp.asnumpy(array)).view(dtype.numpy)
 
+    def check_holds(self, operand: Operand) -> None:
+        if operand.library is np or operand.array.sycl_queue != self.queue:
+            raise _elsewhere(operand, f"dpnp arrays on a queue of {self.queue.sycl_device.name.strip()}")
+
     def _bytes(self, array: Any) -> Any:
         pointer = Argument.of("a panel", array).pointer
         assert pointer is not None
@@ -178,6 +201,13 @@ class DeviceMemory:
         return self._copies
 
 
+def _elsewhere(operand: Operand, wanted: str) -> DeviceError:
+    kind = "a NumPy array" if operand.library is np else "a dpnp array on another queue" if "dpnp" in wanted else \
+        "a dpnp array"
+    return DeviceError("XT7216", f"{operand.name} is {kind}, and this product is for {wanted}",
+                       "pass arrays of one kind on one queue to all calls of a plan, or make another plan")
+
+
 def _storage(dtype: DType) -> np.dtype[Any]:
     """NumPy type of a dpnp array; dpnp has no bfloat16."""
     return np.dtype(np.uint16) if dtype is dtypes.bf16 else dtype.numpy
@@ -189,16 +219,6 @@ def usm_bytes(array: Any) -> Any:
 
     argument = Argument.of("a panel", array)
     return memory_at(argument.source.pointer, array.nbytes, argument.source.queue, array)
-
-
-def check_choice(name: str, value: str, among: tuple[str, ...]) -> None:
-    """Check an option that has a few values.
-
-    Raises:
-        ArgumentError: it has another one.
-    """
-    if value not in among:
-        raise ArgumentError("XT7230", f"there is no {name} {value!r}", f"use one of {', '.join(among)}")
 
 
 def memory_of(argument: Argument, transport: str) -> Memory:
@@ -225,7 +245,7 @@ def queue(comm: Any = None) -> Queue:
     gpus = _gpus()
     if not gpus:
         return find_queue("opencl:cpu")
-    position = _position_on_node(comm)[0] if len(gpus) > 1 else 0
+    position = _position_on_node(transport_of_all(comm))[0] if len(gpus) > 1 else 0
     return find_queue(gpus[position % len(gpus)].filter_string)
 
 
@@ -233,23 +253,22 @@ def _gpus() -> list[Any]:
     return [device for device in import_dpctl().get_devices() if device.is_gpu and device.backend.name == "level_zero"]
 
 
-def _position_on_node(comm: Any) -> tuple[int, int]:
+def _position_on_node(transport: Transport) -> tuple[int, int]:
     """Rank and size of the communicator of this machine's ranks; 0 and 1 without MPI."""
-    node = transport_of_all(comm).node
+    node = transport.node
     return (0, 1) if node is None else (int(node.Get_rank()), int(node.Get_size()))
 
 
-def default_limit(comm: Any) -> int | None:
+def default_limit(transport: Transport, timeout: float | None = None) -> int | None:
     """Bytes that blocks and buffers of a rank may take by default: nine tenths of its share of a device's memory.
 
     It is that of the rank which has least, the same on all ranks; None where no rank has a device. A collective call.
     """
-    transport = transport_of_all(comm)
     try:
         devices = _gpus() or [find_queue("opencl:cpu").sycl_device]
-        sharing = -(-_position_on_node(comm)[1] // len(devices))
+        sharing = -(-_position_on_node(transport)[1] // len(devices))
         own = min(int(device.global_mem_size) for device in devices) // sharing * 9 // 10
     except DeviceError:  # without dpctl, or with no device at all, blocks are of NumPy
         own = _NO_DEVICE
-    least = own if transport.size == 1 else -transport.maximum([-own])[0]
+    least = own if transport.size == 1 else -transport.maximum([-own], timeout)[0]
     return None if least == _NO_DEVICE else least

@@ -15,19 +15,20 @@ import numpy as np
 from codegen.runtime.devices import Queue, find_queue
 from codegen.runtime.synchronize import copy
 from xegpu.ir import dtypes
-from xegpu.support.errors import DeviceError
+from xegpu.support.errors import DeviceError, ElementTypeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import AtTheCall
-from xetile.distributed.executor import Epilogue, Executor
+from xetile.distributed.communication.transport import Alone
+from xetile.distributed.executor import Epilogue, Executor, product_bar
 from xetile.distributed.grid import SUM_BYTES, Grid, Region
-from xetile.distributed.memory import DeviceMemory, usm_bytes
+from xetile.distributed.memory import DeviceMemory, HostMemory, usm_bytes
 from xetile.distributed.memory import queue as queue_of_rank
+from xetile.distributed.options import no_matrices, whole_number
 from xetile.distributed.steps import Finish, Multiply, Pack, Schedule, Step
-from xetile.distributed.transport import Alone
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation
-from xetile.library.array_operands import Operand, check_shapes, result_for
-from xetile.library.matmul import epilogue_of, result_dtype
+from xetile.library.array_operands import Operand, check_shapes, copied_where_shared, result_for
+from xetile.library.matmul import array_of_number, bias_operand, check_beta, epilogue_of, result_dtype
 
 _STEP = 64
 _PANEL = 512
@@ -120,8 +121,8 @@ class _Streamed(Executor):
 
     def _bias_of(self, region: Region) -> Any:
         """The part of the bias for a tile, on the device."""
-        if not isinstance(self.bias, np.ndarray) or self.bias.ndim == 0:
-            return self.bias
+        if self.bias is None or self.bias.ndim == 0:
+            return None if self.bias is None else self.bias.item()
         grid = self.schedule.grid
         part = np.ascontiguousarray(np.broadcast_to(self.bias, (grid.m, grid.n))[region.slices])
         kind = dtypes.of(part.dtype)
@@ -139,7 +140,8 @@ class _VerifiedStreamed(VerifyingExecutor, _Streamed):
 
 def matmul_out_of_core(a: Any, b: Any, *, memory: int, queue: Queue | str | None = None, out: Any = None,
                        bias: Any = None, activation: str | Activation | None = None, alpha: float = 1, beta: float = 0,
-                       out_dtype: Any = None, target: str | Target | None = None, verify: bool = False) -> Any:
+                       out_dtype: Any = None, target: str | Target | None = None, verify: bool = False,
+                       progress: bool = False) -> Any:
     """Product of NumPy matrices on a device that they do not fit: panels travel while others are multiplied.
 
     A device that is fed at w bytes a second and multiplies f operations a second needs tiles of 2 s f / w rows and
@@ -151,32 +153,55 @@ def matmul_out_of_core(a: Any, b: Any, *, memory: int, queue: Queue | str | None
         queue: the device's queue or filter string; None for :func:`xetile.distributed.queue`.
         out, bias, activation, alpha, beta, out_dtype, target: as for :func:`xetile.matmul`, in host memory.
         verify: whether panels, products and epilogues are checked on the host, as :func:`xetile.distributed.plan` does.
+        progress: whether a progress bar is shown, if rich is installed and standard error is a terminal.
 
     Returns:
         ``out``, or a new NumPy array.
 
     Raises:
-        DeviceError: not even the least tile fits, there is no device, or it computed wrongly.
-        ShapeError: the shapes do not multiply.
+        DeviceError: not even the least tile fits, there is no device, it computed wrongly, or an operand is on one.
+        ShapeError: they are no matrices, or do not multiply.
+        ElementTypeError: they have elements of different types.
     """
     with AtTheCall():
         left, right = Operand.of("a", a), Operand.of("b", b)
-        check_shapes(left, right)
+        _check_matrices(left, right)
         (m, k), n = left.shape, right.shape[1]
         epilogue = epilogue_of(activation, alpha, beta)
         grid = Grid(1, 1, 1, m=m, n=n, k=k, dtype=left.dtype)
-        kind = result_dtype(left.dtype, right.dtype, epilogue, bias, out_dtype)
-        if beta == 0 and out is None:
-            out = np.empty((m, n), kind.numpy)
+        number = array_of_number(bias, left)
+        kind = result_dtype(left.dtype, right.dtype, epilogue, number, out_dtype)
+        if out is None:
+            check_beta(beta)
         result = result_for(out, left, (m, n), kind)
+        bias_operand(number, left, (m, n))
         if 0 in (m, n):
             return result.array
-        tile = tile_that_fits(grid, memory, kind.bytes)
+        left, right = copied_where_shared(left, result), copied_where_shared(right, result)
+        added = None if number is None else copied_where_shared(Operand.of("bias", number), result).array
+        tile = tile_that_fits(grid, whole_number("memory", memory), result.dtype.bytes)
         there = DeviceMemory(find_queue(queue) if queue is not None else queue_of_rank(), "auto")
         kind_of_executor = _VerifiedStreamed if verify else _Streamed
         executor = kind_of_executor(streamed_schedule(grid, tile, _PANEL), there, Alone(), None)
-        executor.run(left.array, right.array, result.array, bias,
-                     Epilogue(epilogue.activation, epilogue.alpha, epilogue.beta, target))
+        with product_bar(executor.schedule, progress) as executor.advance:
+            executor.run(left.array, right.array, result.array, added,
+                         Epilogue(epilogue.activation, epilogue.alpha, epilogue.beta, target))
         return result.array
 
 
+def _check_matrices(a: Operand, b: Operand) -> None:
+    """Check that two matrices in host memory multiply.
+
+    Raises:
+        DeviceError: one is on a device.
+        ShapeError: they are no matrices, or their inner sizes differ.
+        ElementTypeError: they have elements of different types.
+    """
+    for operand in (a, b):
+        HostMemory().check_holds(operand)
+    if (len(a.shape), len(b.shape)) != (2, 2):
+        raise no_matrices("a product out of core", a, b)
+    check_shapes(a, b)
+    if a.dtype is not b.dtype:
+        raise ElementTypeError("XT7205", f"a has elements of {a.dtype}, and b of {b.dtype}",
+                               f"convert one: b.astype(a.dtype) has elements of {a.dtype}")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codegen.runtime.progress import progress_bar
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError
 from xegpu.target.targets import Target
-from xetile.compiler.arguments import Argument, AtTheCall, TypedView
-from xetile.distributed.agreement import agree, describe
-from xetile.distributed.executor import Epilogue, Executor
+from xetile.compiler.arguments import Argument, AtTheCall
+from xetile.distributed.communication.agreement import agree, describe
+from xetile.distributed.communication.transport import Alone, transport_of
+from xetile.distributed.executor import Epilogue, Executor, product_bar
 from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
-from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, check_choice, memory_of
+from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
+from xetile.distributed.options import check_choice, whole_number
 from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
 from xetile.distributed.steps import Schedule
-from xetile.distributed.transport import Alone, transport_of
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation
-from xetile.library.array_operands import Operand, check_same_device
+from xetile.library.array_operands import Operand, check_same_device, check_writable, copied_where_shared
 from xetile.library.matmul import array_of_number, bias_operand, check_beta, epilogue_of, matmul, result_dtype
 
 if TYPE_CHECKING:
@@ -28,6 +29,21 @@ if TYPE_CHECKING:
 _PANEL_FLOPS = 50e9
 """Operations of a panel's product: 200 microseconds of a stack of a Data Center GPU Max."""
 _LEAST_PANEL = 64
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Arrays of one call, checked; none shares memory with the result."""
+
+    a: Operand
+    b: Operand
+    out: Operand
+    bias: Operand | None
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """Arguments of an executor."""
+        return self.a.array, self.b.array, self.out.argument, self.bias and self.bias.argument
 
 
 class Plan:
@@ -49,7 +65,7 @@ class Plan:
             raise ArgumentError("XT7232", f"a product has a Grid, and this is {type(grid).__name__}",
                                 "pass xd.Grid(2, 2, 1, m=m, n=n, k=k) or xd.Grid.choose(m, n, k)")
         self.grid, self.timeout, self._target, self._progress = grid, timeout, target, progress
-        self._transport_name, self._limit, self._verify = transport, memory, verify
+        self._transport_name, self._limit, self._verify, self._out_dtype = transport, memory, verify, out_dtype
         self._executor: Executor | None = None
         self._transport = transport_of(grid.comm, grid.ranks, timeout)
         self.rank = self._transport.rank
@@ -62,14 +78,14 @@ class Plan:
             check_choice("transport", transport, TRANSPORTS)
             self._epilogue = epilogue_of(activation, alpha, beta)
             self.out_dtype = result_dtype(grid.dtype, grid.dtype, self._epilogue, None, out_dtype)
-            self.panel = default_panel(grid) if panel is None else panel
+            self.panel = default_panel(grid) if panel is None else whole_number("panel", panel)
             if self.panel is not None and self.panel < 1:
                 raise ArgumentError("XT7231", f"a panel of {panel} has no columns of A", "give panel=256, or leave it "
                                     "out")
             self.schedule = schedule(grid, self.rank, panel=self.panel, overlap=overlap, order=order,
                                      fuse=not verify)
             self._check_room()
-            fields = {"the grid": f"{grid.shape} of {grid.m}x{grid.k} by {grid.k}x{grid.n}", "dtype": grid.dtype,
+            fields = {"the grid": grid.described, "dtype": grid.dtype,
                       "out_dtype": self.out_dtype, "activation": describe(activation), "alpha": float(alpha),
                       "beta": float(beta), "panel": self.panel, "overlap": overlap, "order": order,
                       "verify": bool(verify),
@@ -99,15 +115,23 @@ class Plan:
             DeviceError: a message took longer than the timeout, or a rank has failed.
         """
         with AtTheCall():
+            if self._transport.is_over:
+                self._reconnect()
             if self._executor is None:
-                out = self._begin(a, b, out, bias)
+                blocks = self._begin(a, b, out, bias)
             else:
-                out = self._checked(a, b, out, bias)
+                blocks = self._checked_again(a, b, out, bias)
             assert self._executor is not None
-            with self._bar() as advance:
+            with product_bar(self.schedule, self._progress and not self.rank) as advance:
                 self._executor.advance, self._executor.timeout = advance, self.timeout
-                self._executor.run(_array(a), _array(b), out, bias, self._keywords)
-            return _array(out) if out is not None else None
+                self._executor.run(*blocks.arrays, self._keywords)
+            return blocks.out.array if out is None else out
+
+    def _reconnect(self) -> None:
+        """Begin anew after messages were given up; a collective call."""
+        self.close()
+        self._transport = transport_of(self.grid.comm, self.grid.ranks, self.timeout)
+        self._transport.join(self.grid.shape, _groups(self.schedule))
 
     def close(self) -> None:
         """Free the buffers; the plan can still be called, and allocates them anew on all ranks."""
@@ -134,26 +158,28 @@ class Plan:
     def _keywords(self) -> Epilogue:
         return Epilogue(self._epilogue.activation, self._epilogue.alpha, self._epilogue.beta, self._target)
 
-    def _begin(self, a: Any, b: Any, out: Any, bias: Any) -> Any:
+    def _begin(self, a: Any, b: Any, out: Any, bias: Any) -> Blocks:
         """First call: check, allocate, compile, agree."""
         trouble: Exception | None = None
         fields: dict[str, object] = {}
         executor: Executor | None = None
+        blocks: Blocks | None = None
         try:
-            out = self._checked(a, b, out, bias)
             memory = memory_of(Argument.of("a", a), self._transport_name)
+            blocks = self._checked(a, b, out, bias, memory)
             kind = VerifyingExecutor if self._verify else Executor
             executor = kind(self.schedule, memory, self._transport, self.timeout)
             fields = {"the kind of arrays": memory.name, "bias": "none" if bias is None else "one"}
         except Exception as error:
             trouble = error
-        trouble = self._compile(trouble, executor, a, b, out, bias)
+        trouble = self._compile(trouble, executor, blocks)
         agree(self._transport, fields, trouble, self.timeout)
         self._executor = executor
-        return out
+        assert blocks is not None
+        return blocks
 
-    def _compile(self, trouble: Exception | None, executor: Executor | None, a: Any, b: Any, out: Any,
-                 bias: Any) -> Exception | None:
+    def _compile(self, trouble: Exception | None, executor: Executor | None,
+                 blocks: Blocks | None) -> Exception | None:
         """Compile all kernels, the first rank of each machine before the others, which find them on disk."""
         alone = isinstance(self._transport, Alone) or self._transport.size == 1
         first = alone or int(self._transport.node.Get_rank()) == 0
@@ -161,20 +187,33 @@ class Plan:
             self._transport.meet(self._transport.node, self.timeout, "the first rank of this machine to compile")
         if trouble is None and not alone:
             assert executor is not None
+            assert blocks is not None
             try:
                 if isinstance(executor.memory, HostMemory):
                     _try_in_numpy(self.grid.dtype, self.out_dtype, self._keywords)
                 else:
-                    result = out if self._epilogue.beta == 0 else self._new(executor.memory)
-                    executor.rehearse(_array(a), _array(b), result, bias, self._keywords)
+                    a, b, out, bias = blocks.arrays
+                    if self._epilogue.beta:
+                        out = self._new(executor.memory).argument
+                    executor.rehearse(a, b, out, bias, self._keywords)
             except Exception as error:
                 trouble = error
         if first and not alone:
             self._transport.meet(self._transport.node, self.timeout, "the other ranks of this machine")
         return trouble
 
-    def _checked(self, a: Any, b: Any, out: Any, bias: Any) -> Any:
-        """The result's array, after a check of all blocks."""
+    def _checked_again(self, a: Any, b: Any, out: Any, bias: Any) -> Blocks:
+        """Blocks of a later call. Other ranks may have begun to send: they are told of an error."""
+        assert self._executor is not None
+        try:
+            self._transport.check()
+            return self._checked(a, b, out, bias, self._executor.memory)
+        except Exception as error:
+            self._transport.abandon(error, ())
+            raise
+
+    def _checked(self, a: Any, b: Any, out: Any, bias: Any, memory: Memory) -> Blocks:
+        """The arrays of a call, checked; a new one for the result, and copies of what shares its memory."""
         left, right = Operand.of("a", a), Operand.of("b", b)
         check_same_device(left, right)
         for operand in (left, right):
@@ -183,17 +222,29 @@ class Plan:
                 raise ElementTypeError("XT7205", f"{operand.name} has elements of {operand.dtype}, and the grid is for "
                                        f"{self.grid.dtype}", f"make the grid with dtype={operand.dtype}, or convert "
                                        f"{operand.name}")
+        memory.check_holds(left)
         if out is None:
             check_beta(self._epilogue.beta)
-            out = self._new(memory_of(Argument.of("a", a), self._transport_name))
-        result = Operand.of("out", out)
+        result = self._new(memory) if out is None else Operand.of("out", out)
         check_same_device(left, result)
+        check_writable(result)
         self._check_block(result)
         if result.dtype is not self.out_dtype:
             raise ElementTypeError("XT7206", f"out has elements of {result.dtype}, and the plan makes "
                                    f"{self.out_dtype}", f"plan with out_dtype={result.dtype}")
-        bias_operand(array_of_number(bias, left), left, result.shape)
-        return out
+        number = array_of_number(bias, left)
+        bias_operand(number, left, result.shape)
+        added = None if number is None else Operand.of("bias", number)
+        self._check_bias(added)
+        return Blocks(copied_where_shared(left, result), copied_where_shared(right, result), result,
+                      added and copied_where_shared(added, result))
+
+    def _check_bias(self, bias: Operand | None) -> None:
+        """Check that a bias of floats is not lost in a result whose type the plan chose without knowing of it."""
+        kind = result_dtype(self.grid.dtype, self.grid.dtype, self._epilogue, bias and bias.argument, self._out_dtype)
+        if kind is not self.out_dtype:
+            raise ElementTypeError("XT7215", f"a bias of {bias and bias.dtype} makes the result {kind}, and the plan "
+                                   f"makes {self.out_dtype}", f"plan with out_dtype={kind}")
 
     def _check_block(self, operand: Operand) -> None:
         name = {"a": "a", "b": "b"}.get(operand.name, "c")
@@ -203,8 +254,8 @@ class Plan:
                              f"of {name.upper()} is {'x'.join(map(str, region.shape))}",
                              f"pass {name.upper()}{region} of the whole matrix: whole[grid.block({name!r})]")
 
-    def _new(self, memory: Memory) -> Any:
-        return memory.typed(memory.empty(self.grid.region("c", self.rank).shape, self.out_dtype), self.out_dtype)
+    def _new(self, memory: Memory) -> Operand:
+        return Operand("out", memory.empty(self.grid.region("c", self.rank).shape, self.out_dtype), self.out_dtype)
 
     def _check_room(self) -> None:
         """Check that buffers fit the memory that the author allows.
@@ -213,7 +264,7 @@ class Plan:
             DeviceError: they do not; the error names a panel that would fit, or else a grid.
         """
         wanted = self.grid.blocks() + self.schedule.workspace
-        if self._limit is None or wanted <= self._limit:
+        if self._limit is None or wanted <= whole_number("memory", self._limit):
             return
         panels = [1 << power for power in range(14, 3, -1)]
         fits = next((panel for panel in panels if self.grid.blocks() + self.grid.workspace(panel) <= self._limit), None)
@@ -224,17 +275,6 @@ class Plan:
             "use more ranks"
         raise DeviceError("XT7240", f"blocks and buffers take {wanted} bytes a rank, and memory={self._limit} is "
                           "allowed", help_)
-
-    def _bar(self) -> Any:
-        """Progress bar of rank 0, if one is wanted and rich is there."""
-        flops = self.schedule.flops
-        return progress_bar("product", flops, lambda done: f"{done / 1e12:.1f} of {flops / 1e12:.1f} TFLOP",
-                            is_wanted=self._progress and not self.rank)
-
-
-def _array(value: Any) -> Any:
-    """The array behind a view as another element type."""
-    return value.array if isinstance(value, TypedView) else value
 
 
 def _groups(schedule_: Schedule) -> list[tuple[int, ...]]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.support.errors import ShapeError
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import XeError
 from xetile.compiler.arguments import Argument, AtTheCall
-from xetile.distributed.agreement import agree
+from xetile.distributed.communication.agreement import agree
+from xetile.distributed.communication.transport import transport_of
 from xetile.distributed.grid import Grid
+from xetile.distributed.options import no_matrices
 from xetile.distributed.product_plan import Plan
-from xetile.distributed.transport import transport_of
 from xetile.library.array_operands import Operand, check_shapes
+from xetile.library.matmul import array_of_number, epilogue_of, result_dtype
 
 
 def plan(grid: Grid, **options: Any) -> Plan:
@@ -48,7 +51,7 @@ def matmul(a: Any, b: Any, *, grid: Grid, out: Any = None, bias: Any = None, **o
         grid: the process grid.
         out: where this rank's block of C goes; None for a new array.
         bias: a number or an array that broadcasts to this rank's block of C.
-        options: as for :func:`plan`.
+        options: as for :func:`plan`; ``out_dtype`` may be omitted with ``out``.
 
     Returns:
         ``out``, or a new array: ``C[grid.block("c")]``.
@@ -56,8 +59,22 @@ def matmul(a: Any, b: Any, *, grid: Grid, out: Any = None, bias: Any = None, **o
     Raises:
         XeError: as :func:`plan` and :meth:`Plan.__call__`; the same on all ranks, before anything is sent.
     """
-    with AtTheCall(), Plan(grid, **options) as planned:
-        return planned(a, b, out=out, bias=bias)
+    with AtTheCall():
+        if isinstance(grid, Grid) and options.get("out_dtype") is None:
+            options["out_dtype"] = _result_dtype(grid, a, out, bias, options)
+        with Plan(grid, **options) as planned:
+            return planned(a, b, out=out, bias=bias)
+
+
+def _result_dtype(grid: Grid, a: Any, out: Any, bias: Any, options: dict[str, Any]) -> DType | None:
+    """Element type of the result as :func:`xetile.matmul` finds it: that of ``out``, or by the bias and epilogue."""
+    try:
+        if out is not None:
+            return Operand.of("out", out).dtype
+        epilogue = epilogue_of(options.get("activation"), options.get("alpha", 1), options.get("beta", 0))
+        return result_dtype(grid.dtype, grid.dtype, epilogue, array_of_number(bias, Operand.of("a", a)), None)
+    except XeError:
+        return None  # the plan raises it again, on all ranks
 
 
 def all_gather_matmul(x: Any, w: Any, *, comm: Any = None, out: Any = None, bias: Any = None, **options: Any) -> Any:
@@ -112,8 +129,7 @@ def _layer_sizes(x: Any, w: Any, comm: Any, split: str, timeout: float | None) -
     try:
         left, right = Operand.of("a", x).shape, Operand.of("b", w).shape
         if len(left) != 2 or len(right) != 2:
-            raise ShapeError("XT7212", f"a layer multiplies an array of {len(left)} by one of {len(right)} dimensions",
-                             "pass two matrices; fold batches into rows, as in x.reshape(-1, x.shape[-1])")
+            raise no_matrices("a layer", Operand.of("a", x), Operand.of("b", w))
         check_shapes(Operand.of("a", x), Operand.of("b", w))
         (m, k), n = left, right[1]
         fields = {"columns of a": k} if split == "rows" else {"rows of a": m, "columns of b": n}

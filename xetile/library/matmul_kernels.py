@@ -38,7 +38,10 @@ def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple
     if bias_tile is not None:
         rows, columns, map_ = bias_tile
         offsets = (*at[:-2], at[-2] if rows > 1 else 0, at[-1] if columns > 1 else 0)
-        x = x + load_tile(init_tile(bias, offsets, (rows, columns), wg_map=map_)).to(x.dtype)
+        addend = load_tile(init_tile(bias, offsets, (rows, columns), wg_map=map_))
+        if addend.dtype.is_float and not x.dtype.is_float:
+            x = x.to(dtypes.f32)
+        x = x + addend.to(x.dtype)
     if activation is not None:
         x = applied(activation, x)
     return x.to(C.dtype)

@@ -22,6 +22,7 @@ from mpi4py import MPI
 
 import xetile as xt
 import xetile.distributed as xd
+from xetile.distributed import executor
 from xetile.distributed.memory import HostMemory
 
 WORLD = Counting(MPI.COMM_WORLD)
@@ -57,6 +58,13 @@ def wrong_block() -> None:
     xd.matmul(a[:, :-1] if BAD else a, b, grid=GRID)
 
 
+def read_only() -> None:
+    """A result that cannot be written on one rank."""
+    out = GRID.zeros("c")
+    out.flags.writeable = not BAD
+    xd.matmul(*blocks(), grid=GRID, out=out)
+
+
 def _activation(x: Any) -> Any:
     return 7 if BAD else x
 
@@ -73,6 +81,14 @@ AGREED: dict[str, Callable[[], object]] = {
     "layer": lambda: xd.all_gather_matmul(np.zeros((4, 3 + BAD), np.float32), np.zeros((3 + BAD, 2), np.float32),
                                           comm=WORLD),
     "no matrix": lambda: xd.matmul_reduce_scatter(7 if BAD else np.zeros((4, 6)), np.zeros((6, 2)), comm=WORLD),
+    "read-only": read_only,
+    "memory": lambda: xd.Grid.choose(M, N, K, memory=1 << (30 + BAD), comm=WORLD),
+    "timeout": lambda: xd.plan(GRID, timeout=-1),
+    "root": lambda: GRID.scatter(np.zeros((M, K), np.float32), "a", root=int(BAD)),
+    "no root": lambda: GRID.gather(blocks()[0], "a", root=3 * BAD),
+    "operand": lambda: GRID.gather(blocks()[BAD], "ab"[BAD]),
+    "elements": lambda: GRID.scatter(np.zeros((M, K), complex) if BAD else None, "a", root=1),
+    "no block": lambda: GRID.gather(None if BAD else blocks()[0], "a"),
     "scatter": lambda: GRID.scatter(np.zeros((M, K - 1)) if BAD else None, "a", root=1),
 }
 
@@ -93,6 +109,63 @@ def agreed() -> None:
     whole = GRID.gather(c)
     usable = WORLD.rank != 0 or bool(np.array_equal(whole, a @ b))
     every = WORLD.gather((found, usable))
+    if WORLD.rank == 0:
+        print(json.dumps(every))
+
+
+def _fails(*args: Any, **options: Any) -> None:
+    raise MemoryError("no room in the middle")
+
+
+def behind() -> tuple[list[str], bool]:
+    """One rank fails when all others can end: they are told in their next call, and all that they are not in step."""
+    grid = xd.Grid(1, 4, 1, m=M, n=N, k=K, comm=WORLD)
+    whole = [np.random.default_rng(3).integers(-8, 9, shape).astype(np.float32) for shape in ((M, K), (K, N))]
+    a, b = whole[0][grid.block("a")], whole[1][grid.block("b")]
+    plan = xd.plan(grid)
+    plan(a, b)
+    right = executor.finish_sums
+    executor.finish_sums = _fails if BAD else right  # type: ignore[assignment]
+    codes: list[str] = []
+    while "XT7210" not in codes:
+        try:
+            plan(a, b)
+            codes.append("ended")
+        except xt.XeError as error:
+            codes.append(error.code)
+        except MemoryError:
+            codes.append("XT7211")
+        executor.finish_sums = right
+    c = grid.gather(plan(a, b))
+    return codes, WORLD.rank != 0 or bool(np.array_equal(c, whole[0] @ whole[1]))
+
+
+def later() -> None:
+    """An error of one rank in a later call, while others send and wait for ever: all raise it, and go on together."""
+    found: list[object] = []
+    rng = np.random.default_rng(2)
+    for shape in ((1, 4, 1), (1, 1, 4)):  # every rank needs something of each other
+        grid = xd.Grid(*shape, m=M, n=N, k=K, comm=WORLD)
+        whole = rng.integers(-8, 9, (M, K)).astype(np.float32), rng.integers(-8, 9, (K, N)).astype(np.float32)
+        a, b = whole[0][grid.block("a")], whole[1][grid.block("b")]
+        plan = xd.plan(grid)
+        plan(a, b)
+        right = executor.matmul
+        for wrong_block in (True, False):
+            executor.matmul = _fails if BAD and not wrong_block else right  # type: ignore[assignment]
+            try:
+                plan(a[:-1] if BAD and wrong_block else a, b)
+                found.append("no error")
+            except xt.XeError as error:
+                found.append([error.code, error.message.removeprefix("rank 1: ")])
+            except MemoryError as error:
+                found.append(["XT7211", f"MemoryError: {error}"])
+            executor.matmul = right
+            a = a + 1  # a message of the call that failed would be seen
+            c = grid.gather(plan(a, b))
+            found.append(WORLD.rank != 0 or bool(np.array_equal(c, (whole[0] + 1 + (not wrong_block)) @ whole[1])))
+            WORLD.barrier()
+    every = WORLD.gather((found, behind()))
     if WORLD.rank == 0:
         print(json.dumps(every))
 
@@ -149,4 +222,4 @@ def raised() -> None:
     xd.matmul(*blocks(), grid=GRID)
 
 
-{each.__name__: each for each in (agreed, absent, apart, stuck, killed, raised)}[sys.argv[1]]()
+{each.__name__: each for each in (agreed, later, absent, apart, stuck, killed, raised)}[sys.argv[1]]()

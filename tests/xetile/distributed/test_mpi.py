@@ -73,6 +73,14 @@ AGREED = {
     "ranks": ("XT7221", "rank 0: a grid of 1 x 4 x 1 has 4 ranks, and the communicator 3"),
     "layer": ("XT7210", "the ranks differ in columns of a: 3 on ranks 0, 2; 4 on rank 1"),
     "no matrix": ("XT7009", "rank 1: a is a number, not an array"),
+    "read-only": ("XT1045", "rank 1: the result goes into out, which is read-only"),
+    "memory": ("XT7210", "the ranks differ in memory: 1073741824 on ranks 0, 2; 2147483648 on rank 1"),
+    "timeout": ("XT7233", "a timeout of -1 is no time to wait for"),
+    "root": ("XT7210", "the ranks differ in root: 0 on ranks 0, 2; 1 on rank 1"),
+    "no root": ("XT7213", "rank 1: root is 3"),
+    "operand": ("XT7210", "the ranks differ in operand: a on ranks 0, 2; b on rank 1"),
+    "elements": ("XT1032", "rank 1: the whole A has elements of type complex128"),
+    "no block": ("XT1030", "rank 1: a block is None"),
     "scatter": ("XT7208", "rank 1: the whole A is 12x17, and the grid is for 12x18"),
 }
 
@@ -88,6 +96,20 @@ def test_an_error_of_one_rank_is_raised_on_all() -> None:
             assert found[name][1] == code, (name, found[name])
             assert found[name][2].startswith(message), (name, found[name])
             assert found[name] == every[0][0][name]
+
+
+def test_an_error_of_one_rank_in_a_later_call() -> None:
+    """Without a timeout: the others wait for its messages, and are told. A wrong block, and an error of a product."""
+    done = run(4, "failing.py", "later")
+    assert done.returncode == 0, done.stdout + done.stderr
+    every = json.loads(done.stdout)
+    found = every[0][0]
+    assert [each for each, _ in every] == [found] * 4
+    assert found[1::2] == [True] * 4
+    assert [error[0] for error in found[::2]] == ["XT7207", "XT7211"] * 2
+    assert found[2][1] == "MemoryError: no room in the middle"
+    told = ["ended", "XT7211", "XT7210"]
+    assert [each for _, each in every] == [[told, True], [told[1:], True], [told, True], [told, True]]
 
 
 @pytest.mark.everything

@@ -58,6 +58,37 @@ def test_the_cpu_device(dtype: Any) -> None:
     assert np.array_equal(c.astype(np.int64), a.astype(np.int64) @ b.astype(np.int64) + old)
 
 
+def test_operands_types_and_results() -> None:
+    """A bias that is a number, a result that is an operand or of another type; all as xt.matmul has it."""
+    require_dpnp()
+    require_device("opencl:cpu")
+    a, b = _integers(6, 70, 70), _integers(7, 70, 70)
+
+    def product(*operands: Any, **options: Any) -> Any:
+        return xd.matmul_out_of_core(*operands, memory=1 << 20, queue="opencl:cpu", **options)
+
+    x = a.copy()
+    assert product(x, b, out=x, bias=2) is x
+    assert np.array_equal(x, a @ b + 2)
+    assert np.array_equal(product(a, b, out=np.zeros((70, 70), np.float16)), (a @ b).astype(np.float16))
+    small = product(a.astype(np.int8), b.astype(np.int8), bias=0.5)
+    assert small.dtype == np.float32
+    assert np.array_equal(small, a @ b + 0.5)
+
+
+def test_operands_that_are_refused() -> None:
+    dpnp = require_dpnp()
+    a = _integers(6, 6, 6)
+    small = a.astype(np.int8)
+    for operands, options, code in (((small, small.view(np.uint8)), {}, "XT7205"), ((a[0], a), {}, "XT7212"),
+                                    ((a, a[:5]), {}, "XT7011"), ((a, dpnp.asarray(a)), {}, "XT7216"),
+                                    ((a, a), {"bias": a[0, :3]}, "XT7006"), ((a, a), {"beta": 1}, "XT7005"),
+                                    ((a, a), {"memory": 1e9}, "XT7213")):
+        with pytest.raises(xt.XeError) as caught:
+            xd.matmul_out_of_core(*operands, **{"memory": 1 << 20, "queue": "opencl:cpu", **options})
+        assert caught.value.code == code
+
+
 def test_faults_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """One wrong element of a panel's copy, a product, an epilogue and a result's copy; all else passes the checks."""
     require_dpnp()

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import xetile as xt
 from xetile.distributed import executor, memory
 from xetile.distributed import grid as grid_module
+from xetile.distributed.communication.transport import Alone, Pending
 from xetile.distributed.executor import Epilogue, Executor
 from xetile.distributed.grid import Grid, Region, best_grids, shapes_of
 from xetile.distributed.memory import HostMemory
 from xetile.distributed.replay import replay
 from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
 from xetile.distributed.steps import Broadcast, Receive, Schedule, Send
-from xetile.distributed.transport import Alone, Pending
 
 SIZES = [(13, 9, 17), (3, 2, 5), (1, 1, 1), (7, 1, 64), (0, 3, 2), (4, 5, 0), (40, 33, 50)]
 
@@ -145,12 +145,11 @@ def test_a_grid_fits_the_memory_of_the_ranks_gpu(monkeypatch: pytest.MonkeyPatch
                                                  share: int) -> None:
     """A node of GPUs of 1000 bytes each: nine tenths of one, or of the part of it that a rank has."""
     monkeypatch.setattr(memory, "_gpus", lambda: [SimpleNamespace(global_mem_size=1000)] * gpus)
-    monkeypatch.setattr(memory, "_position_on_node", lambda comm: (0, sharing))
-    monkeypatch.setattr(memory, "transport_of_all", lambda comm: Alone())
-    assert memory.default_limit(None) == 1000 // share * 9 // 10
-    monkeypatch.setattr(grid_module, "transport_of_all", lambda comm: Alone())
+    monkeypatch.setattr(memory, "_position_on_node", lambda transport: (0, sharing))
+    assert memory.default_limit(Alone()) == 1000 // share * 9 // 10
+    monkeypatch.setattr(grid_module, "transport_of_all", lambda comm, timeout: Alone())
     assert Grid.choose(4, 4, 4).ranks == 1  # 192 bytes
-    with pytest.raises(xt.DeviceError, match="the best grid of 1 ranks") as caught:
+    with pytest.raises(xt.DeviceError, match="the best grid of 1 rank,") as caught:
         Grid.choose(10, 10, 10)
     assert caught.value.code == "XT7240"
 

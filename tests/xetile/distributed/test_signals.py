@@ -13,12 +13,12 @@ import pytest
 import xetile as xt
 from tests.conftest import require_dpnp, require_ocloc
 from tests.kernels import EXECUTIONS, Execution, integers
+from xetile.distributed.communication.transport import Alone
 from xetile.distributed.executor import Executor, _warn_of_no_signals
 from xetile.distributed.grid import Grid, Region, split
 from xetile.distributed.memory import HostMemory
 from xetile.distributed.schedule import schedule
 from xetile.distributed.signals import Signals, can_signal, signalled_product
-from xetile.distributed.transport import Alone
 
 # NumPy takes all work-groups at once, and has one description of an array for all of them; here each band has its own.
 _ON_DEVICES = [execution for execution in EXECUTIONS if not execution.where.startswith("numpy")]

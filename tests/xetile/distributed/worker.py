@@ -25,6 +25,7 @@ from xetile.distributed import executor
 from xetile.distributed.grid import shapes_of
 from xetile.distributed.memory import DeviceMemory, HostMemory
 from xetile.distributed.schedule import ORDERS, OVERLAPS
+from xetile.distributed.signals import Signals
 from xetile.distributed.steps import Add, Broadcast, Receive, Send
 
 WORLD = Counting(MPI.COMM_WORLD)
@@ -135,6 +136,45 @@ def epilogues(device: Device, wrong: list[str]) -> int:
     return 4
 
 
+def kept_apart(device: Device, wrong: list[str]) -> int:
+    """Blocks in columns, and results that are A, B or the bias themselves."""
+    size = 24
+    a, b = integers(20, size, size), integers(21, size, size)
+    count = 0
+    for shape in shapes_of(WORLD.size):
+        grid = xd.Grid(*shape, m=size, n=size, k=size, comm=WORLD)
+        left, right = (device.put(np.asfortranarray(whole[grid.block(name)])) for whole, name in ((a, "a"), (b, "b")))
+        check(("in columns", shape), grid.gather(xd.matmul(left, right, grid=grid)), exact(a, b), wrong)
+        bias = device.put(a[grid.block("c")].copy())
+        c = xd.matmul(left, right, grid=grid, bias=bias, out=bias)
+        check(("out is the bias", shape), grid.gather(c), exact(a, b) + a, wrong)
+        for name in "ab":
+            if left.shape != right.shape or grid.zeros("c").shape != left.shape:
+                continue
+            blocks = device.put(a[grid.block("a")].copy()), device.put(b[grid.block("b")].copy())
+            out = blocks["ab".index(name)]
+            with xd.plan(grid) as plan:
+                check(("out is", name, shape), grid.gather(plan(*blocks, out=out)), exact(a, b), wrong)
+            count += 1
+    return count + 1
+
+
+def result_types(device: Device, wrong: list[str]) -> int:
+    """Without out_dtype the result has the type that xt.matmul gives it: of ``out``, or by the bias and scales."""
+    m, n, k = 9, 8, 7
+    a, b = integers(22, m, k, "i8"), integers(23, k, n, "i8")
+    grid = xd.Grid(1, 1, WORLD.size, m=m, n=n, k=k, dtype=xt.i8, comm=WORLD)
+    blocks = device.put(a[grid.block("a")]), device.put(b[grid.block("b")])
+    out = device.put(np.zeros(grid.zeros("c").shape, np.float16))
+    check("out of f16", grid.gather(xd.matmul(*blocks, grid=grid, out=out)), exact(a, b), wrong)
+    check("a bias of floats", grid.gather(xd.matmul(*blocks, grid=grid, bias=0.5)), exact(a, b) + 0.5, wrong)
+    check("alpha", grid.gather(xd.matmul(*blocks, grid=grid, alpha=0.5)), exact(a, b) * 0.5, wrong)
+    with xd.plan(grid) as plan:
+        if _error_of(plan, (*blocks, None, device.put(np.full(n, 0.5, np.float32)))).code != "XT7215":
+            wrong.append("a plan of i8 takes a bias of floats")
+    return 4
+
+
 def layers(device: Device, wrong: list[str]) -> int:
     """The two layers of tensor parallelism one after the other, against both products."""
     tokens, width, hidden = 21, 18, 26
@@ -232,13 +272,13 @@ def verified(device: Device, wrong: list[str]) -> int:
             if Counting.received - before != plan.schedule.received + 4 * messages:
                 wrong.append(f"verified {shape}: {Counting.received - before} bytes")
             if WORLD.size > 1:
-                # A signalled product of a device is no call of matmul, where the fault is put.
-                corrupted(plan, blocks, WORLD.size - 1, overlap != "signalled" or device.queue is None, wrong)
+                signals = overlap == "signalled" and device.queue is not None
+                corrupted(plan, blocks, WORLD.size - 1, (Signals, "launch") if signals else (executor, "matmul"), wrong)
             check(("verified again", shape, kind, overlap), grid.gather(plan(*blocks)), exact(a, b), wrong)
     return len(cases)
 
 
-def corrupted(plan: xd.Plan, blocks: Any, bad: int, by_matmul: bool, wrong: list[str]) -> None:
+def corrupted(plan: xd.Plan, blocks: Any, bad: int, product: tuple[Any, str], wrong: list[str]) -> None:
     """A message, a product and a sum that one rank gets wrong."""
     sends = any(isinstance(step, Send) or (isinstance(step, Broadcast) and step.root == bad)
                 for step in plan.schedule.steps)
@@ -248,10 +288,10 @@ def corrupted(plan: xd.Plan, blocks: Any, bad: int, by_matmul: bool, wrong: list
         wrong.append(f"a changed message of rank {bad}: {error.code} {error.message}")
     Counting.corrupts = False
     adds = any(isinstance(step, Add) for step in plan.schedule.steps)
-    faults: list[tuple[Any, str]] = [(executor, "matmul")] if by_matmul else []
+    faults: list[tuple[Any, str]] = [product]
     faults += [(HostMemory, "add"), (DeviceMemory, "add")] if adds else []
     for module, name in faults:
-        if module in (executor, type(plan._executor.memory)):
+        if module in (executor, Signals, type(plan._executor.memory)):
             wrongly_called(plan, blocks, module, name, bad, "XT7225", wrong)
 
 
@@ -274,7 +314,7 @@ def wrongly(right: Any, name: str) -> Any:
     """The function with one element of its result changed."""
     def act(*args: Any, **options: Any) -> Any:
         result = right(*args, **options)
-        target = args[1] if name == "add" else options["out"]
+        target = args[{"add": 1, "launch": 3}[name]] if name in ("add", "launch") else options["out"]
         target[0, -1:] += 1
         return result
 
@@ -292,10 +332,10 @@ def _error_of(plan: xd.Plan, arguments: Any) -> Any:
 
 
 SUITES = {
-    "numpy": (products, types, epilogues, layers, same_bits, slow_peers),
-    "device": (products, types, epilogues, layers, same_bits, slow_peers, staged, verified),
+    "numpy": (products, types, epilogues, kept_apart, result_types, layers, same_bits, slow_peers),
+    "device": (products, types, epilogues, kept_apart, result_types, layers, same_bits, slow_peers, staged, verified),
     "device:verified": (verified,),
-    "numpy:few": (products, same_bits, slow_peers, verified),
+    "numpy:few": (products, kept_apart, result_types, same_bits, slow_peers, verified),
     "device:few": (layers, staged),
     "device:pvc": (layers,),
 }

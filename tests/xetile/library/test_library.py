@@ -378,6 +378,18 @@ def test_a_bias_may_be_a_number() -> None:
     assert np.array_equal(got, np.full((3, 3), -3))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_a_bias_of_floats_makes_floats_of_integers(dtype: Any) -> None:
+    """Its fraction stays, before an activation as well; old values with a whole beta are integers up to there."""
+    a, b = (RANDOM.integers(0, 100, shape).astype(dtype) for shape in ((9, 40), (40, 8)))
+    product, bias = a.astype(np.int64) @ b.astype(np.int64), np.arange(8, dtype=np.float32) / 4 - 0.75
+    for result in both(xt.matmul, a, b, bias=bias, activation="relu"):
+        assert result.dtype == np.float32
+        np.testing.assert_array_equal(result, np.maximum(product + bias, 0))
+    old = np.full((9, 8), 3, np.float32)
+    np.testing.assert_array_equal(xt.matmul(a, b, out=old.copy(), beta=1, bias=bias), product + 3 + bias)
+
+
 def test_a_function_that_is_written_into_the_call_is_compiled_once() -> None:
     def product_at_most(limit: float) -> Any:
         return xt.matmul(ones, ones, activation=lambda x: xt.minimum(x, limit))

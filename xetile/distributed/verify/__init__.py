@@ -12,12 +12,12 @@ import numpy as np
 
 from xegpu.ir.dtypes import DType, NDArray
 from xegpu.support.errors import DeviceError
-from xetile.distributed.agreement import agree
-from xetile.distributed.exchange import on_host
+from xetile.distributed.communication.agreement import agree
+from xetile.distributed.communication.exchange import on_host
+from xetile.distributed.communication.transport import Pending, host_bytes
 from xetile.distributed.executor import Epilogue, Executor, Slot
 from xetile.distributed.grid import Region
 from xetile.distributed.steps import Add, Broadcast, Finish, Multiply, Receive, Send, Step
-from xetile.distributed.transport import Pending, host_bytes
 from xetile.distributed.verify.checks import wrong_row, wrong_row_of_epilogue
 
 CHECKSUM_BYTES = 4
@@ -136,7 +136,7 @@ class VerifyingExecutor(Executor):
         bias = None
         if self.bias is not None:
             whole = self._out_region()
-            bias = np.broadcast_to(on_host(self.bias), whole.shape)[step.region.within(whole)]
+            bias = np.broadcast_to(on_host("bias", self.bias), whole.shape)[step.region.within(whole)]
         super()._finish(step)
         row = wrong_row_of_epilogue(self._result(step.region), sums, old, bias, self.epilogue)
         if row is not None:
@@ -147,7 +147,7 @@ class VerifyingExecutor(Executor):
     def _result(self, region: Region) -> NDArray:
         """Part of this rank's block of C, when all that was launched has ended."""
         self.memory.wait(self.memory.now())
-        return on_host(self._part_of_out(region))
+        return on_host("out", self._part_of_out(region))
 
     def _sums(self, region: Region) -> NDArray:
         return self.memory.on_host(self.slots["sums"].view(region), self._dtype_of("sums"))

@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from xegpu.support import errors
-from xegpu.support.errors import DeviceError, ShapeError, XeError
-from xetile.distributed.transport import Transport
+from xegpu.support.errors import XeError
+from xetile.distributed.communication.remote_errors import Parts, difference, error_of, parts_of
+from xetile.distributed.communication.transport import Transport
+
+_NOTHING_SENT = "no rank has sent anything"
 
 
 def agree(transport: Transport, fields: Mapping[str, object], trouble: Exception | None = None,
@@ -36,9 +38,10 @@ def agree(transport: Transport, fields: Mapping[str, object], trouble: Exception
     number = 0 if trouble is not None else _number(repr(sorted((name, str(value)) for name, value in fields.items())))
     most, least, troubled = transport.maximum([number, -number, int(trouble is not None)], timeout)
     if troubled:
-        raise _first_trouble(transport.collect(None if trouble is None else _parts(trouble))) from trouble
+        mine = None if trouble is None else parts_of(trouble, _NOTHING_SENT)
+        raise _first_trouble(transport.collect(mine)) from trouble
     if most != -least:
-        raise _difference(transport.collect({name: str(value) for name, value in fields.items()}))
+        raise difference(transport.collect({name: str(value) for name, value in fields.items()}))
 
 
 def _number(text: str) -> int:
@@ -46,32 +49,9 @@ def _number(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 2
 
 
-def _parts(error: Exception) -> tuple[str, str, str, str]:
-    if isinstance(error, XeError):
-        return type(error).__name__, error.code, error.message, error.hint
-    return "DeviceError", "XT7211", f"{type(error).__name__}: {error}", "no rank has sent anything"
-
-
-def _first_trouble(found: list[tuple[str, str, str, str] | None]) -> XeError:
+def _first_trouble(found: list[Parts | None]) -> XeError:
     """The error that all ranks raise: that of the first rank that has one."""
-    rank, parts = next((rank, parts) for rank, parts in enumerate(found) if parts is not None)
-    name, code, message, hint = parts
-    kind: type[XeError] = getattr(errors, name, DeviceError)
-    return kind(code, f"rank {rank}: {message}", hint)
-
-
-def _difference(found: list[dict[str, str]]) -> ShapeError:
-    """The error that names the first field in which ranks differ, and who has what."""
-    name = next(name for name in found[0] if len({each[name] for each in found}) > 1)
-    ranks: dict[str, list[int]] = {}
-    for rank, each in enumerate(found):
-        ranks.setdefault(each[name], []).append(rank)
-    values = "; ".join(f"{value} on rank{'s' * (len(who) > 1)} {_listed(who)}" for value, who in ranks.items())
-    return ShapeError("XT7210", f"the ranks differ in {name}: {values}", "call with the same options on every rank")
-
-
-def _listed(ranks: list[int]) -> str:
-    return ", ".join(map(str, ranks[:4])) + (f" and {len(ranks) - 4} more" if len(ranks) > 4 else "")
+    return next(error_of(rank, parts) for rank, parts in enumerate(found) if parts is not None)
 
 
 def describe(value: Any) -> str:

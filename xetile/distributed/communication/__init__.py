@@ -1,0 +1,1 @@
+"""Communication of ranks: messages over MPI, agreement, errors of other ranks, whole matrices."""
