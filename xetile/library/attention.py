@@ -27,6 +27,7 @@ from xetile.lang.matmul import tile_mma
 from xetile.lang.reduction import tile_reduce
 from xetile.lang.tiles import init_tile, load_tile, store_tile
 from xetile.library.array_operands import Operand, check_same_device, copied_where_shared, result_for
+from xetile.library.attention_rows import FEWEST_QUERIES, launch_rows
 
 _SUBGROUPS = 8
 """Subgroups of a work-group, where there are queries enough."""
@@ -239,10 +240,6 @@ def _check(q: Operand, k: Operand, v: Operand) -> None:
                          "the number of heads must be a multiple of the number of groups")
 
 
-_ROWS_OF_CPU = 64
-"""Maximum number of queries of a subgroup on a processor."""
-
-
 @dataclass(frozen=True)
 class Blocks:
     """Tile sizes of attention for a target.
@@ -276,13 +273,8 @@ def blocks_for(size: int, queries: int, target: Target, dtype: dtypes.DType = dt
 
     With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are distributed to
     subgroups that each work out the scores. With those of 64, a step has as many keys as fit when Q does not stay:
-    what is done once for a row, such as rescaling its sums, is then done for twice as many products. A processor
-    gathers the columns of K, once for all rows of a subgroup, and keeps what does not fit its registers in L1, where
-    heads are no larger than that.
+    what is done once for a row, such as rescaling its sums, is then done for twice as many products.
     """
-    if target.is_cpu and size <= 64:
-        rows = min(8 << (-(-queries // 8) - 1).bit_length(), _ROWS_OF_CPU)
-        return Blocks(rows, 16, rows)
     tight = target.registers[0] > 0 and not target.block_io
     parts = min(1 << (-(-size // 64) - 1).bit_length(), _SUBGROUPS) if tight else 1
     rows = 16 if target.block_io and size <= 64 else 8
@@ -298,11 +290,14 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
             target: str | Target | None) -> None:
     q, k, v = (four_dimensions(copied_where_shared(x, result)) for x in operands)
     o = four_dimensions(result)
-    bound = attention_of_heads.on(None if o.library is np else o.array.sycl_queue, target=target)
+    queue = None if o.library is np else o.array.sycl_queue
+    bound = attention_of_heads.on(queue, target=target)
     device = bound.target or find_target(target)
-    size = max(q.shape[-1], v.shape[-1])
-    blocks = blocks_for(size, q.shape[2], device, q.dtype)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    if device.is_cpu and q.shape[2] >= FEWEST_QUERIES:
+        launch_rows((q, k, v), o, queue, target, device.cores, causal, factor)
+        return
+    blocks = blocks_for(max(q.shape[-1], v.shape[-1]), q.shape[2], device, q.dtype)
     grid = -(-q.shape[2] // blocks.queries), q.shape[1], q.shape[0]
     bound[grid](q.argument, k.argument, v.argument, o.argument, factor, **blocks.constants, D=q.shape[-1],
                 DV=v.shape[-1], share=q.shape[1] // k.shape[1], causal=causal, positive=factor > 0)

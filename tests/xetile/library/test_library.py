@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -283,11 +284,11 @@ def test_floats_of_eight_bits(name: str) -> None:
     check_bound(xt.scaled_matmul(a, b), a, b)
 
 
-def attention_in_f64(q: Array, k: Array, v: Array, causal: bool) -> Array:
+def attention_in_f64(q: Array, k: Array, v: Array, causal: bool, scale: float | None = None) -> Array:
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
     share = q.shape[-3] // k.shape[-3]
     k, v = np.repeat(k, share, -3), np.repeat(v, share, -3)
-    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    scores = q @ k.swapaxes(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     queries, keys = scores.shape[-2:]
     if causal:
         scores = np.where(np.arange(keys) <= np.arange(queries)[:, None] + keys - queries, scores, -np.inf)
@@ -309,6 +310,29 @@ def test_attention(q: tuple[int, ...], k: tuple[int, ...], size: int, causal: bo
         assert result.dtype == dtype
         # weights are rounded to the operands' type, and so is the result
         assert np.abs(result - expected).max() <= 4 * float(np.finfo(dtype).eps) * np.abs(arrays[2]).max() + 1e-5
+
+
+@pytest.mark.parametrize(("q", "k", "size", "causal", "scale", "dtype"), [
+    ((2, 4, 101, 48), (2, 2, 131, 48), 80, True, None, np.float32),  # an edge of every tile, heads that share keys
+    ((1, 3, 70, 40), (1, 1, 20, 40), 24, True, None, np.float16),  # queries that see no key
+    ((2, 130, 64), (2, 257, 64), 64, False, -0.25, ml_dtypes.bfloat16),
+    ((1, 16, 8), (1, 7, 8), 8, True, 0.0, np.float32),
+])
+def test_attention_on_a_processor(q: tuple[int, ...], k: tuple[int, ...], size: int, causal: bool, scale: float | None,
+                                  dtype: Any) -> None:
+    arrays = [normal(*shape, dtype=dtype) for shape in (q, k, (*k[:-1], size))]
+    expected = attention_in_f64(*arrays, causal, scale)
+    for result in both(partial(xt.attention, target="cpu"), *arrays, causal=causal, scale=scale):
+        error = np.abs(result.astype(np.float64) - expected).max()
+        assert error <= 4 * float(ml_dtypes.finfo(dtype).eps) * np.abs(arrays[2].astype(np.float32)).max() + 1e-5
+
+
+def test_attention_on_a_processor_keeps_nan_to_its_row() -> None:
+    q, k, v = (normal(1, rows, 16, dtype=np.float32) for rows in (20, 40, 40))
+    q[0, 3, 5] = np.nan
+    for result in both(partial(xt.attention, target="cpu"), q, k, v):
+        assert np.isnan(result).all(-1).nonzero()[1].tolist() == [3]
+        assert np.isnan(result).sum() == 16
 
 
 def test_attention_where_subgroups_share_queries() -> None:

@@ -1,0 +1,173 @@
+"""Attention on processors: scores of whole rows in a scratch buffer between two products of micro-kernels.
+
+A work-group goes through tiles of queries. Q K^T of a tile is stored in its part of a scratch buffer, where softmax
+turns it into weights, row by row; then it is operand A of the product with V. K is transposed before, once. The buffer
+has a tile's scores for each of a few work-groups, not for every query.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from xegpu.ir import dtypes
+from xegpu.target.targets import Target
+from xetile.frontend.for_loop import range as device_range
+from xetile.jit.kernel import kernel
+from xetile.lang.creation import full, iota, zeros
+from xetile.lang.grid import group_id
+from xetile.lang.layout import tile_transpose
+from xetile.lang.math import exp2, fma, maximum, maxnum, minimum, where
+from xetile.lang.matmul import tile_mma
+from xetile.lang.reduction import tile_reduce
+from xetile.lang.sync import barrier
+from xetile.lang.tiles import init_tile, load_tile, store_tile, update_tile_offset
+from xetile.library.array_operands import Operand, empty_like_input
+
+FEWEST_QUERIES = 16
+"""Fewer queries leave a micro-kernel idle."""
+_MOST_QUERIES, _COLUMNS, _DEPTH = 64, 64, 32
+_ROWS, _WIDE = 1, 128
+"""Tile of softmax."""
+_GROUPS_A_CORE = 4
+"""Work-groups for each core, which even out what tiles of a causal mask differ in."""
+_KEYS_OF_TRANSPOSE = 16
+
+
+@kernel
+def transposed_keys(K: Any, T: Any) -> None:
+    """Kernel: T = K^T of every head, 16 keys a work-group."""
+    n, group, batch = group_id(0) * _KEYS_OF_TRANSPOSE, group_id(1), group_id(2)
+    for d in device_range(0, K.shape[3], 16):
+        part = load_tile(init_tile(K, (batch, group, n, d), (_KEYS_OF_TRANSPOSE, 16)))
+        store_tile(tile_transpose(part), init_tile(T, (batch, group, d, n), (16, _KEYS_OF_TRANSPOSE)))
+
+
+@kernel(fast_division=True)
+def attention_of_rows(Q: Any, T: Any, V: Any, O: Any, S: Any, P: Any, R: Any, scale: Any, groups: Any, *,  # noqa: E741
+                      BM: int, share: int, causal: bool, positive: bool, wide: bool) -> None:
+    """Kernel: tiles of BM queries, every ``groups``-th one; ``share`` heads of Q use the same keys and values.
+
+    S has a tile's scores, P its weights and R its results, where O's elements are not f32 (else ``wide``, and S and O
+    are used). ``positive``: so is the scale.
+    """
+    worker, queries, keys = group_id(0), Q.shape[2], V.shape[2]
+    tiles = (queries + BM - 1) // BM
+    for tile in device_range(worker, tiles * Q.shape[1] * Q.shape[0], groups):
+        m, heads = tile % tiles * BM, tile // tiles
+        head, batch = heads % Q.shape[1], heads // Q.shape[1]
+        # Causal mask: query i attends to key j if j <= i + (keys - queries), the last query to every key.
+        end = minimum(keys, maximum(m + BM + keys - queries, 0)) if causal else keys
+        for n in device_range(0, end, _COLUMNS):
+            _stored_product((Q, (batch, head, m)), (T, (batch, head // share), n), (S, (worker, 0, n)), BM, T.shape[2])
+        barrier()
+        for row in device_range(0, BM, _ROWS):
+            weigh_rows(S, S if wide else P, (worker, row), end, scale * math.log2(math.e),
+                       m + row + keys - queries if causal else None, positive)
+        barrier()
+        for column in device_range(0, V.shape[3], _COLUMNS):
+            to = (O, (batch, head, m, column)) if wide else (R, (worker, 0, column))
+            _stored_product((S if wide else P, (worker, 0)), (V, (batch, head // share), column), to, BM, end)
+        barrier()
+        if not wide:
+            for row in device_range(0, BM, _ROWS):
+                for column in device_range(0, V.shape[3], _COLUMNS):
+                    part = load_tile(init_tile(R, (worker, row, column), (_ROWS, _COLUMNS)))
+                    store_tile(part.to(O.dtype), init_tile(O, (batch, head, m + row, column), (_ROWS, _COLUMNS)))
+            barrier()
+
+
+def _stored_product(a: tuple[Any, tuple[Any, ...]], b: tuple[Any, tuple[Any, ...], Any], c: tuple[Any, tuple[Any, ...]],
+                    rows: int, depth: Any) -> None:
+    """A tile of a product, stored: a loop that the micro-kernel runs.
+
+    Args:
+        a: an array, and where the rows begin.
+        b: an array, its batch, and the first column.
+        c: an array, and where the tile begins.
+        rows: of the tile.
+        depth: the inner size.
+    """
+    left = init_tile(a[0], (*a[1], 0), (rows, _DEPTH))
+    right = init_tile(b[0], (*b[1], 0, b[2]), (_DEPTH, _COLUMNS))
+    total = zeros((rows, _COLUMNS), dtypes.f32)
+    for _ in device_range(0, depth, _DEPTH):
+        total = tile_mma(load_tile(left), load_tile(right), total)
+        left, right = update_tile_offset(left, 0, _DEPTH), update_tile_offset(right, _DEPTH, 0)
+    store_tile(total, init_tile(c[0], c[1], (rows, _COLUMNS)))
+
+
+def weigh_rows(S: Any, P: Any, at: tuple[Any, Any], end: Any, factor: Any, ahead: Any, positive: bool) -> None:
+    """Softmax of some rows of scores, times a factor, base two.
+
+    Args:
+        S: scores, and the weights before they are divided by their sums.
+        P: the weights; may be S.
+        at: work-group and first row.
+        end: keys.
+        factor: of the scores.
+        ahead: keys that the first row sees before its last one, or None if rows see all.
+        positive: whether the factor is.
+    """
+    shape = _ROWS, _WIDE
+
+    def place(array: Any, n: Any) -> Any:
+        return init_tile(array, (*at, n), shape)
+
+    def scores(n: Any) -> Any:  # columns outside count as masked
+        return load_tile(place(S, n), padding=-math.inf)
+
+    if not positive:  # the largest are others then
+        for n in device_range(0, end, _WIDE):
+            store_tile(load_tile(place(S, n)) * factor, place(S, n))
+        factor = 1.0
+    if ahead is not None:
+        row, column = (iota(shape, axis) for axis in (0, 1))
+        for n in device_range(minimum(maximum(ahead + 1, 0), end) // _WIDE * _WIDE, end, _WIDE):
+            seen = column + n.to(dtypes.i32) <= row + ahead.to(dtypes.i32)
+            store_tile(where(seen, load_tile(place(S, n)), -math.inf), place(S, n))
+    highest = full(shape, -float(np.finfo(np.float32).max), dtypes.f32)
+    for n in device_range(0, end, _WIDE):
+        highest = maxnum(highest, scores(n))
+    top = tile_reduce("maxnumf", highest, 1) * factor
+    total = zeros(shape, dtypes.f32)
+    for n in device_range(0, end, _WIDE):
+        p = exp2(fma(scores(n), factor, -top))
+        total = total + p
+        store_tile(p, place(S, n))
+    sums = tile_reduce("add", total, 1)
+    inverse = 1.0 / where(sums != 0.0, sums, 1.0)
+    for n in device_range(0, end, _WIDE):
+        store_tile((load_tile(place(S, n)) * inverse).to(P.dtype), place(P, n))
+
+
+def launch_rows(operands: tuple[Operand, ...], result: Operand, queue: Any, target: str | Target | None, cores: int,
+                causal: bool, factor: float) -> None:
+    """Launch attention of four-dimensional operands on a processor.
+
+    Args:
+        operands: Q, K and V.
+        result: O.
+        queue: of the device, None for NumPy.
+        target: as the author gave it.
+        cores: of the device.
+        causal: whether queries see only keys up to their own.
+        factor: of the scores.
+    """
+    q, k, v = operands
+    batch, heads, queries, size = q.shape
+    keys = k.shape[2]
+    transposed = empty_like_input(k, (*k.shape[:2], size, keys), k.dtype)
+    turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
+    turn(k.argument, transposed.argument)
+    rows = min(-(-queries // 16) * 16, _MOST_QUERIES)
+    groups = min(-(-queries // rows) * heads * batch, cores * _GROUPS_A_CORE)
+    wide = result.dtype is dtypes.f32
+    scores = empty_like_input(q, (groups, rows, keys), dtypes.f32)
+    weights = scores if wide else empty_like_input(q, scores.shape, v.dtype)
+    sums = scores if wide else empty_like_input(q, (groups, rows, v.shape[3]), dtypes.f32)
+    attention_of_rows.on(queue, target=target)[groups](
+        q.argument, transposed.argument, v.argument, result.argument, scores.argument, weights.argument, sums.argument,
+        factor, groups, BM=rows, share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide)
