@@ -133,7 +133,7 @@ def float_call(emitter: Emitter, operation: Operation) -> None:
                                     for group in groups])
         return
     name = TEXT[type(operation)].text
-    if type(operation) in ACCURATE_FUNCTIONS and dtype is not f64:
+    if type(operation) in ACCURATE_FUNCTIONS and dtype is not f64 and not emitter.target.is_cpu:
         name = _accurate_function(emitter, type(operation), width)
     finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
 

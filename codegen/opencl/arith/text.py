@@ -104,8 +104,8 @@ ACCURATE_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
   const {F} large = fma(({F})(-2.0f), part, ({F})(1.0f));
   return copysign(select(large, fma(a * square, p, a), a < ({F})(0.625f)), v);"""),
 }
-"""Names and bodies of functions of ``v``, of the vector type ``F``, where Intel's take three times the instructions;
-``I`` and ``U`` are vectors of integers of that width. Errors are below the bounds of the records."""
+"""Names and bodies of functions of ``v``, of the vector type ``F``, where Intel's for GPUs take three times the
+instructions or more; ``I`` and ``U`` are vectors of integers of that width. Errors are below the records' bounds."""
 
 
 def extreme(order: str, left: str, right: str, width: int) -> str:
