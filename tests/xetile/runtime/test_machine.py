@@ -296,7 +296,7 @@ def test_wrong_names_and_missing_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @xt.kernel
-def copied(A, C):
+def block_by_block(A, C):
     xt.store_tile(xt.load_tile(xt.init_tile(A, (xt.group_id(0) * 16, 0), (16, 32))),
                   xt.init_tile(C, (xt.group_id(0) * 16, 0), (16, 32)))
 
@@ -308,5 +308,5 @@ def test_reversed_arrays(gpu: str, dtype: type) -> None:
     whole = np.random.default_rng(4).integers(0, 100, (40, 29)).astype(dtype)
     for a, view in ((whole[::-1], np.s_[:, :]), (whole[:, ::-1], np.s_[::-1, :]), (whole[::-2, 1:], np.s_[:, ::-1])):
         c = np.zeros(a.shape, dtype)
-        copied.on(f"machine:{gpu}")[3](a, c[view])
+        block_by_block.on(f"machine:{gpu}")[3](a, c[view])
         np.testing.assert_array_equal(c[view], a)
