@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +25,14 @@ def _simulator() -> None:
 
 def finding(kernel: Kernel, code: str, line: str, *args: Any, where: str = "machine:pvc", grid: Any = 1,
             check: bool = False, **constants: Any) -> str:
-    """The message of a kernel's finding, which is at its only line that has a text; through SPIR-V at its first."""
+    """The message of a kernel's finding, which is at its only line that has a text."""
     lines, first = inspect.getsourcelines(kernel.function)
     (number,) = [number for number, text in enumerate(lines, first) if line in text]
     with pytest.raises(xt.CheckError, match=code) as caught:
         kernel.on(where, check=check)[grid](*args, **constants)
     assert caught.value.code == code
     assert caught.value.location is not None
-    through_spirv = bool(os.environ.get("XETILE_SPIRV"))  # which has no line table
-    assert caught.value.location.line == (first + 1 if through_spirv else number)
+    assert caught.value.location.line == number
     return caught.value.message
 
 
@@ -298,7 +296,7 @@ def test_wrong_names_and_missing_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @xt.kernel
-def copied_by_16_rows(A, C):
+def block_by_block(A, C):
     xt.store_tile(xt.load_tile(xt.init_tile(A, (xt.group_id(0) * 16, 0), (16, 32))),
                   xt.init_tile(C, (xt.group_id(0) * 16, 0), (16, 32)))
 
@@ -310,5 +308,5 @@ def test_reversed_arrays(gpu: str, dtype: type) -> None:
     whole = np.random.default_rng(4).integers(0, 100, (40, 29)).astype(dtype)
     for a, view in ((whole[::-1], np.s_[:, :]), (whole[:, ::-1], np.s_[::-1, :]), (whole[::-2, 1:], np.s_[:, ::-1])):
         c = np.zeros(a.shape, dtype)
-        copied_by_16_rows.on(f"machine:{gpu}")[3](a, c[view])
+        block_by_block.on(f"machine:{gpu}")[3](a, c[view])
         np.testing.assert_array_equal(c[view], a)
