@@ -119,7 +119,7 @@ def _fails(*args: Any, **options: Any) -> None:
 
 def behind() -> tuple[list[str], bool]:
     """One rank fails when all others can end: they are told in their next call, and all that they are not in step."""
-    grid = xd.Grid(1, 4, 1, m=M, n=N, k=K, comm=WORLD)
+    grid = xd.Grid(1, WORLD.size, 1, m=M, n=N, k=K, comm=WORLD)
     whole = [np.random.default_rng(3).integers(-8, 9, shape).astype(np.float32) for shape in ((M, K), (K, N))]
     a, b = whole[0][grid.block("a")], whole[1][grid.block("b")]
     plan = xd.plan(grid)
@@ -144,7 +144,7 @@ def later() -> None:
     """An error of one rank in a later call, while others send and wait for ever: all raise it, and go on together."""
     found: list[object] = []
     rng = np.random.default_rng(2)
-    for shape in ((1, 4, 1), (1, 1, 4)):  # every rank needs something of each other
+    for shape in ((1, WORLD.size, 1), (1, 1, WORLD.size)):  # every rank needs something of each other
         grid = xd.Grid(*shape, m=M, n=N, k=K, comm=WORLD)
         whole = rng.integers(-8, 9, (M, K)).astype(np.float32), rng.integers(-8, 9, (K, N)).astype(np.float32)
         a, b = whole[0][grid.block("a")], whole[1][grid.block("b")]

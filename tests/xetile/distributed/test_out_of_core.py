@@ -41,7 +41,7 @@ def test_tiles_use_the_memory_that_there_is() -> None:
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.int8, marks=pytest.mark.everything)])
 def test_the_cpu_device(dtype: Any) -> None:
     """Six tiles and three panels each, with an epilogue; the whole product would take four times the memory."""
     require_dpnp()

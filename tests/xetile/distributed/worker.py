@@ -334,7 +334,7 @@ def _error_of(plan: xd.Plan, arguments: Any) -> Any:
 SUITES = {
     "numpy": (products, types, epilogues, kept_apart, result_types, layers, same_bits, slow_peers),
     "device": (products, types, epilogues, kept_apart, result_types, layers, same_bits, slow_peers, staged, verified),
-    "device:verified": (verified,),
+    "device:verified": (kept_apart, result_types, verified),
     "numpy:few": (products, kept_apart, result_types, same_bits, slow_peers, verified),
     "device:few": (layers, staged),
     "device:pvc": (layers,),
