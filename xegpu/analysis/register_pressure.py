@@ -26,6 +26,8 @@ _WITHOUT_REGISTERS = frozenset((*VIEWS, BroadcastOp, ub.PoisonOp))
 """Operations whose result takes no registers: a splat of a scalar, and poison."""
 _BYTE = 32
 """Bits of register that an 8-bit element of a fragment of one takes: messages and arithmetic widen it."""
+_LEAST = 32
+"""Bits of a lane that a fragment takes at least: the compiler begins each in a register of its own."""
 
 
 def fragment_bytes(function: func.FuncOp) -> int:
@@ -148,4 +150,4 @@ def bytes_of(value: SSAValue) -> int:
         return 0
     *units, per_lane = value.type.get_shape()
     word = per_lane * of_mlir(value.type.element_type).bits
-    return prod(units) * (_BYTE if word == 8 else word) // 8
+    return max(prod(units) * (_BYTE if word == 8 else word), _LEAST) // 8

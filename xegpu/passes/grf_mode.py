@@ -17,15 +17,16 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from xegpu.analysis.register_pressure import fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.kernel_attributes import subgroup_count, subgroup_size
 from xegpu.rewrite.inserter import copy_module
 from xegpu.support.errors import TargetError
 from xegpu.target.grf_mode import FOR_FRAGMENTS, REGISTERS, requested_registers
 from xegpu.target.targets import Target
 
-_WITH_ADDRESSES = 0.7
+_WITH_ADDRESSES, _WITH_PRODUCTS = 0.7, 0.65
 """Fraction of the registers that fragments may take where memory is not read by 2D block messages: the addresses of
-other messages take a register or more each."""
+other messages take a register or more each. Beside products there are more of them: all rows of A and B are read."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def _chosen_mode(function: func.FuncOp, target: Target) -> int:
     requested = requested_registers(function)
     if requested == small:
         return small
-    needed, room = _fragment_registers(function, target), _fragment_share(function) * small
+    needed, room = _fragment_registers(function, target), fragment_share(function) * small
     if requested is None and needed <= room:
         return small
     if (subgroups := subgroup_count(function)) > target.max_subgroups[1]:
@@ -81,8 +82,10 @@ def _fragment_registers(function: func.FuncOp, target: Target) -> float:
     return fragment_bytes(function) * subgroup_size(function) / target.register_bytes
 
 
-def _fragment_share(function: func.FuncOp) -> float:
+def fragment_share(function: func.FuncOp) -> float:
     """Fraction of the registers that fragments may take, by how memory is accessed."""
     accesses = {desc_of(operation.desc).block.access for operation in function.walk()
                 if isinstance(operation, (LoadNdOp, StoreNdOp))}
-    return FOR_FRAGMENTS if accesses <= {"block"} else _WITH_ADDRESSES
+    if accesses <= {"block"}:
+        return FOR_FRAGMENTS
+    return _WITH_PRODUCTS if any(isinstance(operation, DpasOp) for operation in function.walk()) else _WITH_ADDRESSES

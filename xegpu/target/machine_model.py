@@ -67,11 +67,11 @@ MACHINES: Mapping[str, MachineModel] = {
         MachineModel("max1100", "Data Center GPU Max 1100", "pvc", 56, 1.55, 8, (8, 4), 8, 108 * _MB, 1.23e12, 512, 64,
                      sustained=0.76, error=0.1),
         MachineModel("aurora", "Data Center GPU Max 1550 of Aurora, one stack", "pvc", 64, 1.4, 8, (8, 4), 8, 204 * _MB,
-                     1.64e12, 512, 64, sustained=0.76, error=0.1),
+                     1.64e12, 512, 64, sustained=0.76, error=0.2),
         MachineModel("b580", "Arc B580", "bmg", 20, 2.85, 8, (8, 4), 16, 18 * _MB, 456e9, sustained=0.82,
                      latency=340e-9, error=0.1),
         MachineModel("a770", "Arc A770", "dg2", 32, 2.1, 16, (8, 4), 16, 16 * _MB, 560e9, sustained=0.65,
-                     error=0.5),
+                     error=0.55),
     )
 }
 """Machine models by name; the first of a target is its default. ``sustained`` and ``latency`` are set by the published

@@ -371,11 +371,13 @@ class CompiledKernel:
         return facts.spill_size + facts.private_size
 
     def _remedy(self, seconds: float) -> Remedy:
+        from xegpu.passes.grf_mode import fragment_share
         from xetile.compiler.report.suggest_tile_sizes import find_remedy
 
         assert self._origin is not None
         register_bytes = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
-        return find_remedy(self._origin, self.function, self.live_bytes(), register_bytes, seconds)
+        share = fragment_share(only_function(self.legal))
+        return find_remedy(self._origin, self.function, self.live_bytes(), register_bytes, share, seconds)
 
 
 def _printed(module: ModuleOp) -> str:

@@ -128,6 +128,9 @@ FINE = (Tiling(64, 256, (8, 4), 0.4), Tiling(32, 256, (4, 4), 0.3), Tiling(8, 25
 SMALL = (Tiling(32, 64, (4, 4), 0.3), Tiling(8, 64, (1, 4), 0.2))
 """For targets without 2D block IO."""
 
+SMALL_FINE = (Tiling(32, 64, (4, 8), 0.3), Tiling(8, 64, (1, 8), 0.2))
+"""For those, and groups of 32: 8 columns a subgroup."""
+
 
 def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: Any = None,
                 activation: str | Activation | None = None, out: Any = None, out_dtype: Any = None,
@@ -173,9 +176,10 @@ def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: A
 
 def tilings(group: int, target: Target) -> tuple[Tiling, ...]:
     """Tilings that fit a target's registers."""
+    fine = group % (2 * ROWS) != 0
     if not target.block_io:
-        return SMALL
-    return FINE if group % (2 * ROWS) else TILES
+        return SMALL_FINE if fine else SMALL
+    return FINE if fine else TILES
 
 
 def group_of(a: Operand, weights: Operand, scales: Operand) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from codegen.perf.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
-from codegen.perf.performance_model import LoopIteration, Prediction, predict, product_traffic, resident
+from codegen.perf.performance_model import RESOLUTION, LoopIteration, Prediction, predict, product_traffic, resident
 from codegen.toolchain.ocloc import KernelFacts
 from xegpu.support.errors import ArgumentError, ShapeError, XeError
 from xegpu.support.location import Location
@@ -27,6 +28,7 @@ _PACKAGES = ("xetile", "xegpu", "codegen")
 
 USUAL_SHAPE = (4096, 4096, 4096)
 """The problem that a report predicts where none is named; its first two numbers for a kernel without a product."""
+_TIME = "predicted time"
 _REPEAT = re.compile(r"dpasw?\.8x(\d)")
 
 
@@ -204,7 +206,10 @@ class Report:
             raise ArgumentError("XT7155", f"compare takes the reports to set beside that of {self.name}",
                                 "for example a.report().compare(b.report())", Location.of_caller(_PACKAGES))
         reports = (self, *others)
-        return Table.side_by_side("side by side", _columns(reports), tables or [r.table() for r in reports])
+        columns, shown = _columns(reports), tables or [r.table() for r in reports]
+        joined = Table.side_by_side("side by side", columns, shown)
+        same_target = len({report.target.name for report in reports}) == 1
+        return replace(joined, notes=(*(_tied(columns, shown) if same_target else ()), *joined.notes))
 
     def table(self, shape: Sequence[int] | None = None, machine: str | MachineModel | None = None) -> Table:
         """Table of all facts, with the prediction for a problem, by default of 4096 x 4096 x 4096.
@@ -291,11 +296,22 @@ def _predicted(found: Prediction) -> list[Row]:
     rows += [Row(f"  clocks a pass, {name}", (clocks,), ",.0f") for name, clocks in found.clocks.items()]
     if found.bytes:
         rows.append(Row("  memory traffic", (found.bytes / 2**20,), ",.1f", " MB"))
-    rows.append(Row("predicted time", (found.time * 1e3,), ".4g", " ms"))
+    rows.append(Row(_TIME, (found.time * 1e3,), ".4g", " ms"))
     if found.flops:
         rows += [Row("predicted rate", (found.tflops,), ".4g", f" TFLOP/s, within {found.error:.0%}"),
                  Row("upper bound", (found.upper_bound,), ".4g", " TFLOP/s")]
     return [*rows, Row("bound by", (found.bound,))]
+
+
+def _tied(columns: Sequence[str], tables: Sequence[Table]) -> tuple[str, ...]:
+    """Note on the kernels whose predicted times the model cannot tell from the shortest one; none for one kernel."""
+    times = {column: float(row.values[0]) for column, table in zip(columns, tables, strict=True) for row in table.rows
+             if row.label == _TIME and row.values[0] is not None}
+    tied = [column for column, time in times.items() if time <= min(times.values()) * (1 + RESOLUTION)]
+    if len(tied) < 2:
+        return ()
+    return (f"predicted times of {' and '.join(tied)} are within {RESOLUTION:.0%}, which the model cannot tell apart; "
+            f"xt.tune times {'both' if len(tied) == 2 else 'all'}",)
 
 
 def _positive(numbers: Sequence[Any]) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import inf
 
 from xdsl.dialects import func, gpu, scf
+from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import BlockArgument, SSAValue
 
 from xegpu.ir.matchers import number
@@ -18,13 +19,10 @@ from xetile.dialect.tile_ops import InitTileOp, UpdateTileOffsetOp, tile_of
 
 _SMALLEST = 2  # what halving leaves at least
 _BUILDS = 4  # each takes Intel's compiler a second or more
-_HALVINGS = 2
-_ALONE = 6
-"""How often a constant is halved where no two halvings help."""
+_HALVINGS, _TOGETHER, _ALONE = 2, 4, 6
+"""Halvings of which all are looked at before anything is built; most of several constants; most of one."""
 _HOPELESS = 1.25
 """Where more than this part of all registers is alive at once, no compiler was seen to keep it there."""
-_COMFORTABLE = 0.9
-"""What takes this part of all registers or less is built first, since it mostly fits."""
 SECONDS = 5.0
 """How long remedies are looked for, unless the caller has more time: no build begins later."""
 
@@ -53,35 +51,47 @@ class Remedy:
                                                     for change, size in self.tried) + more
 
 
-def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = inf, seconds: float = SECONDS
-                ) -> Remedy:
-    """Smallest change of constants without spills: halved once or twice, or one more often.
+def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = inf, share: float = 1.0,
+                seconds: float = SECONDS) -> Remedy:
+    """Smallest change of constants without spills: tile sizes are halved, until an estimate says that they fit.
 
     Args:
         origin: the kernel.
         recorded: its function, as recorded.
         live: its own estimate of bytes that are alive.
         room: bytes that there are registers for.
-        seconds: after which no other candidate is tried; the first is tried in any case.
+        share: the part of them within which kernels mostly fit.
+        seconds: after which no other candidate is tried; the first is tried in any case. Half of it is for estimates.
     """
     tried: list[tuple[Mapping[str, int], int]] = []
-    end = time.monotonic() + seconds
-    for halvings in (_pairs, _alone):
-        found = []
+    candidates: list[_Candidate] = []
+    start = time.monotonic()
+    for halvings in range(1, _ALONE + 1):
         for change, variant in _variants(origin, recorded, halvings):
-            found.append((variant.live_bytes(), change, variant))
-            if time.monotonic() > end:
+            if (size := variant.live_bytes()) < min(live, room * _HOPELESS):
+                candidates.append((size, change, variant))
+            if candidates and time.monotonic() > start + seconds / 2:
                 break
-        most = min(live, room * _HOPELESS)
-        smaller = sorted((entry for entry in found if entry[0] < most),
-                         key=lambda entry: (entry[0] > room * _COMFORTABLE, -entry[0]))
-        for _, change, variant in smaller[:_BUILDS - 1] + smaller[_BUILDS - 1:][-1:]:  # the last is the smallest of all
-            if tried and time.monotonic() > end:
+        is_last = halvings == _ALONE or (bool(candidates) and time.monotonic() > start + seconds / 2)
+        if halvings < _HALVINGS and not is_last:
+            continue
+        chosen = sorted((each for each in candidates if each[0] <= room * share), key=lambda each: -each[0])
+        if is_last and not chosen:
+            chosen = sorted(candidates, key=lambda each: each[0])
+        for _, change, variant in (*chosen[:_BUILDS - 1], *chosen[_BUILDS - 1:][-1:])[:_BUILDS - len(tried)]:
+            if tried and time.monotonic() > start + seconds:
                 return Remedy(None, tuple(tried), cut_off=True)
             if not (left := variant.in_memory()):
                 return Remedy(change, tuple(tried))
             tried.append((change, left))
-    return Remedy(None, tuple(tried), cut_off=time.monotonic() > end)
+        candidates = [each for each in candidates if each not in chosen]
+        if is_last or len(tried) == _BUILDS:
+            break
+    return Remedy(None, tuple(tried), cut_off=time.monotonic() > start + seconds)
+
+
+_Candidate = tuple[int, Mapping[str, int], Variant]
+"""Estimated bytes that are alive, the changed constants, and the kernel with these."""
 
 
 def first_change(origin: Origin, recorded: func.FuncOp, fits: Callable[[Variant], bool]) -> Mapping[str, int] | None:
@@ -96,16 +106,18 @@ def first_change(origin: Origin, recorded: func.FuncOp, fits: Callable[[Variant]
         the new values; None if nothing helps.
     """
     ordered = sorted(origin.constants.items(), key=lambda entry: -entry[1] if type(entry[1]) is int else 0)
-    changes = _variants(replace(origin, constants=dict(ordered)), recorded, _pairs)
-    return next((change for change, variant in changes if fits(variant)), None)
+    sorted_origin = replace(origin, constants=dict(ordered))
+    return next((change for halvings in range(1, _HALVINGS + 1)
+                 for change, variant in _variants(sorted_origin, recorded, halvings) if fits(variant)), None)
 
 
-def _variants(origin: Origin, recorded: func.FuncOp, halvings: Callable[[list[str]], Iterable[tuple[str, ...]]]
-              ) -> Iterator[tuple[Mapping[str, int], Variant]]:
-    """Candidates that lower, and compute the same in smaller tiles."""
+def _variants(origin: Origin, recorded: func.FuncOp, halvings: int) -> Iterator[tuple[Mapping[str, int], Variant]]:
+    """Candidates that lower, and compute the same in smaller tiles, with so many halvings."""
     names = [name for name, value in origin.constants.items()
-             if type(value) is int and value > _SMALLEST and value % 4 == 0]
-    for chosen in halvings(names):
+             if type(value) is int and value > _SMALLEST and value % 4 == 0 and _is_extent(origin, recorded, name)]
+    several = combinations_with_replacement(names, halvings) if halvings <= _TOGETHER else \
+        ((name,) * halvings for name in names)
+    for chosen in several:
         halved = {name: origin.constants[name] >> chosen.count(name) for name in dict.fromkeys(chosen)}
         if min(halved.values()) < _SMALLEST:
             continue
@@ -117,6 +129,20 @@ def _variants(origin: Origin, recorded: func.FuncOp, halvings: Callable[[list[st
         except XeError:
             continue
         yield halved, variant
+
+
+def _is_extent(origin: Origin, recorded: func.FuncOp, name: str) -> bool:
+    """Whether a constant determines extents of tiles or vectors, as far as can be told: a number of subgroups, of
+    parts or of rows that share a scale does not."""
+    try:
+        return _extents(origin.again({name: origin.constants[name] // 2}).function) != _extents(recorded)
+    except XeError:
+        return True
+
+
+def _extents(function: func.FuncOp) -> list[tuple[int, ...]]:
+    return [result.type.get_shape() for op in function.walk() for result in op.results
+            if isinstance(result.type, ShapedType)]
 
 
 def _same_problem(recorded: func.FuncOp, changed: func.FuncOp) -> bool:
@@ -146,16 +172,6 @@ def _moves(offset: SSAValue) -> bool:
     if isinstance(owner, (gpu.BlockIdOp, gpu.SubgroupIdOp)):
         return True
     return not isinstance(owner, BlockArgument) and any(map(_moves, getattr(owner, "operands", ())))
-
-
-def _pairs(names: list[str]) -> Iterator[tuple[str, ...]]:
-    """Combinations of at most two halvings of named constants."""
-    return (chosen for count in range(1, _HALVINGS + 1) for chosen in combinations_with_replacement(names, count))
-
-
-def _alone(names: list[str]) -> Iterator[tuple[str, ...]]:
-    """More than two halvings of one named constant."""
-    return ((name,) * count for name in names for count in range(_HALVINGS + 1, _ALONE + 1))
 
 
 def _text(change: Mapping[str, int]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import xetile as xt
-from benchmarks.published import FIGURES, LARGEST_ERROR
+from benchmarks.published import FIGURES, LARGEST_ERROR, table
 from codegen.perf.performance_model import Pass, Prediction, predict, product_traffic
 from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
@@ -138,6 +138,42 @@ def test_a_tile_far_too_large() -> None:
     assert softmax.lower(SPECS[2], SPECS[2], target="bmg", **remedy.constants).report().remedy is None
 
 
+@pytest.mark.parametrize("target", ["dg2", "arl"])
+def test_a_tile_for_shorter_registers(target: str) -> None:
+    """Rows that are read one by one take addresses beside values: what is proposed has room for both."""
+    require_ocloc()
+    sizes = {"BM": 32, "BN": 64, "BK": 32}
+    report = by_subgroup.lower(*SPECS, target=target, **sizes).report(remedies=600)
+    assert report.spill_size + report.private_size > 0
+    remedy = report.remedy
+    assert remedy is not None
+    assert remedy.constants is not None
+    assert len(remedy.tried) <= 1
+    cured = by_subgroup.lower(*SPECS, target=target, **{**sizes, **remedy.constants}).report(remedies=False)
+    assert (cured.spill_size, cured.private_size) == (0, 0)
+    assert cured.loop["dpas"] > 0
+
+
+def test_what_is_no_extent_is_not_proposed() -> None:
+    """Half as many rows a scale would be another product, with half as many scales."""
+    @xt.kernel
+    def scaled(A, S, B, C, *, group=64, BM=32, BN=64):
+        acc = xt.zeros((BM, BN), xt.f32)
+        for k in xt.range(0, A.shape[1], 32):
+            scale = xt.load_tile(xt.init_tile(S, (k // group, 0), (1, BN)))
+            b = xt.load_tile(xt.init_tile(B, (k, 0), (32, BN))) * scale
+            a = xt.init_tile(A, (xt.group_id(0) * BM, k), (BM, 32))
+            acc = xt.tile_mma(xt.load_tile(a), b, acc)
+        xt.store_tile(acc, xt.init_tile(C, (xt.group_id(0) * BM, 0), (BM, BN)))
+
+    require_ocloc()
+    specs = (SPECS[0], SPECS[0], SPECS[1], SPECS[2])
+    remedy = scaled.lower(*specs, target="dg2").report(remedies=600).remedy
+    assert remedy is not None
+    assert remedy.constants is not None
+    assert all("group" not in change for change in (remedy.constants, *(change for change, _ in remedy.tried)))
+
+
 def test_remedies_take_no_longer_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first candidate is built in any case; none is looked for on demand."""
     require_ocloc()
@@ -201,6 +237,15 @@ def test_two_kernels_side_by_side() -> None:
         a.compare()
 
 
+def test_what_the_model_cannot_tell_apart() -> None:
+    """A kernel and itself; one that waits for memory twice as often is slower."""
+    first, second, shorter = report_of(gemm), report_of(gemm), report_of(gemm, BK=16)
+    said = [note for note in first.compare(second, shorter).notes if "cannot tell apart" in note]
+    assert said == ["predicted times of gemm (1) and gemm (2) are within 5%, which the model cannot tell apart; "
+                    "xt.tune times both"]
+    assert not any("cannot tell apart" in note for note in first.compare(shorter).notes)
+
+
 def test_tables() -> None:
     one = Table("one <1>", (Row("bytes", (1024,), unit=" B"), Row("share", (0.5,), ".1%"), Row("name", ("x",))))
     two = Table("two", (Row("bytes", (512,), unit=" B"), Row("more", (1,)), Row("share", (0.5,), ".1%")),
@@ -243,7 +288,11 @@ def test_published_figures() -> None:
     assert predicted[0] < predicted[1] * 0.9 < predicted[1] < predicted[2] * 0.96
     wrong = [(figure.machine, figure.dtype) for figure, rate in zip(FIGURES, predicted, strict=True)
              if abs(figure.error(rate)) > LARGEST_ERROR]
-    assert wrong == [("aurora", "tf32"), ("a770", "f16")]
+    assert wrong == [("max1100", "bf16"), ("max1100", "bf16"), ("aurora", "tf32"), ("a770", "f16"), ("a770", "f16")]
+    named = [line for line in table().splitlines() if line.endswith(", WRONG")]
+    assert len(named) == len(wrong)
+    for figure, rate in zip(FIGURES, predicted, strict=True):  # but for kernels that we do not know, errors are as said
+        assert "unknown" in figure.source or abs(figure.error(rate)) <= MACHINES[figure.machine].error + 0.005
 
 
 def test_the_model() -> None:

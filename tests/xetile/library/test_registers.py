@@ -1,0 +1,45 @@
+"""Machine code of the ready kernels where registers are half as long: nothing spills, and the dpas are there."""
+
+from __future__ import annotations
+
+import pytest
+
+import xetile as xt
+from benchmarks.library_spills import kernels
+from tests.conftest import require_ocloc
+
+SPILLED = (
+    ("int4_matmul 32x64 bf16, groups of 32", 16), ("scaled_matmul 128x128 e4m3 x e4m3", 16),
+    ("scaled_matmul 64x64 e5m2 x e5m2", 8), ("attention f16, heads of 32", 8), ("sort f16", 0),
+)
+"""Kernels that spilled once, and the dpas of their hot loops."""
+
+
+@pytest.mark.parametrize("target", ["dg2", "arl"])
+@pytest.mark.parametrize(("name", "dpas"), SPILLED, ids=lambda value: str(value))
+def test_registers_of_32_bytes_hold_what_ready_kernels_need(target: str, name: str, dpas: int) -> None:
+    require_ocloc()
+    report = dict(kernels(xt.TARGETS[target]))[name]().report(remedies=False)
+    assert (report.spill_size, report.private_size, report.mix.whole.categories["scratch"]) == (0, 0, 0)
+    assert report.loop.get("dpas", 0) == dpas
+
+
+def test_rows_of_16_bits_take_a_register_each() -> None:
+    """64 rows that are sorted, and as many results of comparisons: half as many bytes would fit 128 registers."""
+    require_ocloc()
+    report = dict(kernels(xt.TARGETS["pvc"]))["sort f16"]().report(remedies=False)
+    assert (report.spill_size, report.private_size, report.registers) == (0, 0, 256)
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("target", ["dg2", "arl"])
+@pytest.mark.parametrize("family", ["matmul", "split-K", "stream-K", "grouped", "int4", "scaled", "attention", "rows"])
+def test_no_ready_kernel_spills(target: str, family: str) -> None:
+    require_ocloc()
+    rows = ("softmax", "sum", "argmax", "cumsum", "sort", "top_k")
+    found = [(name, lower) for name, lower in kernels(xt.TARGETS[target])
+             if name.startswith(rows if family == "rows" else family)]
+    assert found
+    for name, lower in found:
+        report = lower().report(remedies=False)
+        assert (name, report.spill_size, report.private_size) == (name, 0, 0)
