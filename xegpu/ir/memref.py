@@ -144,13 +144,11 @@ def verify_described(operation: Described, what: str) -> None:
         _verify_address(source, operation, what)
         return
     rank = len(source.get_shape())
-    if rank == 1 and (len(operation.offsets), *counts) == (2, 2, 2) and (
-            not is_shared(source) or number(operation.shape[0]) == 1):
+    if rank == 1 and (len(operation.offsets), *counts) == (2, 2, 2):
         return  # a 1D memref, which the operands describe as a matrix
     if rank < 2:
-        raise Invalid("XT3021", f"{what} covers the last two dimensions of an array, and {source} has {rank}\n" +
-                      ("allocate it with two dimensions, or see it so by memref.reinterpret_cast"
-                       if is_shared(source) and rank else "cast it to two dimensions first: memref<1x...>"))
+        raise Invalid("XT3021", f"{what} covers the last two dimensions of an array, and {source} has {rank}\n"
+                      "cast it to two dimensions first: memref<1x...>")
     if len(operation.offsets) != rank:
         raise Invalid("XT3022", f"{what} on an array of {rank} dimensions takes {rank} offsets, not "
                       f"{len(operation.offsets)}\ngive the row and column last, the indices of the matrix "

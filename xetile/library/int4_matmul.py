@@ -129,7 +129,7 @@ SMALL = (Tiling(32, 64, (4, 4), 0.3), Tiling(8, 64, (1, 4), 0.2))
 """For targets without 2D block IO."""
 
 SMALL_FINE = (Tiling(32, 64, (4, 8), 0.3), Tiling(8, 64, (1, 8), 0.2))
-"""For those, and groups of 32: 8 columns a subgroup."""
+"""For those with subgroups of 8, and groups of 32: 8 columns a subgroup."""
 
 
 def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: Any = None,
@@ -178,7 +178,7 @@ def tilings(group: int, target: Target) -> tuple[Tiling, ...]:
     """Tilings that fit a target's registers."""
     fine = group % (2 * ROWS) != 0
     if not target.block_io:
-        return SMALL_FINE if fine else SMALL
+        return SMALL_FINE if fine and target.subgroup_size == 8 else SMALL
     return FINE if fine else TILES
 
 

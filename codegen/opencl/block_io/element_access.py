@@ -3,8 +3,7 @@
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads; one that is
 copied from rows of any alignment by vectors of words, of which each lane shifts its elements out; any other block is
-read element by element, and so are all on a processor, where the lanes' elements are a vector. Elements outside the
-array are never used.
+read element by element. Elements outside the array are never used.
 """
 
 from __future__ import annotations
@@ -162,14 +161,6 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     fragment = predicate.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
     pieces = block.pieces(fragment.width)
-    if emitter.target.is_cpu and not block.strided:
-        kind = "load" if operation.in_bounds is None else "read"
-        names = [_inlined_function(emitter, piece, fragment, kind) for piece in pieces]
-        calls = [f"{name}({_arguments(emitter, operation.desc, *piece.at)})"
-                 for name, piece in zip(names, pieces, strict=True)]
-        emitter.assign(operation.result, fragment, calls)
-        predicate.from_memory(emitter, operation.result)
-        return
     if not block.row_bits and not is_unaligned_copy(block.desc):
         calls = [f"{_element_function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)})"
                  for piece in pieces]
@@ -222,29 +213,13 @@ def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str
     return "\n".join([*lines, "}", ""])
 
 
-def _inlined_function(emitter: Emitter, piece: _Piece, fragment: Fragment, kind: str) -> str:
-    """Define an element-wise load of one variable on a processor, and return its name: as for stores, the bounds check
-    is inlined, and the edges have a function."""
-    name, dtype, c_type = piece.function(kind), piece.desc.dtype.opencl, fragment.c_type
-    words = [_packed([piece.unchecked(*at) for at in piece.coordinates(i)], dtype, fragment.word)
-             for i in range(fragment.width)]
-    value = words[0] if fragment.width == 1 else f"({c_type})({', '.join(words)})"
-    lines = [f"static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
-             *(f"  {line}" for line in _position(piece.lanes, piece.subgroup))]
-    if kind == "load" and not piece.promised:
-        edge = _element_function(emitter, piece, fragment, "load_edge")
-        lines.append(f"  if (!({piece.is_inside()})) return {edge}(base, height, width, pitch, step, y, x);")
-    emitter.function("\n".join([*lines, f"  return {value};", "}", ""]))
-    return name
-
-
-def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment, kind: str = "load") -> str:
+def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> str:
     """Define an element-wise load of one variable, and return its name.
 
     It loops over the words, which move through the variable: an index that is no constant would send it to private
     memory.
     """
-    name, dtype, c_type = piece.function(kind), piece.desc.dtype.opencl, fragment.c_type
+    name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
              *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",
              *_elements_read(emitter, piece, fragment), "  return words;", "}", ""]

@@ -83,10 +83,11 @@ def _in_registers(emitter: Emitter, fragment: Fragment, number: str) -> str:
     c_type, repeats = _REPEATED[bits]
     word = f"{repeats} * as_{c_type}(({fragment.word})({number}))"
     emitter.function(
-        f"static uint in_each_lane(uint number)\n{{\n  uint word;\n  #ifdef {NO_VISA}\n  word = number;\n  #else\n"
+        f"static uint xetile_in_each_lane(uint number)\n{{\n  uint word;\n  #ifdef {NO_VISA}\n  word = number;\n"
+        "  #else\n"
         f'  __asm__("mov (M1_NM, {emitter.subgroup}) %0(0,0)<1> %1(0,0)<1;1,0>" : "=rw"(word) : "rw"(number));\n'
         "  #endif\n  return word;\n}\n")
-    return f"as_{fragment.c_type}(({vector_type('uint', fragment.width * bits // 32)})(in_each_lane({word})))"
+    return f"as_{fragment.c_type}(({vector_type('uint', fragment.width * bits // 32)})(xetile_in_each_lane({word})))"
 
 
 def _shape_cast(emitter: Emitter, operation: ShapeCastOp) -> None:

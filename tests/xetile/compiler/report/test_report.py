@@ -12,7 +12,7 @@ import pytest
 
 import xetile as xt
 from benchmarks.published import FIGURES, LARGEST_ERROR, table
-from codegen.perf.performance_model import Pass, Prediction, predict, product_traffic
+from codegen.perf.performance_model import LoopIteration, Prediction, predict, product_traffic
 from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
 from xegpu.target.machine_model import MACHINES, find_machine
@@ -270,9 +270,9 @@ def test_tables() -> None:
     ({"messages": 40}, ""), ({"scattered": 200}, "messages"), ({"atomics": 300}, "messages"), ({"barriers": 3}, ""),
     ({"waits": 1}, "latency"), ({"outside": 5000}, "")])
 def test_what_makes_a_kernel_slower_than_its_bound(changed: dict[str, int], bound: str) -> None:
-    step = Pass(32, 64, 100, 1e6, 1e5)
+    step = LoopIteration(32, 64, 100, 1e6, 1e5)
 
-    def of(step: Pass) -> Prediction:
+    def of(step: LoopIteration) -> Prediction:
         return predict(MACHINES["b580"], "", step, work_groups=20, passes=10, large=True, traffic=0, flops=1)
     plain, slower = of(step), of(replace(step, **changed))
     assert slower.time > plain.time * 1.01
@@ -297,7 +297,7 @@ def test_published_figures() -> None:
 
 def test_the_model() -> None:
     machine = MACHINES["b580"]
-    step = Pass(8, 64, 100, 1e6, 1e5)
+    step = LoopIteration(8, 64, 100, 1e6, 1e5)
     assert step.clocks(machine) == {"matrix engine": 128, "issue": 100}  # no published rate of its L1 and L2
     small = predict(machine, "", step, work_groups=161, passes=10, large=False, traffic=0, flops=1)
     large = predict(machine, "", step, work_groups=161, passes=10, large=True, traffic=0, flops=1)
