@@ -126,7 +126,7 @@ def _launch(a: Operand, b: Operand, c: Operand, vectors: Vectors, activation: Ac
     widen = not device.multiplies(a.dtype, b.dtype)
     (m, n), table = c.shape, WIDENED if widen and device.block_io else ()
     tiling = replace(choose(m, n, a.shape[1], 1, dtypes.f16 if widen else a.dtype, device, table), parts=1,
-                     depth=step_of(widen))
+                     depth=step_of(widen and not device.is_cpu))
     rows, columns, bias = (vector or c for vector in (vectors.rows, vectors.columns, vectors.bias))
     bound[tiling.groups(m, n)](a.argument, b.argument, c.argument, rows.argument, columns.argument, bias.argument,
                                    **tiling.constants, widen=widen, by_row=vectors.rows is not None,
@@ -135,7 +135,7 @@ def _launch(a: Operand, b: Operand, c: Operand, vectors: Vectors, activation: Ac
 
 
 def step_of(widen: bool) -> int:
-    """K step: half as long where operands become twice as wide in registers."""
+    """K step: half as long where operands become twice as wide in registers of a GPU."""
     return WIDENED[0].depth if widen else 64
 
 
