@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation
+from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.analysis import barriers, slm
 from xegpu.analysis.webs import view_webs
@@ -37,7 +38,7 @@ class CheckTarget:
         """The module itself.
 
         Raises:
-            TargetError: the target lacks something that the kernel uses.
+            TargetError: the target lacks something that the kernel uses, or computes an index in fewer bits.
             ShapeError: a descriptor is carried between arrays of other shapes in shared local memory.
         """
         for function in module.body.block.ops:
@@ -48,10 +49,30 @@ class CheckTarget:
             for operation in function.walk():
                 if isinstance(operation, inline.InlineOp):
                     inline.check_target(operation, self.target)
+                if isinstance(operation, arith.ConstantOp):
+                    check_index(operation)
             if slm.allocations(function):
                 slm.check_bytes(function, self.target)
                 slm.check_webs(function, view_webs(function))
         return module
+
+
+def check_index(constant: arith.ConstantOp) -> None:
+    """Raise if a constant of type ``index`` is no integer of the 32 bits in which devices compute indices.
+
+    Raises:
+        TargetError: at the author's line of what the constant is for.
+    """
+    value = constant.value
+    if get_element_type_or_self(constant.result.type) != IndexType():
+        return
+    numbers = value.get_values() if isinstance(value, DenseIntOrFPElementsAttr) else [value.value.data]  # type: ignore
+    for number in numbers:
+        if not -(1 << 31) <= number < 1 << 31:
+            user = next((use.operation for use in constant.result.uses), constant)
+            raise located(TargetError(
+                "XT4115", f"the index {number} does not fit in 32 bits, in which devices compute indices",
+                "keep indices and sizes below 2147483648; larger numbers are values of i64"), user)
 
 
 def check_element_types(function: func.FuncOp, target: Target) -> None:

@@ -54,6 +54,10 @@ from xetile.text.parse_hints import hint_of
 from xetile.text.read_module import GENERATION, OLDER, V1Reader, from_v1, read_module
 
 _STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp, scf.WhileOp, scf.ConditionOp)
+_MOST_ELEMENTS = 1 << 28
+"""Elements of the largest vector that a text may compute; NumPy computes it as one array."""
+_MOST_REPEATED = 1 << 48
+"""Elements of the largest constant that a text may have: it costs nothing by its size while nothing is computed."""
 ImportedFunction = tuple[func.FuncOp, Mapping[str, Attribute]]
 """A function with the attributes of its module."""
 
@@ -228,13 +232,19 @@ def _check_one_block(operation: Operation, region: Region) -> None:
 
 
 def _check_sizes(operation: Operation) -> None:
-    """Raise if a vector or an array has a dimension without elements, or a negative one."""
+    """Raise if a vector has a dimension without elements, or a negative one, or more elements than memory holds."""
     values = [*operation.results, *(argument for region in operation.regions for block in region.blocks
                                     for argument in block.args)]
     for value in values:
         if isinstance(value.type, VectorType) and any(size < 1 for size in value.type.get_shape()):
             raise TextError("XT2001", f"{operation.name}: a vector has a dimension without elements: {value.type}",
                             "write sizes of 1 and more", text_location(operation))
+        computed = any(isinstance(operand.type, VectorType) for operand in operation.operands)
+        most = _MOST_ELEMENTS if computed else _MOST_REPEATED
+        if isinstance(value.type, VectorType) and prod(value.type.get_shape()) > most:
+            raise TextError("XT2001", f"{operation.name}: {value.type} has more than {most} elements, which no "
+                            "work-group holds", "write smaller vectors, and more work-groups or a loop",
+                            text_location(operation))
 
 
 def _check_position(operation: Operation) -> None:

@@ -17,6 +17,10 @@ CASES = {
                                     "%b = arith.addi %a, %c1 : index", "XT2005"),
     "a branch that yields nothing": ("%r = scf.if %p -> (f32) {\n scf.yield %x : f32\n} else {\n}", "XT2001"),
     "a vector without elements": ("%v = arith.constant dense<0.0> : vector<0x16xf32>", "XT2001"),
+    "a constant that no memory holds": ("%v = arith.constant dense<0.0> : vector<99999999999999999999x16xf32>",
+                                        "XT2001"),
+    "a sum that no memory holds": ("%v = arith.constant dense<0.0> : vector<1000000x1000000xf32>\n"
+                                   "%w = arith.addf %v, %v : vector<1000000x1000000xf32>", "XT2001"),
     "a position behind a vector": ("%v = arith.constant dense<0.0> : vector<4x8xf32>\n"
                                    "%w = vector.extract %v[4] : vector<8xf32> from vector<4x8xf32>", "XT2001"),
     "a cast of several values": ("%a = builtin.unrealized_conversion_cast %n, %n : index, index to index", "XT2011"),

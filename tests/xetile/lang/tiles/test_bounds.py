@@ -188,3 +188,17 @@ def test_host_arrays_that_overlap_are_copied_as_they_lie() -> None:
     expected[40:, 20:] = product(a[:, :35], b, xt.f32)
     run_gemm(Execution("opencl:cpu", "pvc"), F32, a[:, :35], b, c)
     np.testing.assert_array_equal(whole, expected)
+
+
+@pytest.mark.parametrize("execution", [Execution("numpy:xegpu", "pvc"), Execution("opencl:cpu", "cpu")], ids=str)
+def test_an_offset_of_more_than_32_bits(execution: Execution) -> None:
+    """Devices would lose its upper bits, and read rows that are inside."""
+    @xt.kernel
+    def far(A, C, *, row):
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (row, 0), (8, 16))), xt.init_tile(C, (0, 0), (8, 16)))
+
+    a, c = np.ones((64, 64), np.float32), np.full((8, 16), 7, np.float32)
+    execution.bind(far)[1](a, c, row=2**31 - 8)
+    assert not c.any()
+    with pytest.raises(xt.TargetError, match="XT4115"):
+        execution.bind(far)[1](a, c, row=2**40)
