@@ -60,15 +60,17 @@ def _relation(operation: Described) -> str:
     """Relation of strides, and of leading sizes, to those of the array; the last two sizes may differ.
 
     Returns:
-        as :func:`geometry`, and ``row`` for an array of one dimension that is seen as rows of its elements.
+        as :func:`geometry`, and ``row`` for an array of one dimension, not in shared local memory, that is seen as
+        rows of its elements.
     """
     if not operation.shape:
         return "own"
     if is_address(operation.source.type):
         return "other"
-    own = _own_numbers(operation, array_of(operation.source))
-    if len(operation.source.type.get_shape()) < 2:  # type: ignore[attr-defined]
-        return "row" if own is not None and len(own[1]) == 1 and _same(operation.strides[1:], own[1]) else "other"
+    own, source = _own_numbers(operation, array_of(operation.source)), operation.source.type
+    if len(source.get_shape()) < 2:  # type: ignore[attr-defined]
+        is_row = own is not None and len(own[1]) == 1 and _same(operation.strides[1:], own[1])
+        return "row" if is_row and not is_shared(source) else "other"
     if own is None or not _same(operation.shape[:-2], own[0][:-2]):
         return "other"
     if _same(operation.strides, own[1]):

@@ -87,15 +87,6 @@ def text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def _verify_shared_rows(operation: InitTileOp) -> None:
-    """Verify that a tile of several rows is not on an array of one dimension in shared local memory."""
-    source = operation.source.type
-    if isinstance(source, MemRefType) and len(source.get_shape()) == 1 and is_shared(source) \
-            and not (operation.shape and number(operation.shape[0]) == 1):
-        raise Invalid("XT3021", f"a tile covers the last two dimensions of an array, and {source} has 1\n"
-                      "allocate it with two dimensions, or see it so by memref.reinterpret_cast")
-
-
 @operation_definition
 class InitTileOp(IRDLOperation):
     """Tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements.
@@ -123,7 +114,6 @@ class InitTileOp(IRDLOperation):
 
     def verify_(self) -> None:
         tile, source = tile_of(self.result), self.source.type
-        _verify_shared_rows(self)
         verify_described(self, "a tile")
         _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
         check_covered(source, tile)

@@ -21,10 +21,6 @@ CASES = {
                                         "XT2001"),
     "a sum that no memory holds": ("%v = arith.constant dense<0.0> : vector<1000000x1000000xf32>\n"
                                    "%w = arith.addf %v, %v : vector<1000000x1000000xf32>", "XT2001"),
-    "rows of shared memory of one dimension": (
-        "%s = memref.alloc() : memref<1024xf32, 3>\n%c16 = arith.constant 16 : index\n"
-        "%t = xetile.init_tile %s[%c1, %c1], [%c16, %c16], [%c16, %c1] : memref<1024xf32, 3> -> "
-        "!xetile.tile<8x16xf32, #xetile.tile_attr<memory_space = 3>>", "XT3021"),
     "a position behind a vector": ("%v = arith.constant dense<0.0> : vector<4x8xf32>\n"
                                    "%w = vector.extract %v[4] : vector<8xf32> from vector<4x8xf32>", "XT2001"),
     "a cast of several values": ("%a = builtin.unrealized_conversion_cast %n, %n : index, index to index", "XT2011"),

@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, func, memref, ub
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     ModuleOp,
     VectorType,
@@ -73,6 +75,9 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
         TextError: maps contradict each other, or a vector constant has different elements.
     """
     resolve_subviews(function)
+    for operation in list(function.walk()):
+        if isinstance(operation, ub.PoisonOp):
+            _poison(operation)
     if not any_rank and has_lines(function):
         lines_to_tiles(function)
     _rewrite(function)
@@ -183,6 +188,17 @@ def _replace(old: Operation, *new: Operation) -> None:
     after.name_hint = before.name_hint
     before.replace_all_uses_with(after)
     _erase(old)
+
+
+def _poison(operation: ub.PoisonOp) -> None:
+    """Poison, which may be any value, to zeros."""
+    type_ = operation.result.type
+    element = get_element_type_or_self(type_)
+    if not isinstance(element, IndexType | IntegerType | AnyFloat):
+        return
+    zero = FloatAttr(0.0, element) if isinstance(element, AnyFloat) else IntegerAttr(0, element)
+    value = DenseIntOrFPElementsAttr.from_list(type_, [zero.value.data]) if isinstance(type_, VectorType) else zero
+    _replace(operation, arith.ConstantOp(value))
 
 
 def _splat_constant(constant: arith.ConstantOp) -> None:

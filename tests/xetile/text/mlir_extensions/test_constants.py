@@ -97,3 +97,30 @@ def test_too_many() -> None:
     values = RNG.integers(0, 1000, (64, 128)).astype(np.int32)
     with pytest.raises(xt.TextError, match="XT2072"):
         xt.parse(text_of("i32", values, "none", ""))
+
+
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
+def test_poison_that_nothing_selects(where: str, target: str) -> None:
+    """As a tile and as a vector of one dimension."""
+    if where == "opencl:cpu":
+        require_device(where)
+    tile, vector = "!xetile.tile<8x16xf32>", "vector<8x16xf32>"
+    kernel = xt.parse(f"""func.func @f(%A: memref<8x16xf32>, %C: memref<8x16xf32>) {{
+  %ta = xetile.init_tile %A[0, 0] : memref<8x16xf32> -> {tile}
+  %tc = xetile.init_tile %C[0, 0] : memref<8x16xf32> -> {tile}
+  %a = xetile.load_tile %ta : {tile} -> {vector}
+  %zero = arith.constant dense<0.0> : {vector}
+  %less = arith.cmpf olt, %a, %zero : {vector}
+  %more = arith.cmpf oge, %a, %zero : {vector}
+  %none = ub.poison : {vector}
+  %line = ub.poison : vector<16xf32>
+  %lines = vector.broadcast %line : vector<16xf32> to {vector}
+  %x = arith.select %less, %a, %none : vector<8x16xi1>, {vector}
+  %y = arith.select %more, %a, %lines : vector<8x16xi1>, {vector}
+  %c = arith.select %less, %x, %y : vector<8x16xi1>, {vector}
+  xetile.store_tile %c, %tc : {vector}, {tile}
+  func.return
+}}""")["f"].on(where, target=target)
+    a, c = np.random.default_rng(3).integers(-9, 9, (8, 16)).astype(np.float32), np.zeros((8, 16), np.float32)
+    kernel[1](a, c)
+    np.testing.assert_array_equal(c, a)

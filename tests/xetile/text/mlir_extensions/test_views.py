@@ -210,3 +210,37 @@ def test_mistakes(lines: str, code: str) -> None:
     with pytest.raises(xt.TextError, match=code) as caught:
         xt.parse(f"{HEAD}{lines}\ngpu.return\n}} }}", "kernel.mlir")
     assert "kernel.mlir:" in str(caught.value)
+
+
+ROWS_IN_A_LINE = """func.func @f(%A: memref<64x64xf32>, %C: memref<16x16xf32>) {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %m = memref.alloc() : memref<1024xf32, 3>
+  %ta = xetile.init_tile %A[8, 16] : memref<64x64xf32> -> !xetile.tile<8x16xf32>
+  %a = xetile.load_tile %ta : !xetile.tile<8x16xf32> -> vector<8x16xf32>
+  %s = xetile.init_tile %m[%c8, 7], [20, PITCH], [PITCH, 1] : memref<1024xf32, 3> -> !xetile.tile<8x16xf32, #slm>
+  xetile.store_tile %a, %s : vector<8x16xf32>, !xetile.tile<8x16xf32, #slm>
+  gpu.barrier
+  %b = xetile.load_tile %s : !xetile.tile<8x16xf32, #slm> -> vector<8x16xf32>
+  %t = xetile.init_tile %m[10, 12], [20, PITCH], [PITCH, 1] : memref<1024xf32, 3> -> !xetile.tile<4x8xf32, #slm>
+  %c = xetile.load_tile %t : !xetile.tile<4x8xf32, #slm> -> vector<4x8xf32>
+  %tb = xetile.init_tile %C[%c0, %c0] : memref<16x16xf32> -> !xetile.tile<8x16xf32>
+  xetile.store_tile %b, %tb : vector<8x16xf32>, !xetile.tile<8x16xf32>
+  %tc = xetile.init_tile %C[%c8, 3] : memref<16x16xf32> -> !xetile.tile<4x8xf32>
+  xetile.store_tile %c, %tc : vector<4x8xf32>, !xetile.tile<4x8xf32>
+  func.return
+}"""
+
+
+@pytest.mark.parametrize("pitch", [37, 48])
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
+def test_rows_on_shared_memory_of_one_dimension(where: str, target: str, pitch: int) -> None:
+    """Sizes and strides say where the rows lie; they do not overlap."""
+    if where == "opencl:cpu":
+        require_device(where)
+    text = "#slm = #xetile.tile_attr<memory_space = 3>\n" + ROWS_IN_A_LINE.replace("PITCH", str(pitch))
+    a, c = np.random.default_rng(6).integers(-99, 99, (64, 64)).astype(np.float32), np.zeros((16, 16), np.float32)
+    expected = c.copy()
+    expected[:8], expected[8:12, 3:11] = a[8:16, 16:32], a[10:14, 21:29]
+    xt.parse(text)["f"].on(where, target=target)[1](a, c)
+    np.testing.assert_array_equal(c, expected)
