@@ -24,13 +24,14 @@ dialect, and are not read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, VectorType
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect import gather_scatter, reduction
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp
@@ -46,6 +47,7 @@ from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InsertStridedSliceOp, InterleaveOp, MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector_type
+from xegpu.rewrite.rewriter import ConvertedValues
 
 
 def _scattered_desc(rewriter: Any, operation: ElementsOp, element: Any) -> SSAValue:
@@ -98,8 +100,8 @@ def bitcast(rewriter: Any, operation: xdsl_vector.BitcastOp) -> None:
 def store_gathered(rewriter: Any, operation: StoreOp) -> None:
     """Convert to ``store_scatter``; what a reduction left keeps both dimensions here, and is stored as a line."""
     value, sizes = rewriter.single(operation.value), operation.value.type.get_shape()  # type: ignore[attr-defined]
-    if len(sizes) == 1 and shape_of(value) != sizes:
-        value = rewriter.emit(ShapeCastOp(value, sizes))
+    if len(sizes) == 1:
+        value = rewriter.reshaped(value, sizes)
     desc = _scattered_desc(rewriter, operation, operation.value.type.element_type)  # type: ignore[attr-defined]
     rewriter.emit(with_hints(gather_scatter.StoreScatterOp(value, desc, rewriter.single(operation.mask)),
                              imported_hints(operation)))
@@ -176,6 +178,33 @@ class Blocks(Import):
             if isinstance(new, Operation):
                 new.attributes = {name: value for name, value in new.attributes.items()
                                   if not isinstance(value, (LayoutAttr, SliceAttr))}
+
+    def like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
+        """Clone an operation; beside what a reduction left, lines become blocks of its dimensions."""
+        left = next((new for new, old in zip(operands, operation.operands, strict=True)
+                     if self.lookup(old).encoding == _REDUCED), None)
+        if left is not None:
+            operands = [self.reshaped(new, shape_of(left)) if isinstance(new.type, VectorType) else new
+                        for new in operands]
+        return super().like(operation, operands, types)
+
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
+        """Reshape a line to what a reduction left, or the reverse, where a loop or a condition joins them."""
+        if parts.encoding != like.encoding and {parts.encoding, like.encoding} == {None, _REDUCED}:
+            return ConvertedValues((self.reshaped(parts.values[0], shape_of(like.values[0])),), like.encoding)
+        return super().match(parts, like)
+
+    def combine(self, operation: MultiReductionOp, reduced: SSAValue, acc: SSAValue) -> SSAValue:
+        """Combine a reduction with its accumulator, reshaped to what the reduction leaves."""
+        return super().combine(operation, reduced, self.reshaped(acc, shape_of(reduced)))
+
+    def reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        """The same elements as a line, or as a block of one row or one column."""
+        if len(shape) == 2 and len(shape_of(value)) == 1:
+            value = self.emit(ShapeCastOp(value, (1, *shape_of(value))))
+        if len(shape) == 2 and shape_of(value) == shape[::-1] != shape:
+            return self.emit(TransposeOp(value))
+        return value if shape_of(value) == shape else self.emit(ShapeCastOp(value, shape))
 
     def desc(self, operation: upstream.MovementOp) -> SSAValue:
         """Descriptor with the offsets of a load, store or prefetch."""

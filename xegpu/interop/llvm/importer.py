@@ -173,9 +173,6 @@ class Import(Rewriter):
 
     def combine(self, operation: MultiReductionOp, reduced: SSAValue, acc: SSAValue) -> SSAValue:
         """Combine a reduction with its accumulator, which has the type of what it leaves."""
-        if acc.type != reduced.type:
-            self.refuse("XT3632", f"the accumulator is {acc.type} of a block, and what is left {reduced.type}",
-                        "start from the neutral element, or from another reduction")
         return self.emit(combined(operation.kind.data, reduced, acc))
 
     def mixed(self, values: Sequence[SSAValue | int]) -> list[SSAValue]:
