@@ -27,6 +27,7 @@ catalogue (``xetile/errors``) is a page of its own. A block is marked by HTML co
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import difflib
 import io
@@ -424,8 +425,13 @@ def difference(old: str, new: str, name: str) -> str:
 
 def main() -> None:
     """Rewrite the pages, or with ``--check`` print what would change."""
-    stale = False
-    names = {name for name in sys.argv[1:] if not name.startswith("-")}
+    parser = argparse.ArgumentParser("python docs/update.py", description="Run the documentation's code; bring up to "
+                                     "date what it shows.")
+    parser.add_argument("names", nargs="*", metavar="PAGE|CODE",
+                        help="pages and sections of the catalogue, by default all")
+    parser.add_argument("--check", action="store_true", help="say what would change")
+    options = parser.parse_args()
+    stale, names = False, set(options.names)
     codes = names & set(errors.explanations())
     files = {area.name + ".md" for area in errors.areas() if codes & {section.code for section in area.explanations}}
     if unknown := names - codes - {page.name for page in PAGES}:
@@ -437,12 +443,12 @@ def main() -> None:
         if old == new.text:
             continue
         stale = True
-        if "--check" in sys.argv:
+        if options.check:
             print(difference(old, new.text, page.name))
         else:
             page.write_text(new.text, encoding="utf-8")
             print(f"updated {page.name}")
-    if stale and "--check" in sys.argv:
+    if stale and options.check:
         raise SystemExit(1)
 
 
