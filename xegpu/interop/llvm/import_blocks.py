@@ -295,14 +295,15 @@ def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
     if not isinstance(source.type, VectorType):
         rewriter.fill(source, operation.vector)
         return
-    if len(shape_of(source)) == 1 and len(operation.vector.type.get_shape()) == 2:  # a row
-        source = rewriter.emit(ShapeCastOp(source, (1, *shape_of(source))))
-    if len(shape_of(operation.source)) == 1 and shape_of(source)[0] > 1:  # a column that a reduction left
-        source = rewriter.emit(TransposeOp(source))
-    shape, small = operation.vector.type.get_shape(), shape_of(source)
-    if len(shape) != len(small):
+    sizes, shape = shape_of(operation.source), operation.vector.type.get_shape()
+    if len(sizes) == 1:
+        source = rewriter.reshaped(source, (1, *sizes))
+    if len(shape) > 2 or len(shape_of(source)) != 2:
         rewriter.refuse("XT2416", f"{operation.source.type} does not repeat in {operation.vector.type}",
                         "broadcast vectors of one dimension to two, or of two to two")
-    axes = [axis for axis, size in enumerate(shape) if size != small[axis]]
-    new = rewriter.emit(reduction.BroadcastOp(source, axes, operation.vector.type)) if axes else source
-    rewriter.set(operation.vector, new)
+    block = (1, *shape) if len(shape) == 1 else shape
+    axes = [axis for axis, size in enumerate(block) if size != shape_of(source)[axis]]
+    if axes:
+        type_ = vector_type(block, operation.vector.type.element_type)
+        source = rewriter.emit(reduction.BroadcastOp(source, axes, type_))
+    rewriter.set(operation.vector, rewriter.reshaped(source, shape))

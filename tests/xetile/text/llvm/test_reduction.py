@@ -53,6 +53,15 @@ BODIES: dict[str, tuple[str, Any]] = {
                                "%t = arith.addf %kk, %w : vector<16x16xf32>\n"
                                "%r = vector.multi_reduction <add>, %t, %zero [0] : vector<16x16xf32> to vector<16xf32>",
                                lambda u, v, p, q: (u + q).sum() + p),
+    "broadcast to a block": ("%b = vector.broadcast %q : vector<16xf32> to vector<16x16xf32>\n"
+                             "%t = arith.mulf %b, %w : vector<16x16xf32>\n"
+                             "%r = vector.multi_reduction <add>, %t, %zero [0] : vector<16x16xf32> to vector<16xf32>",
+                             lambda u, v, p, q: q * p),
+    "one element broadcast": ("%o = arith.constant dense<0.0> : vector<1xf32>\n"
+                              "%k = vector.shape_cast %q : vector<16xf32> to vector<16x1xf32>\n"
+                              "%s = vector.multi_reduction <add>, %k, %o [0] : vector<16x1xf32> to vector<1xf32>\n"
+                              "%b = vector.broadcast %s : vector<1xf32> to vector<16xf32>\n"
+                              "%r = arith.subf %b, %u : vector<16xf32>", lambda u, v, p, q: q.sum() - u),
     "carried from a constant": (_LOOP.format("%zero", "%s = arith.addf %q, %a : vector<16xf32>", "%s"),
                                 lambda u, v, p, q: 4 * q),
     "carried as its accumulator": (
