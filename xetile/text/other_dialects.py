@@ -22,10 +22,10 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.interop.llvm.vector import MultiReductionOp
-from xegpu.ir.matchers import number
 from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.support.lookahead import next_token
+from xetile.text.grammar import other_type
 from xetile.text.types import fail
 
 _POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {
@@ -108,8 +108,7 @@ def _shape_cast(parser: Any, name: str) -> Operation:
     stated = parser.parse_type()
     known = parser.ssa_values.get(source.operand_name, ())
     if len(known) == 1 and known[0].type != stated:
-        fail(parser, "XT2039", f"%{source.operand_name} is {known[0].type}, and the text has {stated}",
-             f"write {known[0].type}", at, known[0])
+        other_type(parser, known[0], stated, at)
     if not (parser.parse_optional_keyword("into") or parser.parse_optional_punctuation("->")):
         parser.parse_keyword("to")
     return ShapeCastOp.create(operands=[parser.resolve_operand(source, stated)], result_types=[parser.parse_type()],
@@ -163,11 +162,7 @@ def _for(parser: Any, name: str) -> Operation:
     first = _early_bound(parser)
     parser.parse_keyword("to")
     last = _early_bound(parser)
-    at, step = next_token(parser).span, parser.constant(1)
-    if parser.parse_optional_keyword("step"):
-        at, step = next_token(parser).span, _early_bound(parser)
-    if (size := number(step)) is not None and size <= 0:
-        fail(parser, "XT1331", f"the step of a loop is {size}, and it counts up", "write a positive step", at)
+    step = _early_bound(parser) if parser.parse_optional_keyword("step") else parser.constant(1)
     before, parser._pending = parser._pending, []  # constants of the bounds stay in front of the loop
     body = parser.parse_region((variable.resolve(IndexType()),))
     parser._pending = before
