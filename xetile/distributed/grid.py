@@ -205,7 +205,7 @@ class Grid:
             return exchange.gather(self._exchange(operand, root, timeout), block)
 
     def _exchange(self, operand: str, root: int, timeout: float | None) -> exchange.Exchange:
-        """What a scatter or gather does, when all ranks agree on it."""
+        """Plan of a scatter or gather, on which all ranks agree."""
         transport = transport_of(self.comm, self.ranks, timeout)
         layout: list[tuple[slice, slice]] = []
         trouble: Exception | None = None

@@ -77,7 +77,7 @@ def integers_of(sketch: Sketch, *names: str) -> list[int] | None:
 
 
 def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
-    """The one type after the arrow; ``b16`` becomes ``like``."""
+    """Result type, the only one after the arrow; ``b16`` becomes ``like``."""
     if len(sketch.results) != 1:
         sketch.fail("XT2041", f"it has one result, and the text has {len(sketch.results)} types for it",
                     "write the result's type behind ->")

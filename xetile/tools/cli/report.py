@@ -100,7 +100,7 @@ def _reported(kernel: BaseKernel, target: str, args: argparse.Namespace,
 
 
 def compiled_of(args: argparse.Namespace) -> CompiledKernel:
-    """The one kernel that a command's words name, lowered for its target.
+    """Compiled kernel of a command's words, which name one, lowered for its target.
 
     Raises:
         XeError: they name none, or several, or it cannot be lowered.
