@@ -1,5 +1,4 @@
-"""Block descriptors and block memory operations: ``create_nd_tdesc``, ``update_nd_offset``, ``load_nd``, ``store_nd``,
-``prefetch_nd`` (XeGPU.md).
+"""Block descriptors and block memory operations of XeGPU (``create_nd_tdesc``, ``load_nd``, ``store_nd`` ...).
 
 Vectors are blocks before ``distribute`` and fragments of one lane after it; an operation is in the second form when its
 descriptor has an ``sg_map``.
@@ -66,10 +65,10 @@ def check_source(source: Attribute, scope: str, element: Attribute) -> None:
                       f"describe {source.element_type}, or view the array as {element}")
 
 
-def check_moved(desc: SSAValue, result: SSAValue) -> None:
+def check_moved(desc: Attribute, result: Attribute) -> None:
     """Verify that a descriptor with other offsets keeps its type."""
-    if desc.type != result.type:
-        raise Invalid("XT3011", f"moving a descriptor does not make a {result.type} of {desc.type}\n"
+    if desc != result:
+        raise Invalid("XT3011", f"moving a descriptor does not make a {result} of {desc}\n"
                       "write the type of the operand again behind the arrow")
 
 
@@ -158,7 +157,7 @@ class UpdateNdOffsetOp(IRDLOperation):
         if len(self.offsets) != len(desc_of(self.desc).shape):
             raise Invalid("XT3010", f"a descriptor of {len(desc_of(self.desc).shape)} dimensions moves by as many "
                           f"offsets, not by {len(self.offsets)}\ngive 0 for a dimension that it keeps")
-        check_moved(self.desc, self.result)
+        check_moved(self.desc.type, self.result.type)
 
 
 @operation_definition
@@ -198,7 +197,7 @@ class SetNdOffsetsOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_block(desc_of(self.desc))
-        check_moved(self.desc, self.result)
+        check_moved(self.desc.type, self.result.type)
 
 
 DESCRIPTOR_OPERATIONS = (CreateNdTdescOp, UpdateNdOffsetOp, GetNdOffsetsOp, SetNdOffsetsOp)

@@ -1,4 +1,4 @@
-"""A product along all of K that is stored where it belongs, in one operation (it goes beyond XeGPU.md)."""
+"""Fused GEMM loop and store: a product along all of K and the store of C, in one operation (beyond XeGPU.md)."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class UpdateOffsetOp(IRDLOperation):
         desc = desc_of(self.desc)
         scatter_of(desc)
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
-        check_moved(self.desc, self.result)
+        check_moved(self.desc.type, self.result.type)
 
 
 @operation_definition

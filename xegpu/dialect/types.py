@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -102,8 +102,18 @@ def _of_fields(parser: AttrParser, default: _Fields, what: str) -> _Fields:
     for name, value in fields.items():
         sort = type(getattr(default, name))
         if type(value) is not sort:
-            misread(parser, "XT3619", f"{name} cannot be {value}\nuse {_SORTS[sort]}")
+            no_value_of_field(parser, name, value, f"use {_SORTS[sort]}")
     return type(default)(**fields)
+
+
+def not_of_descriptor(parser: AttrParser, attribute: Attribute, takes: str) -> NoReturn:
+    """Refuse an attribute in a descriptor's type that says nothing about one."""
+    misread(parser, "XT3012", f"{attribute} is not an attribute of a tensor_desc\nit takes {takes}")
+
+
+def no_value_of_field(parser: AttrParser, name: str, value: object, hint: str) -> NoReturn:
+    """Refuse a value of another sort than that of its field."""
+    misread(parser, "XT3619", f"{name} cannot be {value}\n{hint}")
 
 
 @irdl_attr_definition
@@ -234,7 +244,8 @@ class TensorDescType(DescriptorType):
                 elif isinstance(attribute, ScatterTdescAttr):
                     scatter = attribute.data
                 else:
-                    misread(parser, "XT3012", f"{attribute} is not an attribute of a tensor_desc")
+                    not_of_descriptor(parser, attribute, "a #xegpu.block_tdesc_attr or #xegpu.scatter_tdesc_attr and "
+                                      "a #xegpu.sg_map")
         return TensorDesc(tuple(shape or ()), element_type, block, sg_map, scatter)
 
     def print_parameter(self, printer: Printer) -> None:

@@ -115,6 +115,16 @@ index = _type("index", 64, "x", np.int64, builtin.IndexType(), "int")
 i4x2 = _type("i4", 8, "p", np.uint8, I4x2Type(), "uchar")
 u4x2 = _type("u4", 8, "p", np.uint8, U4x2Type(), "uchar")
 
+
+
+def integers_of(dtype: DType) -> range:
+    """Integers that an integer type holds."""
+    if dtype is i1:
+        return range(2)
+    low = -(1 << dtype.bits - 1) if dtype.signed else 0
+    return range(low, low + (1 << dtype.bits))
+
+
 ALL = (f64, f32, tf32, f16, bf16, e4m3, e5m2, i64, i32, i16, i8, i4, u64, u32, u16, u8, u4, i1, index)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
 NUMBERS = (f64, f32, tf32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8)

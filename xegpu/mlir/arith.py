@@ -20,6 +20,7 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir import predicates
 from xegpu.mlir.predicates import Predicate
 from xegpu.support.errors import Invalid, XeError, misread
+from xegpu.support.lookahead import next_token
 
 FAST_DIVISION = "xegpu.fast_division"
 """Unit attribute of a ``func.func`` whose f32 divisions and square roots need not be correctly rounded."""
@@ -96,11 +97,18 @@ class ComparisonOp(IRDLOperation):
                           f"{self.result.type}\nname that type, or leave it to the short form of the operation")
 
     @classmethod
+    def parse_predicate(cls, parser: Any) -> str:
+        """Parse the name of a predicate."""
+        at, predicate = next_token(parser).span, str(parser.parse_identifier())
+        if predicate not in cls.PREDICATES:
+            misread(parser, "XT3242",
+                    f"there is no predicate {predicate}\npredicates are {', '.join(cls.PREDICATES)}", at)
+        return predicate
+
+    @classmethod
     def parse(cls, parser: Parser) -> ComparisonOp:
         """Parse ``slt, %a, %b : vector<8x16xi32>``."""
-        predicate = parser.parse_identifier()
-        if predicate not in cls.PREDICATES:
-            misread(parser, "XT3242", f"there is no predicate {predicate}\nuse one of {', '.join(cls.PREDICATES)}")
+        predicate = cls.parse_predicate(parser)
         parser.parse_punctuation(",")
         lhs = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")

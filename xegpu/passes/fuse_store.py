@@ -1,4 +1,4 @@
-"""Fuses a loop of products with the stores of its sums: one call then makes them along all of K, and stores them.
+"""Store fusion: a GEMM loop and the stores of its accumulators become one call that runs along all of K.
 
     %c = scf.for %k = %0 to %n step %512 iter_args(%c0 = %zero) {
       %a1 = update_nd_offset %a, [%0, %k] ; %b1 = update_nd_offset %b, [%k, %0]

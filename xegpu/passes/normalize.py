@@ -31,22 +31,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
 from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    FloatAttr,
-    IndexType,
-    IntegerAttr,
-    MemRefType,
-    ModuleOp,
-    VectorType,
-    i1,
-    i32,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, ModuleOp, VectorType
 from xdsl.dialects.memref import AllocOp, ExtractAlignedPointerAsIndexOp, ExtractStridedMetaDataOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -55,63 +44,10 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateN
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.dialect.types import TensorDescType
-from xegpu.dialect.vector import IotaOp
 from xegpu.ir.memref import CASTS, array_at, is_shared, static_form
-from xegpu.mlir.arith import CmpIOp, SelectOp
-from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
+from xegpu.mlir.vector import ShapeCastOp, shape_of
+from xegpu.rewrite.dense_constant import dense_constant
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, rewrite
-
-Number = IntegerAttr | FloatAttr  # type: ignore[type-arg]
-
-
-def spelled(rewriter: Rewriter, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
-    """Constant vector of two dimensions from its elements in row-major order."""
-    at, element = _lane_positions(rewriter, shape), elements[0].type
-    if element == i1:
-        words = [IntegerAttr(int(value.value.data != 0), i32) for value in elements]
-        return rewriter.emit(CmpIOp(_chosen(rewriter, at, shape, words), _filled(rewriter, shape, IntegerAttr(0, i32)),
-                                    "ne"))
-    step = _step(elements) if isinstance(element, IndexType) else None
-    if step is None:
-        return _chosen(rewriter, at, shape, elements)
-    scaled = rewriter.emit(arith.MuliOp(at, _filled(rewriter, shape, IntegerAttr(step, IndexType()))))
-    return rewriter.emit(arith.AddiOp(scaled, _filled(rewriter, shape, elements[0])))
-
-
-def _step(elements: Sequence[Number]) -> int | None:
-    """Common difference of consecutive numbers; None if it varies."""
-    numbers = [int(element.value.data) for element in elements]
-    steps = {after - before for before, after in pairwise(numbers)}
-    return steps.pop() if len(steps) == 1 else None
-
-
-def _lane_positions(rewriter: Rewriter, shape: tuple[int, int]) -> SSAValue:
-    """The number of each element, counted row by row."""
-    type_ = vector_type(shape, IndexType())
-    column = rewriter.emit(IotaOp(rewriter.constant(0), 1, type_))
-    if shape[0] == 1:
-        return column
-    row = rewriter.emit(IotaOp(rewriter.constant(0), 0, type_))
-    above = rewriter.emit(arith.MuliOp(row, _filled(rewriter, shape, IntegerAttr(shape[1], IndexType()))))
-    return rewriter.emit(arith.AddiOp(above, column))
-
-
-def _chosen(rewriter: Rewriter, at: SSAValue, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
-    """Vector of runs of equal elements, by selections on the element's index."""
-    runs = [(value, len(list(run))) for value, run in groupby(elements)]
-    value, end = _filled(rewriter, shape, runs[-1][0]), len(elements)
-    for (_, length), (number, _) in zip(runs[:0:-1], runs[-2::-1], strict=True):
-        end -= length
-        before = rewriter.emit(CmpIOp(at, _filled(rewriter, shape, IntegerAttr(end, IndexType())), "slt"))
-        value = rewriter.emit(SelectOp(before, _filled(rewriter, shape, number), value))
-    return value
-
-
-def _filled(rewriter: Rewriter, shape: tuple[int, int], number: Number) -> SSAValue:
-    scalar = rewriter.emit(arith.ConstantOp(number))
-    type_: Attribute = number.type
-    return rewriter.emit(BroadcastOp(scalar, vector_type(shape, type_)))
-
 
 ROW = "row"
 """The form of a vector of one dimension that became a row of two."""
@@ -381,7 +317,7 @@ def _differing(rewriter: _NormalizeRewriter, operation: arith.ConstantOp, elemen
         *_, depth = old
         elements = [elements[(row // depth * columns + column) * depth + row % depth]
                     for row in range(rows) for column in range(columns)]
-    rewriter.set(operation.result, spelled(rewriter, (rows, columns), elements), form)
+    rewriter.set(operation.result, dense_constant(rewriter, (rows, columns), elements), form)
 
 
 def _allocate(rewriter: _NormalizeRewriter, operation: AllocOp) -> None:

@@ -1,4 +1,4 @@
-"""Instruction scheduling: values are computed right before they are needed, so that few of them are alive at once.
+"""Instruction scheduling for register pressure: values are computed right before they are used.
 
     %x0 = addf %c0, %b ; %x1 = addf %c1, %b          all of one step, then all of the next
     %y0 = mulf %x0, %x0 ; %y1 = mulf %x1, %x1

@@ -1,4 +1,4 @@
-"""Changes of a function in place: copies of operations, and index arithmetic in front of what stands there already."""
+"""In-place builder: copies of operations, and index arithmetic inserted before existing ones."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ drivers call it stands in it as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from xegpu.ir.dtypes import ELEMENTS, DType, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, tf32, u8
-from xegpu.support.errors import TargetError
+from xegpu.support.errors import Note, TargetError
 from xegpu.target.cache_policy import XE, XE2, XE3P, Caches
 
 
@@ -181,11 +181,14 @@ class Target:
         if form is None:
             raise TargetError("XT4101", f"{self.name} has no matrix product of {a} by {b}", self._advice(a, b))
         if accumulator is not None and accumulator not in form.accumulators:
-            names = " or ".join(map(str, form.accumulators))
-            raise TargetError("XT4102",
-                f"{self.name} does not accumulate {a} by {b} in {accumulator}", f"make the accumulator {names}"
-            )
+            raise self.no_accumulation(form, accumulator)
         return form
+
+    def no_accumulation(self, form: MmaShape, accumulator: DType, notes: Iterable[Note] = ()) -> TargetError:
+        """Error for an accumulator of an element type that an mma shape does not take."""
+        return TargetError("XT4102", f"{self.name} does not accumulate {form.a} by {form.b} in {accumulator}",
+                           f"make the accumulator and the result {' or '.join(map(str, form.accumulators))}",
+                           notes=notes)
 
     def multiplies(self, a: DType, b: DType) -> bool:
         """Whether it has an mma shape of these element types."""

@@ -13,7 +13,7 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError
 from xegpu.support.location import Location
 from xetile.compiler import packed
-from xetile.compiler.dlpack import from_dlpack, has_dlpack
+from xetile.compiler.dlpack import from_dlpack, has_dlpack, no_element_type
 
 Sizes = tuple[int | None, ...]
 _PACKAGES = ("xetile", "codegen", "xegpu")
@@ -282,6 +282,5 @@ def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
     try:
         element = dtypes.of(dtype)
     except ElementTypeError as error:
-        raise ElementTypeError("XT1032", f"{name} has elements of type {dtype}, which is not an element type here",
-                               f"{_hint_for_element_type(name, dtype)}; {error.hint}") from None
+        raise no_element_type(name, f"type {dtype}", f"{_hint_for_element_type(name, dtype)}; {error.hint}") from None
     return dtypes.whole(element)

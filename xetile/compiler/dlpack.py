@@ -132,13 +132,18 @@ def _managed(name: str, value: Any) -> tuple[_Managed | _Versioned, int]:
     return versioned, versioned.flags
 
 
+def no_element_type(name: str, type_: str, hint: str) -> ElementTypeError:
+    """Error for an array whose elements have a type that no kernel knows."""
+    return ElementTypeError("XT1032", f"{name} has elements of {type_}, which is not an element type here", hint)
+
+
 def _element_type(name: str, tensor: _Tensor) -> np.dtype[Any]:
     """NumPy's type for the elements of a tensor."""
     if tensor.lanes == 1 and tensor.code in _FLOATS:
         return np.dtype(_FLOATS[tensor.code])  # type: ignore[no-any-return]
     if tensor.lanes != 1 or tensor.code not in _KINDS or tensor.bits % 8:
-        raise ElementTypeError("XT1032", f"{name} has elements of DLPack's type {tensor.code} of {tensor.bits} bits, "
-                               "which is not an element type here", "convert it to one of floats or integers")
+        raise no_element_type(name, f"DLPack's type {tensor.code} of {tensor.bits} bits",
+                              "convert it to one of floats or integers")
     return np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
 
 

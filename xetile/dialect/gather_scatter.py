@@ -117,7 +117,7 @@ class UpdateScatteredTileOp(IRDLOperation):
         tile = tile_of(self.tile)
         _check_scattered(tile, "moving by an index vector", "update_tile_offset(tile, rows, columns)")
         _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
-        check_moved(self.tile, self.result)
+        check_moved(self.tile.type, self.result.type)
 
 
 @operation_definition

@@ -71,5 +71,13 @@ def check_indices(count: int, rank: int) -> None:
 
 
 def minor_identity(rank: int, dimensions: int) -> Permutation:
-    """Minor identity: the permutation of a vector along the last dimensions of memory, in their order."""
+    """Minor identity: the permutation of a vector along the last dimensions of memory, in their order.
+
+    Raises:
+        VerifyException: memory has fewer dimensions.
+    """
+    if dimensions > rank:
+        raise Invalid("XT1509", f"a vector of {dimensions} dimensions has more than memory of {rank}\n"
+                      "say where it repeats: permutation=(None, 0), in text permutation_map = affine_map<(d0) -> (0, "
+                      "d0)>", kind=RankError)
     return tuple(range(rank - dimensions, rank))

@@ -139,14 +139,19 @@ def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | 
     return (static[0][-2:], static[1][-2:]) if static else ((None, None), (None, None))
 
 
+def not_blocks(shown: str) -> Invalid:
+    """Error for ``inner_blocks`` that are not rows and columns."""
+    return Invalid("XT1232", f"inner_blocks are two positive compile-time integers, not {shown}\n"
+                   "give rows and columns of a block, for example (8, 16)", alone=True)
+
+
 def _verify_encoding(tile: TileParameters) -> None:
     """Verify map, blocks and flags of a tile."""
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
     check_order(order)
     subgroup_shape = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
     if blocks and (len(blocks) != 2 or min(blocks) <= 0):
-        raise Invalid("XT1232", f"inner_blocks are two positive integers, not {list(blocks)}\n"
-                      "give the rows and columns of a block, for example [8, 16]", alone=True)
+        raise not_blocks(str(list(blocks)))
     if blocks:
         check_blocks(blocks, "the tile", tile.shape, subgroup_shape)
     if tile.encoding.wg_map:
@@ -203,11 +208,19 @@ def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
         raise Invalid.of(error, alone=True) from None
 
 
-def check_moved(tile: SSAValue, result: SSAValue) -> None:
+def check_moved(tile: Attribute, result: Attribute) -> None:
     """Verify that an updated tile keeps its type."""
-    if tile.type != result.type:
-        raise Invalid("XT2111", f"a tile that moves keeps its type, {tile.type}, and the result is {result.type}\n"
+    if tile != result:
+        raise Invalid("XT2111", f"a tile that moves keeps its type, {tile}, and the result is {result}\n"
                       "write the tile's own type behind the arrow")
+
+
+def check_move(offsets: int) -> None:
+    """Verify that a tile moves by rows and columns."""
+    if offsets != 2:
+        raise Invalid("XT1129", f"a tile moves by two offsets, not {offsets}\n"
+                      "give rows and columns: a tile moves within its matrix; make one on another matrix with "
+                      "xt.init_tile", alone=True, kind=RankError)
 
 
 @operation_definition
@@ -301,8 +314,5 @@ class UpdateTileOffsetOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")
-        if len(self.offsets) != 2:
-            raise Invalid("XT1129", f"a tile moves by two offsets, not {len(self.offsets)}\n"
-                          "give rows and columns: a tile moves within its matrix; make one on another matrix with "
-                          "xt.init_tile", alone=True, kind=RankError)
-        check_moved(self.tile, self.result)
+        check_move(len(self.offsets))
+        check_moved(self.tile.type, self.result.type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Data, TypeAttribute
@@ -14,9 +14,10 @@ from xdsl.printer import Printer
 
 from xegpu.dialect.hints import Hint
 from xegpu.dialect.types import SgMapAttr, parse_fields, print_fields
-from xegpu.ir.dtypes import DType, i1, of_mlir
+from xegpu.ir.dtypes import DType, i1, integers_of, of_mlir
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import ElementTypeError, Invalid, RankError, ShapeError, misread
+from xegpu.support.lookahead import next_token
 from xegpu.target.targets import TARGETS
 from xetile.dialect.wg_map import Pair, WgMap, describe_map
 
@@ -33,8 +34,7 @@ class WgMapAttr(Data[WgMap]):
         try:
             return WgMap(fields["sg_layout"], fields["sg_data"])  # type: ignore[arg-type]
         except KeyError as missing:
-            misread(parser, "XT2056", f"a wg_map needs {missing.args[0]}\n"
-                    "write <sg_layout = [8, 4], sg_data = [32, 64]>")
+            missing_field(parser, "wg_map", missing.args[0])
         except ShapeError as error:
             misread(parser, error.code, f"{error.message}\n{error.hint}")
 
@@ -42,9 +42,19 @@ class WgMapAttr(Data[WgMap]):
         print_fields(printer, {"sg_layout": self.data.sg_layout, "sg_data": self.data.sg_data})
 
 
+_FORMS = {"wg_map": "#xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>",
+          "sg_map": "#xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>"}
+"""How the attributes of layouts are written, for messages."""
+
+
+def missing_field(parser: AttrParser, attribute: str, name: str, at: Any = None) -> NoReturn:
+    """Refuse a layout attribute without one of its fields."""
+    misread(parser, "XT2056", f"a {attribute} needs {name}\nwrite {_FORMS[attribute]}", at)
+
+
 def not_a_map(attribute: object, fail: Callable[[str, str, str], NoReturn]) -> NoReturn:
     """Refuse an attribute in the place of a ``wg_map``; ``fail`` takes a code, what is wrong and what would work."""
-    fail("XT2054", f"{attribute} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+    fail("XT2054", f"{attribute} is not a wg_map", f"write {_FORMS['wg_map']}")
 
 
 @dataclass(frozen=True)
@@ -134,16 +144,13 @@ class TileType(Data[TileParameters], TypeAttribute):
     def parse_parameter(cls, parser: AttrParser) -> TileParameters:
         encoding = TileEncoding()
         with parser.in_angle_brackets():
-            shape, element_type = parser.parse_shape()
-            if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
-                misread(parser, "XT2057", "a tile has two static dimensions\nwrite !xetile.tile<64x32xbf16>")
+            shape, element_type = parse_tile_shape(parser)
             if parser.parse_optional_punctuation(","):
                 attribute = parser.parse_attribute()
                 if not isinstance(attribute, TileAttr):
-                    misread(parser, "XT2058", f"{attribute} is not an attribute of a tile\n"
-                            "write #xetile.tile_attr<order = [0, 1]>")
+                    not_of_tile(parser, attribute)
                 encoding = attribute.data
-        return TileParameters((shape[0], shape[1]), element_type, encoding)
+        return TileParameters(shape, element_type, encoding)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -152,6 +159,21 @@ class TileType(Data[TileParameters], TypeAttribute):
             if self.data.encoding != TileEncoding():
                 printer.print_string(", ")
                 printer.print_attribute(TileAttr(self.data.encoding))
+
+
+def parse_tile_shape(parser: AttrParser) -> tuple[Pair, Attribute]:
+    """Parse the two static dimensions of a tile and its element type: ``64x32xbf16``."""
+    at = next_token(parser).span
+    shape, element_type = parser.parse_shape()
+    if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
+        misread(parser, "XT2057", "a tile has two static dimensions\nwrite !xetile.tile<64x32xbf16>", at)
+    return (shape[0], shape[1]), element_type
+
+
+def not_of_tile(parser: AttrParser, attribute: Attribute, at: Any = None) -> NoReturn:
+    """Refuse an attribute in a tile's type that says nothing about a tile."""
+    misread(parser, "XT2058", f"{attribute} is not an attribute of a tile\n"
+            "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
 
 
 def _dtype(element: Attribute) -> DType:
@@ -216,23 +238,34 @@ def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], s
 
 def verify_padding(padding: Attribute, tile: TileParameters) -> None:
     """Verify that a padding is a number of the tile's element type."""
-    dtype = tile.dtype
-    if not isinstance(padding, FloatAttr if dtype.is_float else IntegerAttr) or padding.type != dtype.mlir:  # type: ignore
-        raise Invalid("XT2132", f"padding is {padding}, and the tile has elements of {dtype}\n"
-                      f"give a number that {dtype} holds")
-    if dtype.is_float or not isinstance(padding, IntegerAttr):
-        return
+    number = number_of_padding(padding, tile.dtype)
+    if padding.type != tile.dtype.mlir or isinstance(padding, FloatAttr) is not tile.dtype.is_float:  # type: ignore
+        raise not_a_padding(padding, tile.dtype)
+    check_padding(number, tile.dtype)
+
+
+def number_of_padding(padding: Attribute, dtype: DType) -> float:
+    """Number of a padding attribute, verified to be one."""
+    if not isinstance(padding, (FloatAttr, IntegerAttr)):
+        raise not_a_padding(padding, dtype)
     number = padding.value.data
-    if number not in limits_of(dtype):
-        raise Invalid("XT1125", f"padding {number} does not fit {dtype}\ngive a whole number that {dtype} holds")
+    return abs(number) if dtype is i1 else number  # MLIR's true is -1
 
 
-def limits_of(dtype: DType) -> range:
-    """Range of an integer type."""
-    if dtype is i1:
-        return range(-1, 2)  # MLIR's true is -1
-    low = -(1 << dtype.bits - 1) if dtype.signed else 0
-    return range(low, low + (1 << dtype.bits))
+def not_a_padding(padding: Attribute, dtype: DType) -> Invalid:
+    """Error for a padding that is no number of an element type."""
+    return Invalid("XT2132", f"padding is {padding}, and the tile has elements of {dtype}\n"
+                   f"give a number that {dtype} holds")
+
+
+def check_padding(number: float, dtype: DType) -> None:
+    """Verify that an element type holds a padding; floats are rounded."""
+    if dtype.is_float:
+        return
+    held = integers_of(dtype)
+    if (isinstance(number, float) and not number.is_integer()) or int(number) not in held:
+        raise Invalid("XT1125", f"padding {number} does not fit {dtype}\ngive an integer from {held[0]} to {held[-1]}",
+                      alone=True, kind=ElementTypeError)
 
 
 def accumulators_of(a: DType, b: DType) -> list[DType]:

@@ -1,5 +1,4 @@
-"""XeTile operations that move the elements of vectors: transpose, pack, unpack, layout conversion, bitcast, and iota
-(XeTile.md).
+"""XeTile operations of vectors (XeTile.md): transpose, pack, unpack, layout conversion, bitcast and iota.
 
 On a work-group's vectors ``wg_map`` is the distribution of the result.
 """

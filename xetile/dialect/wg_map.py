@@ -149,6 +149,19 @@ class WgMap:
                 data[axis] = part
         return WgMap(self.sg_layout, (data[0], data[1]))
 
+    def slice(self, shape: Sequence[int], sizes: Sequence[int]) -> WgMap:
+        """Map of a slice, as :meth:`sliced`.
+
+        Raises:
+            ShapeError: blocks end within a sliced dimension.
+        """
+        if (found := self.sliced(shape, sizes)) is not None:
+            return found
+        axis = next(axis for axis in (0, 1) if shape[axis] != sizes[axis])
+        raise ShapeError("XT1418", f"the vector is distributed over subgroups, as {self}, and the slice is a part of "
+                         f"its {('rows', 'columns')[axis]}", "slices are taken of dimensions that each subgroup has in "
+                         f"one block: xt.tile_conv_layout(v, xt.{self.undivided(axis, shape)})")
+
     def undivided(self, axis: int, shape: Sequence[int]) -> WgMap:
         """Map for as many subgroups in which each has all of a dimension; this map if it is one."""
         if self.sg_data[axis] == shape[axis]:

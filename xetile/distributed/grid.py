@@ -205,7 +205,7 @@ class Grid:
             return exchange.gather(self._exchange(operand, root, timeout), block)
 
     def _exchange(self, operand: str, root: int, timeout: float | None) -> exchange.Exchange:
-        """What a scatter or gather does, when all ranks agree on it."""
+        """Plan of a scatter or gather, on which all ranks agree."""
         transport = transport_of(self.comm, self.ranks, timeout)
         layout: list[tuple[slice, slice]] = []
         trouble: Exception | None = None
@@ -320,10 +320,14 @@ def _fitting(m: int, n: int, k: int, dtype: Any, ranks: int, memory: int | None)
     needs = [grid.blocks() + grid.workspace(PANEL_STEP) for grid in found]
     fits = [grid for grid, need in zip(found, needs, strict=True) if limit is None or need <= limit]
     if not fits:
-        raise DeviceError("XT7240", f"blocks and buffers take {min(needs)} bytes a rank on the best grid of "
-                          f"{plural(ranks, 'rank')}, and memory={limit} is allowed",
-                          "use more ranks, or allow more: memory=")
+        raise exceeds_memory(f"{min(needs)} bytes a rank on the best grid of {plural(ranks, 'rank')}", limit,
+                             "use more ranks, or allow more: memory=")
     return fits[0]
+
+
+def exceeds_memory(needed: str, limit: int | None, hint: str) -> DeviceError:
+    """Error for blocks and buffers that do not fit the memory of a rank."""
+    return DeviceError("XT7240", f"blocks and buffers take {needed}, and memory={limit} is allowed", hint)
 
 
 def best_grids(m: int, n: int, k: int, dtype: Any, ranks: int) -> list[Grid]:

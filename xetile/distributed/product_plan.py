@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xegpu.ir.dtypes import DType
-from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError
+from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.distributed.communication.agreement import agree, describe
+from xetile.distributed.communication.exchange import of_other_elements
 from xetile.distributed.communication.transport import Alone, transport_of
 from xetile.distributed.executor import Epilogue, Executor, product_bar
-from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size
+from xetile.distributed.grid import PANEL_STEP, Grid, best_grids, check_size, exceeds_memory
 from xetile.distributed.memory import TRANSPORTS, HostMemory, Memory, memory_of
 from xetile.distributed.options import check_choice, whole_number
 from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
@@ -219,9 +220,7 @@ class Plan:
         for operand in (left, right):
             self._check_block(operand)
             if operand.dtype is not self.grid.dtype:
-                raise ElementTypeError("XT7205", f"{operand.name} has elements of {operand.dtype}, and the grid is for "
-                                       f"{self.grid.dtype}", f"make the grid with dtype={operand.dtype}, or convert "
-                                       f"{operand.name}")
+                raise of_other_elements(operand.name, operand.dtype, self.grid.dtype)
         memory.check_holds(left)
         if out is None:
             check_beta(self._epilogue.beta)
@@ -273,8 +272,7 @@ class Plan:
                   if each.blocks() + each.workspace(PANEL_STEP) <= self._limit]
         help_ = f"pass panel={fits}" if fits else f"use Grid{others[0]} with panel={PANEL_STEP}" if others else \
             "use more ranks"
-        raise DeviceError("XT7240", f"blocks and buffers take {wanted} bytes a rank, and memory={self._limit} is "
-                          "allowed", help_)
+        raise exceeds_memory(f"{wanted} bytes a rank", self._limit, help_)
 
 
 def _groups(schedule_: Schedule) -> list[tuple[int, ...]]:

@@ -1,5 +1,4 @@
-"""Bytecode liveness: the ``for`` or ``with`` statement that a running frame executes, and reads of locals in and after
-it.
+"""Bytecode liveness: the ``for`` or ``with`` statement of a running frame, and reads of locals in and after it.
 
 Liveness follows every control-flow path of the function, since a body that ends a Python loop is followed by that
 loop's header. A Python loop counts as one that runs at least once. All of this reads CPython's bytecode, which is

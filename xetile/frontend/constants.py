@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir import dtypes
-from xegpu.ir.dtypes import DType
+from xegpu.ir.dtypes import DType, integers_of
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.arith_rules import convert
 from xetile.frontend.notes import notes
@@ -59,10 +59,10 @@ def _integer(number: int, dtype: DType) -> SSAValue:
     Raises:
         ElementTypeError: the type does not hold it.
     """
-    low, high = limits(dtype)
-    if not low <= number <= high:
+    held = integers_of(dtype)
+    if number not in held:
         raise ElementTypeError("XT1206", f"the number {number} does not fit {dtype}",
-                               f"{dtype} holds {low} to {high}{_wider_type_hint(number)}", current().location())
+                               f"{dtype} holds {held[0]} to {held[-1]}{_wider_type_hint(number)}", current().location())
     if dtype.kind != "u":
         return current().constant(number, dtype)
     cast: SSAValue = current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))
@@ -87,17 +87,10 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     return scalar(number, dtype)
 
 
-def limits(dtype: DType) -> tuple[int, int]:
-    """Smallest and largest value of an integer type."""
-    if dtype is dtypes.i1:
-        return 0, 1
-    return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
-
-
 def _wider_type_hint(number: int) -> str:
     """Hint with an integer type that represents a number."""
     signed = (dtypes.i8, dtypes.i16, dtypes.i32, dtypes.i64, dtypes.u64)
-    fitting = next((each for each in signed if limits(each)[0] <= number <= limits(each)[1]), None)
+    fitting = next((each for each in signed if number in integers_of(each)), None)
     return "" if fitting is None else f"; for {number} use xt.{fitting}"
 
 

@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from xegpu.ir.matchers import BARRIER, UNROLL
-from xegpu.support.errors import ElementTypeError, ShapeError, TraceError
+from xegpu.mlir.scf import verify_step
+from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, TraceError, error_parts
 from xetile.frontend import bytecode
 from xetile.frontend.arith_rules import constant_of
 from xetile.frontend.constants import scalar
@@ -233,8 +234,8 @@ class range(_Loop):
         start, stop, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: bounds}[len(bounds)]
         self._start, self._stop, self._step = scalar(start), scalar(stop), scalar(step)
         size = constant_of(self._step)
-        if size is not None and size <= 0:
-            raise self._counts_down(int(size))
+        if size is not None:
+            self._check_step(int(size))
         options = {UNROLL: ("unroll", unroll), BARRIER: ("barrier", barrier)}
         self._options = {key: self._count(name, value) for key, (name, value) in options.items() if value is not None}
         self._condition = None if while_ is None else self._function(while_, "while_")
@@ -268,11 +269,16 @@ class range(_Loop):
             yield Scalar(scalar(start))
             start += step
 
-    def _counts_down(self, step: int) -> TraceError:
-        """Error for a step that is not positive."""
-        return TraceError("XT1331", f"the step of xt.range is {step}, and a loop on the device counts up",
-                          f"use a positive step, such as {abs(step) or 1}; to count down from n, loop upwards "
-                          "over k and use n - k", self._location)
+    def _check_step(self, step: int) -> None:
+        """Check that a constant step is positive.
+
+        Raises:
+            TraceError: it is not.
+        """
+        try:
+            verify_step(step)
+        except Invalid as error:
+            raise TraceError(*error_parts(error), self._location) from None
 
     def _start_recording(self, hint: str | None) -> Scalar:
         if self._condition is not None:

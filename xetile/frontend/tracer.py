@@ -30,10 +30,21 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType
 from xegpu.ir.region_branch import is_loop
-from xegpu.support.errors import ArgumentError, Note, ShapeError, TraceError, XeError, error_class, error_parts
+from xegpu.support.errors import (
+    ArgumentError,
+    Invalid,
+    Note,
+    ShapeError,
+    TraceError,
+    XeError,
+    error_class,
+    error_parts,
+)
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import defined_at, notes_at, operand_notes
 from xetile.dialect.stage import STAGE
+from xetile.dialect.types import verify_same_subgroups
+from xetile.dialect.wg_map import WgMap
 from xetile.frontend.foreign_names import signature_text
 
 if TYPE_CHECKING:
@@ -79,7 +90,8 @@ class Tracer:
         self.broken: XeError | None = None
         self.condition: object = None  # the xt.when that was recorded last: xt.otherwise goes on from it
         self.at_end: list[Callable[[], None]] = []  # checks that take all of the recording
-        self._mapped, self._split = 0, False
+        self._first_map: WgMap | None = None
+        self._split = False
         self._mapped_at: Location | None = None
         self._split_at: Location | None = None
         self._constants: dict[tuple[object, Attribute], SSAValue] = {}
@@ -123,20 +135,20 @@ class Tracer:
         self.blocks[-1].add_op(operation)
         return operation.results[0] if len(operation.results) == 1 else None
 
-    def use_map(self, count: int) -> None:
+    def use_map(self, wg_map: WgMap) -> None:
         """Set the number of subgroups of the work-group, from the map of a tile.
 
         Raises:
             ShapeError: another map, or the kernel's ``subgroups``, has a different number.
         """
-        if self._mapped not in (0, count):
-            raise ShapeError("XT1070", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
-                             "all maps of a kernel distribute over one work-group: make the product of every sg_layout "
-                             f"{self._mapped}", self.location(), self._first_map_note("the first map is used here"))
-        if not self._mapped:
-            self._mapped_at = self.location()
-        self._mapped = count
-        rows, columns = self.subgroups
+        try:
+            verify_same_subgroups(self._first_map, wg_map)
+        except Invalid as error:
+            raise ShapeError(*error_parts(error), self.location(),
+                             self._first_map_note("the first map is used here")) from None
+        if self._first_map is None:
+            self._first_map, self._mapped_at = wg_map, self.location()
+        count, (rows, columns) = wg_map.subgroups, self.subgroups
         if self.subgroups != (1, 1) and rows * columns != count:
             raise ShapeError("XT1071",
                              f"this wg_map has {count} subgroups, and the kernel has {rows} x {columns}",
@@ -158,7 +170,7 @@ class Tracer:
 
     def _check_level(self) -> None:
         """Check that the kernel is written for a work-group or for a subgroup, not both."""
-        if self._mapped and self._split and self.subgroups == (1, 1):
+        if self._first_map and self._split and self.subgroups == (1, 1):
             raise ShapeError("XT1072", "this kernel uses both wg_map and xt.subgroup_id(d)",
                              "with a wg_map every line applies to the complete work-group: drop xt.subgroup_id(d), "
                              "or "
@@ -259,8 +271,8 @@ class Tracer:
         self.function.attributes.update(attributes)
         for check in self.at_end:
             check()
-        uniformity.check(self.function, bool(self._mapped))
-        barriers.check(self.function, self._mapped or prod(self.subgroups))
+        uniformity.check(self.function, self._first_map is not None)
+        barriers.check(self.function, self._first_map.subgroups if self._first_map else prod(self.subgroups))
         return ModuleOp([self.function], {STAGE: StringAttr(self.stage)})
 
 
@@ -353,8 +365,7 @@ def trace(
 
 
 def _of_signature(error: TypeError) -> XeError | None:
-    """Error for a function of the language that the author called with other parameters than it has; None for any other
-    TypeError."""
+    """Error for a call of a function of the language with wrong parameters; None for any other TypeError."""
     chain, innermost = [], error.__traceback__
     while innermost is not None:
         chain.append((innermost.tb_frame, innermost.tb_lasti))

@@ -24,10 +24,10 @@ from xegpu.analysis.slm import verify_memory
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.matchers import number
 from xegpu.mlir.gpu import GpuFuncOp, check_results
+from xegpu.mlir.scf import verify_step
 from xegpu.mlir.vector import ExtractOp
 from xegpu.passes.normalize import Normalize
 from xegpu.support.errors import (
-    Invalid,
     Note,
     TextError,
     XeError,
@@ -294,8 +294,8 @@ def _verify(operation: Operation) -> None:
     def check() -> None:
         operation.verify(verify_nested_ops=False)
         verify_memory(operation)
-        if isinstance(operation, scf.ForOp) and (step := number(operation.step)) is not None and step <= 0:
-            raise Invalid("XT1331", f"the step of a loop is {step}, and it counts up\nwrite a positive step")
+        if isinstance(operation, scf.ForOp) and (step := number(operation.step)) is not None:
+            verify_step(step)
 
     _verified(operation, check)
 

@@ -85,7 +85,7 @@ def check_map(wg_map: Any, shape: tuple[int, int]) -> None:
     if wg_map is None:
         return
     at_author_line(lambda: wg_map.check(shape))
-    current().use_map(wg_map.subgroups)
+    current().use_map(wg_map)
 
 
 def check_has_map(v: Vector, result: WgMap | None, function: str) -> None:
@@ -128,6 +128,22 @@ def check_operand(value: Any, kind: type[Value], function: str, *, any_rank: boo
                         "make it a row or a column, v[None, :] or v[:, None]" if len(value.shape) == 1 else
                         "read it with two dimensions, or write it with xt.vector.transfer_write", location,
                         notes(location, **{"the vector": value}))
+
+
+def check_like_tile(value: Vector | SubByteVector, tile: Any) -> None:
+    """Check that a vector has shape and element type of a tile of rows, or of 4-bit integers.
+
+    Raises:
+        ShapeError: the shape is another.
+        ElementTypeError: the element type is another.
+    """
+    location = current().location()
+    message = f"a {value.describe()} cannot be stored to a {tile.describe()}"
+    if value.shape != tile.shape:
+        raise ShapeError("XT1130", message, f"make it {text(tile.shape)}", location, notes(location, value=value))
+    if value.dtype is not tile.dtype:
+        raise ElementTypeError("XT1131", message, f"convert it with .to(xt.{tile.dtype})", location,
+                               notes(location, value=value))
 
 
 def describe_argument(value: Any) -> str:

@@ -12,8 +12,9 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xegpu.target.cache_policy import BY_KIND
-from xetile.dialect.types import CacheHintAttr
-from xetile.frontend.constants import limits, python_number
+from xetile.dialect.types import CacheHintAttr, check_padding
+from xetile.frontend.constants import python_number
+from xetile.frontend.notes import at_author_line
 from xetile.frontend.tracer import current
 from xetile.lang.checks import describe_argument
 
@@ -36,16 +37,10 @@ def padding_of(padding: Any, dtype: DType) -> Attribute | None:
                                "compile-time constant",
                                "give a Python number, such as padding=0 or a keyword-only parameter; to choose by a "
                                "run-time value use xt.where", current().location())
-    if dtype.kind == "s" and number != 0:
-        raise ElementTypeError("XT1125", f"padding {number} does not fit {dtype}, which is padded with zeros",
-                               "widen the loaded vector, and select by position: xt.where(inside, v.to(xt.f16), "
-                               "padding)",
-                               current().location())
+    if dtype.kind == "s":
+        check_zero_padding(number, dtype, dtypes.f16)
+    at_author_line(lambda: check_padding(number, dtype))
     rounded = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
-    if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
-        raise ElementTypeError("XT1125",
-                               f"padding {number} does not fit {dtype}",
-                               "give an integer from {} to {}".format(*limits(dtype)), current().location())
     if rounded == 0:
         return None
     if dtype.is_float:
@@ -53,10 +48,21 @@ def padding_of(padding: Any, dtype: DType) -> Attribute | None:
     return IntegerAttr(int(number), dtype.mlir)  # type: ignore[call-overload,no-any-return]
 
 
-def _holds(dtype: DType, number: int) -> bool:
-    """Whether an integer type represents a number."""
-    low, high = limits(dtype)
-    return low <= number <= high
+def check_zero_padding(padding: float, dtype: DType, wider: DType) -> None:
+    """Check the padding of elements that are padded with zeros alone.
+
+    Args:
+        padding: the number.
+        dtype: the element type.
+        wider: an element type to which vectors of it are widened, for the message.
+
+    Raises:
+        ElementTypeError: it is not zero.
+    """
+    if padding != 0:
+        raise ElementTypeError("XT1125", f"padding {padding} does not fit {dtype}, which is padded with zeros",
+                               "widen the loaded vector, and select by position: xt.where(inside, "
+                               f"v.to(xt.{wider}), padding)", current().location())
 
 
 _Operation = TypeVar("_Operation", bound=Operation)

@@ -1,5 +1,4 @@
-"""Matrix products: ``tile_mma`` and ``tile_mma_scaled``, with the checks of shapes, element types and work-group
-maps."""
+"""Matrix products, ``tile_mma`` and ``tile_mma_scaled``: checks of shapes, element types and work-group maps."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp, check_product_shapes
 from xetile.dialect.tile_ops import flat_shape
 from xetile.dialect.types import accumulators_of, verify_product_maps
 from xetile.dialect.wg_map import WgMap
+from xetile.frontend.broadcast import check_unblocked
 from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.operators.sub_byte import SubByteVector
 from xetile.frontend.tracer import current
@@ -70,15 +70,9 @@ def tile_mma_scaled(a: Vector, b: Vector, acc: Vector | None, scale_a: Vector, s
         ShapeError: the shapes, or the maps, do not go together.
     """
     tracer = current("xt.tile_mma_scaled")
-    named = {"A": a, "B": b, "scale_a": scale_a, "scale_b": scale_b}
-    wrong = [name for name, v in named.items() if not isinstance(v, Vector)]
-    if wrong or (acc is not None and not isinstance(acc, Vector)):
-        raise ElementTypeError("XT1260", f"{(wrong or ['the accumulator'])[0]} of tile_mma_scaled is no vector",
-                               "pass a vector, such as the result of xt.load_tile", tracer.location())
-    if blocked := next((name for name, v in named.items() if len(v.shape) != 2), None):
-        raise ShapeError("XT1261", f"tile_mma_scaled takes vectors of two dimensions, and {blocked} is a "
-                         f"{named[blocked].describe()}", "bring it out of its blocks with xt.tile_unpack(v)",
-                         tracer.location(), notes(tracer.location(), **{blocked: named[blocked]}))
+    for operand in (a, b, scale_a, scale_b) if acc is None else (a, b, scale_a, scale_b, acc):
+        check_operand(operand, Vector, "tile_mma_scaled")
+        check_unblocked("tile_mma_scaled", operand)
     map_ = acc.wg_map if acc is not None else derived_map(a, b)
     check_product(a, b, acc, map_)
     _check_scale_maps(map_, scale_a, scale_b)

@@ -1,5 +1,4 @@
-"""Synchronization: ``xt.barrier``, ``xt.nbarrier`` and ``xt.fence`` between the subgroups of a work-group
-(XeGPU.md)."""
+"""Synchronization: ``xt.barrier``, ``xt.nbarrier`` and ``xt.fence`` between a work-group's subgroups (XeGPU.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Tile operations: ``init_tile``, ``load_tile``, ``store_tile``, ``prefetch_tile``, ``update_tile_offset``
-(XeTile.md)."""
+"""Tile operations (XeTile.md): ``init_tile``, loads, stores, prefetches and ``update_tile_offset``."""
 
 from __future__ import annotations
 
@@ -7,8 +6,9 @@ from typing import Any
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 
+from xegpu.ir.dtypes import i8
 from xegpu.ir.memref import ALIGNED
-from xegpu.support.errors import ArgumentError, ElementTypeError, RankError, ShapeError
+from xegpu.support.errors import ArgumentError, ElementTypeError, RankError
 from xetile.dialect.tile_ops import (
     OOB,
     InitTileOp,
@@ -31,11 +31,10 @@ from xetile.frontend.operators.sub_byte import (
     halved_offset,
     like,
 )
-from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, LineTile, RowTile, SubByteArray, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
-from xetile.lang.checks import check_map, check_operand, check_shape_2d, describe_argument, line_length
+from xetile.lang.checks import check_like_tile, check_map, check_operand, check_shape_2d, line_length
 from xetile.lang.gather_scatter import (
     elements,
     init_scattered,
@@ -45,7 +44,7 @@ from xetile.lang.gather_scatter import (
     update_scattered,
 )
 from xetile.lang.gather_scatter.rows import check_rows, has_row_indices, init_rows, update_rows
-from xetile.lang.hints import padding_of, with_cache_hints
+from xetile.lang.hints import check_zero_padding, padding_of, with_cache_hints
 from xetile.lang.layout import check_blocks
 from xetile.lang.memory import memory_of, offsets_of
 from xetile.lang.memory.bounds import bounded
@@ -185,9 +184,7 @@ def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str 
     if isinstance(tile, RowTile):
         return load_gather(*elements(tile, oob, "padding"), padding=padding, l1=l1, l3=l3)
     if isinstance(tile, SubByteTile):
-        if padding != 0:
-            raise ElementTypeError("XT1125", f"padding {padding} of a {tile.describe()}: 4-bit integers have none "
-                                   "but zero", "choose with xt.where what is beyond the array", current().location())
+        check_zero_padding(padding, tile.dtype, i8)
         return SubByteVector(load_tile(tile.tile, l1=l1, l3=l3, oob=oob), tile.dtype, tile.axis)  # type: ignore
     check_operand(tile, Tile, "load_tile")
     operation = _with_bounds_guarantee(LoadTileOp(tile.ssa, padding_of(padding, tile.dtype)), oob, "padding")
@@ -251,13 +248,9 @@ def _store_sub_byte(value: Any, tile: SubByteTile, **hints: Any) -> None:
         ElementTypeError: the value is of another type.
         ShapeError: its shape or work-group map is another.
     """
-    if not isinstance(value, SubByteVector) or value.dtype is not tile.dtype:
-        what = value.describe() if isinstance(value, (Value, SubByteVector)) else describe_argument(value)
-        raise ElementTypeError("XT1131", f"a {what} is stored to a {tile.describe()}",
-                               f"convert it first: value.to(xt.{tile.dtype})", current().location())
-    if value.shape != tile.shape:
-        raise ShapeError("XT1130", f"a {value.describe()} does not fit a {tile.describe()}",
-                         "make their shapes equal", current().location())
+    if not isinstance(value, SubByteVector):
+        check_operand(value, Vector, "store_tile(value, tile)")
+    check_like_tile(value, tile)
     store_tile(value.packed(tile.axis), tile.tile, **hints)
 
 

@@ -332,11 +332,7 @@ def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permut
     """Permutation of a transfer: the argument, or the minor identity."""
     rank, location = array.rank, current().location()
     if permutation is None:
-        if len(sizes) > rank:
-            raise RankError("XT1509",
-                            f"a vector of {text(sizes)} has more dimensions than {array.name}, which has {rank}",
-                            "say where it repeats: permutation=(None, 0, 1)", location)
-        return minor_identity(rank, len(sizes))
+        return at_author_line(lambda: minor_identity(rank, len(sizes)))
     axes = permutation if isinstance(permutation, (tuple, list)) else (permutation,)
     axes = tuple(python_number(axis) for axis in axes)
     if not all(axis is None or type(axis) is int for axis in axes):

@@ -1,5 +1,4 @@
-"""``xt.int4_matmul``: weight-only quantized GEMM, f16 or bf16 activations times 4-bit weights with group scales and
-zero points."""
+"""``xt.int4_matmul``: weight-only quantized GEMM, 4-bit weights with group scales and zero points."""
 
 from __future__ import annotations
 

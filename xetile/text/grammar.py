@@ -296,9 +296,13 @@ def _disagree(sketch: Sketch, stated: Attribute, values: list[SSAValue]) -> NoRe
     if not alike:
         sketch.fail("XT2039", f"no operand has the type {stated}", "the types are those of the operands, each once: "
                     f"{', '.join(str(value.type) for value in values) or 'they are all named already'}", *values)
-    span = sketch.spans.get(alike[0], sketch.span)
-    fail(sketch.parser, "XT2039",
-         f"{span.text} is {alike[0].type}, and the text has {stated}", f"write {alike[0].type}", span, alike[0])
+    other_type(sketch.parser, alike[0], stated, sketch.spans.get(alike[0], sketch.span))
+
+
+def other_type(parser: Any, value: SSAValue, stated: Attribute, span: Any) -> NoReturn:
+    """Raise for a type in the text that is not that of its value, which ``span`` names."""
+    fail(parser, "XT2039", f"{span.text} is {value.type}, and the text has {stated}", f"write {value.type}", span,
+         value)
 
 
 class Custom:

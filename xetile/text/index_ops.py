@@ -15,8 +15,6 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.mlir.arith import CmpIOp, ExtUIOp, IndexCastOp
-from xegpu.support.lookahead import next_token
-from xetile.text.types import fail, guess
 
 _BINARY: dict[str, type[Operation]] = {
     "add": arith.AddiOp, "sub": arith.SubiOp, "mul": arith.MuliOp, "divs": arith.DivSIOp, "divu": arith.DivUIOp,
@@ -43,9 +41,7 @@ def _binary(parser: Any, name: str) -> Operation:
 
 def _compare(parser: Any, name: str) -> Operation:
     """Parse ``index.cmp slt(%a, %b)``."""
-    at, predicate = next_token(parser).span, parser.parse_identifier()
-    if predicate not in CmpIOp.PREDICATES:
-        fail(parser, "XT3242", f"there is no predicate {predicate}", guess(predicate, CmpIOp.PREDICATES), at)
+    predicate = CmpIOp.parse_predicate(parser)
     parser.parse_punctuation("(")
     lhs = _operand(parser)
     parser.parse_punctuation(",")

@@ -6,15 +6,17 @@ Errors are raised at the line (:class:`TextError`, by ``sketch.fail``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.hints import LEVELS
 from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
-from xetile.dialect.types import CacheHintAttr, TileType, WgMapAttr, limits_of, not_a_map
+from xegpu.support.errors import error_parts
+from xetile.dialect.types import CacheHintAttr, TileType, WgMapAttr, check_padding, not_a_map, number_of_padding
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import map_of
 from xetile.text.grammar import Entry, Sketch, agrees
@@ -23,8 +25,17 @@ from xetile.text.types import guess
 RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
 """Names of the attribute with a result's map: ours, then those of mlir-extensions."""
 SOURCE_MAP = ("source_map", "wg_map_source")
+_T = TypeVar("_T")
 Rule = Callable[[Sketch], Operation]
 """Makes an operation of what was read of its line."""
+
+
+def verified(sketch: Sketch, check: Callable[[], _T], *operands: SSAValue) -> _T:
+    """Result of a check of the dialect's, whose error is one at the text's line; ``operands`` become notes."""
+    try:
+        return check()
+    except VerifyException as error:
+        sketch.fail(*error_parts(error), *operands)
 
 
 def only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
@@ -66,7 +77,7 @@ def integers_of(sketch: Sketch, *names: str) -> list[int] | None:
 
 
 def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
-    """The one type after the arrow; ``b16`` becomes ``like``."""
+    """Result type, the only one after the arrow; ``b16`` becomes ``like``."""
     if len(sketch.results) != 1:
         sketch.fail("XT2041", f"it has one result, and the text has {len(sketch.results)} types for it",
                     "write the result's type behind ->")
@@ -137,13 +148,19 @@ def atomic_kind(sketch: Sketch, word: str, dtype: DType) -> str:
     return kind
 
 
+def check_cache_hint(sketch: Sketch, level: str, hint: Attribute, kind: type[Attribute]) -> None:
+    """Check that the attribute of a cache level is a hint of the operation's dialect."""
+    if not isinstance(hint, kind):
+        sketch.fail("XT2049", f"{level} is {hint}, which is no cache hint",
+                    f"write {{{level} = #{kind.name}<cached>}}")
+
+
 def hints_of(sketch: Sketch) -> dict[str, Attribute]:
     """Cache hints by level."""
     hints = {level: sketch.take(level) for level in LEVELS}
     for level, hint in hints.items():
-        if hint is not None and not isinstance(hint, CacheHintAttr):
-            sketch.fail("XT2049", f"{level} is {hint}, which is no cache hint",
-                        f"write {level} = #xetile.cache_hint<cached>")
+        if hint is not None:
+            check_cache_hint(sketch, level, hint, CacheHintAttr)
     return {level: hint for level, hint in hints.items() if hint is not None}
 
 
@@ -152,11 +169,8 @@ def padding_of(sketch: Sketch, dtype: DType) -> Attribute | None:
     attribute = sketch.take("padding")
     if attribute is None:
         return None
-    if not isinstance(attribute, (FloatAttr, IntegerAttr)):
-        sketch.fail("XT2132", f"padding is {attribute}, which is no number", "write {padding = 1.0}")
-    number = attribute.value.data
-    if not dtype.is_float and (number != int(number) or int(number) not in limits_of(dtype)):
-        sketch.fail("XT1125", f"padding {number} does not fit {dtype}", f"write an integer in the range of {dtype}")
+    number = verified(sketch, lambda: number_of_padding(attribute, dtype))
+    verified(sketch, lambda: check_padding(number, dtype))
     if number == 0:
         return None
     return FloatAttr(float(number), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore

@@ -7,8 +7,7 @@ The latter are SuperVector.md's, without the name of a dialect:
     %A = alloc() : memref<5x4x3xf32>
     %0 = dim %A, 0 : memref<?x?xf32>
 
-What is allocated is in shared local memory, the only memory that a kernel can allocate. Floats may be written as bits:
-``dense<0xFF800000> : vector<16xf32>`` is minus infinity.
+What is allocated is in shared local memory, the only memory that a kernel can allocate.
 """
 
 from __future__ import annotations
@@ -16,21 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from xdsl.dialects import arith, gpu, memref, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.parser import Parser
+from xdsl.ir import Operation, SSAValue
 
 from xegpu.interop.llvm.vector import MultiReductionOp
-from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.matchers import number
 from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.vector import ShapeCastOp
-from xegpu.support.errors import ElementTypeError, misread
 from xegpu.support.lookahead import next_token
+from xetile.text.grammar import other_type
 from xetile.text.types import fail
 
 _POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {
@@ -113,8 +108,7 @@ def _shape_cast(parser: Any, name: str) -> Operation:
     stated = parser.parse_type()
     known = parser.ssa_values.get(source.operand_name, ())
     if len(known) == 1 and known[0].type != stated:
-        fail(parser, "XT2039", f"%{source.operand_name} is {known[0].type}, and the text has {stated}",
-             f"write {known[0].type}", at, known[0])
+        other_type(parser, known[0], stated, at)
     if not (parser.parse_optional_keyword("into") or parser.parse_optional_punctuation("->")):
         parser.parse_keyword("to")
     return ShapeCastOp.create(operands=[parser.resolve_operand(source, stated)], result_types=[parser.parse_type()],
@@ -132,34 +126,6 @@ RULES: dict[str, Callable[[Any, str], Operation]] = {
 def read_operation(parser: Any, name: str, span: Any) -> Operation:
     """Parse an operation of another dialect after its name."""
     return RULES[name](parser, name)
-
-
-_Element: Any = Parser._TensorLiteralElement
-
-
-class BitsElement(_Element):  # type: ignore[misc]
-    """Element of a vector constant in hexadecimal."""
-
-    def to_type(self, parser: Any, type: Attribute) -> Any:
-        """Value in a type: of a float type, the float with these bits."""
-        if not isinstance(type, AnyFloat):
-            return super().to_type(parser, type)
-        try:
-            dtype = of_mlir(type)
-        except ElementTypeError as error:
-            misread(parser, error.code, f"{error.message}\n{error.hint}", self.span)
-        if self.value >> dtype.bits:
-            misread(parser, "XT2061", f"{self.span.text} has more than the {dtype.bits} bits of {dtype}\n"
-                    f"write {dtype.bits // 4} digits at most", self.span)
-        bits = np.array([self.value], f"u{dtype.bits // 8}")
-        return float(bits.view(dtype.numpy)[0])
-
-
-def with_bits(element: Any) -> Any:
-    """Element as parsed, or a :class:`BitsElement` for one in hexadecimal."""
-    if isinstance(element.value, int) and element.span.text.lower().startswith("0x"):
-        return BitsElement(False, element.value, element.span)
-    return element
 
 
 #
@@ -196,11 +162,7 @@ def _for(parser: Any, name: str) -> Operation:
     first = _early_bound(parser)
     parser.parse_keyword("to")
     last = _early_bound(parser)
-    at, step = next_token(parser).span, parser.constant(1)
-    if parser.parse_optional_keyword("step"):
-        at, step = next_token(parser).span, _early_bound(parser)
-    if (size := number(step)) is not None and size <= 0:
-        fail(parser, "XT1331", f"the step of a loop is {size}, and it counts up", "write a positive step", at)
+    step = _early_bound(parser) if parser.parse_optional_keyword("step") else parser.constant(1)
     before, parser._pending = parser._pending, []  # constants of the bounds stay in front of the loop
     body = parser.parse_region((variable.resolve(IndexType()),))
     parser._pending = before

@@ -23,9 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.memref import LoadOp, StoreOp, SubviewOp
 from xdsl.dialects.vector import CombiningKindAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
-from xegpu.support.errors import error_parts
 from xetile.dialect.contract import ITERATORS, MATMUL
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
 from xetile.dialect.supervector import (
@@ -37,7 +35,7 @@ from xetile.dialect.supervector import (
     check_map_rank,
 )
 from xetile.text.grammar import Sketch, read
-from xetile.text.operand_parser import map_of_attribute
+from xetile.text.operand_parser import map_of_attribute, verified
 
 _T = TypeVar("_T")
 Rule = Callable[[Sketch], Operation]
@@ -64,27 +62,16 @@ def _permutation(sketch: Sketch, rank: int, vector: VectorType[Attribute]) -> Pe
     """Permutation map in the text, by default the minor identity."""
     attribute, dimensions = sketch.take("permutation_map"), len(vector.get_shape())
     if attribute is None:
-        if dimensions > rank:
-            sketch.fail("XT1509", f"{vector} has more dimensions than memory of {rank}",
-                        "say where it repeats: permutation_map = affine_map<(d0) -> (0, d0)>")
-        return minor_identity(rank, dimensions)
+        return verified(sketch, lambda: minor_identity(rank, dimensions))
     if not isinstance(attribute, AffineMapAttr):
         sketch.fail("XT2303", f"its permutation map is {attribute}, which is no affine map",
                     "write permutation_map = affine_map<(d0, d1) -> (d1, d0)>")
-    _verified(sketch, lambda: check_map_rank(attribute, rank))
+    verified(sketch, lambda: check_map_rank(attribute, rank))
     return _permuted(sketch, attribute)
 
 
 def _permuted(sketch: Sketch, map_: AffineMapAttr) -> Permutation:
-    return _verified(sketch, lambda: permutation_of(map_))
-
-
-def _verified(sketch: Sketch, check: Callable[[], _T], *operands: SSAValue) -> _T:
-    """Result of a check of the dialect's, whose error is one at the text's line; ``operands`` become notes."""
-    try:
-        return check()
-    except VerifyException as error:
-        sketch.fail(*error_parts(error), *operands)
+    return verified(sketch, lambda: permutation_of(map_))
 
 
 def _is_in_bounds(sketch: Sketch, vector: VectorType[Attribute]) -> bool:
@@ -149,7 +136,7 @@ def _type_cast(sketch: Sketch) -> Operation:
     assert isinstance(memory, MemRefType)
     if isinstance(result, MemRefType) and not result.get_shape():  # the seed's memref of one vector
         result = MemRefType(result.element_type, [1], result.layout, result.memory_space)
-    _verified(sketch, lambda: check_cast(memory, result), source)
+    verified(sketch, lambda: check_cast(memory, result), source)
     if DYNAMIC_INDEX in memory.get_shape():
         sketch.fail("XT2312",
                     f"{memory} does not say its sizes, which the vector copies", "cast a memref of static shape")

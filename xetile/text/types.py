@@ -33,12 +33,20 @@ from xegpu.support.errors import XeError, misread
 from xegpu.support.lookahead import next_token
 from xegpu.support.notes import value_notes
 from xegpu.target.cache_policy import POLICIES
-from xetile.dialect.types import TileAttr, TileEncoding, TileParameters, WgMapAttr, not_a_map
+from xetile.dialect.types import (
+    TileAttr,
+    TileEncoding,
+    TileParameters,
+    WgMapAttr,
+    missing_field,
+    not_a_map,
+    not_of_tile,
+    parse_tile_shape,
+)
 from xetile.dialect.wg_map import WgMap
 
 ENCODINGS = {"wg": "wg_map", "scattered": "scatter"}
 """Other names of what a tile_attr holds."""
-_MAP_FORMS = {"wg_map": "<sg_layout = [8, 4], sg_data = [32, 64]>", "sg_map": "<wi_layout = [1, 16], wi_data = [1, 1]>"}
 SPACES = {"slm": 3, "shared": 3, "global": 0}
 """Words for memory spaces, with the numbers that MLIR uses."""
 
@@ -97,16 +105,17 @@ def _checked(parser: AttrParser, at: Any, make: Callable[[], Any]) -> Any:
         fail(parser, error.code, error.message, error.hint, at)
 
 
-def _need(parser: AttrParser, at: Any, fields: dict[str, Any], what: str, *names: str) -> None:
+def _check_required(parser: AttrParser, at: Any, fields: dict[str, Any], attribute: str, *names: str) -> None:
+    """Check that the fields of a layout attribute are there."""
     if missing := [name for name in names if name not in fields]:
-        fail(parser, "XT2056", f"a {what} needs {missing[0]}", f"write {_MAP_FORMS[what]}", at)
+        missing_field(parser, attribute, missing[0], at)
 
 
 def read_wg_map(parser: AttrParser) -> WgMap:
     """Parse ``<sg_layout = [8, 4], sg_data = [32, 64]>``."""
     at = next_token(parser).span
     fields = _read_fields(parser, "wg_map", {"sg_layout": read_integers, "sg_data": read_integers})
-    _need(parser, at, fields, "wg_map", "sg_layout", "sg_data")
+    _check_required(parser, at, fields, "wg_map", "sg_layout", "sg_data")
     return _checked(parser, at, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
 
 
@@ -114,7 +123,7 @@ def read_sg_map(parser: AttrParser) -> LaneMap:
     """Parse ``<wi_layout = [1, 16], wi_data = [1, 1]>``."""
     at = next_token(parser).span
     fields = _read_fields(parser, "sg_map", {"wi_layout": read_integers, "wi_data": read_integers})
-    _need(parser, at, fields, "sg_map", "wi_layout")
+    _check_required(parser, at, fields, "sg_map", "wi_layout")
     layout, data = fields["wi_layout"], fields.get("wi_data", (1, 1))
     return _checked(parser, at, lambda: LaneMap(layout, data))  # type: ignore[no-any-return]
 
@@ -180,14 +189,11 @@ def read_tile_attr(parser: AttrParser) -> TileEncoding:
 def read_tile(parser: AttrParser) -> TileParameters:
     """Parse the parameters after ``tile``: ``<64x32xbf16, #tile_attr>``."""
     with parser.in_angle_brackets():
-        at = next_token(parser).span
-        shape, element_type = parser.parse_shape()
-        if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
-            fail(parser, "XT2057", "a tile has two static dimensions", "write tile<64x32xbf16>", at)
+        shape, element_type = parse_tile_shape(parser)
         fields: dict[str, Any] = {}
         while parser.parse_optional_punctuation(",") or next_token(parser).text != ">":
             fields |= _read_part(parser)
-        return TileParameters((shape[0], shape[1]), element_type, TileEncoding(**fields))
+        return TileParameters(shape, element_type, TileEncoding(**fields))
 
 
 def _read_part(parser: AttrParser) -> dict[str, Any]:
@@ -204,10 +210,9 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
         return {name: value for name, value in vars(attribute.data).items() if value != getattr(TileEncoding, name)}
     if isinstance(attribute, WgMapAttr):
         return {"wg_map": attribute.data}
-    if isinstance(attribute, SgMapAttr):
-        return {"sg_map": attribute.data}
-    fail(parser, "XT2058",
-         f"{attribute} is not an attribute of a tile", "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
+    if not isinstance(attribute, SgMapAttr):
+        not_of_tile(parser, attribute, at)
+    return {"sg_map": attribute.data}
 
 
 def read_memref(parser: AttrParser) -> Attribute:

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr,
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 
 from xegpu.dialect import XeGPU, gather_scatter
+from xegpu.dialect.block_io import check_moved
 from xegpu.dialect.hints import LEVELS, CacheHintAttr
 from xegpu.dialect.sync import SCHEDULE_BARRIER
 from xegpu.dialect.types import SgMapAttr
@@ -23,7 +24,17 @@ from xegpu.interop.v1.types import WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED
 from xetile.text.grammar import Entry, Sketch, read
-from xetile.text.operand_parser import Rule, atomic_kind, create, only, result_of, value_and_mask, values
+from xetile.text.operand_parser import (
+    Rule,
+    atomic_kind,
+    check_cache_hint,
+    create,
+    only,
+    result_of,
+    value_and_mask,
+    values,
+    verified,
+)
 from xetile.text.types import check_policy
 
 _HINTS = {level: (level, level.replace("l", "L", 1), level[:2].upper(), level[:2]) for level in LEVELS}
@@ -54,8 +65,7 @@ def _hint(sketch: Sketch, name: str, attribute: Attribute, *, stores: bool) -> A
         check_policy(policy, sketch.fail)
         # The document's table has a store that is "cached"; its text has other words for stores.
         return CacheHintAttr("write_back" if stores and policy == "cached" else policy)
-    if not isinstance(attribute, CacheHintAttr):
-        sketch.fail("XT2049", f"{name} is {attribute}, which is no cache hint", f"write {{{name} = cached}}")
+    check_cache_hint(sketch, name, attribute, CacheHintAttr)
     return attribute
 
 
@@ -115,8 +125,8 @@ def _update_nd(kind: Any) -> Rule:
 
 
 def _same_type(sketch: Sketch, desc: SSAValue) -> None:
-    if sketch.results and sketch.results != [desc.type]:
-        sketch.fail("XT2111", f"a descriptor that moves keeps its type, {desc.type}", "drop the type behind the arrow")
+    for stated in sketch.results:
+        verified(sketch, lambda stated=stated: check_moved(desc.type, stated))  # type: ignore[misc]
 
 
 def _load_nd(kind: Any) -> Rule:

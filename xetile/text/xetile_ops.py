@@ -45,6 +45,7 @@ from xetile.text.operand_parser import (
     result_of,
     tile_and_vector,
     values,
+    verified,
 )
 
 _KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "and", "ori": "or", "xori": "xor",
@@ -121,8 +122,8 @@ def _update_tile_offset(sketch: Sketch) -> Operation:
         sketch.fail("XT2042", "it moves a tile", "write %tile, [%rows, %columns] : tile<...> -> tile<...>")
     tile, *rest = sketch.operands
     offsets = values(sketch, rest or group_of(sketch))
-    if sketch.results and sketch.results != [tile.type]:
-        sketch.fail("XT2111", f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
+    for stated in sketch.results:
+        verified(sketch, lambda stated=stated: tile_ops.check_moved(tile.type, stated))  # type: ignore[misc]
     sketch.finish()
     if offsets and isinstance(offsets[0].type, VectorType):
         return UpdateScatteredTileOp(tile, offsets[0])

@@ -8,31 +8,22 @@ over the edge of its array, is moved element by element.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from math import gcd
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.memref import AllocOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import slm_visa
-from codegen.opencl.emitter import Emitter, Rule, wrapping
+from codegen.opencl.block_io.slm_access import LINE, SlmAccess
+from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
-from codegen.opencl.values import UNSIGNED, ArrayValue, Descriptor, Fragment, vector_type
-from xegpu.analysis.divisibility import multiple_of
-from xegpu.analysis.memory_access import geometry
-from xegpu.analysis.slm import panels_of
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from codegen.opencl.values import UNSIGNED, ArrayValue, vector_type
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import static_form
-from xegpu.ir.use_def import array_of, root_definitions
-from xegpu.layout import lane_map
-from xegpu.layout.slm_panels import Panels, Run, runs
+from xegpu.layout.slm_panels import Run
 
-_LINE = 64
 _BLOCK = {1: "_uc", 2: "_us", 4: ""}
 
 
@@ -41,152 +32,9 @@ def _allocate(emitter: Emitter, operation: AllocOp) -> None:
     dtype, static = of_mlir(type_.element_type), static_form(type_)  # type: ignore[attr-defined]
     assert static is not None
     name, count = emitter.name(operation.memref.name_hint or "slm"), int(np.prod(static[0]))
-    emitter.line(f"local {dtype.opencl} {name}[{count}] __attribute__((aligned({_LINE})));")
+    emitter.line(f"local {dtype.opencl} {name}[{count}] __attribute__((aligned({LINE})));")
     sizes, strides = (tuple(map(str, numbers)) for numbers in static)
     emitter.values[operation.memref] = ArrayValue(name, dtype, sizes, strides, "local")
-
-
-@dataclass(frozen=True)
-class _Access:
-    """Facts about the descriptor of an SLM load or store.
-
-    Attributes:
-        operand: the descriptor.
-        fragment: the variables that are loaded or stored.
-        subgroup: lanes of the subgroup, over which a map of fewer lanes repeats.
-    """
-
-    operand: SSAValue
-    fragment: Fragment
-    subgroup: int
-
-    @cached_property
-    def desc(self) -> Any:
-        """The descriptor's parameters."""
-        return desc_of(self.operand)
-
-    @cached_property
-    def maker(self) -> CreateNdTdescOp:
-        """Operation that creates the descriptor; one of several that are equal."""
-        owner = next(iter(root_definitions(self.operand))).owner
-        assert isinstance(owner, CreateNdTdescOp)
-        return owner
-
-    @cached_property
-    def panels(self) -> Panels:
-        """Panel layout of the matrix in SLM."""
-        owner = array_of(self.maker.source).owner
-        assert isinstance(owner, AllocOp)
-        return panels_of(owner)
-
-    @cached_property
-    def form(self) -> str:
-        """Relation of the descriptor's dimensions to the array's: own, exchanged or other."""
-        return geometry(self.maker)
-
-    @property
-    def size(self) -> int:
-        """Element size in bytes."""
-        return int(self.desc.dtype.bytes)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the footprint; array blocks lie side by side."""
-        return self.desc.shape[0], self.desc.shape[1] * self.desc.block.array_length
-
-    @property
-    def label(self) -> str:
-        """Suffix that makes the access function's name unique."""
-        lanes, panels = self.desc.sg_map, self.panels
-        return (f"{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{self.desc.block.array_length}_of_{panels.height}x"
-                f"{panels.width}_panels_{panels.rows}x{panels.columns}_{self.form}"
-                f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}"
-                f"_by_{self.aligned}{'_in' if self.in_panel else ''}"
-                f"{'' if self.desc.block.boundary_check else '_inside'}")
-
-    def where(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Row and column in the block of each element of the fragment, as arrays ``[lanes, elements]``."""
-        rows, columns = self.desc.shape
-        row, column = lane_map.positions((rows, columns), self.desc.sg_map)
-        blocks = range(self.desc.block.array_length)
-        flat = [array.reshape(array.shape[0], -1) for array in (row, column)]
-        return np.hstack([flat[0] for _ in blocks]), np.hstack([flat[1] + block * columns for block in blocks])
-
-    @cached_property
-    def multiples(self) -> tuple[int, int]:
-        """Known divisors of the descriptor's row and column offsets; 0 for the offset 0."""
-        row, column = multiple_of(self.operand, axis=-2), multiple_of(self.operand, axis=-1)
-        return (row, column) if self.form == "own" else (column, row)
-
-    @cached_property
-    def aligned(self) -> int:
-        """Known alignment of the descriptor's first element in bytes; 0 if it may straddle panels."""
-        if self.form == "other" or (not self.in_panel and any(
-                multiple % unit for multiple, unit in zip(self.multiples, self.panels.unit, strict=True))):
-            return 0
-        row, column = self.panels.weights
-        weights = [multiple * weight * self.size for multiple, weight in zip(
-            self.multiples, (row, self.panels.rows if self.in_panel else column), strict=True)]
-        return gcd(_LINE, *weights, self.panels.height * self.panels.width * self.size)
-
-    @cached_property
-    def in_panel(self) -> bool:
-        """Whether the block begins in the midst of a panel, and ends there."""
-        (row, column), (rows, columns), width = self.multiples, self.panels.unit, self.shape[1]
-        return self.form == "own" and not self.panels.is_row_major and row % rows == 0 and \
-            column % columns != 0 and column % width == 0 and columns % width == 0
-
-    @cached_property
-    def runs(self) -> list[Run]:
-        """Runs of contiguous words, one message each; empty if it is accessed element-wise."""
-        if not self.aligned or self.repeats:
-            return []
-        row, column = self.where() if self.form == "own" else self.where()[::-1]
-        found = runs(self.panels.position(row, column), self.size, self.aligned)
-        return found if all(run.together for run in found) or self.lane_weights else []
-
-    @property
-    def repeats(self) -> bool:
-        """Whether lanes hold replicated elements."""
-        return bool(self.desc.sg_map.lanes < self.subgroup)
-
-    @cached_property
-    def lane_weights(self) -> tuple[int, int] | None:
-        """Weights of a lane's row and column (in the map) in its offset from lane 0."""
-        row, column = self.where() if self.form == "own" else self.where()[::-1]
-        begins = self.panels.position(row, column)[:, 0]
-        begins, across = begins - begins[0], self.desc.sg_map.wi_layout[1]
-        down = int(begins[across]) if len(begins) > across else 0
-        right = int(begins[1]) if across > 1 else 0
-        lane = np.arange(len(begins))
-        return (down, right) if np.array_equal(lane // across * down + lane % across * right, begins) else None
-
-    def start(self) -> str:
-        """Offset expression of the block's first element."""
-        y, x = ("y", "x") if self.form == "own" else ("x", "y")
-        if self.in_panel:
-            (_, columns), (row, column) = self.panels.unit, self.panels.weights
-            return f"{_times('y', row)} + x / {columns} * {columns * column} + x % {columns} * {self.panels.rows}"
-        return " + ".join(_times(name, weight) for name, weight in zip((y, x), self.panels.weights, strict=True))
-
-    def position(self, row: str, column: str) -> str:
-        """Offset expression of an element of the matrix."""
-        if self.form == "other":
-            return f"({row}) * pitch + ({column}) * step"
-        down, across = (row, column) if self.form == "own" else (column, row)
-        return f"slm_position({down}, {across}, {self.panels.height}, {self.panels.rows}, {self.panels.columns})"
-
-    def call(self, emitter: Emitter) -> str:
-        """Arguments of the access function: the matrix and the block's offsets."""
-        desc: Descriptor = emitter.values[self.operand]
-        return (f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, "
-                f"{wrapping(desc.row)}, {wrapping(desc.column)}")
-
-    def is_inside(self) -> str:
-        """C condition: entirely in bounds; empty if that is known statically."""
-        if not self.desc.block.boundary_check:
-            return ""
-        return f"y >= 0 && x >= 0 && y <= height - {self.shape[0]} && x <= width - {self.shape[1]}"
 
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
@@ -197,14 +45,10 @@ _POSITION = """static int slm_position(int row, int column, int height, int rows
 """
 
 
-def _times(name: str, weight: int) -> str:
-    return name if weight == 1 else f"{name} * {weight}"
-
-
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
     """Emit ``load_nd`` from shared local memory."""
     fragment = predicate.in_memory(emitter.fresh(operation.result))
-    access = _Access(operation.desc, fragment, emitter.subgroup)
+    access = SlmAccess(operation.desc, fragment, emitter.subgroup)
     emitter.values[operation.result] = fragment
     name = f"load_slm_{access.label}"
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
@@ -221,7 +65,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     """Emit ``store_nd`` to shared local memory."""
     fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
     renamed = fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names))))
-    access = _Access(operation.desc, renamed, emitter.subgroup)
+    access = SlmAccess(operation.desc, renamed, emitter.subgroup)
     name = f"store_slm_{access.label}"
     values = "".join(f", {fragment.c_type} {variable}" for variable in access.fragment.names)
     head = f"static void {name}(local {access.desc.dtype.opencl} *base, {_PARAMETERS}{values})"
@@ -229,7 +73,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     emitter.line(f"{name}({access.call(emitter)}, {', '.join(fragment.names)});")
 
 
-def _function(emitter: Emitter, access: _Access, head: str, fast: list[str], kind: str) -> None:
+def _function(emitter: Emitter, access: SlmAccess, head: str, fast: list[str], kind: str) -> None:
     """Define the access function: vectorized messages if aligned and in bounds, else single elements."""
     inside, lines = access.is_inside(), [head, "{"]
     if access.runs and inside:
@@ -242,26 +86,17 @@ def _function(emitter: Emitter, access: _Access, head: str, fast: list[str], kin
     emitter.function("\n".join([*lines, "}", ""]))
 
 
-def _pointer(access: _Access, run: Run, constant: str, words: int = 1) -> str:
+def _pointer(access: SlmAccess, run: Run, constant: str, words: int = 1) -> str:
     """Pointer to a run, as a vector of its words; for a per-lane run, to the lane's first word."""
     word = vector_type(UNSIGNED[8 * access.size * run.elements], words)
     offsets = [offset for offset in (access.start(), str(run.start)) if offset != "0"]
     if not run.together:
-        offsets.append(_of_lane(access))
+        offsets.append(access.lane_offset())
     at = " + ".join(["base", *offsets])
     return f"(local {constant}{word} *)({at})"
 
 
-def _of_lane(access: _Access) -> str:
-    """Offset of a lane's first element from lane 0's."""
-    weights, across, lane = access.lane_weights, access.desc.sg_map.wi_layout[1], "(int)get_sub_group_local_id()"
-    assert weights is not None
-    down = "" if weights[0] == 0 else f"{lane} * {weights[0]}" if across == 1 else f"{lane} / {across} * {weights[0]}"
-    right = "" if weights[1] == 0 else f"{lane} % {across} * {weights[1]}"
-    return " + ".join(part for part in (down, right) if part) or "0"
-
-
-def _read(emitter: Emitter, access: _Access) -> Iterator[str]:
+def _read(emitter: Emitter, access: SlmAccess) -> Iterator[str]:
     wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
     for i, run in enumerate(access.runs):
         if i in wide:
@@ -276,28 +111,20 @@ def _read(emitter: Emitter, access: _Access) -> Iterator[str]:
         yield f"const {vector_type(word, width)} run{i} = {value};"
 
 
-def _written(emitter: Emitter, access: _Access) -> Iterator[str]:
+def _written(emitter: Emitter, access: SlmAccess) -> Iterator[str]:
     for i, run in enumerate(access.runs):
         word, width = UNSIGNED[8 * access.size * run.elements], len(run.words)
         yield f"const {vector_type(word, width)} run{i} = {_gathered(access, run, word)};"
         pointer = _pointer(access, run, "")
         if run.together:
             yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
-        elif width == 1 or _is_aligned(access, run):  # SYCL's compiler makes vstore8 two stores
+        elif width == 1 or access.is_aligned(run):  # SYCL's compiler makes vstore8 two stores
             yield f"*{_pointer(access, run, '', width)} = run{i};"
         else:
             yield f"vstore{width}(run{i}, 0, {pointer});"
 
 
-def _is_aligned(access: _Access, run: Run) -> bool:
-    """Whether a run's words are naturally aligned on every lane."""
-    weights = access.lane_weights
-    assert weights is not None
-    offsets = (access.aligned, *(size * access.size for size in (run.start, *weights)))
-    return not any(offset % (len(run.words) * run.elements * access.size) for offset in offsets)
-
-
-def _gathered(access: _Access, run: Run, word: str) -> str:
+def _gathered(access: SlmAccess, run: Run, word: str) -> str:
     """Words of a run, extracted from a fragment's variables."""
     fragment, numbers = access.fragment, [number for group in run.words for number in group]
     count = fragment.width * fragment.per_lane
@@ -306,7 +133,7 @@ def _gathered(access: _Access, run: Run, word: str) -> str:
     return _vector(word, [_joined([_element(access, number) for number in group], access.size) for group in run.words])
 
 
-def _side_by_side(emitter: Emitter, access: _Access, word: str, width: int, kind: str) -> str:
+def _side_by_side(emitter: Emitter, access: SlmAccess, word: str, width: int, kind: str) -> str:
     """Define an SLM block access of ``width`` words a lane, contiguous over all lanes; returns its name."""
     size = next(bits // 8 for bits, name in UNSIGNED.items() if name == word)
     number, lanes, c_type = "" if width == 1 else str(width), access.desc.sg_map.lanes, vector_type(word, width)
@@ -336,7 +163,7 @@ def _joined(elements: Sequence[str], size: int) -> str:
     return f"as_{UNSIGNED[8 * size * len(elements)]}({_vector(UNSIGNED[8 * size], elements)})"
 
 
-def _element(access: _Access, number: int) -> str:
+def _element(access: SlmAccess, number: int) -> str:
     """Element ``number`` of a fragment, as an unsigned integer of its size."""
     fragment, unsigned = access.fragment, UNSIGNED[8 * access.size]
     word = fragment.words()[number // fragment.per_lane]
@@ -345,7 +172,7 @@ def _element(access: _Access, number: int) -> str:
     return f"as_{vector_type(unsigned, fragment.per_lane)}({word}).s{number % fragment.per_lane:x}"
 
 
-def _variables(access: _Access) -> Iterator[str]:
+def _variables(access: SlmAccess) -> Iterator[str]:
     """Expressions of a fragment's variables, assembled from the runs that were read."""
     fragment, elements = access.fragment, {}
     for i, run in enumerate(access.runs):
@@ -369,7 +196,7 @@ def _variables(access: _Access) -> Iterator[str]:
         yield f"as_{fragment.c_type}({_vector(UNSIGNED[8 * access.size * fragment.per_lane], words)})"
 
 
-def _single(emitter: Emitter, access: _Access, variable: int, kind: str) -> Iterator[str]:
+def _single(emitter: Emitter, access: SlmAccess, variable: int, kind: str) -> Iterator[str]:
     """Element-wise access of one variable; out of bounds, loads give 0 and stores do nothing."""
     emitter.function(_POSITION)
     fragment, (row, column) = access.fragment, access.where()
@@ -395,7 +222,7 @@ def _single(emitter: Emitter, access: _Access, variable: int, kind: str) -> Iter
     yield "}"
 
 
-def _checked(emitter: Emitter, access: _Access, kind: str) -> str:
+def _checked(emitter: Emitter, access: SlmAccess, kind: str) -> str:
     """Define a bounds-checked element access, and return its name."""
     element, unsigned, panels = access.desc.dtype.opencl, UNSIGNED[8 * access.size], access.panels
     name = f"{kind}_slm_{element}_of_{panels.height}x{panels.width}_panels_{panels.rows}x{panels.columns}_{access.form}"

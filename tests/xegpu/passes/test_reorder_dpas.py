@@ -11,7 +11,7 @@ import pytest
 import xetile as xt
 from codegen.opencl.kernel import LARGE_GRF
 from tests.conftest import require_ocloc
-from tests.kernels import Execution
+from tests.kernels import Execution, gemm
 from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
@@ -28,17 +28,6 @@ def update(A, B, C, alpha, *, BM=16, BN=64, BK=32, kind=None):
         acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
         a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
     xt.store_tile(alpha * acc + xt.load_tile(c), c)
-
-
-@xt.kernel
-def product(A, B, C, *, BM=16, BN=64, BK=32, acc_type=xt.f32):
-    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    a, b = xt.init_tile(A, (m, 0), (BM, BK)), xt.init_tile(B, (0, n), (BK, BN))
-    acc = xt.zeros((BM, BN), acc_type)
-    for _ in xt.range(0, A.shape[1], BK):
-        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
-        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
 def lowered(kernel, target: str, kind: str, *more: object, tile: tuple[int, int, int]) -> CompiledKernel:
@@ -118,12 +107,12 @@ def test_where_the_order_changes() -> None:
     """Only where operands do not fit side by side, and do one after the other."""
     load, dpas = ["load_nd"], ["dpas"]
     side_by_side, streamed = load * 3 + dpas * 16, load * 2 + dpas * 8 + load + dpas * 8
-    assert loop_of(lowered(product, "pvc", "bf16", tile=(16, 64, 32))) == streamed
-    assert loop_of(lowered(product, "pvc", "bf16", tile=(16, 32, 32))) == load * 2 + dpas * 8
-    assert loop_of(lowered(product, "pvc", "bf16", tile=(32, 64, 32))) == load * 3 + dpas * 32  # fits in 256
-    assert loop_of(lowered(product, "pvc", "bf16", tile=(32, 32, 32))) == load * 2 + dpas * 16  # no order helps
-    assert "reorder-dpas" not in lowered(product, "pvc", "bf16", tile=(32, 32, 32)).stages
-    large = xt.kernel(product.function, registers=256)
+    assert loop_of(lowered(gemm, "pvc", "bf16", tile=(16, 64, 32))) == streamed
+    assert loop_of(lowered(gemm, "pvc", "bf16", tile=(16, 32, 32))) == load * 2 + dpas * 8
+    assert loop_of(lowered(gemm, "pvc", "bf16", tile=(32, 64, 32))) == load * 3 + dpas * 32  # fits in 256
+    assert loop_of(lowered(gemm, "pvc", "bf16", tile=(32, 32, 32))) == load * 2 + dpas * 16  # no order helps
+    assert "reorder-dpas" not in lowered(gemm, "pvc", "bf16", tile=(32, 32, 32)).stages
+    large = xt.kernel(gemm.function, registers=256)
     assert loop_of(lowered(large, "pvc", "bf16", tile=(16, 64, 32))) == side_by_side
 
 
@@ -131,7 +120,7 @@ def test_where_the_order_changes() -> None:
 @pytest.mark.parametrize(("kind", "tile"), [("bf16", (16, 48, 32)), ("bf16", (16, 64, 32)), ("bf16", (64, 16, 64)),
                                             ("tf32", (16, 64, 16))], ids=str)
 def test_tiles_that_128_registers_hold(target: str, kind: str, tile: tuple[int, int, int]) -> None:
-    low = lowered(product, target, kind, tile=tile)
+    low = lowered(gemm, target, kind, tile=tile)
     assert low.emitted.options == ""
     assert memory(low) == (0, 0)
 
@@ -146,7 +135,7 @@ def test_blocks_of_c_count_too(tile: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_tiles_that_256_registers_hold(target: str) -> None:
     """An f32 step of 32, whose operands take 192 registers beside the 128 of the sums; and C read and written."""
-    for low in (lowered(product, target, "tf32", tile=(32, 64, 32)),
+    for low in (lowered(gemm, target, "tf32", tile=(32, 64, 32)),
                 lowered(update, target, "bf16", 3.0, tile=(32, 64, 32))):
         assert low.emitted.options == LARGE_GRF
         assert memory(low) == (0, 0)
@@ -160,7 +149,7 @@ def test_a_sum_stands_behind_the_load_of_its_part() -> None:
 
 def test_more_subgroups_than_large_registers_allow() -> None:
     """64 subgroups of 32x32: a step of 16 fits in 128 registers, one of 32 does not."""
-    many = xt.kernel(product.function, subgroups=(8, 8))
+    many = xt.kernel(gemm.function, subgroups=(8, 8))
     assert lowered(many, "pvc", "bf16", tile=(32, 32, 16)).emitted.options == ""
     with pytest.raises(ValueError, match="XT4050") as raised:
         _ = lowered(many, "pvc", "bf16", tile=(32, 32, 32)).emitted

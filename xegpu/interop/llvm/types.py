@@ -18,7 +18,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from xegpu.dialect.types import parse_field_name, parse_fields, print_fields
+from xegpu.dialect.types import no_value_of_field, not_of_descriptor, parse_field_name, parse_fields, print_fields
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.errors import Invalid, misread
 from xegpu.target.cache_policy import READS
@@ -242,7 +242,7 @@ class BlockAttr(Data[Block]):
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
         for name, (fits, hint) in _BLOCK_FIELDS.items():
             if name in specified and not fits(specified[name]):
-                misread(parser, "XT3619", f"{name} cannot be {specified[name]}\n{hint}")
+                no_value_of_field(parser, name, specified[name], hint)
         return Block(**specified)  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
@@ -303,8 +303,7 @@ class DescType(Data[Desc], TypeAttribute):
                 elif isinstance(attribute, (LayoutAttr, SliceAttr)):
                     layout = attribute
                 else:
-                    misread(parser, "XT3012", f"{attribute} is not an attribute of a tensor_desc\n"
-                            "it takes a #xegpu.block_tdesc_attr and a #xegpu.layout")
+                    not_of_descriptor(parser, attribute, "a #xegpu.block_tdesc_attr and a #xegpu.layout")
         if not shape or prod(shape) <= 0:
             misread(parser, "XT3620", "a tensor_desc has static dimensions\nwrite the sizes of a block: "
                     "!xegpu.tensor_desc<8x16xf16>")

@@ -1,4 +1,4 @@
-"""Whole vectors to the fragments of one lane (XeGPU.md, "Attributes to support Work Item Level semantics").
+"""Lane distribution: whole vectors become fragments of one lane (XeGPU.md, "Work Item Level semantics").
 
     %d = create_nd_tdesc ... -> tensor_desc<32x16xbf16, array_length = 2>
     %v = load_nd %d -> vector<2x32x16xbf16>

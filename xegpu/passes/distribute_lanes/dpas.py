@@ -1,4 +1,4 @@
-"""Products, and what brings their operands into words, to the fragments of one lane: a part of ``distribute``.
+"""Lane distribution of products, and of the packing of their operands into 32-bit words.
 
     %c = dpas %a, %b : vector<8x16xbf16>, vector<8x16x2xbf16> -> vector<8x16xf32>
 becomes
@@ -41,9 +41,7 @@ def check_product(operation: DpasOp, target: Target) -> None:
                           f"the matrix engine of {target.name} does not multiply {a} by {b}", f"it takes {pairs}",
                           notes=_operands(operation))
     if c not in form.accumulators:
-        names = " or ".join(map(str, form.accumulators))
-        raise TargetError("XT4102", f"the matrix engine of {target.name} does not accumulate {a} by {b} in {c}",
-                          f"make the accumulator and the result {names}", notes=_operands(operation))
+        raise target.no_accumulation(form, c, _operands(operation))
     rows, columns, depth = operation.sizes()
     if rows not in target.repeat_counts or (columns, depth) != (target.subgroup_size, form.k):
         raise TargetError("XT4103",

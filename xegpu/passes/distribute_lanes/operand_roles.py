@@ -1,4 +1,4 @@
-"""Blocks that are copied from memory to the transpose of an array in shared local memory: which lane holds what.
+"""Operand roles: lane maps of blocks by their uses, and of copies to a transposed array in shared local memory.
 
     %v = load_nd %d : tensor_desc<16x16xbf16> -> vector<16x16xbf16>
     store_nd %v, %s : tensor_desc<16x16xbf16, memory_scope = slm>          on the array's sizes and strides, exchanged
@@ -205,8 +205,11 @@ def widened_operand(webs: Webs, desc: SSAValue, target: Target) -> str:
 
 
 def uses_of_value(value: SSAValue) -> set[str]:
-    """``a``, ``b``, ``c`` for the operands of DPAS that a value and its slices are, ``widened a`` and ``widened b`` for
-    those that they become by a conversion to 16 bits; ``other`` for all else."""
+    """Roles of the uses of a value and its slices.
+
+    These are ``a``, ``b``, ``c`` for operands of DPAS, ``widened a`` and ``widened b`` for those that they become by a
+    conversion to 16 bits, and ``other``.
+    """
     found: set[str] = set()
     for use in value.uses:
         if isinstance(use.operation, _SLICES):

@@ -1,4 +1,4 @@
-"""The rebuilder of ``distribute``: the maps that fragments lie in, and how a fragment goes from one to another."""
+"""Rewriter of lane distribution: the lane map of each fragment, and conversions from one map to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptors of more elements than a subgroup has lanes, to several of as many (XeGPU.md, ``create_tdesc``).
+"""Gather splitting: scattered descriptors of more elements than lanes become several (XeGPU.md, ``create_tdesc``).
 
     %o = vector.shape_cast %offsets : vector<1x32xindex> to vector<32xindex>
     %d = create_tdesc %A, %o : memref<256xf32>, vector<32xindex> -> tensor_desc<32x2xf32, #scatter>

@@ -1,4 +1,4 @@
-"""Layout rules of vectors: slices are runs of a lane's registers; what comes from no block lies one element a lane.
+"""Lane distribution of vectors: slices are runs of a lane's registers, other vectors lie one element a lane.
 
     %a = vector.extract_strided_slice %v {offsets = [8, 0], sizes = [8, 16]} : vector<32x16xbf16> to vector<8x16xbf16>
 becomes

@@ -1,4 +1,4 @@
-"""Hoists the parts of block addresses that a loop leaves as they are, and makes payloads of them for prefetches.
+"""Payload hoisting: loop-invariant parts of block addresses, and address payloads of prefetches, leave the loop.
 
     scf.for %k = %0 to %n step %32 {
       %p = update_nd_offset %a, [%0, %k] ; prefetch_nd %p

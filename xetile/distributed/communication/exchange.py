@@ -76,6 +76,12 @@ def scatter(what: Exchange, whole: Any, dtype: DType) -> Any:
     return block
 
 
+def of_other_elements(name: str, dtype: object, wanted: DType) -> ElementTypeError:
+    """Error for a block or matrix whose elements are not those of the grid."""
+    return ElementTypeError("XT7205", f"{name} has elements of {dtype}, and the grid is for {wanted}",
+                            f"make the grid with dtype={dtype}, or convert {name}")
+
+
 def _parts(what: Exchange, whole: Any, dtype: DType) -> list[Any]:
     """The blocks of all ranks, of an array on the host or a device."""
     name = what.operand.upper()
@@ -84,8 +90,7 @@ def _parts(what: Exchange, whole: Any, dtype: DType) -> list[Any]:
         raise ShapeError("XT7208", f"the whole {name} is {_text(array.shape)}, and the grid is for "
                          f"{_text(what.shape)}", f"pass all of {name} on rank {what.root}")
     if array.dtype.kind == "f" and not dtype.is_float:
-        raise ElementTypeError("XT7205", f"the whole {name} has elements of {array.dtype}, and the grid is for {dtype}",
-                               f"make the grid with dtype of these, or convert {name}")
+        raise of_other_elements(f"the whole {name}", array.dtype, dtype)
     return [np.array(array[slices], dtype.numpy, order="C") for slices in what.layout]
 
 

@@ -64,7 +64,7 @@ def communicator(comm: Any) -> Any:
 
 
 def _reason(error: Exception, statuses: Sequence[Any]) -> str:
-    """What MPI says of requests that failed: where it says so in each of them, the first one's reason."""
+    """MPI's error string of failed requests: that of the first status with an error, else the exception's."""
     mpi = import_mpi()
     codes = [status.Get_error() for status in statuses if status.Get_error() not in (mpi.SUCCESS, mpi.ERR_PENDING)]
     return str(mpi.Get_error_string(codes[0])) if codes else str(error)

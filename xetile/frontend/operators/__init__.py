@@ -1,5 +1,4 @@
-"""Reductions, broadcasts and layout conversions of vectors (XeTile.md, ``tile_reduce``, ``tile_broadcast``,
-``tile_conv_layout``)."""
+"""Operators of vectors and scalars: binary operators with broadcasting, ``abs``, splats, and ``**``."""
 
 from __future__ import annotations
 

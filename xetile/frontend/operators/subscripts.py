@@ -110,13 +110,11 @@ def _sliced_map(v: VectorBase, wg_map: WgMap, shape: Sequence[int], sizes: Seque
     Raises:
         ShapeError: blocks end within a sliced dimension.
     """
-    if (found := wg_map.sliced(shape, sizes)) is not None:
-        return found
-    axis, location = next(axis for axis in (0, 1) if shape[axis] != sizes[axis]), current().location()
-    better = wg_map.undivided(axis, shape)
-    raise ShapeError("XT1418", f"the vector is distributed over subgroups, as {wg_map}, and the slice is a part of its "
-                     f"{('rows', 'columns')[axis]}", "slices are taken of dimensions that each subgroup has in one "
-                     f"block: xt.tile_conv_layout(v, xt.{better})", location, notes(location, it=v))
+    try:
+        return wg_map.slice(shape, sizes)
+    except ShapeError as error:
+        location = current().location()
+        raise ShapeError(error.code, error.message, error.hint, location, notes(location, it=v)) from None
 
 
 def _expanded(v: VectorBase, key: Any) -> list[Any]:

@@ -1,5 +1,4 @@
-"""Scattered tiles: creation, offsets, gathers, scatters and atomic updates (XeTile.md, ``load_gather``,
-``store_scatter``, ``atomic_rmw_tile``)."""
+"""Scattered tiles: creation, offsets, gathers, scatters and atomic updates (XeTile.md)."""
 
 from __future__ import annotations
 

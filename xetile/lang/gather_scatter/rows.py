@@ -1,5 +1,4 @@
-"""Whole rows of an array by an index vector: ``init_tile(A, (indices, column), shape)``, as embeddings, experts of a
-mixture and pages of a cache are reached.
+"""Row gathers by an index vector, ``init_tile(A, (indices, column), shape)``, as of embeddings or a paged cache.
 
 A tile of rows is made a scattered tile and a mask where it is used: rows and columns out of bounds are masked off. The
 elements of a row are adjacent, in memory as over the lanes.
@@ -11,15 +10,15 @@ from typing import Any
 
 from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
-from xetile.dialect.tile_ops import text
+from xetile.dialect.tile_ops import check_move, text
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.broadcast import cast
 from xetile.frontend.constants import scalar
-from xetile.frontend.notes import notes
+from xetile.frontend.notes import at_author_line, notes
 from xetile.frontend.tiles import Array, RowTile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
-from xetile.lang.checks import check_map, check_operand, check_shape_2d
+from xetile.lang.checks import check_like_tile, check_map, check_operand, check_shape_2d
 from xetile.lang.creation import full, iota
 from xetile.lang.math import where
 
@@ -119,14 +118,7 @@ def _spread(v: Vector, tile: RowTile) -> Vector:
 def check_rows(value: Any, tile: RowTile, function: str) -> None:
     """Check that a vector has shape and element type of a tile of rows."""
     check_operand(value, Vector, function)
-    location = current().location()
-    if value.shape != tile.shape:
-        raise ShapeError("XT1130", f"a {value.describe()} cannot be stored to a {tile.describe()}",
-                         f"make it {text(tile.shape)}", location, notes(location, **{"the value": value}))
-    if value.dtype is not tile.dtype:
-        raise ElementTypeError("XT1131", f"a {value.describe()} cannot be stored to a {tile.describe()}",
-                               f"convert it with .to(xt.{tile.dtype})", location, notes(location,
-                                                                                        **{"the value": value}))
+    check_like_tile(value, tile)
 
 
 def update_rows(tile: RowTile, d0: Any, d1: Any = None, *more: Any) -> RowTile:
@@ -135,9 +127,7 @@ def update_rows(tile: RowTile, d0: Any, d1: Any = None, *more: Any) -> RowTile:
     Raises:
         RankError: not two offsets.
     """
-    if d1 is None or more:
-        raise RankError("XT1129", f"a tile of rows moves by two offsets, not {1 + (d1 is not None) + len(more)}",
-                        "give rows and columns", current().location())
+    at_author_line(lambda: check_move(1 + (d1 is not None) + len(more)))
     down = Scalar(scalar(d0))
     moved = tile.indices if isinstance(d0, int) and d0 == 0 else tile.indices + down
     return RowTile(tile.array, tile.lead, moved, tile.column + Scalar(scalar(d1)), tile.shape, tile.wg_map)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.support.errors import ShapeError
+from xegpu.support.errors import ShapeError, error_parts
 from xetile.compiler.arguments import AtTheCall
 from xetile.dialect.tile_ops import check_blocks as check_divided
+from xetile.dialect.tile_ops import not_blocks
 from xetile.dialect.vector import TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.frontend.constants import python_number
@@ -59,12 +60,9 @@ def check_blocks(blocks: Any, shape: Pair, what: str, wg_map: WgMap | None = Non
     Raises:
         ShapeError: not two positive integers, or they do not divide ``shape`` or the subgroup's part of it.
     """
-    location = current().location()
     sizes = [python_number(size) for size in blocks] if isinstance(blocks, (tuple, list)) else []
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("XT1232",
-                         f"inner_blocks must be two positive compile-time integers, not {_describe_blocks(blocks)}",
-                         "give rows and columns of a block, for example (16, 16)", location)
+        raise ShapeError(*error_parts(not_blocks(_describe_blocks(blocks))), current().location())
     at_author_line(lambda: check_divided(sizes, what, shape, shape if wg_map is None else wg_map.sg_data))
     return sizes[0], sizes[1]
 

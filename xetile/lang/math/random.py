@@ -1,6 +1,6 @@
-"""``xt.random``: counter-based random numbers, Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
-1, 2, 3", 2011).
+"""``xt.random``: counter-based random numbers, Philox4x32-10.
 
+The generator is that of Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011.
 A number is a function of the seed and its own counter alone, so the bits are the same in every execution and for every
 tiling.
 """

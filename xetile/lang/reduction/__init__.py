@@ -1,5 +1,4 @@
-"""Reductions, broadcasts and layout conversions of vectors (XeTile.md, ``tile_reduce``, ``tile_broadcast``,
-``tile_conv_layout``)."""
+"""Reductions, broadcasts and layout conversions of vectors (XeTile.md)."""
 
 from __future__ import annotations
 
@@ -152,4 +151,4 @@ def _check_map(v: Vector, result: WgMap | None, function: str) -> None:
     """Check the result's map: it needs one on the operand, with as many subgroups."""
     check_has_map(v, result, function)
     if result is not None:
-        current().use_map(result.subgroups)
+        current().use_map(result)

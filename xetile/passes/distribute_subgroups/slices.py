@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 from xegpu.rewrite.rewriter import Rewriter
+from xegpu.support.errors import ShapeError
 from xetile.dialect.wg_map import Pair
 from xetile.passes.wg_offsets import Distributed
 
@@ -47,11 +48,9 @@ def insert_slice(rewriter: Rewriter, operation: InsertStridedSliceOp) -> None:
 def _sliced(rewriter: Rewriter, whole: SSAValue, part: SSAValue, form: Distributed) -> Distributed:
     """Encoding of a slice of a vector."""
     shape, sizes = shape_of(whole), shape_of(part)
-    map_ = form.wg_map.sliced(shape, sizes)
-    if map_ is None:
-        axis = next(axis for axis in (0, 1) if shape[axis] != sizes[axis])
-        rewriter.fail("XT1418", f"the vector is distributed over subgroups, as {form.wg_map}, and the slice is a part "
-                      f"of its {('rows', 'columns')[axis]}", f"slices are taken of dimensions that each subgroup has "
-                      f"in one block: sg_data[{axis}] = {shape[axis]}", **{"the vector": whole})
+    try:
+        map_ = form.wg_map.slice(shape, sizes)
+    except ShapeError as error:
+        rewriter.fail(error.code, error.message, error.hint, **{"the vector": whole})
     sliced: Pair = sizes[0], sizes[1]
     return Distributed(map_, sliced)

@@ -20,7 +20,8 @@ from xegpu.interpreter import subgroup_scheduler
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantic, Semantics
 from xegpu.ir.use_def import arrays_of
 from xegpu.mlir.elementwise import RECORDS
-from xegpu.support.errors import DeviceError
+from xegpu.mlir.scf import verify_step
+from xegpu.support.errors import DeviceError, Invalid, error_parts
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel
@@ -137,12 +138,14 @@ def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:
 
 
 def _check_step(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> None:
-    """Raise if a loop that runs somewhere does not count up."""
+    """Raise if a loop that runs somewhere does not count up; no iteration of such a loop is run."""
     step = np.asarray(operands[2])
     standing = step <= 0 if machine.active is None else (step <= 0) & machine.active
     if standing.any():
-        raise failed(machine, operation, "XT1331", f"the step of a loop is {step.min()}, and a loop on the device "
-                     "counts up", "use a positive step; no iteration of such a loop is run")
+        try:
+            verify_step(int(step.min()))
+        except Invalid as error:
+            raise failed(machine, operation, *error_parts(error)) from None
 
 
 def watching_numbers(numbers: Numbers, base: Semantics, used: set[type[Operation]]) -> dict[type[Operation], Semantic]:

@@ -29,6 +29,12 @@ def fail_at(operation: Operation, code: str, message: str, hint: str, *related: 
     raise TextError(code, f"{operation.name}: {message}", hint, location, notes)
 
 
+def no_view(operation: Operation, takers: str) -> NoReturn:
+    """Refuse an operation on a view of a part of an array; ``takers`` are the operations that views are for."""
+    fail_at(operation, "XT2080", "it cannot take a view of a part of an array",
+            f"pass the array itself, with the view's offsets added; such views are for {takers}")
+
+
 def no_dimension(operation: Operation) -> NoReturn:
     """Refuse a ``memref.dim`` of an unknown dimension."""
     fail_at(operation, "XT2073",

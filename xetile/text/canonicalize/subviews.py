@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.ir.matchers import number
 from xetile.dialect.permutation_map import Permutation, map_of_permutation
 from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, shape_of_transfer
-from xetile.text.canonicalize.diagnostics import fail_at
+from xetile.text.canonicalize.diagnostics import fail_at, no_view
 
 Transfer = TransferReadOp | TransferWriteOp
 
@@ -39,9 +39,7 @@ def resolve_subviews(function: func.FuncOp) -> None:
 
 def _drop(view: SubviewOp) -> None:
     if user := next(iter(view.result.uses), None):
-        fail_at(user.operation, "XT2080", "it cannot take a view of a part of an array",
-                "pass the array itself, with the view's offsets added; views are for vector.transfer_read "
-                "and vector.transfer_write")
+        no_view(user.operation, "vector.transfer_read and vector.transfer_write")
     view.detach()  # type: ignore[no-untyped-call]
     view.erase()
 

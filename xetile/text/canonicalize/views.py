@@ -44,7 +44,7 @@ from xegpu.mlir.gpu import GpuFuncOp
 from xegpu.support.errors import error_parts
 from xetile.dialect.gather_scatter import InitScatteredTileOp
 from xetile.dialect.tile_ops import InitTileOp
-from xetile.text.canonicalize.diagnostics import fail_at, no_dimension
+from xetile.text.canonicalize.diagnostics import fail_at, no_dimension, no_view
 from xetile.text.canonicalize.sizes import Size, SizeBuilder, known
 from xetile.text.memref_ops import TransposeOp
 
@@ -146,8 +146,7 @@ class _Resolver(SizeBuilder):
             elif isinstance(user, memref.DimOp):
                 self._size(user, self._found[value])
             elif not isinstance(user, VIEWS):
-                fail_at(user, "XT2080", "it cannot take a view of a part of an array",
-                        "views are for xetile.init_tile, xegpu.create_nd_tdesc and memref.dim: take the array itself")
+                no_view(user, "xetile.init_tile, xegpu.create_nd_tdesc and memref.dim")
         return casts
 
     # --- what a view is ---------------------------------------------------------------------------------------------

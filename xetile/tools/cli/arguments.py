@@ -71,6 +71,19 @@ def _literal(name: str, value: str) -> Any:
                             "type such as f32") from None
 
 
+def misses_file(command: str, hint: str, named: int = 0) -> ArgumentError:
+    """Error for a command whose words name no file, or several where it reads one."""
+    return ArgumentError("XT8010", f"{command} reads a file, and {f'{named} are' if named else 'none is'} named",
+                         f"name one{hint}")
+
+
+def undescribed(kernel: BaseKernel, hint: str, missing: str = "their types are not known") -> ArgumentError:
+    """Error for a kernel whose argument types nothing says."""
+    names = kernel.parameters
+    return ArgumentError("XT8022", f"{kernel.name} takes {len(names)} arguments ({', '.join(names)}), and {missing}",
+                         hint)
+
+
 def described(kernel: BaseKernel, words: Sequence[str]) -> list[Any]:
     """Argument types for compilation: those of the words, else those in the signature of a text's kernel.
 
@@ -81,9 +94,7 @@ def described(kernel: BaseKernel, words: Sequence[str]) -> list[Any]:
         return [operand(word, 0) for word in words]
     if isinstance(kernel, ParsedKernel):
         return [_of_type(type_) for type_ in kernel.argument_types]
-    raise ArgumentError("XT8022",
-                        f"{kernel.name} takes {len(kernel.parameters)} arguments ({', '.join(kernel.parameters)}), and "
-                        "their types are not known", "describe each: --arg 4096x4096xbf16")
+    raise undescribed(kernel, "describe each: --arg 4096x4096xbf16")
 
 
 def _of_type(type_: Any) -> Any:

@@ -16,7 +16,7 @@ from xetile.compiler.pipeline import PASSES, STAGES, Options, precedes, stage_na
 from xetile.dialect.stage import FIRST, INPUTS, RECORDED, STAGE, stage_of
 from xetile.jit.base import BaseKernel
 from xetile.text.gpu_module import printed
-from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described
+from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described, misses_file
 from xetile.tools.cli.output import write_text
 from xetile.tools.cli.sources import kernels_of
 
@@ -56,8 +56,7 @@ def command(args: argparse.Namespace) -> None:
         write_text(_listing(), args.output)
         return
     if args.file is None:
-        raise ArgumentError("XT8010", "opt reads a file, and none is named",
-                            "name one, or - for standard input; --list prints the stages")
+        raise misses_file("opt", ", or - for standard input; --list prints the stages")
     if args.to and args.passes:
         raise ArgumentError("XT8030", "--to names a stage, and --pass the passes that lead to one", "give one of them")
     kernels = kernels_of(args.file, args.kernel)

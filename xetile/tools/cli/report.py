@@ -18,7 +18,7 @@ from xetile.compiler.report import Report
 from xetile.compiler.report.cost import trip_count
 from xetile.jit.base import BaseKernel
 from xetile.jit.parsed import ParsedKernel
-from xetile.tools.cli.arguments import add_operands, constants_of, described, operand
+from xetile.tools.cli.arguments import add_operands, constants_of, described, misses_file, operand, undescribed
 from xetile.tools.cli.output import show
 from xetile.tools.cli.sources import kernel_of
 
@@ -54,8 +54,7 @@ def command(args: argparse.Namespace) -> None:
     """
     files = [word for word in args.words if not _is_assignment(word)]
     if not files:
-        raise ArgumentError("XT8010", "report reads a file, and none is named",
-                            "name one: report FILE.py:kernel A=f16[64,64]")
+        raise misses_file("report", ": report FILE.py:kernel A=f16[64,64]")
     targets = _targets(args.target)
     wanted = _shape(args.shape)
     found = [_reported(kernel_of(file, args.kernel), target, args, wanted) for file in files for target in targets]
@@ -101,14 +100,14 @@ def _reported(kernel: BaseKernel, target: str, args: argparse.Namespace,
 
 
 def compiled_of(args: argparse.Namespace) -> CompiledKernel:
-    """The one kernel that a command's words name, lowered for its target.
+    """Compiled kernel of a command's words, which name one, lowered for its target.
 
     Raises:
         XeError: they name none, or several, or it cannot be lowered.
     """
     files = [word for word in args.words if not _is_assignment(word)]
     if len(files) != 1:
-        raise ArgumentError("XT8010", f"{len(files)} files are named", "name one: FILE.py:kernel A=f16[64,64]")
+        raise misses_file("view", ": view FILE.py:kernel A=f16[64,64]", len(files))
     (target,) = _targets(args.target.partition(",")[0])
     return _compiled(kernel_of(files[0], args.kernel), target, args)[0]
 
@@ -144,18 +143,14 @@ def _guessed(kernel: BaseKernel, target: str, constants: dict[str, Any]) -> list
         used = " ".join(f"{name}={word}[?,?]" for name, word in zip(kernel.parameters, words, strict=True))
         print(f"{kernel.name}: nothing describes the arguments; taken are {used}", file=sys.stderr)
         return arguments
-    names = kernel.parameters
-    raise ArgumentError("XT8022",
-                        f"{kernel.name} takes {len(names)} arguments ({', '.join(names)}), and their types are not "
-                        "known", f"describe each: {' '.join(f'{name}=bf16[4096,4096]' for name in names)}" +
-                        (f" (for {_USUAL_TYPES[0][0]} matrices: {refused.message})" if refused else ""))
+    hint = f"describe each: {' '.join(f'{name}=bf16[4096,4096]' for name in kernel.parameters)}"
+    raise undescribed(kernel, f"{hint} (for {_USUAL_TYPES[0][0]} matrices: {refused.message})" if refused else hint)
 
 
 def _named(kernel: BaseKernel, named: dict[str, str]) -> list[Any]:
     if missing := [name for name in kernel.parameters if name not in named]:
-        raise ArgumentError("XT8022",
-                            f"{kernel.name} takes {', '.join(kernel.parameters)}, and nothing describes {missing[0]}",
-                            f"write {missing[0]}=f32[4096,4096], or {missing[0]}=1 for a number")
+        raise undescribed(kernel, f"write {missing[0]}=f32[4096,4096], or {missing[0]}=1 for a number",
+                          f"nothing describes {missing[0]}")
     return [_argument(name, named[name]) for name in kernel.parameters]
 
 

@@ -10,25 +10,15 @@ import xetile as xt
 from codegen.opencl import kernel
 from codegen.toolchain import ocloc
 from tests.conftest import require_ocloc
+from tests.kernels import gemm
 from xetile.compiler.report.register_check import accumulator_registers
 
 F32 = ("bf16", "bf16", "f32")
 
 
-@xt.kernel
-def product(A, B, C, *, BM=32, BN=64, BK=16, acc_type=xt.f32):
-    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    a, b = xt.init_tile(A, (m, 0), (BM, BK)), xt.init_tile(B, (0, n), (BK, BN))
-    acc = xt.zeros((BM, BN), acc_type)
-    for _ in xt.range(0, A.shape[1], BK):
-        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
-        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
-
-
 def lowered(target: str, types=F32, **constants):
     specs = [xt.Spec((None, None), dtype) for dtype in types]
-    return product.lower(*specs, target=target, acc_type=getattr(xt, types[2]), **constants)
+    return gemm.lower(*specs, target=target, acc=getattr(xt, types[2]), **constants)
 
 
 @pytest.mark.parametrize(("target", "constants", "message", "hint"), [

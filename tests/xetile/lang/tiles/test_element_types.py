@@ -224,10 +224,13 @@ def test_padding_and_constants_at_the_limits(dtype: DType, padding: Any, executi
     np.testing.assert_array_equal(c, np.vstack([whole, np.full_like(whole, padding), whole == padding]))
 
 
-def test_paddings_that_truth_values_lack() -> None:
+@pytest.mark.parametrize(("padding", "dtype"), [
+    (2, bool), (-1, bool), (float("nan"), np.int32), (float("inf"), np.uint8), (0.5, np.int8), (128, np.int8),
+    (-1, np.uint64)])
+def test_paddings_that_a_type_lacks(padding: float, dtype: Any) -> None:
     @xt.kernel
-    def padded(A):
-        xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)), padding=2)
+    def padded(A, *, padding):
+        xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)), padding=padding)
 
     with pytest.raises(xt.ElementTypeError, match="XT1125"):
-        padded[1](np.zeros((8, 32), bool))
+        padded[1](np.zeros((8, 32), dtype), padding=padding)

@@ -6,24 +6,19 @@ import difflib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
     ModuleOp,
     Signedness,
-    VectorType,
     f16,
     f32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
@@ -38,8 +33,8 @@ from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType
 from xetile.text import index_ops, memref_ops, other_dialects, supervector_ops, xegpu_ops, xetile_ops
 from xetile.text.gpu_module import Launch, has_kernels, joined, launches, skip_host_function
 from xetile.text.grammar import Bits16Type, Custom
-from xetile.text.other_dialects import with_bits
 from xetile.text.parse_hints import COMPARE
+from xetile.text.reader.dense_literals import DenseLiteralParser
 from xetile.text.types import (
     SCATTERED,
     TdescAttr,
@@ -83,8 +78,6 @@ _NUMBERS: dict[str, Attribute] = {
 _INTEGER = re.compile(r"[su]?i(\d+)")
 _MOST_BITS = 64
 """Bits of the widest integers; xDSL would compute the limits of any width."""
-_MOST_ELEMENTS = 1 << 20
-"""Elements that a vector constant may list."""
 _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
 MLIRLexer._unescaped_characters_regex = re.compile(  # private: the parser's constructor lexes the first token
     r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
@@ -105,20 +98,7 @@ _PROMISES = ("exact", "disjoint", "nneg", "overflow", "fastmath", "to_nearest_ev
 _ROUNDINGS = ("downward", "upward", "toward_zero", "to_nearest_away")
 
 
-@dataclass
-class _Dense:
-    """State of the vector constant that is being parsed.
-
-    Attributes:
-        is_splat: whether one number is written for all elements.
-        type: the type of a splat.
-    """
-
-    is_splat: bool = False
-    type: Any = None
-
-
-class Reader(Parser):
+class Reader(DenseLiteralParser):
     """Parser that records the location of each operation.
 
     It overrides and calls methods of xDSL's parser that are private (``_parse_*``, ``_get_op_by_name``,
@@ -137,7 +117,6 @@ class Reader(Parser):
     descriptor: type[Any] | None = TensorDescType
 
     def __init__(self, text: str, name: str) -> None:
-        self._dense = _Dense()
         super().__init__(context(), normalize_characters(text), name)
         self.text, self._name = text, name
         self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
@@ -352,42 +331,6 @@ class Reader(Parser):
     def is_descriptor(self, type_: Attribute) -> bool:
         """Whether a type is a tensor descriptor."""
         return self.descriptor is not None and isinstance(type_, self.descriptor)
-
-    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
-        """Parse a vector constant. A splat keeps a single element, so that it costs nothing by its size.
-
-        xDSL's parser reads it as a vector of one element, whose data the attribute of the whole type then has.
-        """
-        outer, self._dense = self._dense, _Dense()
-        try:
-            if type is not None:
-                return super().parse_dense_int_or_fp_elements_attr(type)
-            literal = super().parse_dense_int_or_fp_elements_attr(None)
-            return literal if self._dense.type is None else DenseIntOrFPElementsAttr(self._dense.type, literal.data)
-        finally:
-            self._dense = outer
-
-    def _parse_tensor_literal(self) -> Any:
-        elements, shape = super()._parse_tensor_literal()
-        self._dense.is_splat = not shape
-        return elements, shape
-
-    def _parse_dense_literal_type(self) -> Any:
-        type_ = super()._parse_dense_literal_type()
-        count = prod(type_.get_shape())
-        if not self._dense.is_splat:
-            if count > _MOST_ELEMENTS:
-                fail(self, "XT2074", f"a constant of {count} elements that may differ is larger than any register",
-                     "load the numbers from an array; a number that is the same everywhere is written once: dense<0.0>")
-            return type_
-        if not type_.get_shape() or count < 1:  # nothing to save, and xDSL's checks to pass
-            return type_
-        self._dense.type = type_
-        return VectorType(type_.get_element_type(), [1])
-
-    def _parse_tensor_literal_element(self) -> Any:
-        """Parse an element of a vector constant; a float may be written as its bits."""
-        return with_bits(super()._parse_tensor_literal_element())
 
     def location_of(self, start: int, end: int) -> Location:
         """Location of a range of the text within one line."""
