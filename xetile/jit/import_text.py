@@ -50,6 +50,7 @@ from xetile.text.gpu_module import (
 )
 from xetile.text.llvm import LLVMReader, converted
 from xetile.text.llvm.scales import scales_as_bytes
+from xetile.text.llvm.sg_maps import lower_sg_maps
 from xetile.text.parse_hints import hint_of
 from xetile.text.read_module import GENERATION, OLDER, V1Reader, from_v1, read_module
 
@@ -73,6 +74,8 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
     module, reader = read_module(text, name)
+    if isinstance(reader, LLVMReader) and "sg_map" in text:
+        lower_sg_maps(module)
     _resolve_and_check(module, has_scales="f8E8M0FNU" in text)
     imported = functions(module, reader.host)
     if not imported:
