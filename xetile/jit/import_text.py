@@ -42,6 +42,7 @@ from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewrite
 from xetile.text.canonicalize.control_flow import lift_control_flow
+from xetile.text.canonicalize.float8 import lower_float8
 from xetile.text.canonicalize.one_bit import use_bitwise_kinds
 from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
@@ -117,6 +118,7 @@ def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
     if has_scales:
         scales_as_bytes(module)
     use_bitwise_kinds(module)
+    lower_float8(module)
     _check_regions(module)
     complete_slices(module)
     lift_control_flow(module)
