@@ -47,7 +47,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.dialects.memref import AllocOp, ExtractAlignedPointerAsIndexOp, ExtractStridedMetaDataOp
+from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp, ExtractStridedMetaDataOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -384,20 +384,9 @@ def _differing(rewriter: _NormalizeRewriter, operation: arith.ConstantOp, elemen
     rewriter.set(operation.result, spelled(rewriter, (rows, columns), elements), form)
 
 
-def _allocate(rewriter: _NormalizeRewriter, operation: AllocOp) -> None:
-    """An array of one dimension in shared local memory as one of one row."""
-    type_ = operation.memref.type
-    assert isinstance(type_, MemRefType)
-    if len(type_.get_shape()) != 1:
-        rewriter.copy(operation)
-        return
-    rewriter.retyped(operation, MemRefType(type_.element_type, (1, *type_.get_shape()), type_.layout,
-                                           type_.memory_space))
-
-
 _RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: _update_nd_offset, LoadNdOp: _load_nd, StoreNdOp: _store_nd,
     ShapeCastOp: _shape_cast,
-    DpasOp: _dpas, BroadcastOp: _broadcast, arith.ConstantOp: _constant, AllocOp: _allocate,
+    DpasOp: _dpas, BroadcastOp: _broadcast, arith.ConstantOp: _constant,
     CreateTdescOp: _create_tdesc, ExtractAlignedPointerAsIndexOp: _extract_aligned_pointer_as_index,
 }
