@@ -73,8 +73,11 @@ class ComparisonOp(IRDLOperation):
 
     @property
     def record(self) -> Predicate:
-        """Record of the predicate."""
-        return self.PREDICATES[self.name_of_predicate]
+        """Record of the predicate; of i1 that of unsigned numbers: signed, true is -1, which turns orders round."""
+        found = self.PREDICATES[self.name_of_predicate]
+        if get_element_type_or_self(self.lhs.type) == i1 and found.operands == "i":
+            return Predicate(found.swapped().order, "u")
+        return found
 
     def verify_(self) -> None:
         if self.lhs.type != self.rhs.type:
@@ -89,9 +92,6 @@ class ComparisonOp(IRDLOperation):
         if not 0 <= self.predicate.value.data < len(self.PREDICATES):
             raise Invalid("XT3242", f"there is no predicate {self.predicate.value.data}\n"
                           f"predicates are 0 to {len(self.PREDICATES) - 1}: {', '.join(self.PREDICATES)}")
-        if get_element_type_or_self(self.lhs.type) == i1 and self.record.operands == "i":
-            raise Invalid("XT3243", f"truth values have no sign, so {self.name_of_predicate} does not compare them\n"
-                          f"use u{self.name_of_predicate[1:]}")
         if self.result.type != truth_like(self.lhs.type):
             raise Invalid("XT3244", f"comparing {self.lhs.type} gives {truth_like(self.lhs.type)}, not "
                           f"{self.result.type}\nname that type, or leave it to the short form of the operation")

@@ -33,6 +33,9 @@ _UNSIGNED_KINDS = tuple(kind for kind in INTEGER_KINDS if not kind.endswith("si"
 _SHORT = {"f": {"min": "minimumf", "max": "maximumf"}, "i": {"min": "minsi", "max": "maxsi"},
           "u": {"min": "minui", "max": "maxui"}}
 
+_OF_ONE_BIT = {"add": "xor", "mul": "and", "minui": "and", "maxui": "or", "minsi": "or", "maxsi": "and"}
+"""Bitwise kinds that give what others of i1 do: sums are modulo 2, and signed the bit is -1, less than 0."""
+
 
 def kinds_of(dtype: DType) -> tuple[str, ...]:
     """The kinds that an element type has; signed integers compare as unsigned ones, too."""
@@ -59,6 +62,11 @@ def kind_of(name: str, dtype: DType) -> str:
                                f"{dtype} has no reduction {name!r}", f"use one of: {', '.join(names)}" if names else
                                "convert the vector to another element type first")
     return kind
+
+
+def bitwise_kind(kind: str) -> str:
+    """Kind of i1 that gives what a kind of integers does on one bit."""
+    return _OF_ONE_BIT.get(kind, kind)
 
 
 def reduce(kind: str, values: NDArray, axes: tuple[int, ...], dtype: DType) -> NDArray:

@@ -36,7 +36,7 @@ from typing import Any
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, ModuleOp, VectorType
-from xdsl.dialects.memref import AllocOp, ExtractAlignedPointerAsIndexOp, ExtractStridedMetaDataOp
+from xdsl.dialects.memref import ExtractAlignedPointerAsIndexOp, ExtractStridedMetaDataOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -320,20 +320,9 @@ def _differing(rewriter: _NormalizeRewriter, operation: arith.ConstantOp, elemen
     rewriter.set(operation.result, dense_constant(rewriter, (rows, columns), elements), form)
 
 
-def _allocate(rewriter: _NormalizeRewriter, operation: AllocOp) -> None:
-    """An array of one dimension in shared local memory as one of one row."""
-    type_ = operation.memref.type
-    assert isinstance(type_, MemRefType)
-    if len(type_.get_shape()) != 1:
-        rewriter.copy(operation)
-        return
-    rewriter.retyped(operation, MemRefType(type_.element_type, (1, *type_.get_shape()), type_.layout,
-                                           type_.memory_space))
-
-
 _RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: _update_nd_offset, LoadNdOp: _load_nd, StoreNdOp: _store_nd,
     ShapeCastOp: _shape_cast,
-    DpasOp: _dpas, BroadcastOp: _broadcast, arith.ConstantOp: _constant, AllocOp: _allocate,
+    DpasOp: _dpas, BroadcastOp: _broadcast, arith.ConstantOp: _constant,
     CreateTdescOp: _create_tdesc, ExtractAlignedPointerAsIndexOp: _extract_aligned_pointer_as_index,
 }

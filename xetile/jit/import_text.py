@@ -42,6 +42,8 @@ from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewrite
 from xetile.text.canonicalize.control_flow import lift_control_flow
+from xetile.text.canonicalize.float8 import lower_float8
+from xetile.text.canonicalize.one_bit import use_bitwise_kinds
 from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
     THREADS,
@@ -50,6 +52,7 @@ from xetile.text.gpu_module import (
 )
 from xetile.text.llvm import LLVMReader, converted
 from xetile.text.llvm.scales import scales_as_bytes
+from xetile.text.llvm.sg_maps import lower_sg_maps
 from xetile.text.parse_hints import hint_of
 from xetile.text.read_module import GENERATION, OLDER, V1Reader, from_v1, read_module
 
@@ -73,6 +76,8 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
     module, reader = read_module(text, name)
+    if isinstance(reader, LLVMReader) and "sg_map" in text:
+        lower_sg_maps(module)
     _resolve_and_check(module, has_scales="f8E8M0FNU" in text)
     imported = functions(module, reader.host)
     if not imported:
@@ -112,6 +117,8 @@ def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
     """
     if has_scales:
         scales_as_bytes(module)
+    use_bitwise_kinds(module)
+    lower_float8(module)
     _check_regions(module)
     complete_slices(module)
     lift_control_flow(module)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnitAttr, VectorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnitAttr, VectorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import LEVELS
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.combining_kind import kind_of
+from xegpu.mlir.combining_kind import bitwise_kind, kind_of
 from xegpu.mlir.vector import integers
 from xegpu.support.errors import XeError
 from xetile.dialect import tile_ops
@@ -154,8 +154,10 @@ def _tile_reduce(sketch: Sketch) -> Operation:
     name, sketch.kind = sketch.kind, None
     if name is None or not isinstance(source.type, VectorType):
         sketch.fail("XT2044", "it takes a kind and a vector", "write <add> %v [1] : vector<...> -> vector<...>")
+    name = _KINDS.get(name, name)
+    name = bitwise_kind(name) if source.type.element_type == i1 else name
     try:
-        kind = kind_of(_KINDS.get(name, name), of_mlir(source.type.element_type))
+        kind = kind_of(name, of_mlir(source.type.element_type))
     except XeError as error:
         sketch.fail(error.code, error.message, error.hint)
     new = TileReduceOp(kind, source, axes_of(sketch, "axes", "reduction_dims"))

@@ -339,3 +339,42 @@ func.func @wrong(%A: memref<64x64xbf16>) {{
     with pytest.raises(xt.XeError) as caught:
         xt.parse(text)
     assert hint in str(caught.value)
+
+
+ROWS_OF_A_LINE = """
+func.func @rows(%A: memref<16x32xf32>, %C: memref<16x32xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c16 = arith.constant 16 : index
+  %c24 = arith.constant 24 : index
+  %c76 = arith.constant 76 : index
+  %s = memref.alloc() : memref<512xf32, 3>
+  %a = xegpu.create_nd_tdesc %A, [%c3, %c16] : memref<16x32xf32> -> !xegpu.tensor_desc<4x16xf32>
+  %v = xegpu.load_nd %a : !xegpu.tensor_desc<4x16xf32> -> vector<4x16xf32>
+  %d = xegpu.create_nd_tdesc %s, [%c3, %c1], [%c16, %c24], [%c24, %c1] : memref<512xf32, 3>
+    -> !xegpu.tensor_desc<4x16xf32, memory_scope = slm>
+  xegpu.store_nd %v, %d : vector<4x16xf32>, !xegpu.tensor_desc<4x16xf32, memory_scope = slm>
+  gpu.barrier
+  %line = xegpu.create_nd_tdesc %s, [%c76] : memref<512xf32, 3>
+    -> !xegpu.tensor_desc<16xf32, memory_scope = slm, boundary_check = false>
+  %u = xegpu.load_nd %line : !xegpu.tensor_desc<16xf32, memory_scope = slm, boundary_check = false> -> vector<16xf32>
+  %row = vector.shape_cast %u : vector<16xf32> to vector<1x16xf32>
+  %e = xegpu.update_nd_offset %d, [%c1, %c0] : !xegpu.tensor_desc<4x16xf32, memory_scope = slm>
+  %w = xegpu.load_nd %e : !xegpu.tensor_desc<4x16xf32, memory_scope = slm> -> vector<4x16xf32>
+  %b = xegpu.create_nd_tdesc %C, [%c1, %c0] : memref<16x32xf32> -> !xegpu.tensor_desc<4x16xf32>
+  xegpu.store_nd %w, %b : vector<4x16xf32>, !xegpu.tensor_desc<4x16xf32>
+  %c = xegpu.create_nd_tdesc %C, [%c0, %c16] : memref<16x32xf32> -> !xegpu.tensor_desc<1x16xf32>
+  xegpu.store_nd %row, %c : vector<1x16xf32>, !xegpu.tensor_desc<1x16xf32>
+  func.return
+}
+"""
+"""Rows of 24 elements on shared memory of one dimension, and a line of it: element 76 is column 4 of row 3."""
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_rows_of_shared_memory_of_one_dimension(execution: Execution) -> None:
+    a, c = small(1, (16, 32), np.float32), np.full((16, 32), 7, np.float32)
+    execution.bind(xt.parse(ROWS_OF_A_LINE)["rows"])[1](a, c)
+    np.testing.assert_array_equal(c[1:4, :16], a[4:7, 16:])
+    np.testing.assert_array_equal(c[0, 16:29], a[3, 19:])

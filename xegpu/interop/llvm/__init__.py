@@ -9,6 +9,7 @@ from xdsl.ir import Dialect, Operation
 from xegpu.dialect import Vector
 from xegpu.dialect.hints import CacheHintAttr
 from xegpu.dialect.sync import NAMED, NbarrierType
+from xegpu.dialect.types import SgMapAttr
 from xegpu.interop.llvm import gather_scatter, matrix, ops, scaled, types, vector
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
@@ -17,7 +18,7 @@ UpstreamXeGPU = Dialect(
     "xegpu",
     [*ops.OPERATIONS, *gather_scatter.OPERATIONS, *matrix.OPERATIONS, *scaled.OPERATIONS, vector.FenceOp, *NAMED],
     [types.LayoutAttr, types.SliceAttr, types.RangeAttr, CacheHintAttr, types.BlockAttr, types.DescType,
-     matrix.MemLayoutAttr, matrix.MemDescType, NbarrierType],
+     SgMapAttr, matrix.MemLayoutAttr, matrix.MemDescType, NbarrierType],
 )
 
 

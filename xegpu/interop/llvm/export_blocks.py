@@ -59,6 +59,7 @@ from xegpu.interop.llvm.exporter import Export, desc_type
 from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
 from xegpu.interop.llvm.types import Layout, LayoutAttr
+from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, default, operand_b
@@ -68,19 +69,26 @@ from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.support.errors import Invalid, ShapeError
 from xegpu.target.targets import Target
 
-_ELEMENTS = "single elements of an array"
+ELEMENTS = "single elements of an array"
+"""Encoding of a scattered descriptor or tile: its base and its offsets."""
 
 
 def create_tdesc(rewriter: Export, operation: gather_scatter.CreateTdescOp) -> None:
     """Replace a scattered descriptor by its base and its offsets."""
-    source = rewriter.single(operation.source)
+    base = base_of_elements(rewriter, operation.source)
+    rewriter.set(operation.result, (base, rewriter.single(operation.offsets)), ELEMENTS)
+
+
+def base_of_elements(rewriter: Export, array: SSAValue) -> SSAValue:
+    """Base from which LLVM counts single elements: an array of one dimension, else the address of one."""
+    source = rewriter.single(array)
     if isinstance(source.type, MemRefType) and not _is_line(source.type):
         if is_shared(source.type):
             rewriter.refuse("XT3652",
                          f"LLVM's loads of single elements stand on arrays of one dimension, not on {source.type}",
                          "print the kernel in our own form: .xegpu or .stages")
         source = rewriter.shared(("elements", source), lambda: _address(rewriter, source))
-    rewriter.set(operation.result, (source, rewriter.single(operation.offsets)), _ELEMENTS)
+    return source
 
 
 def _is_line(type_: MemRefType) -> bool:  # type: ignore[type-arg]
@@ -96,7 +104,7 @@ def update_offset(rewriter: Export, operation: gather_scatter.UpdateOffsetOp) ->
     """Add to the offsets."""
     source, offsets = rewriter.lookup(operation.desc).values
     moved = rewriter.emit(arith.AddiOp(offsets, rewriter.single(operation.offsets)))
-    rewriter.set(operation.result, (source, moved), _ELEMENTS)
+    rewriter.set(operation.result, (source, moved), ELEMENTS)
 
 
 def load_gather(rewriter: Export, operation: gather_scatter.LoadGatherOp) -> None:
@@ -108,21 +116,18 @@ def load_gather(rewriter: Export, operation: gather_scatter.LoadGatherOp) -> Non
     if chunk > 1:
         column = rewriter.emit(ShapeCastOp(mask, (desc.shape[0], 1)))
         mask = rewriter.emit(BroadcastOp(column, vector_type(desc.shape, column.type.element_type)))  # type: ignore[attr-defined]
-    kept = rewriter.emit(SelectOp(mask, loaded, _padding(rewriter, operation, loaded.type)))  # type: ignore[arg-type]
+    kept = rewriter.emit(SelectOp(mask, loaded, padding(rewriter, operation.number, loaded.type)))  # type: ignore
     rewriter.set(operation.result, rewriter.emit(TransposeOp(kept)) if chunk > 1 else kept)
 
 
-def _padding(rewriter: Export, operation: gather_scatter.LoadGatherOp, type_: VectorType) -> SSAValue:  # type: ignore[type-arg]
-    element = type_.element_type
-    dtype = desc_of(operation.desc).dtype
+def padding(rewriter: Export, number_: float, type_: VectorType) -> SSAValue:  # type: ignore[type-arg]
+    """Vector of the number that is loaded where a mask is off."""
+    dtype, element = of_mlir(type_.element_type), type_.element_type
     if dtype.kind == "u":
         rewriter.refuse("XT3653", f"MLIR has no constants of {dtype}, which what is masked off would be",
                      "view the array as signed integers of the same size, or print the kernel in our own form")
-    if dtype.is_float:
-        number: FloatAttr | IntegerAttr = FloatAttr(operation.number, element)  # type: ignore
-    else:
-        number = IntegerAttr(int(operation.number), element)  # type: ignore
-    return rewriter.emit(BroadcastOp(rewriter.emit(arith.ConstantOp(number)), type_))
+    value: Any = FloatAttr(number_, element) if dtype.is_float else IntegerAttr(int(number_), element)  # type: ignore
+    return rewriter.emit(BroadcastOp(rewriter.emit(arith.ConstantOp(value)), type_))
 
 
 def store_scatter(rewriter: Export, operation: gather_scatter.StoreScatterOp) -> None:

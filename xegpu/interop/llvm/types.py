@@ -18,7 +18,14 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from xegpu.dialect.types import no_value_of_field, not_of_descriptor, parse_field_name, parse_fields, print_fields
+from xegpu.dialect.types import (
+    SgMapAttr,
+    no_value_of_field,
+    not_of_descriptor,
+    parse_field_name,
+    parse_fields,
+    print_fields,
+)
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.errors import Invalid, misread
 from xegpu.target.cache_policy import READS
@@ -263,12 +270,15 @@ def _value(parser: AttrParser) -> object:
 
 @dataclass(frozen=True)
 class Desc:
-    """Parameters of a :class:`DescType`: shape of a block, element type, block attributes, layout."""
+    """Parameters of a :class:`DescType`: shape of a block, element type, block attributes, layout.
+
+    The layout is a ``sg_map`` in text of LLVM 20, until that is lowered (:mod:`xetile.text.llvm.sg_maps`).
+    """
 
     shape: Sizes
     element_type: Attribute
     block: Block = Block()
-    layout: LayoutAttr | SliceAttr | None = None
+    layout: LayoutAttr | SliceAttr | SgMapAttr | None = None
 
     @property
     def dtype(self) -> DType:
@@ -300,7 +310,7 @@ class DescType(Data[Desc], TypeAttribute):
                 attribute = parser.parse_attribute()
                 if isinstance(attribute, BlockAttr):
                     block = attribute.data
-                elif isinstance(attribute, (LayoutAttr, SliceAttr)):
+                elif isinstance(attribute, (LayoutAttr, SliceAttr, SgMapAttr)):
                     layout = attribute
                 else:
                     not_of_descriptor(parser, attribute, "a #xegpu.block_tdesc_attr and a #xegpu.layout")

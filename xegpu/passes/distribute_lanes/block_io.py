@@ -7,17 +7,15 @@ becomes
 
 from __future__ import annotations
 
-from xdsl.dialects import ub
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PadOp
-from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
-from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape
-from xegpu.rewrite.rewriter import Rule
+from xegpu.passes.distribute_lanes.reduction import transposed, transposed_units
+from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter
+from xegpu.rewrite.rewriter import ConvertedValues, Rule
 
 
 def _create_nd_tdesc(rewriter: DistributeLanesRewriter, operation: CreateNdTdescOp) -> None:
@@ -35,28 +33,18 @@ def _load_nd(rewriter: DistributeLanesRewriter, operation: LoadNdOp) -> None:
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
     width = None if operation.transpose_bit_width is None else operation.transposes
-    new_op = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
-    value = rewriter.emit(hinted(new_op, operation))
     shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
-    if not operation.transposes:
-        rewriter.set(operation.result, value, Distributed(shape, lanes, packed))
+    by_rows = bool(operation.transposes) and lanes.wi_layout[1] == 1  # what transposing messages give
+    new_op = LoadNdOp(desc, packed=packed, transpose=by_rows, transpose_bit_width=width if by_rows else None)
+    value = rewriter.emit(hinted(new_op, operation))
+    if not by_rows:
+        loaded = ConvertedValues((value,), Distributed(shape, lanes, packed))
+        loaded = transposed(rewriter, loaded) if operation.transposes else loaded
+        rewriter.set(operation.result, loaded.values[0], loaded.encoding)
         return
-    value = _exchanged_units(rewriter, value, shape, lanes)
+    value = transposed_units(rewriter, value, shape, lanes)
     form = Distributed(shape[::-1], lanes.transposed, width is not None)
     rewriter.set(operation.result, value, form.of_rank(2))
-
-
-def _exchanged_units(rewriter: DistributeLanesRewriter, value: SSAValue, shape: Shape, lanes: LaneMap) -> SSAValue:
-    """A fragment with its units in the order of the transposed block, where they lie in several rows and columns."""
-    rows, columns = shape[0] // lanes.unit[0], shape[1] // lanes.unit[1]
-    if 1 in (rows, columns):
-        return value
-    result = rewriter.emit(ub.PoisonOp(value.type))
-    for column in range(columns):
-        for row in range(rows):
-            unit = rewriter.emit(ExtractStridedSliceOp(value, (row * columns + column, 0), (1, lanes.per_lane)))
-            result = rewriter.emit(InsertStridedSliceOp(unit, result, (column * rows + row, 0)))
-    return result
 
 
 def _store_nd(rewriter: DistributeLanesRewriter, operation: StoreNdOp) -> None:

@@ -21,7 +21,7 @@ from xdsl.ir import SSAValue
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, TransposeOp, shape_of
-from xegpu.rewrite.rewriter import Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rule
 
 
 def _reduce(rewriter: Any, operation: ReduceOp) -> None:
@@ -48,12 +48,19 @@ def _transpose(rewriter: Any, operation: TransposeOp) -> None:
     source = rewriter.lookup(operation.source)
     if source.encoding.packed:
         rewriter.refuse_packed(operation)
-    lanes = source.encoding.lanes.along_one(source.encoding.shape)
-    value = _transposed_units(rewriter, rewriter.converted(source, lanes), source.encoding.shape, lanes)
-    rewriter.set(operation.result, value, rewriter.form(source.encoding.shape[::-1], lanes.transposed))
+    new = transposed(rewriter, source)
+    rewriter.set(operation.result, new.values[0], new.encoding)
 
 
-def _transposed_units(rewriter: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:
+def transposed(rewriter: Any, source: ConvertedValues) -> ConvertedValues:
+    """Transpose of a fragment in registers: lanes along one dimension keep what they hold, under the other map."""
+    shape = source.encoding.shape
+    lanes = source.encoding.lanes.along_one(shape)
+    value = transposed_units(rewriter, rewriter.converted(source, lanes), shape, lanes)
+    return ConvertedValues((value,), rewriter.form(shape[::-1], lanes.transposed))
+
+
+def transposed_units(rewriter: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:
     """A fragment with its units column by column: so they are row by row in the transposed block."""
     rows, columns = (size // unit for size, unit in zip(shape, lanes.unit, strict=True))
     if min(rows, columns) == 1:

@@ -100,10 +100,9 @@ class DistributeLanesRewriter(Rewriter):
             return lane_map.operand_b(self.target.subgroup_size, bits)
         if together:
             rows, columns = desc_of(desc).shape
-            try:
-                return self._lanes_of_block(desc, (columns, rows)).transposed
-            except XeError as error:
-                raise error.at(self.where()) from None
+            lanes = self._lanes_of_block(desc, (columns, rows))
+            # Lanes along rows and columns have no transposed map: loaded as it lies, and transposed in registers.
+            return lanes.transposed if min(lanes.wi_layout) == 1 else self.default_map((rows, columns))
         return self._lanes_of_block(desc, (desc_of(desc).shape[0], desc_of(desc).shape[1]))
 
     def goes_by_words(self, desc: SSAValue) -> bool:

@@ -18,12 +18,13 @@ from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target
-from xetile.dialect import tile_ops
+from xetile.dialect import gather_scatter, tile_ops
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
-from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
+from xetile.dialect.vector import IotaOp, TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map_inference import map_of
 from xetile.text.llvm import elements, lanes, matrix, reshape
+from xetile.text.llvm import export_gather as gathers
 from xetile.text.llvm import exporter as exports
 from xetile.text.llvm import importer as imports
 from xetile.text.llvm import vector as vectors
@@ -45,6 +46,11 @@ CORRESPONDENCES = (
     Correspondence(TileTransposeOp, TransposeOp, exported=exports.tile_transpose, imported=imports.transpose),
     Correspondence(TileReduceOp, MultiReductionOp, exported=exports.tile_reduce, imported=reshape.multi_reduction),
     Correspondence(TileBroadcastOp, vector.BroadcastOp, exported=exports.tile_broadcast, imported=imports.broadcast),
+    Correspondence(IotaOp, None, exported=gathers.iota),
+    Correspondence(gather_scatter.InitScatteredTileOp, None, exported=gathers.init_scattered_tile),
+    Correspondence(gather_scatter.UpdateScatteredTileOp, None, exported=gathers.update_scattered_tile),
+    Correspondence(gather_scatter.LoadGatherOp, None, exported=gathers.load_gather),
+    Correspondence(gather_scatter.StoreScatterOp, None, exported=gathers.store_scatter),
     Correspondence(None, ShapeCastOp, imported=reshape.shape_cast),
     Correspondence(None, ExtractOp, imported=imports.extract),
     *(Correspondence(None, allocation, imported=alloca) for allocation in (memref.AllocaOp, memref.AllocOp)),

@@ -301,7 +301,7 @@ def test_what_is_printed_means_the_same(file: str, name: str) -> None:
     specs = [xt.Spec(_shape(type_), of_mlir(type_.element_type).name) if isinstance(type_, MemRefType) else
              NUMBERS[name] for type_ in kernel.argument_types]
     printed = kernel.lower(*specs, target="pvc").xegpu_upstream
-    for where in ("numpy", *(["numpy:xegpu"] if name != "bitcast" else [])):  # blocks of 8 columns: 2x8 lanes
+    for where in ("numpy", "numpy:xegpu"):
         run(xt.parse(printed)[name], name, Execution(where, "pvc"))
     for passes in _PASSES:
         run(xt.parse(_accepted(printed, *passes))[name], name, Execution("numpy", "pvc"))

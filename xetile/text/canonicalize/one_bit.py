@@ -1,0 +1,31 @@
+"""Reductions of truth values by kinds of integers, as the bitwise ones that give the same on one bit.
+
+    %r = vector.multi_reduction <add>, %v, %acc [1] : vector<8x16xi1> to vector<8xi1>
+becomes
+    %r = vector.multi_reduction <xor>, %v, %acc [1] : vector<8x16xi1> to vector<8xi1>
+
+An i1 is 0 or 1 without a sign and 0 or -1 with one, and sums are modulo 2. In Python such a kind is refused: who adds
+up truth values means to count them.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import vector as xdsl_vector
+from xdsl.dialects.builtin import ModuleOp, VectorType, i1
+from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
+
+from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.mlir.combining_kind import bitwise_kind
+
+
+def use_bitwise_kinds(module: ModuleOp) -> None:
+    """Replace the kinds of reductions of i1 in a module."""
+    for operation in module.walk():
+        if isinstance(operation, MultiReductionOp) and _of_one_bit(operation.source.type):
+            operation.kind = type(operation.kind)(bitwise_kind(operation.kind.data))
+        elif isinstance(operation, xdsl_vector.ReductionOp) and _of_one_bit(operation.vector.type):
+            operation.kind = CombiningKindAttr(CombiningKindFlag(bitwise_kind(operation.kind.data.value)))
+
+
+def _of_one_bit(type_: object) -> bool:
+    return isinstance(type_, VectorType) and type_.element_type == i1
