@@ -102,7 +102,12 @@ def _sliced(operation: ExtractStridedSliceOp | InsertStridedSliceOp) -> WgMap | 
     if isinstance(operation, InsertStridedSliceOp) and (found := map_of(operation.dest)) is not None:
         return found
     source = map_of(operation.source)
-    return source and (source.sliced(shape_of(operation.source), shape_of(operation.result)) or source)
+    return source and sliced_map(operation, source)
+
+
+def sliced_map(operation: ExtractStridedSliceOp | InsertStridedSliceOp, source: WgMap) -> WgMap:
+    """Map of what slices a vector of map ``source``, or holds it as a slice; that map where blocks are no slices."""
+    return source.sliced(shape_of(operation.source), shape_of(operation.result)) or source
 
 
 def _first_value(argument: SSAValue) -> list[SSAValue]:

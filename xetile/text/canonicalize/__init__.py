@@ -54,7 +54,7 @@ from xetile.dialect.supervector import ContractOp
 from xetile.dialect.types import TileType, WgMapAttr, not_a_map, verify_same_subgroups
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import WgMap
-from xetile.dialect.wg_map_inference import forget, map_of
+from xetile.dialect.wg_map_inference import forget, map_of, sliced_map
 from xetile.text.canonicalize.constants import expand_constant
 from xetile.text.canonicalize.diagnostics import fail_at, no_dimension
 from xetile.text.canonicalize.lines import has_lines, lines_to_tiles
@@ -299,15 +299,19 @@ _HAS_MAP = ("xetile.", "supervector.")
 """Operations that carry a map of their own or take it from their tile."""
 _RESHAPES = (BroadcastOp, ShapeCastOp, TransposeOp, MultiReductionOp)
 """Operations whose result has another map than their operand."""
-_LINKS_NOTHING = (*REGION_BRANCHES, *TERMINATORS, ShapeCastOp)
+_LINKS_NOTHING = (*REGION_BRANCHES, *TERMINATORS, ShapeCastOp, ExtractStridedSliceOp)
 """Operations whose vectors have different maps, or are joined by the webs themselves."""
 _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
+_SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp)
+"""Operations whose operand and result may have maps of different ``sg_data``."""
 
 
 def _same_map(operation: Operation) -> Iterator[SSAValue]:
     """Vectors of an operation that have one map: those of element-wise ones, accumulator and result."""
     if isinstance(operation, (TileMmaOp, ContractOp)):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
+    elif isinstance(operation, InsertStridedSliceOp):
+        yield from (operation.dest, operation.result)
     elif not operation.name.startswith(_HAS_MAP) and not isinstance(operation, _LINKS_NOTHING):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
@@ -328,6 +332,8 @@ class _Maps:
         for operation in self._function.walk():
             if operation.name in _DERIVED and "wg_map" not in operation.properties:
                 self._note_results(operation, map_of(operation.results[0]))
+            elif isinstance(operation, _SLICES) and (known := self._known.get(self._webs.root(operation.source))):
+                self._note_results(operation, sliced_map(operation, known[0]))
         for operation in self._function.walk():
             self._write(operation)
 

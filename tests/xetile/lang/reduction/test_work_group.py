@@ -58,6 +58,25 @@ def test_elements_are_combined_across_subgroups(name: str, axis: int, execution:
     assert (largest == np.take_along_axis(a, order, axis)).all()
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", MAPS)
+def test_the_text_reads_back_and_means_the_same(name: str, axis: int) -> None:
+    """Slices have maps of their own, which no attribute of ``vector.extract_strided_slice`` says."""
+    shape, *map_ = MAPS[name]
+    a = np.random.default_rng(32).integers(-2**31, 2**31, shape).astype(np.int32)
+    extents = shape[axis], 1, shape[axis], 3, 3
+    sizes = [tuple(extent if i == axis else n for i, n in enumerate(shape)) for extent in extents]
+    got, want = ([np.zeros(size, np.int32) for size in sizes] for _ in range(2))
+    constants = {"shape": shape, "axis": axis, "map_": xt.wg_map(*map_), "k": 3}
+    all_along[1](a, *want, **constants)
+    text = all_along.lower(a, *got, **constants).xetile
+    module = xt.parse(text)
+    assert str(module) == text
+    module["all_along"][1](a, *got)
+    for left, right in zip(got, want, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
 @xt.kernel
 def rearranged(A, B, C, D, *, map_):
     v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 12), wg_map=map_))
