@@ -12,6 +12,7 @@ from xegpu.dialect import block_io, gather_scatter, reduction, sync
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.vector import BitcastOp, IotaOp
 from xegpu.interop.llvm import descriptors as llvm_descriptors
+from xegpu.interop.llvm import export_arith
 from xegpu.interop.llvm import export_blocks as exports
 from xegpu.interop.llvm import gather_scatter as llvm_gather_scatter
 from xegpu.interop.llvm import import_blocks as imports
@@ -21,6 +22,7 @@ from xegpu.interop.llvm.exporter import Export, as_gpu_module, check_chip
 from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc, load_matrix, store_matrix
 from xegpu.interop.llvm.importer import constant, create_nd_tdesc, update_nd_offset
 from xegpu.interop.llvm.matrix import CreateMemDescOp, LoadMatrixOp, StoreMatrixOp
+from xegpu.interop.llvm.signless import signless
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
@@ -74,6 +76,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
         TargetError: LLVM's dialect lacks the target or an operation of the kernel.
     """
     check_chip(target)
+    function = signless(function, DpasOp)
     rewriter = Export(_EXPORT, target, function, access)
     return as_gpu_module(rewriter.function(function), subgroup_count(function), target.subgroup_size)
 
@@ -91,4 +94,4 @@ def imported(function: func.FuncOp, threads: int | None) -> func.FuncOp:
     return imports.Blocks(_IMPORT, threads).function(function)
 
 
-_EXPORT, _IMPORT = export_rules(CORRESPONDENCES), import_rules(CORRESPONDENCES)
+_EXPORT, _IMPORT = {**export_arith.RULES, **export_rules(CORRESPONDENCES)}, import_rules(CORRESPONDENCES)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType, bf16, f16, f32
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, SSAValue
 
@@ -52,10 +52,14 @@ def reduced(rewriter: Rewriter, kind: str, values: Sequence[SSAValue], axes: Seq
     """
     source = values[0].type
     assert isinstance(source, VectorType)
+    if kind in ("add", "mul") and source.element_type in (f16, bf16):  # rounded once, where MLIR rounds each step
+        wide = [_converted(rewriter, arith.ExtFOp, value, f32, layout) for value in values]
+        total = reduced(rewriter, kind, wide, axes, VectorType(f32, result.shape), layout)
+        return _converted(rewriter, arith.TruncFOp, total, source.element_type, layout)
     left = [size for axis, size in enumerate(source.get_shape()) if axis not in axes] or [1]
     sliced: Attribute | None = layout and SliceAttr(SliceOf(layout, tuple(axes)))
     single = len(axes) == len(source.get_shape())  # LLVM reduces all dimensions to a scalar
-    total: SSAValue = _spread(rewriter, neutral(kind, of_mlir(source.element_type)), source.element_type,
+    total = _spread(rewriter, neutral(kind, of_mlir(source.element_type)), source.element_type,
                               None if single else left, sliced)
     for value in values:
         operation = MultiReductionOp(kind, value, total, axes)
@@ -68,6 +72,16 @@ def reduced(rewriter: Rewriter, kind: str, values: Sequence[SSAValue], axes: Seq
     if layout is not None:
         cast.attributes[RESULT] = layout
     return rewriter.emit(cast)
+
+
+def _converted(rewriter: Rewriter, kind: type[arith.ExtFOp | arith.TruncFOp], value: SSAValue, element: Attribute,
+               layout: LayoutAttr | None) -> SSAValue:
+    """Conversion of a vector to another float type."""
+    assert isinstance(value.type, VectorType)
+    operation = kind(value, VectorType(element, value.type.shape))
+    if layout is not None:
+        operation.attributes[RESULT] = layout
+    return rewriter.emit(operation)
 
 
 def _spread(rewriter: Rewriter, value: float | int, element: Attribute, shape: Sequence[int] | None,
