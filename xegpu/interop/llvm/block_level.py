@@ -12,8 +12,8 @@ from xegpu.dialect import block_io, gather_scatter, reduction, sync
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.vector import BitcastOp, IotaOp
 from xegpu.interop.llvm import descriptors as llvm_descriptors
-from xegpu.interop.llvm import export_arith
 from xegpu.interop.llvm import export_blocks as exports
+from xegpu.interop.llvm import export_vector
 from xegpu.interop.llvm import gather_scatter as llvm_gather_scatter
 from xegpu.interop.llvm import import_blocks as imports
 from xegpu.interop.llvm import ops as llvm
@@ -22,10 +22,10 @@ from xegpu.interop.llvm.exporter import Export, as_gpu_module, check_chip
 from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc, load_matrix, store_matrix
 from xegpu.interop.llvm.importer import constant, create_nd_tdesc, update_nd_offset
 from xegpu.interop.llvm.matrix import CreateMemDescOp, LoadMatrixOp, StoreMatrixOp
-from xegpu.interop.llvm.signless import signless
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
+from xegpu.rewrite.signless import signless
 from xegpu.target.targets import Target
 
 CORRESPONDENCES = (
@@ -94,4 +94,4 @@ def imported(function: func.FuncOp, threads: int | None) -> func.FuncOp:
     return imports.Blocks(_IMPORT, threads).function(function)
 
 
-_EXPORT, _IMPORT = {**export_arith.RULES, **export_rules(CORRESPONDENCES)}, import_rules(CORRESPONDENCES)
+_EXPORT, _IMPORT = {**export_vector.RULES, **export_rules(CORRESPONDENCES)}, import_rules(CORRESPONDENCES)

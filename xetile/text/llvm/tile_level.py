@@ -8,16 +8,16 @@ from xdsl.dialects import func, memref, vector
 from xdsl.dialects.builtin import ModuleOp
 
 from xegpu.interop.llvm import descriptors as llvm_descriptors
-from xegpu.interop.llvm import export_arith
+from xegpu.interop.llvm import export_vector
 from xegpu.interop.llvm import ops as llvm
 from xegpu.interop.llvm.correspondence import SYNC, VECTOR, Correspondence, export_rules, import_rules
 from xegpu.interop.llvm.exporter import as_gpu_module, check_chip
 from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc
 from xegpu.interop.llvm.importer import create_nd_tdesc, update_nd_offset
 from xegpu.interop.llvm.matrix import CreateMemDescOp
-from xegpu.interop.llvm.signless import signless
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
+from xegpu.rewrite.signless import signless
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
@@ -91,4 +91,4 @@ def imported(function: func.FuncOp, threads: int | None) -> func.FuncOp:
     return imports.Tiles(_IMPORT, function, threads).function(function)
 
 
-_EXPORT, _IMPORT = {**export_arith.RULES, **export_rules(CORRESPONDENCES)}, import_rules(CORRESPONDENCES)
+_EXPORT, _IMPORT = {**export_vector.RULES, **export_rules(CORRESPONDENCES)}, import_rules(CORRESPONDENCES)
