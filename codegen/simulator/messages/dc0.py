@@ -13,22 +13,33 @@ from codegen.simulator.threads import Threads
 
 _DWORD_MASKS = 1 << 16
 """Descriptor bit of scratch writes: each lane of the message masks one double word of the data."""
+_FOREIGN = 0xA5
+"""Byte of scratch memory that is another thread's."""
 _ARGUMENTS = 253
 """Index in the binding table of the data that arguments are read from: memory by 64-bit base and offset ("A64")."""
 
 
 def scratch(message: Message, threads: Threads, active: NDArray[np.bool_], memory: Memory) -> None:
-    """Read or write blocks of the thread's scratch memory."""
+    """Read or write blocks of the thread's scratch memory.
+
+    A read that begins there may end behind it: the compiler reads back three registers by a block of four, and uses
+    three. The fourth gets :data:`_FOREIGN` bytes, so that a use of it shows.
+    """
     rows = np.flatnonzero(active.any(1))
     size = 4 * len(message.components)
-    if message.offset + size > memory.scratch_bytes:
+    is_load = message.operation == "scratch_load"
+    left = memory.scratch_bytes - message.offset
+    if size > left and not (is_load and left > 0):
         raise Finding("XT6102", f"reaches byte {message.offset + size} of scratch memory, which has "
                       f"{memory.scratch_bytes}", "this is a fault of the compiler", int(rows[0]))
     at = rows * memory.scratch_bytes + message.offset
     memory.traffic[message.kind] += size * len(rows)
-    if message.operation == "scratch_load":
+    if is_load:
         assert message.result is not None
-        write_block(threads, message.result, memory.scratch.rows(at, size), rows)
+        data = np.full((len(rows), size), _FOREIGN, np.uint8)
+        own = min(size, left)
+        data[:, :own] = memory.scratch.rows(at, own)
+        write_block(threads, message.result, data, rows)
         return
     assert message.data is not None
     data = read_block(threads, message.data, size, rows)

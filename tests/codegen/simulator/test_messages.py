@@ -217,18 +217,25 @@ def test_scratch_writes_mask_words() -> None:
     np.testing.assert_array_equal(at.read(30, 1, np.uint32), np.where(active, values, 0))
 
 
-@pytest.mark.parametrize(("block", "fits"), [(6, True), (7, False)])
-def test_scratch_blocks_end_in_the_threads_own(block: int, fits: bool) -> None:
-    """Of 256 bytes a thread; a block of 64 bytes begins at a multiple of 32."""
+@pytest.mark.parametrize(("block", "own"), [(6, 64), (7, 32)])
+def test_scratch_reads_begin_in_the_threads_own(block: int, own: int) -> None:
+    """Of 256 bytes a thread; a block of 64 bytes begins at a multiple of 32, and what is another thread's is 0xA5."""
     at = threads()
     memory = memory_with(np.zeros(8, np.uint32), at)
-    load = message("dc0", 1 << 19 | 1 << 18 | 1 << 12 | block, result=30)
-    everything = np.ones((THREADS, 16), bool)
-    if fits:
-        execute(load, at, everything, memory)
-        return
-    with pytest.raises(Finding, match="reaches byte 288 of scratch memory, which has 256") as caught:
-        execute(load, at, everything, memory)
+    memory.scratch.data[:] = 1
+    execute(message("dc0", 1 << 19 | 1 << 18 | 1 << 12 | block, result=30), at, np.ones((THREADS, 16), bool), memory)
+    expected = np.where(np.arange(64) < own, 1, 0xA5)
+    np.testing.assert_array_equal(at.read(30, 1, np.uint32).view(np.uint8).reshape(THREADS, 64),
+                                  np.tile(expected, (THREADS, 1)))
+
+
+@pytest.mark.parametrize(("block", "write", "end"), [(8, 0, 320), (7, 1, 288)])
+def test_scratch_outside_of_the_threads_own(block: int, write: int, end: int) -> None:
+    at = threads()
+    memory = memory_with(np.zeros(8, np.uint32), at)
+    block_message = message("dc0", 1 << 19 | 1 << 18 | write << 17 | 1 << 12 | block, result=30, data=20)
+    with pytest.raises(Finding, match=f"reaches byte {end} of scratch memory, which has 256") as caught:
+        execute(block_message, at, np.ones((THREADS, 16), bool), memory)
     assert caught.value.code == "XT6102"
 
 

@@ -13,6 +13,7 @@ from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.vector import BitcastOp, IotaOp
 from xegpu.interop.llvm import descriptors as llvm_descriptors
 from xegpu.interop.llvm import export_blocks as exports
+from xegpu.interop.llvm import export_vector
 from xegpu.interop.llvm import gather_scatter as llvm_gather_scatter
 from xegpu.interop.llvm import import_blocks as imports
 from xegpu.interop.llvm import ops as llvm
@@ -24,6 +25,7 @@ from xegpu.interop.llvm.matrix import CreateMemDescOp, LoadMatrixOp, StoreMatrix
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
+from xegpu.rewrite.signless import signless
 from xegpu.target.targets import Target
 
 CORRESPONDENCES = (
@@ -74,6 +76,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
         TargetError: LLVM's dialect lacks the target or an operation of the kernel.
     """
     check_chip(target)
+    function = signless(function, DpasOp)
     rewriter = Export(_EXPORT, target, function, access)
     return as_gpu_module(rewriter.function(function), subgroup_count(function), target.subgroup_size)
 
@@ -91,4 +94,4 @@ def imported(function: func.FuncOp, threads: int | None) -> func.FuncOp:
     return imports.Blocks(_IMPORT, threads).function(function)
 
 
-_EXPORT, _IMPORT = export_rules(CORRESPONDENCES), import_rules(CORRESPONDENCES)
+_EXPORT, _IMPORT = {**export_vector.RULES, **export_rules(CORRESPONDENCES)}, import_rules(CORRESPONDENCES)

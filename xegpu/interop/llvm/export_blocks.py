@@ -40,10 +40,11 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     VectorType,
     i8,
+    i32,
     i64,
 )
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs
@@ -63,7 +64,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, default, operand_b
-from xegpu.mlir.arith import IndexCastOp, SelectOp
+from xegpu.mlir.arith import IndexCastOp, SelectOp, SIToFPOp
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp, shape_of, vector_type
 from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.support.errors import Invalid, ShapeError
@@ -122,11 +123,9 @@ def load_gather(rewriter: Export, operation: gather_scatter.LoadGatherOp) -> Non
 
 def padding(rewriter: Export, number_: float, type_: VectorType) -> SSAValue:  # type: ignore[type-arg]
     """Vector of the number that is loaded where a mask is off."""
-    dtype, element = of_mlir(type_.element_type), type_.element_type
-    if dtype.kind == "u":
-        rewriter.refuse("XT3653", f"MLIR has no constants of {dtype}, which what is masked off would be",
-                     "view the array as signed integers of the same size, or print the kernel in our own form")
-    value: Any = FloatAttr(number_, element) if dtype.is_float else IntegerAttr(int(number_), element)  # type: ignore
+    element = type_.element_type
+    is_float = of_mlir(element).is_float
+    value: Any = FloatAttr(number_, element) if is_float else IntegerAttr(int(number_), element)  # type: ignore
     return rewriter.emit(BroadcastOp(rewriter.emit(arith.ConstantOp(value)), type_))
 
 
@@ -147,7 +146,7 @@ def prefetch_scattered(rewriter: Export, operation: gather_scatter.PrefetchOp) -
 
 
 def iota(rewriter: Export, operation: IotaOp) -> None:
-    """Lower iota to a broadcast ``vector.step`` plus the start."""
+    """Lower iota to a broadcast ``vector.step`` plus the start, converted to the element type."""
     shape, axis = shape_of(operation.result), operation.axis.value.data
     steps = rewriter.emit(StepOp(shape[axis]))
     line = vector_type(shape_of(steps), IndexType())
@@ -155,7 +154,16 @@ def iota(rewriter: Export, operation: IotaOp) -> None:
     unit = rewriter.emit(ShapeCastOp(counted, (shape[0], 1) if axis == 0 else (1, shape[1])))
     offset_vector = unit if shape_of(unit) == shape else rewriter.emit(BroadcastOp(unit,
                                                                                    vector_type(shape, IndexType())))
-    rewriter.set(operation.result, offset_vector)
+    rewriter.set(operation.result, _counted_in(rewriter, offset_vector, operation.result.type.element_type))  # type: ignore
+
+
+def _counted_in(rewriter: Export, positions: SSAValue, element: Attribute) -> SSAValue:
+    """Convert positions to an element type."""
+    if isinstance(element, IndexType):
+        return positions
+    shape, dtype = shape_of(positions), of_mlir(element)
+    integers = rewriter.emit(IndexCastOp(positions, vector_type(shape, i32 if dtype.is_float else element)))
+    return rewriter.emit(SIToFPOp(integers, vector_type(shape, element))) if dtype.is_float else integers
 
 
 _SIDE_BY_SIDE = "blocks side by side"

@@ -1,4 +1,4 @@
-"""Export of 2D reductions and broadcasts to MLIR's vector dialect, whose reductions drop the dimension.
+"""Export of 2D reductions to MLIR's vector dialect, whose reductions drop the dimension:
 
     %r = reduce %v {kind = "add", axes = [1]} : vector<8x16xf32> -> vector<8x1xf32>
 becomes
@@ -6,25 +6,47 @@ becomes
     %0 = vector.broadcast %z : f32 to vector<8xf32>
     %1 = vector.multi_reduction <add>, %v, %0 [1] : vector<8x16xf32> to vector<8xf32>
     %r = vector.shape_cast %1 : vector<8xf32> to vector<8x1xf32>
+
+and of conversions from floats to integers, which saturate here and are poison beyond the limits in MLIR:
+
+    %r = arith.fptosi %x : vector<8x16xf32> to vector<8x16xi8>
+becomes
+    %0 = arith.cmpf ogt, %x, %low                    // -128.0, splat
+    %1 = arith.cmpf olt, %x, %high                   //  128.0
+    %2 = arith.andi %0, %1
+    %3 = arith.select %2, %x, %zero
+    %4 = arith.fptosi %3 : vector<8x16xf32> to vector<8x16xi8>
+    %5 = arith.cmpf oge, %x, %high
+    %6 = arith.select %5, %largest, %4
+    %7 = arith.cmpf ole, %x, %low
+    %r = arith.select %7, %smallest, %6
+
+NaN is in no order with a limit, and becomes the zero that is converted in its place. A limit that is too large for the
+float type is infinity.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType, bf16, f16, f32
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.interop.llvm.exporter import Export
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.types import Slice as SliceOf
 from xegpu.interop.llvm.vector import MultiReductionOp
-from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import DType, index, of_mlir
+from xegpu.mlir.arith import CmpFOp, FPToSIOp, FPToUIOp, SelectOp
 from xegpu.mlir.vector import ShapeCastOp
-from xegpu.rewrite.rewriter import Rewriter
+from xegpu.rewrite.rewriter import Rewriter, Rule
 
 RESULT = "layout_result_0"
 """Attribute of an operation with its result's layout, in LLVM's dialect."""
@@ -52,10 +74,14 @@ def reduced(rewriter: Rewriter, kind: str, values: Sequence[SSAValue], axes: Seq
     """
     source = values[0].type
     assert isinstance(source, VectorType)
+    if kind in ("add", "mul") and source.element_type in (f16, bf16):  # rounded once, where MLIR rounds each step
+        wide = [_converted(rewriter, arith.ExtFOp, value, f32, layout) for value in values]
+        total = reduced(rewriter, kind, wide, axes, VectorType(f32, result.shape), layout)
+        return _converted(rewriter, arith.TruncFOp, total, source.element_type, layout)
     left = [size for axis, size in enumerate(source.get_shape()) if axis not in axes] or [1]
     sliced: Attribute | None = layout and SliceAttr(SliceOf(layout, tuple(axes)))
     single = len(axes) == len(source.get_shape())  # LLVM reduces all dimensions to a scalar
-    total: SSAValue = _spread(rewriter, neutral(kind, of_mlir(source.element_type)), source.element_type,
+    total = _spread(rewriter, neutral(kind, of_mlir(source.element_type)), source.element_type,
                               None if single else left, sliced)
     for value in values:
         operation = MultiReductionOp(kind, value, total, axes)
@@ -68,6 +94,16 @@ def reduced(rewriter: Rewriter, kind: str, values: Sequence[SSAValue], axes: Seq
     if layout is not None:
         cast.attributes[RESULT] = layout
     return rewriter.emit(cast)
+
+
+def _converted(rewriter: Rewriter, kind: type[arith.ExtFOp | arith.TruncFOp], value: SSAValue, element: Attribute,
+               layout: LayoutAttr | None) -> SSAValue:
+    """Conversion of a vector to another float type."""
+    assert isinstance(value.type, VectorType)
+    operation = kind(value, VectorType(element, value.type.shape))
+    if layout is not None:
+        operation.attributes[RESULT] = layout
+    return rewriter.emit(operation)
 
 
 def _spread(rewriter: Rewriter, value: float | int, element: Attribute, shape: Sequence[int] | None,
@@ -96,3 +132,41 @@ def is_neutral(operation: MultiReductionOp) -> bool:
         return False
     found, wanted = value.value.data, neutral(operation.kind.data, of_mlir(value.type))
     return bool(found == wanted or (found != found and wanted != wanted))
+
+
+def _saturating(rewriter: Export, operation: FPToSIOp | FPToUIOp) -> None:
+    """Convert what lies between the limits, and select the limits for the rest."""
+    value, result = rewriter.single(operation.input), operation.result
+    source, target = (of_mlir(get_element_type_or_self(each.type)) for each in (value, result))
+    if target is index:
+        rewriter.copy(operation)
+        return
+    signed = isinstance(operation, FPToSIOp)
+    least, most = (-(1 << target.bits - 1), (1 << target.bits - 1) - 1) if signed else (0, (1 << target.bits) - 1)
+    largest = float(ml_dtypes.finfo(source.numpy).max)  # type: ignore[no-untyped-call]
+    low, high = (_constant(rewriter, limit if abs(limit) <= largest else math.copysign(math.inf, limit), value, result)
+                 for limit in (least, most + 1))
+
+    def emit(new: Operation) -> SSAValue:
+        return rewriter.emit_annotated(new, result)
+
+    inside = emit(arith.AndIOp(emit(CmpFOp(value, low, "ogt")), emit(CmpFOp(value, high, "olt"))))
+    safe = emit(SelectOp(inside, value, _constant(rewriter, 0, value, result)))
+    converted = emit(type(operation)(safe, result.type))
+    largest_integer = _constant(rewriter, most, result, result)
+    converted = emit(SelectOp(emit(CmpFOp(value, high, "oge")), largest_integer, converted))
+    if signed:  # of an unsigned type, the smallest one is what zero became
+        smallest = _constant(rewriter, least, result, result)
+        converted = emit(SelectOp(emit(CmpFOp(value, low, "ole")), smallest, converted))
+    rewriter.set(result, converted)
+
+
+def _constant(rewriter: Export, number: float, like: SSAValue, old: SSAValue) -> SSAValue:
+    """Constant of the type of ``like``, with the layout of ``old``."""
+    element: Any = get_element_type_or_self(like.type)
+    attribute = FloatAttr(number, element) if of_mlir(element).is_float else IntegerAttr(int(number), element)
+    scalar = rewriter.emit(arith.ConstantOp(attribute))
+    return rewriter.emit_annotated(BroadcastOp(scalar, like.type), old) if isinstance(like.type, VectorType) else scalar
+
+
+RULES: dict[type[Operation], Rule] = {FPToSIOp: _saturating, FPToUIOp: _saturating}

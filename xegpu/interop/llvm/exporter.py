@@ -91,6 +91,14 @@ class Export(Rewriter):
         """Raise an error at the author's line: LLVM's dialect or lowering lacks a feature."""
         raise TargetError(code, message, hint, self.where())
 
+    def annotate(self, new: Operation, old: SSAValue) -> None:
+        """Attach the layout of an old result to a new operation; a subgroup's vectors have none."""
+
+    def emit_annotated(self, new: Operation, old: SSAValue) -> SSAValue:
+        """Emit a new operation with the layout of an old result."""
+        self.annotate(new, old)
+        return self.emit(new)
+
     def check_store(self, desc: SSAValue) -> None:
         """Check that a store through a tile or descriptor does not transpose."""
         if self.lookup(desc).encoding.transposed:

@@ -56,7 +56,6 @@ class TileExport(Export):
                 new.attributes.pop("wg_map", None)
                 self.annotate(new, result)
 
-
     def layout(self, map_: WgMap | None, shape: Sequence[int], transposed: bool = False) -> LayoutAttr | None:
         """:func:`layout_of`, with errors at the author's line."""
         try:

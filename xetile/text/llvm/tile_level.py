@@ -8,6 +8,7 @@ from xdsl.dialects import func, memref, vector
 from xdsl.dialects.builtin import ModuleOp
 
 from xegpu.interop.llvm import descriptors as llvm_descriptors
+from xegpu.interop.llvm import export_vector
 from xegpu.interop.llvm import ops as llvm
 from xegpu.interop.llvm.correspondence import SYNC, VECTOR, Correspondence, export_rules, import_rules
 from xegpu.interop.llvm.exporter import as_gpu_module, check_chip
@@ -16,6 +17,7 @@ from xegpu.interop.llvm.importer import create_nd_tdesc, update_nd_offset
 from xegpu.interop.llvm.matrix import CreateMemDescOp
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
+from xegpu.rewrite.signless import signless
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target
 from xetile.dialect import gather_scatter, tile_ops
@@ -77,6 +79,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
     if found is None:
         raise TargetError("XT2400", f"{function.sym_name.data} has no wg_map: it is a program of one subgroup",
                           "print it at subgroup level: .xegpu_upstream")
+    function = signless(function, TileMmaOp)
     rewriter = exports.TileExport(_EXPORT, target, function, access)
     return as_gpu_module(rewriter.function(function), found.subgroups, target.subgroup_size)
 
@@ -94,4 +97,4 @@ def imported(function: func.FuncOp, threads: int | None) -> func.FuncOp:
     return imports.Tiles(_IMPORT, function, threads).function(function)
 
 
-_EXPORT, _IMPORT = export_rules(CORRESPONDENCES), import_rules(CORRESPONDENCES)
+_EXPORT, _IMPORT = {**export_vector.RULES, **export_rules(CORRESPONDENCES)}, import_rules(CORRESPONDENCES)
