@@ -23,7 +23,7 @@ from codegen.opencl.kernel import build_options
 from codegen.opencl.prelude.macros import fallbacks
 from codegen.opencl.source import Source
 from codegen.opencl.vector import convert_layout, dequantize, padding, reduction, shuffle, shuffle_rows, widen
-from xegpu.analysis import barriers
+from xegpu.analysis import barriers, lane_hazards
 from xegpu.dialect.debug import prints
 from xegpu.ir.kernel_attributes import subgroup_count, subgroup_size
 from xegpu.target.targets import Target
@@ -40,6 +40,8 @@ def emit(function: func.FuncOp, target: Target, *, large_buffers: bool = False) 
     subgroup, subgroups = subgroup_size(function), subgroup_count(function)
     emitter = Emitter(RULES, target, subgroup)
     emitter.split_barriers = barriers.workgroup_barriers(function, subgroups, target)
+    if target.is_cpu:
+        emitter.lane_barriers = lane_hazards.barriers(function)
     emitter.producer_consumer_barriers = barriers.producer_consumer(function)
     name = emitter.name(function.sym_name.data)
     reported = debug.parameter(emitter, function)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from os.path import basename
 from typing import Any
@@ -43,6 +43,8 @@ class Emitter:
         self.needs_named_barriers = False
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}
         self.assertions: tuple[Any, ...] = ()
+        self.inlined_words = 0
+        self.lane_barriers: Collection[Operation] = ()
         self.depth = 1
         self._author_line = self._printed_line = ""
         self._names: set[str] = set(KEYWORDS | RULES)
@@ -183,6 +185,8 @@ class Emitter:
             raise XeError("XT9401", f"{operation.name} cannot be emitted as OpenCL C", BUG)
         location = author_location(operation)
         self._author_line = line_mark(location) or self._author_line
+        if operation in self.lane_barriers:
+            self.line("sub_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);")
         try:
             rule(self, operation)
         except XeError as error:

@@ -45,11 +45,14 @@ def _function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[
     chosen = [f"  {part} = row + {r}u < (uint)height && column + {c}u < (uint)width ? {part} : {padding};"
               for part, (r, c) in zip(parts, words, strict=True)]
     repeats = f" % {lanes.lanes}" if lanes.lanes < emitter.subgroup else ""
-    lines = [f"{CALL} static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, int x)",
-             "{", f"  const int lane = get_sub_group_local_id(){repeats};",
+    parameters = f"({fragment.c_type} value, int height, int width, int y, int x)"
+    lines = [f"{CALL} static {fragment.c_type} {name}_edge{parameters}", "{",
+             f"  const int lane = get_sub_group_local_id(){repeats};",
              f"  const uint row = (uint)y + lane / {across}, column = (uint)x + lane % {across};",
+             *chosen, "  return value;", "}", "",
+             f"static {fragment.c_type} {name}{parameters}", "{",
              f"  if (y >= 0 && x >= 0 && y <= height - {rows} && x <= width - {columns}) return value;",
-             *chosen, "  return value;", "}", ""]
+             f"  return {name}_edge(value, height, width, y, x);", "}", ""]
     emitter.function("\n".join(lines))
     return name
 
