@@ -1,9 +1,10 @@
 """Survey of LLVM's own XeGPU tests: which of their functions read, and which lower.
 
-    python -m tests.xetile.text.llvm.survey PATH/mlir/test [--files GLOB] [--failures]
+    python -m tests.xetile.text.llvm.survey PATH/mlir/test [--files GLOB] [--failures] [--run]
 
 PATH is a checkout of LLVM. Functions that LLVM itself refuses (``expected-error``) are counted apart; so are those in
-which mlir-opt refuses what was cut out of its file.
+which mlir-opt refuses what was cut out of its file. With ``--run`` those that lower run on random arrays, by NumPy, on
+the device and from what they print in LLVM's form, each in a process of its own, and are compared.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,6 +26,7 @@ from typing import Any
 from xdsl.dialects.builtin import IndexType, MemRefType, VectorType, i32
 
 import xetile as xt
+from tests.xetile.text.llvm.agreement import comparisons
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import static_form
 from xegpu.support.errors import XeError
@@ -156,6 +159,26 @@ def _arguments(kernel: ParsedKernel) -> list[Any] | None:
     return arguments
 
 
+def compared(case: Case, mlir_opt: str) -> Counter[tuple[str, str]]:
+    """Outcomes of the comparisons of a case's executions, made in a process of its own."""
+    with ProcessPoolExecutor(1) as pool:
+        try:
+            return pool.submit(_compare, case, mlir_opt).result()
+        except BrokenExecutor:
+            return Counter({("process", "ended"): 1})
+
+
+def _compare(case: Case, mlir_opt: str) -> Counter[tuple[str, str]]:
+    signal.alarm(3 * _SECONDS)
+    try:
+        kernels = xt.parse(case.text).items()
+        return Counter([each for name, kernel in kernels for each in comparisons(kernel, name, mlir_opt)])
+    except _TimeoutError:
+        return Counter({("process", "over time"): 1})
+    finally:
+        signal.alarm(0)
+
+
 class _TimeoutError(Exception):
     pass
 
@@ -171,10 +194,12 @@ def main() -> int:
     parser.add_argument("path", type=Path, help="LLVM's folder mlir/test")
     parser.add_argument("--files", default="**/*.mlir", help="pattern of files")
     parser.add_argument("--failures", action="store_true", help="print each function that does not read")
+    parser.add_argument("--run", action="store_true", help="run those that lower, and compare")
     parser.add_argument("--show", help="print the text of this function")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _alarm)
     stages: Counter[str] = Counter()
+    outcomes: Counter[tuple[str, str]] = Counter()
     reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
     for case in cases(options.path, options.files):
         if options.show and case.name != options.show:
@@ -185,6 +210,12 @@ def main() -> int:
         finally:
             signal.alarm(0)
         stages[stage] += 1
+        if options.run and stage == "reads and lowers":
+            found = compared(case, os.environ.get("XETILE_MLIR_OPT", "mlir-opt"))
+            outcomes += found
+            for what, outcome in found:
+                if outcome != "same":
+                    print(f"{case.file}:{case.name}: {what}: {outcome}", flush=True)
         reasons[stage, re.sub(r"[%@]\w+|'[^']*'|<[^>]*>+|\d+", "_", reason)].append(f"{case.file}:{case.name}")
         if options.show:
             print(case.text, stage, reason, sep="\n")
@@ -195,6 +226,8 @@ def main() -> int:
             print(f"{len(names):4} {stage}: {reason[:150]}   ({names[0]})")
     for stage, count in stages.most_common():
         print(f"{count:4} {stage}")
+    for (what, outcome), count in sorted(outcomes.items()):
+        print(f"{count:4} {what}: {outcome}")
     return 0
 
 
