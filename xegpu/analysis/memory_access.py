@@ -69,13 +69,13 @@ def _relation(operation: Described) -> str:
         return "other"
     own, source = _own_numbers(operation, array_of(operation.source)), operation.source.type
     if len(source.get_shape()) < 2:  # type: ignore[attr-defined]
-        is_row = own is not None and len(own[1]) == 1 and _same(operation.strides[1:], own[1])
+        is_row = own is not None and len(own[1]) == 1 and _same_numbers(operation.strides[1:], own[1])
         return "row" if is_row and not is_shared(source) else "other"
-    if own is None or not _same(operation.shape[:-2], own[0][:-2]):
+    if own is None or not _same_numbers(operation.shape[:-2], own[0][:-2]):
         return "other"
-    if _same(operation.strides, own[1]):
+    if _same_numbers(operation.strides, own[1]):
         return "own"
-    return "exchanged" if _same(operation.strides, exchanged(own[1])) else "other"
+    return "exchanged" if _same_numbers(operation.strides, exchanged(own[1])) else "other"
 
 
 def bounded_axes(operation: Described) -> list[int]:
@@ -86,7 +86,7 @@ def bounded_axes(operation: Described) -> list[int]:
     own = _own_numbers(operation, array_of(operation.source))
     assert own is not None, "the relation is known"
     sizes = own[0] if form == "own" else exchanged(own[0])  # type: ignore[arg-type, type-var]
-    return [axis for axis in (-2, -1) if not _same([operation.shape[axis]], [sizes[axis]])]
+    return [axis for axis in (-2, -1) if not _same_numbers([operation.shape[axis]], [sizes[axis]])]
 
 
 def _is_positive(size: SSAValue) -> bool:
@@ -103,7 +103,7 @@ def _own_numbers(operation: Described, array: SSAValue) -> tuple[Numbers, Number
     return static_form(array.type)
 
 
-def _same(here: Sequence[SSAValue], own: Sequence[object]) -> bool:
+def _same_numbers(here: Sequence[SSAValue], own: Sequence[object]) -> bool:
     return len(here) == len(own) and all(a is b or (isinstance(b, int) and number(a) == b)
                                          for a, b in zip(here, own, strict=True))
 

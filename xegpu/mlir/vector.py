@@ -65,6 +65,11 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape()
 
 
+def shape_of_type(type_: Attribute) -> tuple[int, ...]:
+    """Shape of a vector type; that of any other type is ``()``."""
+    return type_.get_shape() if isinstance(type_, VectorType) else ()
+
+
 def _same_elements(source: SSAValue, result: SSAValue) -> None:
     if source.type.element_type != result.type.element_type:  # type: ignore[attr-defined]
         raise Invalid("XT3227", f"{source.type} and {result.type} hold different elements\n"

@@ -29,6 +29,7 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
+from xegpu.mlir.vector import shape_of
 from xegpu.support.errors import ElementTypeError, Invalid, RankError, XeError
 from xetile.dialect.types import (
     TileParameters,
@@ -68,12 +69,6 @@ def loaded_type(tile: SSAValue) -> Attribute:
     """Type of a load through ``tile``: a vector of its elements, in its blocks."""
     parameters = tile_of(tile)
     return VectorType(parameters.element_type, parameters.blocked_shape())
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Shape of the vector type of ``value``."""
-    assert isinstance(value.type, VectorType)
-    return value.type.get_shape()
 
 
 def flat_shape(shape: Sequence[int]) -> Pair:
@@ -118,7 +113,7 @@ class InitTileOp(IRDLOperation):
         _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
         check_covered(source, tile)
         verify_element(tile)
-        verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_known(self),
+        verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_static_matrix(self),
                      described=bool(self.shape))
         _verify_encoding(tile)
         verify_memory_space(tile, source)
@@ -131,7 +126,7 @@ def check_covered(source: Attribute, tile: TileParameters) -> None:
                       f"make the tile of {source.element_type}")
 
 
-def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | None]]:
+def _static_matrix(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | None]]:
     """Static sizes and strides of a tile's matrix, None for dynamic ones."""
     if operation.shape:
         return [number(size) for size in operation.shape][-2:], [number(stride) for stride in operation.strides][-2:]

@@ -27,9 +27,9 @@ from xegpu.ir.dtypes import i8, of_mlir, u8, u16
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import ADDRESSED, COUNTED, MOVED, Record
 from xegpu.layout import iota
-from xegpu.mlir.vector import vector_type
+from xegpu.mlir.vector import shape_of, vector_type
 from xegpu.support.errors import Invalid, XeError
-from xetile.dialect.tile_ops import VECTOR, check_map, flat_shape, shape_of, text
+from xetile.dialect.tile_ops import VECTOR, check_map, flat_shape, text
 from xetile.dialect.types import WgMapAttr, check_axis, verify_same_subgroups
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import TransformsWgMap, map_of

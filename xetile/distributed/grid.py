@@ -11,13 +11,13 @@ import numpy as np
 
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
-from xegpu.support.errors import ArgumentError, DeviceError, ShapeError
+from xegpu.support.errors import ArgumentError, DeviceError, ShapeError, plural
 from xetile.compiler.arguments import AtTheCall, TypedView
 from xetile.distributed.communication import exchange
 from xetile.distributed.communication.agreement import agree
 from xetile.distributed.communication.transport import rank_of, transport_of, transport_of_all
 from xetile.distributed.memory import default_limit
-from xetile.distributed.options import plural, whole_number
+from xetile.distributed.options import whole_number
 
 SUM_BYTES = 4
 """Bytes of a partial sum: f32, or i32 of 8-bit integers."""

@@ -222,7 +222,7 @@ def _atomic_rmw_tile(sketch: Sketch) -> Operation:
         sketch.fail("XT2044", "it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
     dtype, result = tile.type.data.dtype, result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish()
-    return _checked(sketch, AtomicRMWTileOp(atomic_kind(sketch, name, dtype), value, tile, mask), result)
+    return _of_stated_type(sketch, AtomicRMWTileOp(atomic_kind(sketch, name, dtype), value, tile, mask), result)
 
 
 def _load_gather(sketch: Sketch) -> Operation:
@@ -233,10 +233,10 @@ def _load_gather(sketch: Sketch) -> Operation:
     sketch.finish("padding", *LEVELS)
     new = LoadGatherOp(tile, mask, padding)
     new.attributes.update(hints)
-    return _checked(sketch, new, result)
+    return _of_stated_type(sketch, new, result)
 
 
-def _checked(sketch: Sketch, new: Operation, result: Attribute) -> Operation:
+def _of_stated_type(sketch: Sketch, new: Operation, result: Attribute) -> Operation:
     """Operation whose result type agrees with the text."""
     if new.results[0].type != result:
         sketch.fail("XT2040", f"its result is {new.results[0].type}, and the text says {result}",

@@ -37,7 +37,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import Described, exchanged, is_shared, static_form
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
-from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import TargetError
@@ -75,7 +75,8 @@ class Export(Rewriter):
 
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, function: func.FuncOp,
                  access: Sequence[str]) -> None:
-        super().__init__({memref.CastOp: _cast, UnrealizedConversionCastOp: _cast, LoadScalarOp: _load_scalar, **rules})
+        super().__init__({memref.CastOp: Rewriter.forward, UnrealizedConversionCastOp: Rewriter.forward,
+                          LoadScalarOp: _load_scalar, **rules})
         self.target = target
         self.access_kinds: Mapping[Any, str] = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
@@ -220,10 +221,6 @@ def _load_scalar(rewriter: Export, operation: LoadScalarOp) -> None:
         rewriter.single(operation.array), [rewriter.single(index) for index in operation.indices])))
 
 
-def _cast(rewriter: Export, operation: Operation) -> None:
-    rewriter.converted_values[operation.results[0]] = rewriter.lookup(operation.operands[0])
-
-
 def desc_type(shape: tuple[int, ...], element_type: Attribute, layout: Any = None) -> DescType:
     """Descriptor type of a block."""
     return DescType(Desc(shape, element_type, layout=layout))
@@ -260,8 +257,7 @@ def _narrow(loop: scf.ForOp, terminator: scf.YieldOp, kept: list[int]) -> None:
     for result, position in zip(new.results, kept, strict=True):
         result.name_hint = loop.results[position].name_hint
         loop.results[position].replace_all_uses_with(result)
-    loop.detach()  # type: ignore[no-untyped-call]
-    loop.erase()
+    erase(loop)
 
 
 def as_gpu_module(function: func.FuncOp, subgroups: int, lanes: int) -> ModuleOp:
