@@ -11,8 +11,8 @@ from typing import Any
 from codegen.runtime.progress import progress_bar
 from xetile.compiler.arguments import Argument, TypedView
 from xetile.distributed.communication.transport import Pending, Transport
-from xetile.distributed.grid import Region
 from xetile.distributed.memory import DeviceMemory, Memory
+from xetile.distributed.regions import Region
 from xetile.distributed.signals import Signals, can_signal
 from xetile.distributed.steps import (
     Add,
