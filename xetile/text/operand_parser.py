@@ -147,7 +147,8 @@ def memory_operands(sketch: Sketch, kind: Any, is_memory: Callable[[Attribute], 
         what, maker = _MEMORY[where]
         if len(names) == 1:
             sketch.fail("XT2042", f"it takes {what}, not {operands[0].type}", f"make one with {maker}")
-        sketch.fail("XT2042", f"it takes {what} and {'a vector' if len(names) == 2 else 'vectors'}", f"write {sketch.name} {shown} : types")
+        others = "a vector" if len(names) == 2 else "vectors"
+        sketch.fail("XT2042", f"it takes {what} and {others}", f"write {sketch.name} {shown} : types")
     pair = value_and_mask(sketch, vectors) if len(vectors) == 2 else vectors
     found = dict(zip((name for name in names if name in ("value", "mask")), pair, strict=False))
     found[where] = memory[0]
