@@ -8,7 +8,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     base,
@@ -24,7 +23,7 @@ from xdsl.traits import Pure
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
-from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
+from xegpu.ir.memref import ALIGNED, DescribedOp, is_shared, static_form, verify_described
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
@@ -83,7 +82,7 @@ def text(shape: Sequence[int]) -> str:
 
 
 @operation_definition
-class InitTileOp(IRDLOperation):
+class InitTileOp(DescribedOp):
     """Tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements.
 
     A memref of static shape says its sizes and strides itself; an address, an integer, needs them and has two of each.
@@ -91,21 +90,7 @@ class InitTileOp(IRDLOperation):
 
     name = "xetile.init_tile"
     RECORD: ClassVar[Record] = MOVED
-    source = operand_def(Attribute)
-    offsets = var_operand_def(IndexType)
-    shape = var_operand_def(IndexType)
-    strides = var_operand_def(IndexType)
     result = result_def(TILE)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$source `,` `[` $offsets `]` (`,` `[` $shape^ `]` `,` `[` $strides `]`)? attr-dict "
-        "`:` type($source) `->` type($result)"
-    )
-
-    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
-                 strides: Sequence[SSAValue], result: TileType) -> None:
-        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
 
     def verify_(self) -> None:
         tile, source = tile_of(self.result), self.source.type
