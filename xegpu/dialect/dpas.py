@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -259,7 +258,6 @@ class LoadMadOp(IRDLOperation):
                           "give the accumulators row by row, so that together they are as large as the product")
 
 
-VECTOR = base(VectorType)
 DEPTH = 32
 """Block size of the scales: elements of a row of A, or of a column of B, that share one."""
 ROWS = 8

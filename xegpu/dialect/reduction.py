@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -29,10 +28,9 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.combining_kind import REDUCED, kind_of
-from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid, ShapeError
 
-VECTOR = base(VectorType)
 Shape = tuple[int, int]
 
 

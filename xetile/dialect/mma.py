@@ -27,9 +27,9 @@ from xegpu.dialect.dpas import (
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import Record
 from xegpu.ir.traits import ReadsMemory
-from xegpu.mlir.vector import shape_of
+from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import Invalid
-from xetile.dialect.tile_ops import TILE, VECTOR, flat_shape, text, tile_of
+from xetile.dialect.tile_ops import TILE, flat_shape, text, tile_of
 from xetile.dialect.types import WgMapAttr, verify_product_maps, verify_product_types
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import map_of

@@ -28,7 +28,7 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
-from xegpu.mlir.vector import shape_of
+from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import ElementTypeError, Invalid, RankError, XeError
 from xetile.dialect.types import (
     TileParameters,
@@ -46,7 +46,6 @@ from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import map_of
 
 TILE = base(TileType)
-VECTOR = base(VectorType)
 
 
 OOB = "xetile.oob"

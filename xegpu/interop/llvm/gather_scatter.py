@@ -16,10 +16,9 @@ from xdsl.traits import Pure
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.interop.llvm.types import HINTS, LayoutAttr, SliceAttr
 from xegpu.ir.op_definition import operation_definition
-from xegpu.mlir.vector import shape_of_type, vector_type
+from xegpu.mlir.vector import VECTOR, shape_of_type, vector_type
 from xegpu.support.errors import Invalid
 
-VECTOR = base(VectorType)
 BASE = base(MemRefType) | base(IntegerType)
 OFFSETS = VECTOR | base(IndexType)
 MASK = VECTOR | EqAttrConstraint(i1)
