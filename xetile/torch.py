@@ -93,12 +93,12 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    result = torch.empty(_shape(a, b), dtype=a.dtype, device=a.device)
+    result = torch.empty(_product_shape(a, b), dtype=a.dtype, device=a.device)
     library.matmul(a.detach(), b.detach(), out=result)
     return result
 
 
-def _shape(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
+def _product_shape(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
     return (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
 
 
@@ -116,5 +116,5 @@ def _backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None
 
 _matmul: Any = torch.library.custom_op("xetile::matmul", _product, mutates_args=(),
                                        schema="(Tensor a, Tensor b) -> Tensor")
-_matmul.register_fake(lambda a, b: a.new_empty(_shape(a, b)))
+_matmul.register_fake(lambda a, b: a.new_empty(_product_shape(a, b)))
 _matmul.register_autograd(_backward, setup_context=_setup)

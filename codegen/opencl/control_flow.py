@@ -45,7 +45,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     # LLVM does not rotate a loop whose condition has a convergent call.
     bound = "sub_group_broadcast({}, 0)" if DISABLE_ROTATE in loop.attributes else "{}"
     header = f"{counter} < {bound.format(stop)}; {counter} += {step}"
-    if not _never_overflows(loop) and number(_first(loop)) == 0 and number(loop.step) and _moves_blocks(index):
+    if not _never_overflows(loop) and number(_loop_start(loop)) == 0 and number(loop.step) and _moves_blocks(index):
         end = bound.format(f"max({stop}, 0)")
         header = f"(uint){counter} < (uint){end}; {counter} += {step}u"
     elif not _never_overflows(loop):
@@ -95,7 +95,7 @@ def _moves_blocks(counter: SSAValue) -> bool:
     return True
 
 
-def _first(loop: scf.ForOp) -> SSAValue:
+def _loop_start(loop: scf.ForOp) -> SSAValue:
     """Start of a loop; that of its main loop for a remainder loop."""
     main = loop.lb.owner
     return main.lb if isinstance(main, scf.ForOp) and MAIN_LOOP in main.attributes else loop.lb
@@ -142,7 +142,9 @@ class _CarriedValue:
     @property
     def parts(self) -> list[_Part]:
         """Expressions of the value's variables."""
-        return _parts(self.value, self.moves) if self.words is None else [_Part("", (word,)) for word in self.words]
+        if self.words is None:
+            return _variables_of(self.value, self.moves)
+        return [_Part("", (word,)) for word in self.words]
 
     def become(self, emitter: Emitter, value: SSAValue) -> None:
         """Replace by ``value`` from here on."""
@@ -171,7 +173,7 @@ def _while(emitter: Emitter, loop: scf.WhileOp) -> None:
         moving.append(len(root_definitions(argument)) > 1)
         emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moving[-1])
         variables += changing
-    tested, forwarded_values = _text(emitter, before), forwarded(before)
+    tested, forwarded_values = _region_statements(emitter, before), forwarded(before)
     indent = "  " * (emitter.depth + 1)
     for result, inner, value in zip(loop.res, after.args, forwarded_values, strict=True):
         emitter.values[inner] = emitter.values[result] = emitter.values[value]
@@ -179,14 +181,14 @@ def _while(emitter: Emitter, loop: scf.WhileOp) -> None:
             moves = len(root_definitions(result)) > 1
             emitter.values[result], names = carried(emitter, result, _blank(emitter.values[value], moves), moves)
             tested += [f"{indent}{name} = {part};"
-                       for name, part in zip(names, _parts(emitter.values[value], moves), strict=True)]
+                       for name, part in zip(names, _variables_of(emitter.values[value], moves), strict=True)]
     assert isinstance(before.last_op, scf.ConditionOp)
     condition = emitter.values[before.last_op.condition]
     emitter.line("for (;;) {")
-    emitter.lines += [*tested, f"{indent}if (!({condition})) break;", *_text(emitter, after)]
+    emitter.lines += [*tested, f"{indent}if (!({condition})) break;", *_region_statements(emitter, after)]
     emitter.depth += 1
     _parallel_copy(emitter, variables, [part for value, moves in zip(forwarded(after), moving, strict=True)
-                                        for part in _parts(emitter.values[value], moves)])
+                                        for part in _variables_of(emitter.values[value], moves)])
     emitter.depth -= 1
     emitter.line("}")
 
@@ -277,7 +279,7 @@ class _Part:
                                        for name in names)
 
 
-def _parts(value: Any, moves: bool) -> list[_Part]:
+def _variables_of(value: Any, moves: bool) -> list[_Part]:
     """Expressions of the variables of a carried value."""
     if isinstance(value, Fragment):
         return [_Part(value.c_type, (name,)) for name in value.names]
@@ -314,7 +316,7 @@ def _parallel_copy(emitter: Emitter, variables: list[str], new: list[_Part]) -> 
 
 def _branches(emitter: Emitter, operation: scf.IfOp) -> None:
     blocks = [region.block for region in operation.regions if region.blocks]
-    texts = [_text(emitter, block) for block in blocks]
+    texts = [_region_statements(emitter, block) for block in blocks]
     ends = [list(block.last_op.operands) if block.last_op is not None else [] for block in blocks]
     for results in zip(operation.results, *ends, strict=True):
         _result(emitter, results[0], results[1:], blocks[-1], texts)
@@ -327,7 +329,7 @@ def _branches(emitter: Emitter, operation: scf.IfOp) -> None:
     emitter.line("}")
 
 
-def _text(emitter: Emitter, block: Block) -> list[str]:
+def _region_statements(emitter: Emitter, block: Block) -> list[str]:
     """Statements of a region of a branch or ``scf.while``."""
     before, emitter.lines = emitter.lines, []
     emitter.depth += 1
@@ -347,7 +349,7 @@ def _result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], l
     emitter.values[result], names = carried(emitter, result, values[-1] if stays else _blank(values[-1], moves), moves)
     indent = "  " * (emitter.depth + 1)
     for value, text in zip(values[:-1] if stays else values, texts, strict=False):
-        assigned, last_parts = _parts(value, moves), _parts(values[-1], moves)
+        assigned, last_parts = _variables_of(value, moves), _variables_of(values[-1], moves)
         assert [part.c_type for part in assigned] == [part.c_type for part in last_parts], \
             "both branches keep a value in variables alike"
         text += [f"{indent}{name} = {part};" for name, part in zip(names, assigned, strict=True)]

@@ -35,13 +35,13 @@ def of_function(emitter: Emitter, function: func.FuncOp) -> list[Parameter]:
         rank, dtype = len(type_.get_shape()), of_mlir(type_.element_type)
         sizes = tuple(emitter.name(f"{name}_size{axis}") for axis in range(rank))
         strides = tuple(emitter.name(f"{name}_stride{axis}") for axis in range(rank))
-        emitter.values[argument] = ArrayValue(name, dtype, *_known(type_, sizes, strides))
+        emitter.values[argument] = ArrayValue(name, dtype, *_sizes_and_strides(type_, sizes, strides))
         parameters += [Parameter(name, dtype.opencl, dtype, pointer=True, read_only=position not in written),
                        *(Parameter(size, "int") for size in (*sizes, *strides))]
     return parameters
 
 
-def _known(type_: MemRefType, sizes: Names, strides: Names) -> tuple[Names, Names]:
+def _sizes_and_strides(type_: MemRefType, sizes: Names, strides: Names) -> tuple[Names, Names]:
     """Sizes and strides of an argument: static ones from its type, else its parameters."""
     static = static_form(type_)
     return (sizes, strides) if static is None else (tuple(map(str, static[0])), tuple(map(str, static[1])))

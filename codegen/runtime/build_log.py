@@ -78,10 +78,10 @@ def _ids(function: Any, platform: int | None = None) -> list[int]:
 
 
 def _device_text(library: Any, device: int, what: int) -> str:
-    return _text(lambda *rest: library.clGetDeviceInfo(c_void_p(device), c_uint32(what), *rest))
+    return _info_string(lambda *rest: library.clGetDeviceInfo(c_void_p(device), c_uint32(what), *rest))
 
 
-def _text(query: Any) -> str:
+def _info_string(query: Any) -> str:
     size = c_size_t(0)
     if query(c_size_t(0), None, byref(size)) != 0:
         return ""
@@ -107,7 +107,7 @@ def _log_of(library: Any, device: int, source: str | bytes, options: str) -> str
 
 def _program_log(library: Any, program: int, device: int) -> str:
     handles = (c_void_p(program), c_void_p(device), c_uint32(_BUILD_LOG))
-    return _text(lambda *rest: library.clGetProgramBuildInfo(*handles, *rest))
+    return _info_string(lambda *rest: library.clGetProgramBuildInfo(*handles, *rest))
 
 
 def _program(library: Any, context: int, source: str | bytes) -> int | None:

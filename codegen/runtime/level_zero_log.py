@@ -38,15 +38,15 @@ def level_zero_log(queue: Queue, spirv: bytes, options: str) -> str:
     module, log = c_void_p(), c_void_p()
     description = _ModuleDescription(_MODULE_DESCRIPTION, None, _SPIRV, len(spirv), spirv, options.encode(), None)
     if library.zeModuleCreate(context, device, byref(description), byref(module), byref(log)):
-        return _text(library, log)
-    _text(library, log)  # warnings
+        return _build_log_string(library, log)
+    _build_log_string(library, log)  # warnings
     failed = library.zeModuleDynamicLink(c_uint32(1), byref(module), byref(log))
-    text = _text(library, log)
+    text = _build_log_string(library, log)
     library.zeModuleDestroy(module)
     return text if failed else ""
 
 
-def _text(library: Any, log: c_void_p) -> str:
+def _build_log_string(library: Any, log: c_void_p) -> str:
     """Text of a build log, which is destroyed; empty for a null handle."""
     if not log:
         return ""

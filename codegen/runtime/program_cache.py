@@ -119,8 +119,8 @@ def binary_of(queue: Queue, kernel: Any) -> bytes | None:
     if unknown:
         return None
     device = interface.native("device", queue.sycl_device.addressof_ref())
-    devices = list(_listed(library, program, _DEVICES, c_void_p))  # a context may have several
-    sizes = list(_listed(library, program, _BINARY_SIZES, c_size_t))
+    devices = list(_program_info_array(library, program, _DEVICES, c_void_p))  # a context may have several
+    sizes = list(_program_info_array(library, program, _BINARY_SIZES, c_size_t))
     if device not in devices or len(sizes) != len(devices) or not sizes[devices.index(device)]:
         return None
     data = (c_ubyte * sizes[devices.index(device)])()
@@ -130,7 +130,7 @@ def binary_of(queue: Queue, kernel: Any) -> bytes | None:
     return bytes(data)
 
 
-def _listed(library: Any, program: c_void_p, what: int, kind: Any) -> Any:
+def _program_info_array(library: Any, program: c_void_p, what: int, kind: Any) -> Any:
     """``clGetProgramInfo`` of an array property, one element per device; empty on failure."""
     size = c_size_t()
     if library.clGetProgramInfo(program, c_uint32(what), c_size_t(0), None, byref(size)):

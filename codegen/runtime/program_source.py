@@ -142,7 +142,7 @@ def spirv_compiler_for(queue: Queue) -> str:
         ToolError: XETILE_SPIRV names no compiler, or the queue takes SPIR-V only and no compiler makes it.
     """
     if named := requested_spirv_compiler():
-        return _known(named, f"{VARIABLE} is")
+        return _compiler_name(named, f"{VARIABLE} is")
     if not needs_spirv(queue):
         return ""
     found = next((name for name, is_here in _available().items() if is_here), None)
@@ -153,7 +153,7 @@ def spirv_compiler_for(queue: Queue) -> str:
     return found
 
 
-def _known(compiler: str, source: str) -> str:
+def _compiler_name(compiler: str, source: str) -> str:
     if compiler not in _NAMES:
         raise ToolError("XT5107", f"{source} {compiler!r}, which is no SPIR-V compiler", 'choose "sycl" or "ocloc"')
     return compiler
@@ -181,7 +181,7 @@ def make_spirv(compiler: str, text: KernelSource, emulated: bool) -> bytes:
     """
     started = time.perf_counter()
     with suggest_other_compiler(compiler, text.name):
-        data = _by_sycl(text, emulated) if _known(compiler, "this is") == "sycl" else _by_ocloc(text, emulated)
+        data = _by_sycl(text, emulated) if _compiler_name(compiler, "this is") == "sycl" else _by_ocloc(text, emulated)
     LOGGER.info("%s compiled %s for %s to %d bytes of SPIR-V in %.2f s", _NAMES[compiler], text.name, text.target,
                 len(data), time.perf_counter() - started)
     return data

@@ -19,12 +19,12 @@ def is_spirv(data: bytes) -> bool:
 
 def entry_points(data: bytes) -> list[str]:
     """Names of a module's kernels (OpEntryPoint), in order."""
-    return [_text(words[2:]) for opcode, words in _instructions(data) if opcode == _ENTRY_POINT]
+    return [_literal_string(words[2:]) for opcode, words in _instructions(data) if opcode == _ENTRY_POINT]
 
 
 def imports(data: bytes) -> list[str]:
     """Names of a module's imported symbols, sorted, without built-in variables such as the work-group's id."""
-    names = {_text(words[2:]) for opcode, words in _instructions(data)
+    names = {_literal_string(words[2:]) for opcode, words in _instructions(data)
              if opcode == _DECORATE and words[1] == _LINKAGE and words[-1] == _IMPORT}
     return sorted(name for name in names if not name.startswith("__spirv_BuiltIn"))
 
@@ -47,6 +47,6 @@ def _instructions(data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
         at += count
 
 
-def _text(words: tuple[int, ...]) -> str:
+def _literal_string(words: tuple[int, ...]) -> str:
     """Decode the null-terminated literal string at the beginning of operands."""
     return struct.pack(f"<{len(words)}I", *words).split(b"\0", 1)[0].decode(errors="replace")

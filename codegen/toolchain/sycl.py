@@ -65,11 +65,11 @@ def compile_sycl(text: str, *flags: str) -> bytes:
     Raises:
         ToolError: the library is missing, rejects the text (``log`` is its output), or has another interface.
     """
-    return _checked(find_sycl_compiler(), text, (*_FLAGS, *flags))
+    return _verified_spirv(find_sycl_compiler(), text, (*_FLAGS, *flags))
 
 
 @cache
-def _checked(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
+def _verified_spirv(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
     data = disk_cache.kept("spirv", lambda: (text, *flags, *_identity(library)),
                            lambda: _compiled(library, text, flags))
     if not is_spirv(data):

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xegpu.analysis.uniformity import enclosing, per_subgroup
 from xegpu.dialect.sync import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
 from xegpu.ir.region_branch import is_loop
-from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError
+from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError, plural
 from xegpu.support.location import author_location
 from xegpu.support.notes import notes_at
 from xegpu.target.targets import Target, listed
@@ -258,7 +258,7 @@ def _titled(init: InitNbarrierOp) -> str:
 
 def _producing(init: InitNbarrierOp) -> str:
     count = init.declared_producers
-    return "no number of producers" if count is None else f"{count} producer{'' if count == 1 else 's'}"
+    return "no number of producers" if count is None else plural(count, "producer")
 
 
 def _above(other: InitNbarrierOp, here: InitNbarrierOp, what: str) -> list[Note]:

@@ -131,7 +131,7 @@ def position_of(desc: SSAValue, known: dict[SSAValue, Position] | None = None) -
         moves.append(owner)
         desc = owner.desc
     if desc not in known:
-        known[desc] = Position(desc, *_first(desc))
+        known[desc] = Position(desc, *_initial_offsets(desc))
     at = known[desc]
     for move in reversed(moves):
         row, column = (sum_of(offset) for offset in move.offsets)
@@ -139,7 +139,7 @@ def position_of(desc: SSAValue, known: dict[SSAValue, Position] | None = None) -
     return at
 
 
-def _first(desc: SSAValue) -> tuple[Sum, Sum]:
+def _initial_offsets(desc: SSAValue) -> tuple[Sum, Sum]:
     owner = desc.owner
     if isinstance(owner, SetNdOffsetsOp):
         return sum_of(owner.row), sum_of(owner.column)

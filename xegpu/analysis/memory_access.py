@@ -10,7 +10,7 @@ from xdsl.dialects.memref import ExtractStridedMetaDataOp
 from xdsl.ir import SSAValue
 
 from xegpu.ir.matchers import number
-from xegpu.ir.memref import ALIGNED, Described, exchanged, is_address, is_shared, static_form
+from xegpu.ir.memref import ALIGNED, DescribedOp, exchanged, is_address, is_shared, static_form
 from xegpu.ir.use_def import array_of
 
 Numbers = Sequence[SSAValue] | Sequence[int]
@@ -19,7 +19,7 @@ _UNALIGNED_KINDS = {"block": "rows", "block-columns": "columns"}
 _ALIGNED_KINDS = {"rows": "block", "columns": "block-columns"}
 
 
-def access_kind(operation: Described, array_kinds: Mapping[Any, str]) -> str:
+def access_kind(operation: DescribedOp, array_kinds: Mapping[Any, str]) -> str:
     """Access kind of a tile or descriptor, in terms of its own dimensions.
 
     Args:
@@ -47,7 +47,7 @@ def access_kind(operation: Described, array_kinds: Mapping[Any, str]) -> str:
     return kind if keeps else _UNALIGNED_KINDS.get(kind, kind)
 
 
-def geometry(operation: Described) -> str:
+def geometry(operation: DescribedOp) -> str:
     """Relation of a tile's or descriptor's sizes and strides to those of its array.
 
     Returns:
@@ -56,7 +56,7 @@ def geometry(operation: Described) -> str:
     return "other" if bounded_axes(operation) else _relation(operation)
 
 
-def _relation(operation: Described) -> str:
+def _relation(operation: DescribedOp) -> str:
     """Relation of strides, and of leading sizes, to those of the array; the last two sizes may differ.
 
     Returns:
@@ -69,16 +69,16 @@ def _relation(operation: Described) -> str:
         return "other"
     own, source = _own_numbers(operation, array_of(operation.source)), operation.source.type
     if len(source.get_shape()) < 2:  # type: ignore[attr-defined]
-        is_row = own is not None and len(own[1]) == 1 and _same(operation.strides[1:], own[1])
+        is_row = own is not None and len(own[1]) == 1 and _same_numbers(operation.strides[1:], own[1])
         return "row" if is_row and not is_shared(source) else "other"
-    if own is None or not _same(operation.shape[:-2], own[0][:-2]):
+    if own is None or not _same_numbers(operation.shape[:-2], own[0][:-2]):
         return "other"
-    if _same(operation.strides, own[1]):
+    if _same_numbers(operation.strides, own[1]):
         return "own"
-    return "exchanged" if _same(operation.strides, exchanged(own[1])) else "other"
+    return "exchanged" if _same_numbers(operation.strides, exchanged(own[1])) else "other"
 
 
-def bounded_axes(operation: Described) -> list[int]:
+def bounded_axes(operation: DescribedOp) -> list[int]:
     """Axes, -2 and -1, with a bound of their own: a size that differs from the array's, whose strides it has."""
     form = _relation(operation)
     if not operation.shape or form in ("other", "row"):
@@ -86,7 +86,7 @@ def bounded_axes(operation: Described) -> list[int]:
     own = _own_numbers(operation, array_of(operation.source))
     assert own is not None, "the relation is known"
     sizes = own[0] if form == "own" else exchanged(own[0])  # type: ignore[arg-type, type-var]
-    return [axis for axis in (-2, -1) if not _same([operation.shape[axis]], [sizes[axis]])]
+    return [axis for axis in (-2, -1) if not _same_numbers([operation.shape[axis]], [sizes[axis]])]
 
 
 def _is_positive(size: SSAValue) -> bool:
@@ -95,7 +95,7 @@ def _is_positive(size: SSAValue) -> bool:
     return isinstance(owner, arith.MaxSIOp) and any((number(side) or 0) > 0 for side in owner.operands)
 
 
-def _own_numbers(operation: Described, array: SSAValue) -> tuple[Numbers, Numbers] | None:
+def _own_numbers(operation: DescribedOp, array: SSAValue) -> tuple[Numbers, Numbers] | None:
     """Sizes and strides of an array: results of ``memref.extract_strided_metadata``, or those of its type."""
     first = operation.strides[-1].owner
     if isinstance(first, ExtractStridedMetaDataOp):
@@ -103,12 +103,12 @@ def _own_numbers(operation: Described, array: SSAValue) -> tuple[Numbers, Number
     return static_form(array.type)
 
 
-def _same(here: Sequence[SSAValue], own: Sequence[object]) -> bool:
+def _same_numbers(here: Sequence[SSAValue], own: Sequence[object]) -> bool:
     return len(here) == len(own) and all(a is b or (isinstance(b, int) and number(a) == b)
                                          for a, b in zip(here, own, strict=True))
 
 
-def _kind_by_strides(operation: Described) -> str:
+def _kind_by_strides(operation: DescribedOp) -> str:
     static = static_form(operation.source.type)
     strides = [number(stride) for stride in operation.strides] or (static[1] if static else ())
     if strides[-1:] and strides[-1] == 1:

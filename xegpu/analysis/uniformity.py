@@ -63,7 +63,7 @@ def _check_while(loop: scf.WhileOp) -> None:
                                 ("its second region takes", after.arg_types, results),
                                 ("its second region yields", [value.type for value in forwarded(after)], carried)):
         if list(types) != needed:
-            raise Invalid("XT1342", f"{what} ({_listed(list(types))}) where ({_listed(needed)}) are needed\n"
+            raise Invalid("XT1342", f"{what} ({_type_list(list(types))}) where ({_type_list(needed)}) are needed\n"
                           "the first region takes what the loop starts with and the second one yields; the second one "
                           "takes what scf.condition forwards, which are the results", alone=True)
 
@@ -71,18 +71,18 @@ def _check_while(loop: scf.WhileOp) -> None:
 def _check_branches(operation: scf.IfOp) -> None:
     types = [result.type for result in operation.output]
     if types and not operation.false_region.blocks:
-        raise Invalid("XT1340", f"it gives ({_listed(types)}), and there is no else branch that yields them\n"
+        raise Invalid("XT1340", f"it gives ({_type_list(types)}), and there is no else branch that yields them\n"
                       "give it an else branch, which yields what there is where the condition does not hold",
                           alone=True)
     for region in operation.regions:
         for block in region.blocks:
             yielded = [value.type for value in block.last_op.operands] if block.last_op is not None else []
             if yielded != types:
-                raise Invalid("XT1341", f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})\n"
-                              f"end both branches with scf.yield of {_listed(types) or 'nothing'}", alone=True)
+                raise Invalid("XT1341", f"it gives ({_type_list(types)}), and a branch yields ({_type_list(yielded)})\n"
+                              f"end both branches with scf.yield of {_type_list(types) or 'nothing'}", alone=True)
 
 
-def _listed(types: list[Attribute]) -> str:
+def _type_list(types: list[Attribute]) -> str:
     return ", ".join(str(type_) for type_ in types)
 
 
@@ -116,15 +116,15 @@ def _check_subgroups(function: func.FuncOp, workgroup_level: bool, kind: type[Xe
     for operation in function.walk() if differing else ():
         if workgroup_level and _differs(operation, differing):
             raise kind("XT1487",
-                       f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are distributed to "
+                       f"{_construct(operation)} depends on subgroup_id in a kernel whose tiles are distributed to "
                        "subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
                        "kernel without a wg_map", author_location(operation), _position(function, operation))
         around = _around_a_barrier(operation, differing)
         if around is not None:
             raise kind("XT1486",
-                       f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
-                       "all subgroups of a work-group meet is never passed",
+                       f"this barrier stands in {_construct(around)} that depends on subgroup_id, and a barrier that "
+                       "not all subgroups of a work-group meet is never passed",
                        "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
                        author_location(operation), _keeping(function, around, operation))
 
@@ -138,7 +138,7 @@ def _position(function: func.FuncOp, at: Operation) -> list[Note]:
 
 def _keeping(function: func.FuncOp, around: Operation, barrier: Operation) -> list[Note]:
     """Notes of the divergent loop or branch around a barrier, and of the operation that reads the subgroup id."""
-    own = notes_at(author_location(barrier), [(f"{_named(around)} that not all subgroups run alike",
+    own = notes_at(author_location(barrier), [(f"{_construct(around)} that not all subgroups run alike",
                                           author_location(around))])
     return own + _position(function, around if own else barrier)
 
@@ -175,5 +175,5 @@ def _deciding(operation: Operation) -> Sequence[SSAValue]:
     return operation.operands
 
 
-def _named(operation: Operation) -> str:
+def _construct(operation: Operation) -> str:
     return "a loop" if is_loop(operation) else "a condition"

@@ -12,7 +12,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     base,
@@ -27,7 +26,7 @@ from xdsl.traits import Pure
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescType, check_division, check_load
 from xegpu.ir.dtypes import DType
-from xegpu.ir.memref import array_at, is_address, is_shared, verify_described, verify_line
+from xegpu.ir.memref import DescribedOp, array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
@@ -77,7 +76,7 @@ ARRAYS = (1, 2, 4, 8)
 
 
 @operation_definition
-class CreateNdTdescOp(IRDLOperation):
+class CreateNdTdescOp(DescribedOp):
     """Block descriptor on the last two dimensions of an array; offsets, shape and strides in elements.
 
     A 1D descriptor covers adjacent elements from an offset on, without a boundary check: the author asserts that all of
@@ -86,21 +85,7 @@ class CreateNdTdescOp(IRDLOperation):
 
     name = "xegpu.create_nd_tdesc"
     RECORD: ClassVar[Record] = MOVED
-    source = operand_def(Attribute)
-    offsets = var_operand_def(IndexType)
-    shape = var_operand_def(IndexType)
-    strides = var_operand_def(IndexType)
     result = result_def(DESC)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$source `,` `[` $offsets `]` (`,` `[` $shape^ `]` `,` `[` $strides `]`)? attr-dict "
-        "`:` type($source) `->` type($result)"
-    )
-
-    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
-                 strides: Sequence[SSAValue], result: TensorDescType) -> None:
-        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
 
     def verify_(self) -> None:
         desc = desc_of(self.result)

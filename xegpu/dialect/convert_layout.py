@@ -14,7 +14,7 @@ from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i8, i32, of_mlir, u8, u32
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
+from xegpu.mlir.vector import VECTOR, IntegersAttr, UnaryVectorOp, shape_of, vector_type
 from xegpu.support.errors import Invalid
 
 WIDENED = (e4m3, e5m2, i8, u8)
@@ -22,7 +22,7 @@ WIDENED = (e4m3, e5m2, i8, u8)
 
 
 @operation_definition
-class ConvertLayoutOp(IRDLOperation):
+class ConvertLayoutOp(UnaryVectorOp):
     """Layout conversion of a fragment from one lane map to another; elements move between lanes.
 
     It goes beyond the seed, which has one map per memory operation and no values that need two.
@@ -30,14 +30,9 @@ class ConvertLayoutOp(IRDLOperation):
 
     name = "xegpu.convert_layout"
     RECORD: ClassVar[Record] = MOVED
-    source = operand_def(VECTOR)
     source_map = opt_prop_def(SgMapAttr)
     target_map = opt_prop_def(SgMapAttr)
     block = opt_prop_def(IntegersAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, source_map: LaneMap, target_map: LaneMap, shape: tuple[int, int]) -> None:
         element = source.type.element_type  # type: ignore[attr-defined]
@@ -69,7 +64,7 @@ class ConvertLayoutOp(IRDLOperation):
 
 
 @operation_definition
-class WidenOp(IRDLOperation):
+class WidenOp(UnaryVectorOp):
     """Conversion of a slice of a block of 8-bit elements, in words as DPAS takes them, to a block of 16-bit floats.
 
     ``source_map`` and ``target_map`` are those of operand A or of operand B; elements of A move between lanes.
@@ -79,15 +74,10 @@ class WidenOp(IRDLOperation):
 
     name = "xegpu.widen"
     RECORD: ClassVar[Record] = Record((*WIDENED, f16, bf16))
-    source = operand_def(VECTOR)
     source_map = prop_def(SgMapAttr)
     target_map = prop_def(SgMapAttr)
     block = prop_def(IntegersAttr)
     offsets = prop_def(IntegersAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, maps: tuple[LaneMap, LaneMap], block: tuple[int, int],
                  offsets: tuple[int, int], result: Attribute) -> None:

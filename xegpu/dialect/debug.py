@@ -20,7 +20,7 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, opt_prop_def, prop_def
 from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
-from xegpu.support.errors import CheckError, Invalid
+from xegpu.support.errors import CheckError, Invalid, plural
 from xegpu.support.location import Location, author_location
 
 _SPEC = re.compile(r"[-+ 0]?\d*(\.\d+)?[dxefg]?")
@@ -82,8 +82,8 @@ class PrintOp(DiagnosticOp):
             raise Invalid("XT1706", f"{error}\nwrite one {{}} for each value, such as {{:.3f}}; a brace itself is "
                           "{{ or }}", alone=True) from None
         if count != len(self.shown):
-            raise Invalid("XT1707", f'"{self.message.data}" has {_many(count, "field")}, and there '
-                          f"{'is' if len(self.shown) == 1 else 'are'} {_many(len(self.shown), 'value')}\n"
+            raise Invalid("XT1707", f'"{self.message.data}" has {plural(count, "field")}, and there '
+                          f"{'is' if len(self.shown) == 1 else 'are'} {plural(len(self.shown), 'value')}\n"
                           "write one {} for each value", alone=True)
         try:
             printf_format(self)
@@ -108,9 +108,6 @@ class AssertOp(DiagnosticOp):
     def _operand_types(self) -> str:
         return f"{len(self.shown)} values" if len(self.shown) != 1 else f"a value of {_dtype(self.shown[0])}"
 
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def fields(text: str) -> Iterator[tuple[str, str | None]]:

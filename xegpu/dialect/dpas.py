@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -84,6 +83,21 @@ class MultiplyAddOp(IRDLOperation):
         "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
     )
     traits = traits_def(Pure())
+
+
+class ScaledMultiplyAddOp(IRDLOperation):
+    """Base of D = C + (A x scales of A) x (B x scales of B): operands and syntax."""
+
+    a = operand_def(VECTOR)
+    b = operand_def(VECTOR)
+    acc = operand_def(VECTOR)
+    scale_a = operand_def(VECTOR)
+    scale_b = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = ("$a `,` $b `,` $acc `,` $scale_a `,` $scale_b attr-dict `:` type($a) `,` type($b) `,` "
+                       "type($acc) `,` type($scale_a) `,` type($scale_b) `->` type($result)")
 
 
 class ProductOp(MultiplyAddOp):
@@ -244,7 +258,6 @@ class LoadMadOp(IRDLOperation):
                           "give the accumulators row by row, so that together they are as large as the product")
 
 
-VECTOR = base(VectorType)
 DEPTH = 32
 """Block size of the scales: elements of a row of A, or of a column of B, that share one."""
 ROWS = 8
@@ -254,7 +267,7 @@ SCALE_MAPS = LaneMap((ROWS, 1)), LaneMap((1, 16))
 
 
 @operation_definition
-class DpasScaledOp(IRDLOperation):
+class DpasScaledOp(ScaledMultiplyAddOp):
     """Scaled DPAS of 8-bit floats: D = C + (A x row scales) x (B x column scales), 8x32 by 32x16. Beyond the seed.
 
     A scale is a byte s with the value 2^(s - 127); 255 is NaN (E8M0, OCP Microscaling Formats). Lane m holds the scale
@@ -264,17 +277,7 @@ class DpasScaledOp(IRDLOperation):
 
     name = "xegpu.dpas_scaled"
     RECORD: ClassVar[Record] = SCALED
-    a = operand_def(VECTOR)
-    b = operand_def(VECTOR)
-    acc = operand_def(VECTOR)
-    scale_a = operand_def(VECTOR)
-    scale_b = operand_def(VECTOR)
     lanes = opt_prop_def(IntegerAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = ("$a `,` $b `,` $acc `,` $scale_a `,` $scale_b attr-dict `:` type($a) `,` type($b) `,` "
-                       "type($acc) `,` type($scale_a) `,` type($scale_b) `->` type($result)")
 
     def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue, scale_a: SSAValue, scale_b: SSAValue,
                  lanes: int | None = None) -> None:

@@ -27,7 +27,7 @@ FUSED = Record((f32, f16, bf16, i32, i8, u8), rounding="sum")
 """Record of products of the micro-kernels (:mod:`xegpu.target.gemm_microkernel`)."""
 
 
-def _sizes(a: SSAValue, b: SSAValue) -> tuple[int, int, int]:
+def _product_sizes(a: SSAValue, b: SSAValue) -> tuple[int, int, int]:
     """M and N of the product of two descriptors' tiles, and K of one step."""
     (m, k), n = desc_of(a).shape, desc_of(b).shape[1]
     return m, n, k
@@ -36,7 +36,7 @@ def _sizes(a: SSAValue, b: SSAValue) -> tuple[int, int, int]:
 def _check_operands(a: SSAValue, b: SSAValue, c: SSAValue) -> None:
     for value in (a, b, c):
         check_block(desc_of(value))
-    m, n, k = _sizes(a, b)
+    m, n, k = _product_sizes(a, b)
     check_product((m, k), (desc_of(b).shape[0], n), (m, n))
 
 
@@ -69,7 +69,7 @@ class FusedStoreCheckOp(IRDLOperation):
     @property
     def sizes(self) -> tuple[int, int, int]:
         """M and N of the product, and K of one step."""
-        return _sizes(self.a, self.b)
+        return _product_sizes(self.a, self.b)
 
     def verify_(self) -> None:
         _check_operands(self.a, self.b, self.c)
@@ -111,7 +111,7 @@ class LoadMadStoreOp(IRDLOperation):
     @property
     def sizes(self) -> tuple[int, int, int]:
         """M and N of the product, and K of one step."""
-        return _sizes(self.a, self.b)
+        return _product_sizes(self.a, self.b)
 
     def verify_(self) -> None:
         _check_operands(self.a, self.b, self.c)

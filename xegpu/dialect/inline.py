@@ -33,7 +33,7 @@ from xdsl.traits import Pure
 from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
-from xegpu.support.errors import ArgumentError, ElementTypeError, Invalid, TargetError
+from xegpu.support.errors import ArgumentError, ElementTypeError, Invalid, TargetError, plural
 from xegpu.support.location import author_location
 from xegpu.target.targets import TARGETS, Target, find_target
 
@@ -169,7 +169,7 @@ def check_fields(text: str, operands: int, results: int, *, needs_results: bool)
         letter, number = unknown[0]
         there = [f"{{{i}}}" for i in range(operands)] + [f"{{r{i}}}" for i in range(results)]
         raise Invalid("XT1281", f"the text has a field {{{letter}{number}}}, and the operation has "
-                      f"{_many(operands, 'operand')} and {_many(results, 'result')}\n"
+                      f"{plural(operands, 'operand')} and {plural(results, 'result')}\n"
                       f"the fields are {', '.join(there)} and {{lanes}}; a brace of C that would look like one takes a "
                       "space: { 0 }", alone=True, kind=ArgumentError)
     missing = [f"{{r{i}}}" for i in range(results) if ("r", i) not in fields]
@@ -178,9 +178,6 @@ def check_fields(text: str, operands: int, results: int, *, needs_results: bool)
                       "vISA, and OpenCL C with several results, are statements that assign to each result: {r0} = ...;",
                       alone=True, kind=ArgumentError)
 
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def check_target(operation: InlineOp, target: Target) -> None:

@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -29,14 +28,13 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.combining_kind import REDUCED, kind_of
-from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid, ShapeError
 
-VECTOR = base(VectorType)
 Shape = tuple[int, int]
 
 
-def _type(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
+def _shape_and_element(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
     type_ = value.type
     assert isinstance(type_, VectorType)
     element: Attribute = type_.element_type
@@ -68,7 +66,7 @@ class AxesOp(IRDLOperation):
 
     def larger(self, value: SSAValue) -> Shape:
         """Shape of the larger block, given as ``value`` or by the ``block`` property of its fragment."""
-        sizes = _type(value)[0] if self.block is None else values_of(self.block)
+        sizes = _shape_and_element(value)[0] if self.block is None else values_of(self.block)
         if len(sizes) != 2:
             raise Invalid("XT3250", f"a block has two dimensions, and {list(sizes)} has {len(sizes)}\n"
                           "cast the vector to two dimensions first: 16 elements are 1x16 or 16x1")
@@ -92,9 +90,9 @@ class AxesOp(IRDLOperation):
                 self.maps[0].fragment(source), self.maps[1].fragment(result))
         except ShapeError as error:
             raise Invalid.of(error) from None
-        element = _type(self.result)[1]
+        element = _shape_and_element(self.result)[1]
         for value, shape in (*((value, of_source) for value in sources), (self.result, of_result)):
-            if _type(value) != (shape, element):
+            if _shape_and_element(value) != (shape, element):
                 raise Invalid("XT3253", f"{value.type} stands where {list(shape)} of {element} are needed\n"
                               "the two sides differ along the axes alone, where the smaller has size 1")
 
@@ -131,7 +129,7 @@ class ReduceOp(AxesOp):
         first = self.sources[0]
         self.check(self.sources, self.larger(first), self.smaller(first))
         try:
-            full = kind_of(self.kind.data, of_mlir(_type(first)[1]))
+            full = kind_of(self.kind.data, of_mlir(_shape_and_element(first)[1]))
         except ElementTypeError as error:
             raise Invalid.of(error) from None
         if full != self.kind.data:

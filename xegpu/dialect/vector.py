@@ -31,7 +31,7 @@ from xegpu.ir.dtypes import NUMBERS, PAIRS, bf16, e4m3, e5m2, f16, i1, i8, of_ml
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import ADDRESSED, COUNTED, MOVED, Record
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
+from xegpu.mlir.vector import VECTOR, IntegersAttr, UnaryVectorOp, shape_of, vector_type
 from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, XeError
 
 PACKED = Record((f16, bf16, e4m3, e5m2, i8, u8))
@@ -41,7 +41,7 @@ PADDED = Record((*NUMBERS, i1))
 
 
 @operation_definition
-class PackOp(IRDLOperation):
+class PackOp(UnaryVectorOp):
     """VNNI packing of a block ``[k, n]`` in registers to ``[k / v, n, v]``. It goes beyond the seed.
 
     After ``distribute`` both are fragments: ``[k, 1]`` to ``[k / v, v]``, the same elements of the same lane.
@@ -49,12 +49,7 @@ class PackOp(IRDLOperation):
 
     name = "xegpu.pack"
     RECORD: ClassVar[Record] = PACKED
-    source = operand_def(VECTOR)
     sg_map = opt_prop_def(SgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, sg_map: LaneMap | None = None) -> None:
         shape, element = shape_of(source), source.type.element_type  # type: ignore[attr-defined]
@@ -77,7 +72,7 @@ class PackOp(IRDLOperation):
 
 
 @operation_definition
-class BitcastOp(IRDLOperation):
+class BitcastOp(UnaryVectorOp):
     """Bitcast of a block to narrower elements along the rows: row ``i`` becomes several rows, the lowest bits first.
 
     ``%h = xegpu.bitcast %w : vector<8x16xui32> -> vector<16x16xf16>``: the order in which VNNI form holds the rows of
@@ -87,10 +82,6 @@ class BitcastOp(IRDLOperation):
 
     name = "xegpu.bitcast"
     RECORD: ClassVar[Record] = Record(ADDRESSED)
-    source = operand_def(VECTOR)
-    result = result_def(VECTOR)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, element: Attribute) -> None:
         super().__init__(operands=[source], result_types=[split_rows(source, element)])

@@ -13,13 +13,23 @@ import numpy as np
 from xdsl.dialects import arith, gpu, math, memref, ub
 from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from xegpu.dialect.inline import InlineOp, NumpyFunction
 from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
-from xegpu.ir.dtypes import DType, NDArray, arithmetic_result, of_mlir, quiet, round_to, to_compute, to_storage
+from xegpu.ir.dtypes import (
+    DType,
+    NDArray,
+    arithmetic_result,
+    element_type,
+    of_mlir,
+    quiet,
+    round_to,
+    to_compute,
+    to_storage,
+)
 from xegpu.mlir.arith import IndexCastOp
 from xegpu.mlir.elementwise import RECORDS, Record, Sign, read_as
 from xegpu.mlir.vector import (
@@ -67,11 +77,6 @@ def _exactly(a: float, b: float, c: float) -> float:
         return float(exact)
     except OverflowError:
         return float("inf") if exact > 0 else float("-inf")
-
-
-def element_type(type_: Attribute) -> DType:
-    """Element type of a scalar or vector type."""
-    return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
 
 
 def _elementwise(record: Record) -> Semantic:
@@ -269,16 +274,16 @@ def _checked_results(operation: InlineOp, author: NumpyFunction, found: Any, sha
     types = [element_type(value.type) for value in operation.outputs]
     results = found if len(types) > 1 else (found,)
     if not isinstance(results, tuple) or len(results) != len(types):
-        raise _wrong_result(operation, author, f"{len(types)} results", _described(found))
+        raise _wrong_result(operation, author, f"{len(types)} results", _result_description(found))
     for result, dtype in zip(results, types, strict=True):
         if not isinstance(result, (np.ndarray, np.generic)) or result.dtype != dtype.numpy or \
                 result.shape != shape:
-            raise _wrong_result(operation, author, f"{dtype.numpy} of shape {shape}", _described(result))
+            raise _wrong_result(operation, author, f"{dtype.numpy} of shape {shape}", _result_description(result))
     values = [narrow(to_compute(np.asarray(result), dtype)) for result, dtype in zip(results, types, strict=True)]
     return values if len(values) > 1 else values[0]
 
 
-def _described(result: Any) -> str:
+def _result_description(result: Any) -> str:
     if isinstance(result, (np.ndarray, np.generic)):
         return f"{result.dtype} of shape {result.shape}"
     return f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"

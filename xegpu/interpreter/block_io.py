@@ -52,13 +52,13 @@ def described(machine: Interpreter, operation: Any,
         ShapeError: the memory violates what the author asserts of it.
     """
     try:
-        return _described(machine, operation, operands)
+        return _described_memory(machine, operation, operands)
     except ShapeError as error:
         raise error.at(author_location(operation)) from None
 
 
-def _described(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[NDArray, Any, Any, tuple[Any,
-                                                                                                              ...]]:
+def _described_memory(machine: Interpreter, operation: Any,
+                      operands: Sequence[Any]) -> tuple[NDArray, Any, Any, tuple[Any, ...]]:
     array, *numbers = operands
     if is_address(operation.source.type):
         rows, columns, *sizes_and_strides = numbers

@@ -7,20 +7,15 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute
 
 from xegpu.interpreter.interpreter import Interpreter, Semantics, narrow
-from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import element_type
 from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
 from xegpu.mlir.predicates import ORDERS
 
 
-def _element_type(type_: Attribute) -> DType:
-    return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
-
-
 def _integers_compared(machine: Interpreter, operation: CmpIOp, operands: Sequence[Any]) -> Any:
-    dtype, predicate = _element_type(operation.lhs.type), operation.record
+    dtype, predicate = element_type(operation.lhs.type), operation.record
     left, right = (np.asarray(value, dtype.compute) for value in operands)
     if predicate.operands and dtype.compute != np.bool_:
         left, right = (side.view(np.dtype(f"{predicate.operands}{side.itemsize}")) for side in (left, right))
@@ -28,7 +23,7 @@ def _integers_compared(machine: Interpreter, operation: CmpIOp, operands: Sequen
 
 
 def _floats_compared(machine: Interpreter, operation: CmpFOp, operands: Sequence[Any]) -> Any:
-    left, right = (np.asarray(value, _element_type(operation.lhs.type).compute) for value in operands)
+    left, right = (np.asarray(value, element_type(operation.lhs.type).compute) for value in operands)
     unordered, ordered = np.isnan(left) | np.isnan(right), ORDERS[operation.record.order](left, right)
     return narrow(ordered | unordered if operation.record.unordered else ordered & ~unordered)
 
@@ -40,7 +35,7 @@ def _selected(machine: Interpreter, operation: SelectOp, operands: Sequence[Any]
     if isinstance(operation.result.type, VectorType) and not isinstance(operation.condition.type, VectorType):
         condition = machine.as_vector(condition, len(operation.result.type.get_shape()))
     chosen = np.where(condition, left, right)
-    dtype = _element_type(operation.result.type)
+    dtype = element_type(operation.result.type)
     return narrow(chosen) if dtype.kind == "x" else chosen.astype(dtype.compute, copy=False)
 
 

@@ -146,14 +146,14 @@ def matmul(a: Sequence[NDArray], b: Sequence[NDArray], dtype: np.dtype[Any]) -> 
     sizes, last = (a[0].shape[:-2], b[0].shape[:-2]), a[0].ndim - 2
     both = [axis for axis, pair in enumerate(zip(*sizes, strict=True)) if min(pair) > 1]
     down, across = ([axis for axis, size in enumerate(side) if size > 1 and axis not in both] for side in sizes)
-    flat_a = _joined(a, [*both, *down, last, last + 1], -1, dtype)
-    flat_b = _joined(b, [*both, last, *across, last + 1], len(both), dtype)
+    flat_a = _concatenated(a, [*both, *down, last, last + 1], -1, dtype)
+    flat_b = _concatenated(b, [*both, last, *across, last + 1], len(both), dtype)
     batch, rows, columns = flat_a.shape[:len(both)], flat_a.shape[len(both):-1], flat_b.shape[len(both) + 1:]
     flat = np.matmul(flat_a.reshape(*batch, prod(rows), -1), flat_b.reshape(*batch, -1, prod(columns)))
     return _unfolded(flat.reshape(*batch, *rows, *columns), [*both, *down, last, *across, last + 1], last)
 
 
-def _joined(slices: Sequence[NDArray], axes: Sequence[int], along: int, dtype: np.dtype[Any]) -> NDArray:
+def _concatenated(slices: Sequence[NDArray], axes: Sequence[int], along: int, dtype: np.dtype[Any]) -> NDArray:
     """Transpose the slices to this order of axes and concatenate them along dimension ``along`` of the result."""
     ordered = [_ordered(block, axes) for block in slices]
     return np.concatenate(ordered, along, dtype=dtype)

@@ -182,6 +182,11 @@ def nibbles(pairs: np.ndarray[Any, Any], dtype: DType) -> tuple[np.ndarray[Any, 
     return ((low ^ 8) - 8).view(np.int8), ((high ^ 8) - 8).view(np.int8)
 
 
+def element_type(type_: Attribute) -> DType:
+    """Element type of a scalar or vector type of MLIR."""
+    return of_mlir(type_.element_type if isinstance(type_, builtin.VectorType) else type_)
+
+
 def of_mlir(mlir: Attribute) -> DType:
     """Convert an MLIR type to an element type.
 

@@ -15,6 +15,11 @@ def number(value: SSAValue) -> int | None:
     return None
 
 
+def same_number(a: SSAValue, b: SSAValue) -> bool:
+    """Whether two values are one, or equal integer constants."""
+    return a is b or (number(a) is not None and number(a) == number(b))
+
+
 UNROLL = "xegpu.unroll"
 """Attribute of ``scf.for``: the unroll factor, a positive integer. It changes the speed and no result."""
 

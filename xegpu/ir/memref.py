@@ -6,12 +6,13 @@ on a memref of static shape, by that type alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
+    IndexType,
     IntAttr,
     IntegerAttr,
     IntegerType,
@@ -21,6 +22,8 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, operand_def, traits_def, var_operand_def
+from xdsl.traits import Pure
 
 from xegpu.ir.matchers import number
 from xegpu.ir.use_def import array_of
@@ -46,28 +49,26 @@ def array_at(address: SSAValue) -> SSAValue | None:
     return None
 
 
-class Described(Protocol):
-    """Interface of operations that define a tile or a descriptor."""
+class DescribedOp(IRDLOperation):
+    """Base of operations that make a tile or descriptor of memory: operands and syntax.
 
-    @property
-    def source(self) -> SSAValue:
-        """Base: a memref, or the address of the first element."""
+    Offsets, sizes and strides are in elements, one for each dimension; a memref may say sizes and strides itself.
+    """
 
-    @property
-    def offsets(self) -> Sequence[SSAValue]:
-        """Offsets in elements, one for each dimension."""
+    source = operand_def(Attribute)
+    offsets = var_operand_def(IndexType)
+    shape = var_operand_def(IndexType)
+    strides = var_operand_def(IndexType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `,` `[` $offsets `]` (`,` `[` $shape^ `]` `,` `[` $strides `]`)? attr-dict "
+        "`:` type($source) `->` type($result)"
+    )
 
-    @property
-    def shape(self) -> Sequence[SSAValue]:
-        """Sizes, one for each dimension, or none."""
-
-    @property
-    def strides(self) -> Sequence[SSAValue]:
-        """Strides, one for each dimension, or none."""
-
-    @property
-    def attributes(self) -> Mapping[str, Attribute]:
-        """Discardable attributes, such as :data:`ALIGNED`."""
+    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
+                 strides: Sequence[SSAValue], result: Attribute) -> None:
+        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
 
 
 ALIGNED = "aligned"
@@ -127,7 +128,7 @@ def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def verify_described(operation: Described, what: str) -> None:
+def verify_described(operation: DescribedOp, what: str) -> None:
     """Verify that offsets, sizes and strides of an init operation fit its memref or address.
 
     Args:
@@ -164,7 +165,7 @@ def verify_described(operation: Described, what: str) -> None:
         _verify_agreement(operation, *static)
 
 
-def verify_line(operation: Described, what: str) -> None:
+def verify_line(operation: DescribedOp, what: str) -> None:
     """Verify that offset, size and stride of a 1D descriptor fit its memref or address.
 
     Args:
@@ -198,7 +199,7 @@ def verify_address_width(source: Attribute, code: str) -> None:
         raise Invalid(code, f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
 
 
-def _verify_address(source: Attribute, operation: Described, what: str) -> None:
+def _verify_address(source: Attribute, operation: DescribedOp, what: str) -> None:
     _verify_pointer(source, what)
     counts = [len(group) for group in (operation.offsets, operation.shape, operation.strides)]
     if counts != [2, 2, 2]:
@@ -207,7 +208,7 @@ def _verify_address(source: Attribute, operation: Described, what: str) -> None:
                       "write %address, [%row, %column], [%height, %width], [%pitch, %one]")
 
 
-def _verify_agreement(operation: Described, sizes: tuple[int, ...], strides: tuple[int, ...]) -> None:
+def _verify_agreement(operation: DescribedOp, sizes: tuple[int, ...], strides: tuple[int, ...]) -> None:
     for name, known, operands in (("size", sizes, operation.shape), ("stride", strides, operation.strides)):
         for axis, (type_says, operand) in enumerate(zip(known, operands, strict=True)):
             value = number(operand)

@@ -19,6 +19,7 @@ from xegpu.ir.dtypes import i1 as bool_type
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir import predicates
 from xegpu.mlir.predicates import Predicate
+from xegpu.mlir.vector import shape_of_type
 from xegpu.support.errors import Invalid, XeError, misread
 from xegpu.support.lookahead import next_token
 
@@ -216,7 +217,7 @@ class ConversionOp(IRDLOperation):
         super().__init__(operands=[source], result_types=[target])
 
     def verify_(self) -> None:
-        if _shape(self.input.type) != _shape(self.result.type):
+        if shape_of_type(self.input.type) != shape_of_type(self.result.type):
             raise Invalid("XT3230", f"{self.input.type} and {self.result.type} differ in more than their element type\n"
                           "a conversion keeps the shape; vector.shape_cast changes it")
 
@@ -224,10 +225,6 @@ class ConversionOp(IRDLOperation):
         """Difference in bits between the result's and the operand's elements."""
         source, target = (of_mlir(get_element_type_or_self(value.type)) for value in (self.input, self.result))
         return (1 if target is bool_type else target.bits) - (1 if source is bool_type else source.bits)
-
-
-def _shape(type_: Attribute) -> tuple[int, ...]:
-    return type_.get_shape() if isinstance(type_, VectorType) else ()
 
 
 class FromFloatOp(ConversionOp):

@@ -65,6 +65,21 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape()
 
 
+class UnaryVectorOp(IRDLOperation):
+    """Base of operations that make one vector of another: operand, result and syntax."""
+
+    source = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+
+def shape_of_type(type_: Attribute) -> tuple[int, ...]:
+    """Shape of a vector type; that of any other type is ``()``."""
+    return type_.get_shape() if isinstance(type_, VectorType) else ()
+
+
 def _same_elements(source: SSAValue, result: SSAValue) -> None:
     if source.type.element_type != result.type.element_type:  # type: ignore[attr-defined]
         raise Invalid("XT3227", f"{source.type} and {result.type} hold different elements\n"

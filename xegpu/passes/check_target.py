@@ -120,9 +120,9 @@ def check_cache_hints(function: func.FuncOp, target: Target) -> None:
                 near = target.caches.nearest(operation.MESSAGE, l1, l3)
                 raise TargetError("XT4106",
                                   f"{target.name} has no {operation.MESSAGE} with L1 {l1 or 'left open'} and L3 "
-                                  f"{l3 or 'left open'}", f"use {' or '.join(map(_text, near))}",
+                                  f"{l3 or 'left open'}", f"use {' or '.join(map(_policy_pair, near))}",
                                   author_location(operation))
 
 
-def _text(pair: Pair) -> str:
+def _policy_pair(pair: Pair) -> str:
     return f"l1={pair[0]}, l3={pair[1]}"

@@ -34,7 +34,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from xegpu.dialect.block_io import LoadNdOp
 from xegpu.dialect.dpas import DpasOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, values_of
+from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, values_of
 from xegpu.rewrite.rewriter import copied, rewrite
 
 ROWS = 8
@@ -188,16 +188,12 @@ class _Loop:
 
 def _gives_words(operation: Operation) -> bool:
     """Whether an operation loads words of two rows, 16 in all."""
-    return isinstance(operation, LoadNdOp) and operation.transposes == 16 and _shape(operation.result) == (2 * ROWS, 1)
+    return isinstance(operation, LoadNdOp) and operation.transposes == 16 \
+        and shape_of(operation.result) == (2 * ROWS, 1)
 
 
 def _is_half(part: ExtractStridedSliceOp) -> bool:
     return values_of(part.offsets) in ((0, 0), (ROWS, 0)) and values_of(part.sizes) == (ROWS, 1)
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, VectorType)
-    return value.type.get_shape()
 
 
 def _are_the_same(low: SSAValue, high: SSAValue) -> bool:

@@ -66,8 +66,8 @@ class Legalize:
             if is_shared(operation.source.type):
                 inside = all(_is_inside(ranges, use.operation) for use in webs.uses(operation.result))
                 kind = _message_access(access_kind(operation, access_kinds))
-                checked = _type(operation).data.block.boundary_check and not inside
-                rewriter.retyped(operation, _type(operation).with_(access=kind, boundary_check=checked))
+                checked = _desc_type(operation).data.block.boundary_check and not inside
+                rewriter.retyped(operation, _desc_type(operation).with_(access=kind, boundary_check=checked))
                 return
             # where a loop or branch carries it to another array, both are reached in the way that serves both
             makers = [member.owner for member in webs.members(operation.result)]
@@ -75,7 +75,7 @@ class Legalize:
                         if isinstance(maker, CreateNdTdescOp)), key=_FROM_BEST.index)
             if kind == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
                 kind = "rows"
-            rewriter.retyped(operation, _type(operation).with_(access=kind))
+            rewriter.retyped(operation, _desc_type(operation).with_(access=kind))
 
         rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, PrefetchNdOp: self._prefetch_nd,
                                               PrefetchOp: _prefetch}
@@ -121,7 +121,7 @@ def _prefetch(rewriter: Rewriter, operation: PrefetchOp) -> None:
         rewriter.copy(operation)
 
 
-def _type(operation: CreateNdTdescOp) -> TensorDescType:
+def _desc_type(operation: CreateNdTdescOp) -> TensorDescType:
     assert isinstance(operation.result.type, TensorDescType)
     return operation.result.type
 

@@ -37,6 +37,7 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.matchers import number
 from xegpu.mlir.elementwise import RECORDS
+from xegpu.rewrite.dce import erase
 from xegpu.rewrite.rewriter import copied, rewrite
 
 _POSITIONS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.SubgroupIdOp)
@@ -142,8 +143,7 @@ def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
     block.insert_op_before(moved, old)
     new.result.name_hint = moved.result.name_hint = old.result.name_hint
     old.result.replace_all_uses_with(moved.result)
-    old.detach()  # type: ignore[no-untyped-call]
-    old.erase()
+    erase(old)
 
 
 def _sum(values: list[SSAValue], before: Operation) -> SSAValue:

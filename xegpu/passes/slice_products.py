@@ -28,7 +28,7 @@ from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
-from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.target.targets import Target
 
 
@@ -52,7 +52,7 @@ def _rows_taken(load: LoadNdOp, target: Target) -> int:
     desc = desc_of(load.desc)
     if load.packed is None or len(desc.shape) != 2 or desc.block.access != "block" or not _makers(load):
         return 0
-    parts = _parts(load)
+    parts = _slices_of(load)
     taken = {(*values_of(part.sizes), values_of(part.offsets)[0] % values_of(part.sizes)[0]) if part is not None else ()
              for part in parts}
     words = next(iter(taken))[0] if len(taken) == 1 and () not in taken else 0
@@ -64,7 +64,7 @@ def _rows_taken(load: LoadNdOp, target: Target) -> int:
     return rows if kept else 0
 
 
-def _parts(load: LoadNdOp) -> list[ExtractStridedSliceOp | None]:
+def _slices_of(load: LoadNdOp) -> list[ExtractStridedSliceOp | None]:
     """Slices that are taken of a load, or of its blocks side by side; None for any other use."""
     found: list[ExtractStridedSliceOp | None] = []
     for use in load.result.uses:
@@ -107,7 +107,7 @@ def _split(load: LoadNdOp, rows: int) -> None:
         loaded.append(_inserted(load, LoadNdOp.create(
             operands=[at], result_types=[VectorType(type_.element_type, shape)], properties=load.properties,
             attributes=load.attributes, location=load.location)))
-    for part in _parts(load):
+    for part in _slices_of(load):
         assert part is not None
         of, number = part.source, values_of(part.offsets)[0] // words
         whole = loaded[number]
@@ -116,15 +116,9 @@ def _split(load: LoadNdOp, rows: int) -> None:
         part.result.replace_all_uses_with(whole)
     for use in [use.operation for use in load.result.uses]:
         for part in [inner.operation for inner in use.results[0].uses]:  # of a block of several side by side
-            _erase(part)
-        _erase(use)
-    _erase(load)
-
-
-def _erase(operation: Operation) -> None:
-    """Take an operation out of its block."""
-    operation.detach()  # type: ignore[no-untyped-call]
-    operation.erase()
+            erase(part)
+        erase(use)
+    erase(load)
 
 
 def _inserted(before: Operation, operation: Operation) -> SSAValue:

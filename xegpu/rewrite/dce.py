@@ -15,8 +15,13 @@ def erase_dead(block: Block) -> None:
                 erase_dead(inner)
         unused = all(not result.has_one_use() and not result.has_more_than_one_use() for result in operation.results)
         if unused and (_is_idle(operation) or (operation.has_trait(Pure) and operation.results)):
-            operation.detach()  # type: ignore[no-untyped-call]
-            operation.erase()
+            erase(operation)
+
+
+def erase(operation: Operation) -> None:
+    """Take an operation out of its block, and drop it."""
+    operation.detach()  # type: ignore[no-untyped-call]
+    operation.erase()
 
 
 def _is_idle(operation: Operation) -> bool:

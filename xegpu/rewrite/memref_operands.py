@@ -6,11 +6,11 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
 from xdsl.dialects.memref import CastOp
 from xdsl.ir import SSAValue
 
-from xegpu.ir.memref import Described, static_form
+from xegpu.ir.memref import DescribedOp, static_form
 from xegpu.rewrite.rewriter import Rewriter
 
 
-def spelled_out(rewriter: Rewriter, operation: Described) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
+def spelled_out(rewriter: Rewriter, operation: DescribedOp) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
     """Source, sizes and strides as SSA values of the new function; a static memref is cast to a dynamic one."""
     source = rewriter.single(operation.source)
     static = static_form(source.type)

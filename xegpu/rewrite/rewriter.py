@@ -121,6 +121,10 @@ class Rewriter(Builder):
             assert isinstance(operation, scf.IfOp)
             self._branches(operation)
 
+    def forward(self, operation: Operation) -> None:
+        """Replace the only result of an operation by its only operand."""
+        self.converted_values[operation.results[0]] = self.lookup(operation.operands[0])
+
     def copy(self, operation: Operation) -> None:
         """Clone an operation on 1:1 replacements of its operands; result vectors take their shape."""
         operands = [self.single(operand) for operand in operation.operands]
@@ -161,7 +165,7 @@ class Rewriter(Builder):
         if keeps_type(operation):
             return [operands[0].type]
         infer = type_inference(type(operation))
-        if infer is not None and not _same([value.type for value in operands], operation.operands):
+        if infer is not None and not _have_types([value.type for value in operands], operation.operands):
             return [infer(operation, operands)]
         return [result.type if part is None else self.part_type(result.type, part.type) for result in operation.results]
 
@@ -182,7 +186,8 @@ class Rewriter(Builder):
         copied = type(operation).create(operands=operands, result_types=types, properties=operation.properties,
                                         attributes=operation.attributes, location=operation.location)
         self.emit(copied)
-        if _same([value.type for value in operands], operation.operands) and _same(types, operation.results):
+        if _have_types([value.type for value in operands], operation.operands) and \
+                _have_types(types, operation.results):
             known_valid.operations.add(copied)
         return copied
 
@@ -279,7 +284,7 @@ class Rewriter(Builder):
         self.converted_values[old] = ConvertedValues(values, form)
 
 
-def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
+def _have_types(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
     """Whether values have these types; identity is tested first, as types are mostly the same objects."""
     return all(new is old.type or new == old.type for new, old in zip(types, values, strict=True))
 

@@ -165,6 +165,11 @@ class Invalid(VerifyException):
         return cls(error.code, f"{error.message}\n{error.hint}" if error.hint else error.message, alone, type(error))
 
 
+def plural(count: int, noun: str) -> str:
+    """Count of a noun in a message: ``1 rank``, ``2 ranks``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def valid_code(code: str) -> str:
     """Validate the form of an error code (``XT`` and four digits) and return it.
 

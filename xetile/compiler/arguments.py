@@ -46,12 +46,12 @@ class Spec:
 
     def __init__(self, shape: Sizes, dtype: Any, strides: Sizes | None = None) -> None:
         with AtTheCall():
-            self.shape = _sizes(shape, "shape")
+            self.shape = _spec_sizes(shape, "shape")
             if any(size is not None and size < 0 for size in self.shape):
                 raise ShapeError("XT1037", f"a Spec of shape {self.shape} has a negative size",
                                  "give None for a size that is known at run time only")
             self.dtype = dtypes.of(dtype)
-            self.strides = _row_major(self.shape) if strides is None else _sizes(strides, "strides")
+            self.strides = _row_major(self.shape) if strides is None else _spec_sizes(strides, "strides")
             if len(self.strides) != len(self.shape):
                 raise ShapeError("XT1035", f"{len(self.strides)} stride{'' if len(self.strides) == 1 else 's'} for "
                                  f"{len(self.shape)} dimension{'' if len(self.shape) == 1 else 's'}",
@@ -61,7 +61,7 @@ class Spec:
         return f"Spec({self.shape}, {self.dtype}, {self.strides})"
 
 
-def _sizes(values: Any, name: str) -> Sizes:
+def _spec_sizes(values: Any, name: str) -> Sizes:
     if not isinstance(values, (tuple, list)) or not all(value is None or _is_integer(value) for value in values):
         raise ShapeError("XT1036", f"{name}= of a Spec is a tuple of integers and None, not {values!r}",
                          "for example xt.Spec((None, 1024), xt.bf16)")

@@ -27,18 +27,9 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import GATHERED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.atomic_kind import UPDATED
+from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import ElementTypeError, Invalid
-from xetile.dialect.tile_ops import (
-    TILE,
-    VECTOR,
-    check_covered,
-    check_map,
-    check_moved,
-    loaded_type,
-    shape_of,
-    text,
-    tile_of,
-)
+from xetile.dialect.tile_ops import TILE, check_covered, check_map, check_moved, loaded_type, text, tile_of
 from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_same_map
 from xetile.dialect.wg_map_inference import map_of
 

@@ -9,21 +9,27 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    ParsePropInAttrDict,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
-from xegpu.dialect.dpas import DEPTH, MAD, MULTIPLIED, SCALED, check_scaled_types
+from xegpu.dialect.dpas import (
+    DEPTH,
+    MAD,
+    MULTIPLIED,
+    SCALED,
+    MultiplyAddOp,
+    ScaledMultiplyAddOp,
+    check_scaled_types,
+)
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import Record
 from xegpu.ir.traits import ReadsMemory
+from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import Invalid
-from xetile.dialect.tile_ops import TILE, VECTOR, flat_shape, shape_of, text, tile_of
+from xetile.dialect.tile_ops import TILE, flat_shape, text, tile_of
 from xetile.dialect.types import WgMapAttr, verify_product_maps, verify_product_types
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import map_of
@@ -72,21 +78,12 @@ def check_accumulator(acc: SSAValue, result: SSAValue) -> None:
 
 
 @operation_definition
-class TileMmaOp(IRDLOperation):
+class TileMmaOp(MultiplyAddOp):
     """Matrix product ``a @ b``, plus ``acc`` if there is one, of 2D or blocked 4D vectors."""
 
     name = "xetile.tile_mma"
     RECORD: ClassVar[Record] = MULTIPLIED
-    a = operand_def(VECTOR)
-    b = operand_def(VECTOR)
-    acc = opt_operand_def(VECTOR)
     wg_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
-    )
 
     def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute,
                  wg_map: WgMap | None = None) -> None:
@@ -104,22 +101,12 @@ class TileMmaOp(IRDLOperation):
 
 
 @operation_definition
-class TileMmaScaledOp(IRDLOperation):
+class TileMmaScaledOp(ScaledMultiplyAddOp):
     """Block-scaled product ``acc + (a x scale_a) @ (b x scale_b)``: a scale for each 32 elements along K."""
 
     name = "xetile.tile_mma_scaled"
     RECORD: ClassVar[Record] = SCALED
-    a = operand_def(VECTOR)
-    b = operand_def(VECTOR)
-    acc = operand_def(VECTOR)
-    scale_a = operand_def(VECTOR)
-    scale_b = operand_def(VECTOR)
     wg_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = ("$a `,` $b `,` $acc `,` $scale_a `,` $scale_b attr-dict `:` type($a) `,` type($b) `,` "
-                       "type($acc) `,` type($scale_a) `,` type($scale_b) `->` type($result)")
 
     def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue, scale_a: SSAValue, scale_b: SSAValue,
                  wg_map: WgMap | None = None) -> None:

@@ -28,8 +28,9 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.mlir.combining_kind import REDUCED, kind_of
+from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import ElementTypeError, Invalid
-from xetile.dialect.tile_ops import VECTOR, shape_of, text
+from xetile.dialect.tile_ops import text
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.vector import check_maps, element_of, integers
 from xetile.dialect.wg_map import WgMap, describe_map

@@ -42,6 +42,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import ADDRESSED, Record
 from xegpu.ir.traits import ReadsMemory, WritesMemory
+from xegpu.mlir.vector import VECTOR
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.contract import check_contraction
 from xetile.dialect.mma import check_accumulator
@@ -52,7 +53,7 @@ from xetile.dialect.permutation_map import (
     map_of_permutation,
     permutation_of,
 )
-from xetile.dialect.tile_ops import VECTOR, check_map, text
+from xetile.dialect.tile_ops import check_map, text
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import Pair, WgMap
 

@@ -8,7 +8,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     base,
@@ -24,11 +23,12 @@ from xdsl.traits import Pure
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
-from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
+from xegpu.ir.memref import ALIGNED, DescribedOp, is_shared, static_form, verify_described
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
+from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import ElementTypeError, Invalid, RankError, XeError
 from xetile.dialect.types import (
     TileParameters,
@@ -46,7 +46,6 @@ from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import map_of
 
 TILE = base(TileType)
-VECTOR = base(VectorType)
 
 
 OOB = "xetile.oob"
@@ -70,12 +69,6 @@ def loaded_type(tile: SSAValue) -> Attribute:
     return VectorType(parameters.element_type, parameters.blocked_shape())
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Shape of the vector type of ``value``."""
-    assert isinstance(value.type, VectorType)
-    return value.type.get_shape()
-
-
 def flat_shape(shape: Sequence[int]) -> Pair:
     """Rows and columns of a 2D or a blocked vector."""
     rows, columns, *block = shape
@@ -88,7 +81,7 @@ def text(shape: Sequence[int]) -> str:
 
 
 @operation_definition
-class InitTileOp(IRDLOperation):
+class InitTileOp(DescribedOp):
     """Tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements.
 
     A memref of static shape says its sizes and strides itself; an address, an integer, needs them and has two of each.
@@ -96,21 +89,7 @@ class InitTileOp(IRDLOperation):
 
     name = "xetile.init_tile"
     RECORD: ClassVar[Record] = MOVED
-    source = operand_def(Attribute)
-    offsets = var_operand_def(IndexType)
-    shape = var_operand_def(IndexType)
-    strides = var_operand_def(IndexType)
     result = result_def(TILE)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$source `,` `[` $offsets `]` (`,` `[` $shape^ `]` `,` `[` $strides `]`)? attr-dict "
-        "`:` type($source) `->` type($result)"
-    )
-
-    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
-                 strides: Sequence[SSAValue], result: TileType) -> None:
-        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
 
     def verify_(self) -> None:
         tile, source = tile_of(self.result), self.source.type
@@ -118,7 +97,7 @@ class InitTileOp(IRDLOperation):
         _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
         check_covered(source, tile)
         verify_element(tile)
-        verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_known(self),
+        verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_static_matrix(self),
                      described=bool(self.shape))
         _verify_encoding(tile)
         verify_memory_space(tile, source)
@@ -131,7 +110,7 @@ def check_covered(source: Attribute, tile: TileParameters) -> None:
                       f"make the tile of {source.element_type}")
 
 
-def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | None]]:
+def _static_matrix(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | None]]:
     """Static sizes and strides of a tile's matrix, None for dynamic ones."""
     if operation.shape:
         return [number(size) for size in operation.shape][-2:], [number(stride) for stride in operation.strides][-2:]

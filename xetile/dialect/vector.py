@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
@@ -27,9 +26,9 @@ from xegpu.ir.dtypes import i8, of_mlir, u8, u16
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import ADDRESSED, COUNTED, MOVED, Record
 from xegpu.layout import iota
-from xegpu.mlir.vector import vector_type
+from xegpu.mlir.vector import VECTOR, UnaryVectorOp, shape_of, vector_type
 from xegpu.support.errors import Invalid, XeError
-from xetile.dialect.tile_ops import VECTOR, check_map, flat_shape, shape_of, text
+from xetile.dialect.tile_ops import check_map, flat_shape, text
 from xetile.dialect.types import WgMapAttr, check_axis, verify_same_subgroups
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.dialect.wg_map_inference import TransformsWgMap, map_of
@@ -60,18 +59,14 @@ def check_maps(operation: IRDLOperation, source: SSAValue, map_attribute: WgMapA
 
 
 @operation_definition
-class TileTransposeOp(IRDLOperation):
+class TileTransposeOp(UnaryVectorOp):
     """Transpose of a 2D vector; ``wg_map`` is that of the result."""
 
     name = "xetile.tile_transpose"
     RECORD: ClassVar[Record] = MOVED
-    source = operand_def(VECTOR)
     permutation = prop_def(ArrayAttr)
     wg_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), TransformsWgMap(lambda op, source: source.transposed()))
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, wg_map: WgMap | None = None) -> None:
         result = VectorType(source.type.element_type, shape_of(source)[::-1])  # type: ignore[attr-defined]
@@ -97,17 +92,12 @@ class TileTransposeOp(IRDLOperation):
 
 
 @operation_definition
-class TilePackOp(IRDLOperation):
+class TilePackOp(UnaryVectorOp):
     """Pack: a 2D vector to the 4D vector of its blocks, row-major in both levels."""
 
     name = "xetile.tile_pack"
     RECORD: ClassVar[Record] = MOVED
-    source = operand_def(VECTOR)
     inner_blocks = prop_def(ArrayAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, blocks: Pair) -> None:
         rows, columns = shape_of(source)
@@ -119,17 +109,12 @@ class TilePackOp(IRDLOperation):
 
 
 @operation_definition
-class TileUnpackOp(IRDLOperation):
+class TileUnpackOp(UnaryVectorOp):
     """Unpack: the 4D vector of blocks to the 2D vector."""
 
     name = "xetile.tile_unpack"
     RECORD: ClassVar[Record] = MOVED
-    source = operand_def(VECTOR)
     inner_blocks = prop_def(ArrayAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue) -> None:
         rows, columns, *blocks = shape_of(source)
@@ -165,18 +150,13 @@ def _verify_blocking(unpacked: SSAValue, packed: SSAValue, attribute: ArrayAttr[
 
 
 @operation_definition
-class TileConvLayoutOp(IRDLOperation):
+class TileConvLayoutOp(UnaryVectorOp):
     """Layout conversion to another map, ``wg_map``; ``source_map`` repeats that of the source."""
 
     name = "xetile.tile_conv_layout"
     RECORD: ClassVar[Record] = MOVED
-    source = operand_def(VECTOR)
     wg_map = prop_def(WgMapAttr)
     source_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, wg_map: WgMap, source_map: WgMap | None = None) -> None:
         super().__init__(operands=[source], result_types=[source.type],
@@ -201,7 +181,7 @@ class TileConvLayoutOp(IRDLOperation):
 
 
 @operation_definition
-class TileBitcastOp(IRDLOperation):
+class TileBitcastOp(UnaryVectorOp):
     """Bitcast of a vector to narrower elements: row ``i`` becomes rows, the lowest bits first (beyond the seed).
 
     ``%h = xetile.tile_bitcast %w : vector<16x64xui32> -> vector<32x64xf16>``. Rows of blocked vectors are those of
@@ -212,13 +192,9 @@ class TileBitcastOp(IRDLOperation):
 
     name = "xetile.tile_bitcast"
     RECORD: ClassVar[Record] = Record(ADDRESSED)
-    source = operand_def(VECTOR)
     axis = opt_prop_def(IntegerAttr)
     wg_map = opt_prop_def(WgMapAttr)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), TransformsWgMap(lambda op, source: op.distributed(source)))
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, element: Attribute, wg_map: WgMap | None = None, axis: int = 0) -> None:
         super().__init__(operands=[source], result_types=[recast(source, element, axis)], properties={

@@ -11,8 +11,8 @@ from typing import Any
 from codegen.runtime.progress import progress_bar
 from xetile.compiler.arguments import Argument, TypedView
 from xetile.distributed.communication.transport import Pending, Transport
-from xetile.distributed.grid import Region
 from xetile.distributed.memory import DeviceMemory, Memory
+from xetile.distributed.regions import Region
 from xetile.distributed.signals import Signals, can_signal
 from xetile.distributed.steps import (
     Add,
@@ -181,7 +181,7 @@ class Executor:
             case Receive():
                 slot = self._reused(step.buffer, step.region)
                 view, arrived = self.memory.incoming(slot.array)
-                slot.arriving = self.transport.receive(view, step.peer, _described(step, "from")), arrived
+                slot.arriving = self.transport.receive(view, step.peer, _message_text(step, "from")), arrived
             case Multiply() if step.is_empty:
                 if step.first and not step.fused and step.region.size:
                     self.slots["sums"].view(step.region)[...] = 0
@@ -247,12 +247,12 @@ class Executor:
             slot = self.slots[step.buffer]
             self.memory.wait(slot.ready)
             view = self.memory.outgoing(slot.array)
-            message = _described(step, "to others from")
+            message = _message_text(step, "to others from")
             slot.leaving.append(self.transport.broadcast(view, step.root, step.ranks, message))
             return
         slot = self._reused(step.buffer, step.region)
         view, arrived = self.memory.incoming(slot.array)
-        slot.arriving = self.transport.broadcast(view, step.root, step.ranks, _described(step, "from")), arrived
+        slot.arriving = self.transport.broadcast(view, step.root, step.ranks, _message_text(step, "from")), arrived
 
     def _send(self, step: Send) -> None:
         slot = self.slots[step.buffer]
@@ -262,7 +262,7 @@ class Executor:
         else:
             self.memory.wait(slot.ready)  # not for products that read it, which go on while it travels
         view = self.memory.outgoing(slot.view(step.region))
-        slot.leaving.append(self.transport.send(view, step.peer, _described(step, "to")))
+        slot.leaving.append(self.transport.send(view, step.peer, _message_text(step, "to")))
 
     def _await_sums(self, region: Region) -> None:
         """Wait for the products and sums that write some rows of the sums, or for their signal."""
@@ -365,7 +365,7 @@ def part(value: Any, region: Region, outer: Region) -> Any:
     return TypedView(value.array[index], value.dtype) if isinstance(value, TypedView) else value[index]
 
 
-def _described(step: Send | Receive | Broadcast, preposition: str) -> str:
+def _message_text(step: Send | Receive | Broadcast, preposition: str) -> str:
     """Message in the words of an error."""
     peer = step.root if isinstance(step, Broadcast) else step.peer
     kind = "broadcast" if isinstance(step, Broadcast) else "message"

@@ -53,8 +53,3 @@ def no_matrices(what: str, a: Operand, b: Operand) -> ShapeError:
     """The error of a product whose operands are no matrices."""
     return ShapeError("XT7212", f"{what} multiplies an array of {len(a.shape)} by one of {len(b.shape)} dimensions",
                       "pass two matrices; fold batches into rows, as in x.reshape(-1, x.shape[-1])")
-
-
-def plural(number: int, noun: str) -> str:
-    """A number and its noun."""
-    return f"{number} {noun}{'s' * (number != 1)}"

@@ -20,10 +20,11 @@ from xegpu.target.targets import Target
 from xetile.compiler.arguments import AtTheCall
 from xetile.distributed.communication.transport import Alone
 from xetile.distributed.executor import Epilogue, Executor, product_bar
-from xetile.distributed.grid import SUM_BYTES, Grid, Region
+from xetile.distributed.grid import SUM_BYTES, Grid
 from xetile.distributed.memory import DeviceMemory, HostMemory, usm_bytes
 from xetile.distributed.memory import queue as queue_of_rank
 from xetile.distributed.options import no_matrices, whole_number
+from xetile.distributed.regions import Region
 from xetile.distributed.steps import Finish, Multiply, Pack, Schedule, Step
 from xetile.distributed.verify import VerifyingExecutor
 from xetile.library.activations import Activation

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xegpu.ir.dtypes import NDArray
-from xetile.distributed.grid import Region
+from xetile.distributed.regions import Region
 from xetile.distributed.steps import (
     Add,
     Broadcast,

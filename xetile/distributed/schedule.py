@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xetile.distributed.grid import SUM_BYTES, Grid, Region, split
+from xetile.distributed.grid import SUM_BYTES, Grid
+from xetile.distributed.regions import Region, split
 from xetile.distributed.steps import Add, Broadcast, Finish, Multiply, Pack, Receive, Schedule, Send, Step, Wait
 
 OVERLAPS = ("chunked", "signalled", "none")

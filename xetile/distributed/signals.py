@@ -20,7 +20,7 @@ from xegpu.ir.dtypes import DType
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.dialect.wg_map import WgMap
-from xetile.distributed.grid import Region
+from xetile.distributed.regions import Region
 from xetile.jit.kernel import kernel
 from xetile.lang.creation import full
 from xetile.lang.gather_scatter import atomic_rmw_tile

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from xetile.distributed.grid import SUM_BYTES, Grid, Region
+from xetile.distributed.grid import SUM_BYTES, Grid
+from xetile.distributed.regions import Region
 
 
 @dataclass(frozen=True)

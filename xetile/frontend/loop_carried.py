@@ -164,7 +164,7 @@ class Body:
             if any(self.after.get(path) is not self.after.get(paths[0]) for path in here):
                 name = self._construct.name
                 raise TraceError("XT1314",
-                    f"{_listed(here)} are the same object before {name}, and differ after its body",
+                    f"{_path_list(here)} are the same object before {name}, and differ after its body",
                     f"make a copy before {name}, as in {here[-1].root} = list({here[-1].root})", self._location)
         return list(groups.values())
 
@@ -227,7 +227,7 @@ class Body:
         return f"{carries} keeps its shape, element type and wg_map: give what the body makes another name"
 
 
-def _listed(paths: list[Path]) -> str:
+def _path_list(paths: list[Path]) -> str:
     """Paths joined with "and"."""
     return " and ".join(f"`{path}`" for path in paths)
 

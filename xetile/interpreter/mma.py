@@ -9,7 +9,7 @@ from xegpu.interpreter import dpas, memory
 from xegpu.interpreter.dpas import product, scaled_product
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantics, force
 from xegpu.ir.dtypes import NDArray, of_mlir
-from xetile.dialect import tile_ops
+from xegpu.mlir.vector import shape_of
 from xetile.dialect.mma import LoadMmaOp, TileMmaOp, TileMmaScaledOp
 from xetile.dialect.tile_ops import tile_of
 from xetile.interpreter.vector import pack, unpack
@@ -20,15 +20,15 @@ def _tile_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     a, b, *acc = operands
     a, b, types = force(a), force(b), (operation.a, operation.b, operation.result)
     dtypes = tuple(of_mlir(value.type.element_type) for value in types)
-    if len(tile_ops.shape_of(operation.result)) == 2:
+    if len(shape_of(operation.result)) == 2:
         return dpas.accumulate(acc[0] if acc else None, a, b, dtypes)  # type: ignore[arg-type]
     result = dpas.accumulate(unpack(force(acc[0])) if acc else None, unpack(a), unpack(b), dtypes)  # type: ignore[arg-type]
-    return pack(force(result), tile_ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
+    return pack(force(result), shape_of(operation.result)[2:])  # type: ignore[arg-type]
 
 
 def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of the fused load and product."""
-    acc, blocks = operands[2], tile_ops.shape_of(operation.result)[2:]
+    acc, blocks = operands[2], shape_of(operation.result)[2:]
     tiles = [tile_of(value) for value in (operation.a, operation.b)]
     a, b = (memory.as_numbers(memory.read(window.array, window.row, window.column, tile.shape, machine.batch,
                                           lead=window.lead), tile.dtype)
@@ -41,9 +41,9 @@ def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
 def _tile_mma_scaled(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``tile_mma_scaled``."""
     operands = [force(operand) for operand in operands]
-    if len(tile_ops.shape_of(operation.result)) == 2:
+    if len(shape_of(operation.result)) == 2:
         return scaled_product(*operands)
-    return pack(scaled_product(*map(unpack, operands)), tile_ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
+    return pack(scaled_product(*map(unpack, operands)), shape_of(operation.result)[2:])  # type: ignore[arg-type]
 
 
 SEMANTICS: Semantics = {

@@ -11,23 +11,18 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from xegpu.interpreter import dpas, memory
 from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantics, force
 from xegpu.ir.dtypes import NDArray, of_mlir, to_storage
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
+from xegpu.mlir.vector import shape_of
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import author_location
 from xetile.dialect import supervector as ops
 from xetile.dialect.permutation_map import Permutation
-
-
-def _shape(type_: Attribute) -> tuple[int, ...]:
-    """Shape of a vector type."""
-    assert isinstance(type_, VectorType)
-    return type_.get_shape()
 
 
 def _coordinates(machine: Interpreter, indices: Sequence[Any], permutation: Permutation,
@@ -104,7 +99,7 @@ def _blocks(machine: Interpreter, operation: ops.TransferReadOp, operands: Seque
             transposed: bool) -> NDArray | None:
     """Blocks read from matrices, vectorized over instances; None where bounds need a check for each element."""
     array, *rest = operands
-    count, shape = len(operation.indices), _shape(operation.result.type)[::-1 if transposed else 1]
+    count, shape = len(operation.indices), shape_of(operation.result)[::-1 if transposed else 1]
     indices, padding = rest[:count], rest[count] if operation.padding is not None else 0
     if np.ndim(padding):
         return None
@@ -126,7 +121,7 @@ def _transfer_read(machine: Interpreter, operation: ops.TransferReadOp, operands
             (blocks := _blocks(machine, operation, operands, transposed=transposed)) is not None:
         return blocks
     array, *rest = operands
-    count, shape = len(operation.indices), _shape(operation.result.type)
+    count, shape = len(operation.indices), shape_of(operation.result)
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
     coordinates = [*_work_group(machine, operation.source, len(shape)),
@@ -151,7 +146,7 @@ def _transfer_read(machine: Interpreter, operation: ops.TransferReadOp, operands
 def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
     """NumPy semantics of ``transfer_write``."""
     value, array, *indices = operands
-    shape = _shape(operation.value.type)
+    shape = shape_of(operation.value)
     if (transposed := _window(operation)) is not None and operation.in_bounds is None:
         group = machine.work_group if is_shared(operation.source.type) else ()
         *lead, row, column = indices
@@ -199,7 +194,7 @@ def _load_vector(machine: Interpreter, operation: memref.LoadOp, operands: Seque
 def _store_vector(machine: Interpreter, operation: memref.StoreOp, operands: Sequence[Any]) -> None:
     """NumPy semantics of ``memref.store`` to a cast memref."""
     value, array = operands[:2]
-    shape = _shape(operation.value.type)
+    shape = shape_of(operation.value)
     coordinates = _work_group(machine, operation.memref, len(shape))
     coordinates += _coordinates(machine, [0] * len(shape), tuple(range(len(shape))), shape)
     full = np.broadcast_shapes(np.shape(value), *(coordinate.shape for coordinate in coordinates))

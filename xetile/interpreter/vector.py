@@ -15,7 +15,7 @@ from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xegpu.interpreter.vector import bits_by_rows
 from xegpu.ir.dtypes import NDArray, of_mlir
 from xegpu.layout import iota
-from xetile.dialect import tile_ops
+from xegpu.mlir.vector import shape_of
 from xetile.dialect.vector import IotaOp, TileBitcastOp, TileConvLayoutOp, TilePackOp, TileTransposeOp, TileUnpackOp
 
 
@@ -45,7 +45,7 @@ def _tile_bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any])
 
 def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``iota``."""
-    rows, columns, *blocks = tile_ops.shape_of(operation.result)
+    rows, columns, *blocks = shape_of(operation.result)
     height, width = blocks or (1, 1)
     start, dtype = operands[0] if operands else 0, of_mlir(operation.result.type.element_type)
     flat = iota.block_iota((rows * height, columns * width), operation.axis.value.data, start, dtype, machine.batch)
@@ -55,7 +55,7 @@ def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDAr
 SEMANTICS: Semantics = {
     TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     TilePackOp: lambda machine, operation, operands: pack(operands[0],
-                                                          tile_ops.shape_of(operation.result)[2:]),  # type: ignore
+                                                          shape_of(operation.result)[2:]),  # type: ignore
     TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),
     TileConvLayoutOp: lambda machine, operation, operands: operands[0],
     TileBitcastOp: _tile_bitcast,

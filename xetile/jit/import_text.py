@@ -88,7 +88,7 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         modules = [converted(function) for function in imported]
         for converted_module in modules:
             _canonicalize(converted_module)
-        return _checked(pair for each in modules for pair in _detached(each)), text
+        return _verified_functions(pair for each in modules for pair in _detached(each)), text
     for function in imported:
         _verified(function, partial(check_results, function))
     if isinstance(reader, V1Reader):
@@ -106,7 +106,7 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
     else:
         _canonicalize(combined)
         text = printed(combined)
-    return _checked(_detached(combined)), text
+    return _verified_functions(_detached(combined)), text
 
 
 def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
@@ -135,7 +135,7 @@ def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
     _check_stage(module)
 
 
-def _checked(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:
+def _verified_functions(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:
     """Imported functions after checks of control flow, barriers and names.
 
     Raises:

@@ -146,6 +146,11 @@ def check_like_tile(value: Vector | SubByteVector, tile: Any) -> None:
                                notes(location, value=value))
 
 
+def describe_value(value: Any) -> str:
+    """Description of an argument in an error message; of a Python object, its representation alone."""
+    return f"a {value.describe()}" if isinstance(value, Value) else short_repr(value)
+
+
 def describe_argument(value: Any) -> str:
     """Description of an argument in an error message, such as ``a tile of 8x16 f16`` or ``int 7``."""
     if isinstance(value, (Value, SubByteTile, SubByteVector)):

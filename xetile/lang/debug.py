@@ -13,9 +13,10 @@ from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError
 from xetile.dialect.vector import IotaOp
 from xetile.frontend.constants import python_number
 from xetile.frontend.notes import notes
-from xetile.frontend.ssa_value import Arithmetic, Value
+from xetile.frontend.ssa_value import Arithmetic
 from xetile.frontend.tracer import Tracer, current
 from xetile.frontend.values import Scalar, Vector
+from xetile.lang.checks import describe_value
 
 
 def device_print(format: str, *values: Any) -> None:
@@ -37,7 +38,7 @@ def device_print(format: str, *values: Any) -> None:
     """
     tracer = current("xt.device_print")
     if type(format) is not str:
-        raise ArgumentError("XT1700", f"xt.device_print takes a text first, not {_describe(format)}",
+        raise ArgumentError("XT1700", f"xt.device_print takes a text first, not {describe_value(format)}",
                             'write xt.device_print("x = {}", x)', tracer.location())
     shown = [_printf_operand(tracer, "xt.device_print", value) for value in values]
     tracer.emit(PrintOp(format, [*(value.ssa for value in shown), *_element_indices(tracer, shown)]))
@@ -59,13 +60,14 @@ def device_assert(condition: Any, message: str = "the condition is false") -> No
     """
     tracer = current("xt.device_assert")
     if type(message) is not str:
-        raise ArgumentError("XT1700", f"xt.device_assert takes a text as its message, not {_describe(message)}",
+        raise ArgumentError("XT1700", f"xt.device_assert takes a text as its message, not {describe_value(message)}",
                             'write xt.device_assert(x >= 0.0, "x is negative")', tracer.location())
     if isinstance(condition, Arithmetic) and condition.dtype is dtypes.i1:
         shown = _printf_operand(tracer, "xt.device_assert", condition)
         tracer.emit(AssertOp(message, [shown.ssa, *_element_indices(tracer, [shown])]))
         return
-    raise ElementTypeError("XT1701", f"the condition of xt.device_assert is {_describe(condition)}, not a run-time i1",
+    raise ElementTypeError("XT1701",
+                           f"the condition of xt.device_assert is {describe_value(condition)}, not a run-time i1",
                            "compare vectors or run-time numbers, as in x >= 0.0; use Python's assert for "
                            "compile-time conditions", tracer.location())
 
@@ -77,8 +79,9 @@ def _printf_operand(tracer: Tracer, what: str, value: Any) -> Arithmetic:
         dtype = dtypes.f32 if type(number) is float else dtypes.i32 if abs(number) < 2**31 else dtypes.i64
         return Scalar(tracer.constant(number if type(number) is float else int(number), dtype))
     if not isinstance(value, (Scalar, Vector)):
-        raise ElementTypeError("XT1702", f"{what} cannot show {_describe(value)}", "give vectors and run-time numbers: "
-                               "xt.load_tile(tile) gives a vector; write compile-time values into the text",
+        raise ElementTypeError("XT1702", f"{what} cannot show {describe_value(value)}",
+                               "give vectors and run-time numbers: xt.load_tile(tile) gives a vector; write "
+                               "compile-time values into the text",
                                tracer.location(), notes(tracer.location(), it=value))
     dtype = value.dtype
     if dtype is dtypes.index or (dtype.bits >= 32 and dtype is not dtypes.tf32):
@@ -98,8 +101,3 @@ def _element_indices(tracer: Tracer, shown: list[Arithmetic]) -> list[SSAValue]:
                          notes(tracer.location(), it=vector))
     type_ = VectorType(dtypes.i32.mlir, vector.shape)
     return [tracer.emit(IotaOp(type_, axis, wg_map=vector.wg_map)) for axis in (0, 1)]
-
-
-def _describe(value: Any) -> str:
-    """Description of an argument in an error message."""
-    return f"a {value.describe()}" if isinstance(value, Value) else repr(value)

@@ -10,6 +10,7 @@ from xetile.frontend.constants import python_number
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar
+from xetile.lang.checks import describe_value
 from xetile.lang.math import minimum
 
 _DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
@@ -35,7 +36,7 @@ def subgroup_id(d: int | None = None) -> Scalar:
         return linear
     d = python_number(d)
     if not isinstance(d, int) or d not in (0, 1):
-        raise RankError("XT1061", f"subgroups have dimensions 0 and 1, not {_describe(d)}",
+        raise RankError("XT1061", f"subgroups have dimensions 0 and 1, not {describe_value(d)}",
                         "use xt.subgroup_id(0) for its row, xt.subgroup_id(1) for its column", tracer.location())
     tracer.use_subgroup_axes()
     columns = tracer.subgroups[1]
@@ -63,7 +64,8 @@ def grouped_id(rows: int) -> tuple[Scalar, Scalar]:
     """
     where = current("xt.grouped_id").location()
     if isinstance(rows, (bool, Value)) or not hasattr(rows, "__index__"):
-        raise ElementTypeError("XT1062", f"xt.grouped_id takes a compile-time number of rows, not {_describe(rows)}",
+        raise ElementTypeError("XT1062",
+                               f"xt.grouped_id takes a compile-time number of rows, not {describe_value(rows)}",
                                "write m, n = xt.grouped_id(8), or pass a keyword-only parameter", where)
     if rows < 1:
         raise ShapeError("XT1063",
@@ -84,11 +86,6 @@ def _dimension(d: int) -> DimensionAttr:
     """Dimension attribute of a grid operation, checked."""
     d = python_number(d)
     if not isinstance(d, int) or d not in (0, 1, 2) or isinstance(d, bool):
-        raise RankError("XT1060", f"a grid has dimensions 0, 1 and 2, not {_describe(d)}",
+        raise RankError("XT1060", f"a grid has dimensions 0, 1 and 2, not {describe_value(d)}",
                         "write xt.group_id(0) for the first number of kernel[grid]", current().location())
     return DimensionAttr(_DIMENSIONS[d])
-
-
-def _describe(value: object) -> str:
-    """Description of an argument in an error message."""
-    return f"a {value.describe()}" if isinstance(value, Value) else f"{value!r:.40}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import SSAValue
 
@@ -12,9 +10,9 @@ from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.constants import python_number, scalar
 from xetile.frontend.notes import notes
-from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar
+from xetile.lang.checks import describe_value
 
 _KINDS = {"slm": "shared", "global": "global"}
 
@@ -102,24 +100,19 @@ def nbarrier(id: int | Scalar, participants: int, *, producers: int | None = Non
     tracer = current("xt.nbarrier")
     id_, count = python_number(id), python_number(participants)
     if type(count) is not int:
-        raise ElementTypeError("XT1460", f"the number of participants is {_describe(count)}, not a compile-time "
+        raise ElementTypeError("XT1460", f"the number of participants is {describe_value(count)}, not a compile-time "
                                "integer",
                                "say how many subgroups wait for each other, as in xt.nbarrier(0, 4)",
                                tracer.location(), notes(tracer.location(), it=count))
     if type(id_) is not int and not (isinstance(id_, Scalar) and id_.dtype is dtypes.index):
-        raise ElementTypeError("XT1461", f"the id of a barrier is {_describe(id_)}, not an index",
+        raise ElementTypeError("XT1461", f"the id of a barrier is {describe_value(id_)}, not an index",
                                "give an integer from 0 to 30, or a run-time index such as xt.subgroup_id() // 2",
                                tracer.location(), notes(tracer.location(), it=id_))
     arriving = python_number(producers)
     if arriving is not None and type(arriving) is not int:
-        raise ElementTypeError("XT1460", f"the number of producers is {_describe(arriving)}, not a compile-time "
+        raise ElementTypeError("XT1460", f"the number of producers is {describe_value(arriving)}, not a compile-time "
                                "integer",
                                "say how many subgroups only arrive, as in producers=1", tracer.location(),
                                notes(tracer.location(), it=arriving))
     numbers = scalar(id_, dtypes.index), scalar(count, dtypes.index)
     return Nbarrier(tracer.emit(InitNbarrierOp(*numbers, arriving)))
-
-
-def _describe(value: Any) -> str:
-    """Description of an argument in an error message."""
-    return f"a {value.describe()}" if isinstance(value, Value) else repr(value)

@@ -171,7 +171,7 @@ def transfer_read(array: Array | View, indices: Any, shape: Any, *, permutation:
         ElementTypeError: the array is none; the element type does not hold the padding.
     """
     tracer = _supervector_tracer("transfer_read")
-    source, sizes = _base_array(array, "transfer_read"), _sizes(shape)
+    source, sizes = _base_array(array, "transfer_read"), _vector_shape(shape)
     subscripts = _indices(array, indices, "transfer_read")
     axes = _permutation(source, sizes, permutation)
     check_map(wg_map, collapsed(sizes))
@@ -236,7 +236,7 @@ def type_cast(array: Array, shape: Any = None) -> VectorArray:
         raise ShapeError("XT1502", f"the sizes of {array.name} are known at run time only, and a vector's are not",
                          f"give a size for each of its {array.rank} dimensions: xt.vector.type_cast({array.name}, "
                          f"shape={tuple(range(array.rank + 2, 2, -1))})", tracer.location())
-    sizes = known if shape is None else _sizes(shape)
+    sizes = known if shape is None else _vector_shape(shape)
     if len(sizes) != array.rank:
         raise RankError("XT1503",
                         f"{array.name} has {array.rank} dimensions, and the shape {short_repr(shape)} has {len(sizes)}",
@@ -258,7 +258,7 @@ def subview(array: Array | View, offsets: Any, sizes: Any) -> View:
         RankError: not as many offsets or sizes as dimensions.
     """
     tracer = _supervector_tracer("subview")
-    base, subscripts, extents = _base_array(array, "subview"), _indices(array, offsets, "subview"), _sizes(sizes)
+    base, subscripts, extents = _base_array(array, "subview"), _indices(array, offsets, "subview"), _vector_shape(sizes)
     if len(extents) != base.rank:
         raise RankError("XT1504", f"{base.name} has {base.rank} dimensions, and there are {len(extents)} sizes",
                         "give a size for each dimension, 1 where the view has one element", tracer.location())
@@ -278,7 +278,7 @@ def broadcast(value: Any, shape: Any, dtype: Any, *, wg_map: WgMap | None = None
         ShapeError: sizes that are none.
         ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
     """
-    tracer, sizes, element = _supervector_tracer("broadcast"), _sizes(shape), element_type(dtype)
+    tracer, sizes, element = _supervector_tracer("broadcast"), _vector_shape(shape), element_type(dtype)
     check_map(wg_map, collapsed(sizes))
     operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, sizes))
     if wg_map is not None:
@@ -306,7 +306,7 @@ def _base_array(array: Any, function: str) -> Array:
     return found
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
+def _vector_shape(shape: Any) -> tuple[int, ...]:
     """Compile-time sizes of a vector."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     if any(isinstance(size, Value) for size in extents):
@@ -349,7 +349,7 @@ def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: P
     """Check that a transfer without padding or mask stays in the bounds of its view."""
     if not isinstance(array, View) or guaranteed:
         return
-    for axis, (index, size) in enumerate(zip(_listed(indices), array.sizes, strict=True)):
+    for axis, (index, size) in enumerate(zip(_index_tuple(indices), array.sizes, strict=True)):
         extent, first = sizes[axes.index(axis)] if axis in axes else 1, python_number(index)
         if not isinstance(first, int) or first < 0 or first + extent > size:
             shown = str(first) if isinstance(first, int) else "an index of the run time"
@@ -358,7 +358,7 @@ def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: P
                              "make the view as large as the vector, or go to the array itself", current().location())
 
 
-def _listed(indices: Any) -> tuple[Any, ...]:
+def _index_tuple(indices: Any) -> tuple[Any, ...]:
     """Indices as a tuple; a single one needs no tuple."""
     return tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
 

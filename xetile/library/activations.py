@@ -84,7 +84,7 @@ def _check_unary(activation: Activation) -> Activation:
     try:
         inspect.signature(activation).bind(None)
     except TypeError:
-        raise ArgumentError("XT7014", f"the activation {_named(activation)} cannot be called with one vector",
+        raise ArgumentError("XT7014", f"the activation {_activation_name(activation)} cannot be called with one vector",
                             "pass a function of one argument: activation=lambda x: xt.maximum(x, 0) * x",
                             notes=_defined(activation)) from None
     except ValueError:  # a function of C, which does not tell
@@ -103,12 +103,12 @@ def applied(activation: Activation, x: Any) -> Any:
         return y
     result = f"a {y.describe()}" if isinstance(y, Value) else repr(y)[:40]
     raise ArgumentError("XT7015",
-                        f"the activation {_named(activation)} takes a {x.describe()} and returns {result}",
+                        f"the activation {_activation_name(activation)} takes a {x.describe()} and returns {result}",
                         "return a vector of the same shape, calculated with the language's functions, such as "
                         "xt.maximum(x, 0)", notes=_defined(activation))
 
 
-def _named(activation: Activation) -> str:
+def _activation_name(activation: Activation) -> str:
     return getattr(activation, "__name__", repr(activation))
 
 

@@ -166,15 +166,15 @@ def check_shapes(a: Operand, b: Operand) -> tuple[int, ...]:
     """
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError("XT7011",
-                         f"a is {_text(a.shape)} and b is {_text(b.shape)}: a has {a.shape[-1]} columns and b "
-                         f"{b.shape[-2]} rows", "these must be equal; transpose one of them: b.swapaxes(-1, -2)"
+                         f"a is {shape_text(a.shape)} and b is {shape_text(b.shape)}: a has {a.shape[-1]} columns and "
+                         f"b {b.shape[-2]} rows", "these must be equal; transpose one of them: b.swapaxes(-1, -2)"
                          if a.shape[-1] == b.shape[-1] else
                          f"pass b with {a.shape[-1]} rows, or a with {b.shape[-2]} columns")
     try:
         return tuple(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     except ValueError:
-        raise ShapeError("XT7007",
-                         f"the batches of a, {_text(a.shape[:-2])}, and of b, {_text(b.shape[:-2])}, do not broadcast",
+        batches = [shape_text(operand.shape[:-2], "none") for operand in (a, b)]
+        raise ShapeError("XT7007", f"the batches of a, {batches[0]}, and of b, {batches[1]}, do not broadcast",
                          "make each pair of sizes equal, or one of them 1") from None
 
 
@@ -203,8 +203,9 @@ def span(operand: Operand) -> tuple[int, int]:
     return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + size
 
 
-def _text(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "none"
+def shape_text(shape: Sequence[int], of_scalar: str = "one number") -> str:
+    """Shape in a message: ``64x32``."""
+    return "x".join(map(str, shape)) or of_scalar
 
 
 def check_same_device(*operands: Operand) -> None:

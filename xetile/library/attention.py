@@ -214,7 +214,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
     with AtTheCall():
         operands = tuple(Operand.of(name, value) for name, value in (("q", q), ("k", k), ("v", v)))
         check_same_device(*operands)
-        _check(*operands)
+        _check_operands(*operands)
         shape = (*operands[0].shape[:-1], operands[2].shape[-1])
         result = result_for(out, operands[0], shape, operands[0].dtype)
         if 0 not in shape:
@@ -222,7 +222,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         return result.array if out is None else out
 
 
-def _check(q: Operand, k: Operand, v: Operand) -> None:
+def _check_operands(q: Operand, k: Operand, v: Operand) -> None:
     if len({x.dtype for x in (q, k, v)}) > 1 or q.dtype not in (dtypes.f16, dtypes.bf16, dtypes.f32):
         raise ElementTypeError("XT7020", f"q is {q.dtype}, k {k.dtype} and v {v.dtype}",
                                "pass all three of f16, of bf16 or of f32: q.astype(k.dtype)")

@@ -116,7 +116,7 @@ def grouped_matmul(a: Sequence[Any], b: Sequence[Any], *, out: Sequence[Any] | N
             _check_types(problems)
             check_writable(*(problem[2] for problem in problems))
         if out is not None:
-            outputs = _joined(span(problem[2]) for problem in problems if 0 not in problem[2].shape)
+            outputs = _merged_spans(span(problem[2]) for problem in problems if 0 not in problem[2].shape)
             problems = [(_copied_if_aliased(a, outputs), _copied_if_aliased(b, outputs), c) for a, b, c in problems]
         some = [problem for problem in problems if 0 not in problem[2].shape]
         for left, _, result in some:
@@ -143,7 +143,7 @@ def _problem(index: int, a: Any, b: Any, out: Any, out_dtype: Any) -> Problem:
     return left, right, result
 
 
-def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merged_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Sorted address spans, overlapping ones merged: columns of one array interleave."""
     joined: list[tuple[int, int]] = []
     for low, high in sorted(spans):
@@ -189,7 +189,7 @@ def _launch(problems: Sequence[Problem], target: str | Target | None) -> None:
     engine = engine_type(a.dtype, b.dtype)
     sizes = [(c.shape[0], c.shape[1], a.shape[1]) for a, _, c in problems]
     tiling = choose_for_all(sizes, engine if engine.is_float else dtypes.i8, device)
-    lists = [[_described(problem[position]) for problem in problems] for position in range(3)]
+    lists = [[_described_operand(problem[position]) for problem in problems] for position in range(3)]
     access = tuple(_access(operand.dtype, described, device) for operand, described in
                    zip(problems[0], lists, strict=True))
     table = table_of(sizes, [tiling.groups(m, n) for m, n, _ in sizes], [
@@ -205,7 +205,7 @@ Described = tuple[int, tuple[int, int], tuple[int, int]]
 """A matrix: its address, sizes and strides."""
 
 
-def _described(operand: Operand) -> Described:
+def _described_operand(operand: Operand) -> Described:
     rows, columns = operand.shape
     down, right = operand.strides()
     address = operand.array.ctypes.data if operand.library is np else Argument.of(operand.name, operand.array).pointer

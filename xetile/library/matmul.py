@@ -25,6 +25,7 @@ from xetile.library.array_operands import (
     folded,
     result_for,
     result_type,
+    shape_text,
 )
 from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.padding import copied_where_cheaper
@@ -125,14 +126,11 @@ def _factor(name: str, value: Any) -> float:
     """
     if isinstance(value, numbers.Real) or (getattr(value, "shape", None) == () and isinstance(value, np.ndarray)):
         return float(value)
-    raise ArgumentError("XT7013", f"{name} is {_described(value)}, and must be one number for the complete product",
+    shape = getattr(value, "shape", None)
+    shown = repr(value)[:40] if shape is None else f"an array of {shape_text(shape)}"
+    raise ArgumentError("XT7013", f"{name} is {shown}, and must be one number for the complete product",
                         "scale the rows of a or the columns of b before the product, as in a * scales[:, None]; "
                         f"one number is {name}=0.5")
-
-
-def _described(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return repr(value)[:40] if shape is None else f"an array of {'x'.join(map(str, shape)) or 'one number'}"
 
 
 def _two_dimensions(a: Operand, b: Operand) -> tuple[Operand, Operand]:

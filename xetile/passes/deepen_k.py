@@ -22,7 +22,7 @@ from xdsl.ir import SSAValue
 
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
-from xegpu.ir.matchers import number
+from xegpu.ir.matchers import number, same_number
 from xegpu.ir.memref import static_form
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xetile.dialect import tile_ops
@@ -123,7 +123,7 @@ def _covers_k(loop: scf.ForOp, product: LoadMmaOp, step: int) -> bool:
     if _advance(loop, product.a) != (0, step) or _advance(loop, product.b) != (step, 0):
         return False
     init = loop.iter_args[loop.body.block.args.index(product.a) - 1].owner  # type: ignore[arg-type]
-    return isinstance(init, tile_ops.InitTileOp) and _same(init.offsets[-1], loop.lb) and _ends_at(init, loop.ub)
+    return isinstance(init, tile_ops.InitTileOp) and same_number(init.offsets[-1], loop.lb) and _ends_at(init, loop.ub)
 
 
 def _advance(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
@@ -134,14 +134,10 @@ def _advance(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
     return tuple(number(offset) for offset in moves[0].offsets) if len(moves) == 1 else ()
 
 
-def _same(one: SSAValue, other: SSAValue) -> bool:
-    return one is other or (number(one) is not None and number(one) == number(other))
-
-
 def _ends_at(init: tile_ops.InitTileOp, stop: SSAValue) -> bool:
     """Whether a loop's upper bound is the number of columns of a tile's array."""
     if init.shape:
-        return _same(init.shape[-1], stop)
+        return same_number(init.shape[-1], stop)
     static = static_form(init.source.type)
     return static is not None and number(stop) == static[0][-1]
 

@@ -24,6 +24,7 @@ from xdsl.traits import Pure
 from xegpu.analysis.webs import view_webs
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import arrays_of
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp, TileMmaOp
@@ -72,7 +73,7 @@ class _FuseLoadMmaRewriter(Rewriter):
 
 
 def _has_loaded_operands(product: TileMmaOp) -> bool:
-    return len(tile_ops.shape_of(product.result)) == 2 and product.a is not product.b \
+    return len(shape_of(product.result)) == 2 and product.a is not product.b \
         and all(_is_fusible_load(value, product) for value in (product.a, product.b))
 
 

@@ -26,7 +26,7 @@ from xegpu.dialect.hints import hinted, hints_of, with_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType
 from xegpu.ir.memref import is_shared
 from xegpu.layout import lane_map
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
@@ -37,7 +37,7 @@ from xetile.dialect.gather_scatter import (
     StoreScatterOp,
     UpdateScatteredTileOp,
 )
-from xetile.dialect.tile_ops import shape_of, text, tile_of
+from xetile.dialect.tile_ops import text, tile_of
 from xetile.dialect.types import TileType
 from xetile.dialect.wg_map import Pair
 

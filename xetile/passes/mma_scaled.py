@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from xegpu.dialect.dpas import DEPTH, ROWS, DpasScaledOp
+from xegpu.mlir.vector import shape_of
 from xegpu.support.errors import ShapeError, TargetError, located
 from xegpu.target.targets import TARGETS, Target
-from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaScaledOp
 from xetile.passes.wg_offsets import Distributed
 
@@ -28,7 +28,7 @@ def distribute_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp) -> Non
                                 "choose sg_layout x sg_data equal to the tile for each of the five"), operation)
     product = rewriter.emit(TileMmaScaledOp(*(part.values[0] for part in parts)))
     assert operation.wg_map is not None
-    rewriter.set(operation.result, (product,), Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result)))  # type: ignore[arg-type]
+    rewriter.set(operation.result, (product,), Distributed(operation.wg_map.data, shape_of(operation.result)))  # type: ignore[arg-type]
 
 
 def check_target(operation: TileMmaScaledOp, target: Target) -> None:
@@ -46,10 +46,10 @@ def check_target(operation: TileMmaScaledOp, target: Target) -> None:
 
 def block_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp) -> None:
     """Blocking: operands in blocks of DPAS; the scales of A as columns, those of B as rows of blocks."""
-    if len(tile_ops.shape_of(operation.result)) == 4:
+    if len(shape_of(operation.result)) == 4:
         rewriter.copy(operation)
         return
-    (m, _), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
+    (m, _), n = shape_of(operation.a), shape_of(operation.b)[1]
     lanes = rewriter.target.subgroup_size
     if m % ROWS or n % lanes:
         raise located(ShapeError("XT4109", f"{m}x{n} is no block-scaled product of a subgroup",
@@ -64,8 +64,8 @@ def block_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp) -> None:
 def lower_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp, form: Any) -> None:
     """Lowering: one ``dpas_scaled`` for each block of the result and 32 of K."""
     a, b, acc, scale_a, scale_b = (rewriter.lookup(operand).values for operand in operation.operands)
-    rows, columns, *_ = tile_ops.shape_of(operation.result)
-    depth, result = tile_ops.shape_of(operation.a)[1], list(acc)
+    rows, columns, *_ = shape_of(operation.result)
+    depth, result = shape_of(operation.a)[1], list(acc)
     for k in range(depth):
         for j in range(columns):
             for i in range(rows):

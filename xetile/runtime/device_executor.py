@@ -179,7 +179,7 @@ def _check_extents(compiled: CompiledKernel, arguments: Sequence[Argument]) -> N
 def packed(argument: Argument) -> list[Any]:
     """The device arguments of one argument: a number, or a pointer with its sizes and strides in elements."""
     if argument.kind == "number":
-        return [_number(argument.source, argument.dtype)]
+        return [_c_scalar(argument.source, argument.dtype)]
     array: UsmArray = argument.source
     for size in (*array.shape, *array.strides):
         if not -_INT_LIMIT <= size < _INT_LIMIT:
@@ -188,7 +188,7 @@ def packed(argument: Argument) -> list[Any]:
     return [array, *(ctypes.c_int(value) for value in (*array.shape, *array.strides))]
 
 
-def _number(value: Any, dtype: DType) -> Any:
+def _c_scalar(value: Any, dtype: DType) -> Any:
     if dtype.is_float:
         return ctypes.c_float(value)
     c_type = {"i64": ctypes.c_int64, "u64": ctypes.c_uint64}.get(dtype.name)

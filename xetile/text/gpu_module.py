@@ -150,13 +150,13 @@ def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> I
         if not isinstance(operation, GpuFuncOp):
             continue
         launch = host.get((module.sym_name.data, operation.sym_name.data))
-        attributes = {**operation.attributes, **_known(operation.attributes, launch), _HOME: home}
+        attributes = {**operation.attributes, **_launch_attributes(operation.attributes, launch), _HOME: home}
         if operation.kernel is not None:
             attributes[_KERNEL] = UnitAttr()
         yield _function(operation, attributes)
 
 
-def _known(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[str, Attribute]:
+def _launch_attributes(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[str, Attribute]:
     """Attributes of a kernel that its launch determines."""
     properties: dict[str, Attribute] = {}
     if launch is not None and launch.threads and not any(name in attributes for name in _BLOCK_SIZES):

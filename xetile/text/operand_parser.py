@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import OptOperandDef
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.hints import LEVELS
 from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
 from xegpu.support.errors import error_parts
-from xetile.dialect.types import CacheHintAttr, TileType, WgMapAttr, check_padding, not_a_map, number_of_padding
+from xetile.dialect.types import CacheHintAttr, WgMapAttr, check_padding, not_a_map, number_of_padding
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import map_of
 from xetile.text.grammar import Entry, Sketch, agrees
@@ -122,14 +123,36 @@ def map_attribute(map_: WgMap | None) -> WgMapAttr | None:
     return None if map_ is None else WgMapAttr(map_)
 
 
-def tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue, SSAValue, SSAValue | None]:
-    """Tile, value and mask, in any order."""
-    operands = only(sketch, "%value, %tile" + (", %mask" if 3 in counts else ""), *counts)
-    tiles = [value for value in operands if isinstance(value.type, TileType)]
+_MEMORY = {"tile": ("a tile", "xetile.init_tile"), "desc": ("a descriptor", "xegpu.create_nd_tdesc")}
+"""Operands that say where memory is accessed, as messages call them, with the operation that makes one."""
+
+
+def memory_operands(sketch: Sketch, kind: Any, is_memory: Callable[[Attribute], bool]) -> dict[str, SSAValue]:
+    """Operands of a memory operation, in the order and by the names of its declaration; in the text in any order.
+
+    Args:
+        sketch: the operation's text.
+        kind: the operation; its operands are a tile or descriptor, and ``value`` and ``mask`` where it declares them.
+        is_memory: whether a type is that of a tile or descriptor.
+    """
+    declared = kind.get_irdl_definition().operands
+    names = [name for name, _ in declared]
+    fewest = sum(not isinstance(operand, OptOperandDef) for _, operand in declared)
+    shown = ", ".join(f"%{name}" for name in names)
+    operands = only(sketch, shown, *range(fewest, len(names) + 1))
+    memory = [value for value in operands if is_memory(value.type)]
     vectors = [value for value in operands if isinstance(value.type, VectorType)]
-    if len(tiles) != 1 or len(tiles) + len(vectors) != len(operands):
-        sketch.fail("XT2042", "it takes a vector and a tile", "write %value, %tile : vector<...>, tile<...>")
-    return tiles[0], *(value_and_mask(sketch, vectors) if len(vectors) == 2 else (vectors[0], None))
+    where = next(name for name in names if name in _MEMORY)
+    if len(memory) != 1 or len(vectors) != len(operands) - 1:
+        what, maker = _MEMORY[where]
+        if len(names) == 1:
+            sketch.fail("XT2042", f"it takes {what}, not {operands[0].type}", f"make one with {maker}")
+        others = "a vector" if len(names) == 2 else "vectors"
+        sketch.fail("XT2042", f"it takes {what} and {others}", f"write {sketch.name} {shown} : types")
+    pair = value_and_mask(sketch, vectors) if len(vectors) == 2 else vectors
+    found = dict(zip((name for name in names if name in ("value", "mask")), pair, strict=False))
+    found[where] = memory[0]
+    return {name: found[name] for name in names if name in found}
 
 
 def value_and_mask(sketch: Sketch, vectors: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue]:

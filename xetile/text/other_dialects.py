@@ -54,7 +54,7 @@ def _position(parser: Any, name: str) -> Operation:
     return _POSITIONS[name](DimensionAttr(DimensionEnum(word)))
 
 
-def _number(parser: Any, name: str) -> Operation:
+def _position_without_axis(parser: Any, name: str) -> Operation:
     """Parse ``gpu.subgroup_id : index``."""
     _bound(parser)
     if parser.parse_optional_punctuation(":"):
@@ -116,7 +116,7 @@ def _shape_cast(parser: Any, name: str) -> Operation:
 
 
 RULES: dict[str, Callable[[Any, str], Operation]] = {
-    **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_WITHOUT_OPERANDS, _number),
+    **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_WITHOUT_OPERANDS, _position_without_axis),
     "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat, "vector.shape_cast": _shape_cast,
     "memref.extract_aligned_pointer_as_index": _address,
     "vector.multi_reduction": lambda parser, name: MultiReductionOp.parse(parser),

@@ -98,7 +98,7 @@ def read_integers(parser: AttrParser) -> tuple[int, ...]:
     return parse_integers(parser)
 
 
-def _checked(parser: AttrParser, at: Any, make: Callable[[], Any]) -> Any:
+def _with_errors_at(parser: AttrParser, at: Any, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except XeError as error:
@@ -116,7 +116,7 @@ def read_wg_map(parser: AttrParser) -> WgMap:
     at = next_token(parser).span
     fields = _read_fields(parser, "wg_map", {"sg_layout": read_integers, "sg_data": read_integers})
     _check_required(parser, at, fields, "wg_map", "sg_layout", "sg_data")
-    return _checked(parser, at, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
+    return _with_errors_at(parser, at, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
 
 
 def read_sg_map(parser: AttrParser) -> LaneMap:
@@ -125,7 +125,7 @@ def read_sg_map(parser: AttrParser) -> LaneMap:
     fields = _read_fields(parser, "sg_map", {"wi_layout": read_integers, "wi_data": read_integers})
     _check_required(parser, at, fields, "sg_map", "wi_layout")
     layout, data = fields["wi_layout"], fields.get("wi_data", (1, 1))
-    return _checked(parser, at, lambda: LaneMap(layout, data))  # type: ignore[no-any-return]
+    return _with_errors_at(parser, at, lambda: LaneMap(layout, data))  # type: ignore[no-any-return]
 
 
 def read_hint(parser: AttrParser) -> str:

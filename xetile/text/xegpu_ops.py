@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr, VectorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 
 from xegpu.dialect import XeGPU, gather_scatter
@@ -29,9 +29,9 @@ from xetile.text.operand_parser import (
     atomic_kind,
     check_cache_hint,
     create,
+    memory_operands,
     only,
     result_of,
-    value_and_mask,
     values,
     verified,
 )
@@ -42,19 +42,21 @@ _HINTS = {level: (level, level.replace("l", "L", 1), level[:2].upper(), level[:2
 _POLICIES = {"read_invaldiate": "read_invalidate"}
 """A word that the document spells wrongly, everywhere."""
 _MAPS = ("sg_map_a", "sg_map_b", "sg_map_c")
+_OF_OPERANDS = ("kind", "operandSegmentSizes")
+"""Properties that stand in front of the operands, or follow from their number."""
 
 
-def _properties(sketch: Sketch, kind: Any, *more: str) -> dict[str, Attribute]:
+def _properties(sketch: Sketch, kind: Any) -> dict[str, Attribute]:
     """Cache hints and declared properties of an operation; any other attribute is an error."""
-    declared = kind.get_irdl_definition().properties
-    known = [name for name in (*more, *LEVELS) if name in declared or name in LEVELS]
+    definition = kind.get_irdl_definition()
+    known = [*(name for name in definition.properties if name not in (*LEVELS, *_OF_OPERANDS)), *LEVELS]
     found = {name: value for name in known
              if (value := sketch.take(*_HINTS.get(name, (name,)))) is not None}
     if isinstance(mode := found.get("mode"), StringAttr):
         found["mode"] = WordAttr(mode.data)
     for name in LEVELS:
         if name in found:
-            found[name] = _hint(sketch, name, found[name], stores="value" in dict(kind.get_irdl_definition().operands))
+            found[name] = _hint(sketch, name, found[name], stores="value" in dict(definition.operands))
     sketch.finish(*(_HINTS.get(name, (name,))[-1 if name not in _HINTS else 1] for name in known))
     return found
 
@@ -77,15 +79,17 @@ def _create_operation(kind: Any, operands: list[SSAValue], results: list[Attribu
                   {name: value for name, value in properties.items() if name not in declared})
 
 
-def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAValue]]:
-    """Descriptor and vectors, in any order."""
-    operands = only(sketch, "%value, %desc", count) if count == 2 else only(sketch, "%value, %desc, %mask", count)
-    found = [value for value in operands if sketch.parser.is_descriptor(value.type)]
-    rest = [value for value in operands if value not in found]
-    if len(found) != 1 or not all(isinstance(value.type, VectorType) for value in rest):
-        sketch.fail("XT2042",
-                    "it takes a descriptor and vectors", "write tensor_desc<...>, vector<...> behind the colon")
-    return found[0], rest
+def _declared(kind: Any) -> Rule:
+    """Rule of an operation that is read by its declaration alone."""
+    def rule(sketch: Sketch) -> Operation:
+        operands = list(memory_operands(sketch, kind, sketch.parser.is_descriptor).values())
+        has_result = bool(kind.get_irdl_definition().results)
+        if not has_result:
+            sketch.no_result()
+        results = [result_of(sketch)] if has_result else []
+        return _create_operation(kind, operands, results, _properties(sketch, kind))
+
+    return rule
 
 
 def _create_nd(kind: Any) -> Rule:
@@ -106,7 +110,7 @@ def _create_nd(kind: Any) -> Rule:
         new = kind.build(operands=[source, offsets, sizes, strides], result_types=[result])
         if sketch.take(ALIGNED) is not None:
             new.attributes[ALIGNED] = UnitAttr()
-        new.properties.update(_properties(sketch, kind, "mode"))
+        new.properties.update(_properties(sketch, kind))
         return new  # type: ignore[no-any-return]
 
     return rule
@@ -119,7 +123,7 @@ def _update_nd(kind: Any) -> Rule:
         desc, *rest = sketch.operands
         offsets = values(sketch, rest or (sketch.groups.pop(0) if sketch.groups else []))
         _same_type(sketch, desc)
-        return _create_operation(kind, [desc, *offsets], [desc.type], _properties(sketch, kind, "mode"))
+        return _create_operation(kind, [desc, *offsets], [desc.type], _properties(sketch, kind))
 
     return rule
 
@@ -129,42 +133,13 @@ def _same_type(sketch: Sketch, desc: SSAValue) -> None:
         verified(sketch, lambda stated=stated: check_moved(desc.type, stated))  # type: ignore[misc]
 
 
-def _load_nd(kind: Any) -> Rule:
-    def rule(sketch: Sketch) -> Operation:
-        (desc,) = only(sketch, "%desc", 1)
-        properties = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width", "in_bounds",
-                                 "mode")
-        return _create_operation(kind, [desc], [result_of(sketch)], properties)
-
-    return rule
-
-
-def _store_nd(kind: Any) -> Rule:
-    def rule(sketch: Sketch) -> Operation:
-        desc, (value,) = _desc_and_vectors(sketch, 2)
-        sketch.no_result()
-        return _create_operation(kind, [value, desc], [], _properties(sketch, kind, "mode"))
-
-    return rule
-
-
-def _prefetch(kind: Any) -> Rule:
-    def rule(sketch: Sketch) -> Operation:
-        (desc,) = only(sketch, "%desc", 1)
-        sketch.no_result()
-        return _create_operation(kind, [desc], [], _properties(sketch, kind, "mode"))
-
-    return rule
-
-
 def _create_tdesc(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         source, offsets = only(sketch, "%address, %offsets", 2)
         result = result_of(sketch)
         _check_chunk(sketch, result, None if "chunk_size_per_lane" in kind.get_irdl_definition().properties else
                      sketch.take("chunk_size_per_lane"))
-        properties = _properties(sketch, kind, "chunk_size_per_lane", "mode")
-        return _create_operation(kind, [source, offsets], [result], properties)
+        return _create_operation(kind, [source, offsets], [result], _properties(sketch, kind))
 
     return rule
 
@@ -182,42 +157,23 @@ def _update_offset(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, offsets = only(sketch, "%desc, %offsets", 2)
         _same_type(sketch, desc)
-        return _create_operation(kind, [desc, offsets], [desc.type], _properties(sketch, kind, "mode"))
-
-    return rule
-
-
-def _load_gather(kind: Any) -> Rule:
-    def rule(sketch: Sketch) -> Operation:
-        desc, (mask,) = _desc_and_vectors(sketch, 2)
-        properties = _properties(sketch, kind, "padding", "transpose", "mode")
-        return _create_operation(kind, [desc, mask], [result_of(sketch)], properties)
-
-    return rule
-
-
-def _store_scatter(kind: Any) -> Rule:
-    def rule(sketch: Sketch) -> Operation:
-        desc, vectors = _desc_and_vectors(sketch, 3)
-        value, mask = value_and_mask(sketch, vectors)
-        sketch.no_result()
-        return _create_operation(kind, [value, desc, mask], [], _properties(sketch, kind, "mode"))
+        return _create_operation(kind, [desc, offsets], [desc.type], _properties(sketch, kind))
 
     return rule
 
 
 def _atomic_rmw(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
-        desc, vectors = _desc_and_vectors(sketch, 3)
-        value, mask = value_and_mask(sketch, vectors)
+        operands = memory_operands(sketch, kind, sketch.parser.is_descriptor)
+        value = operands["value"]
         word, sketch.kind = sketch.kind, None
         dtype = of_mlir(value.type.element_type)  # type: ignore[attr-defined]
         if word is None:
             sketch.fail("XT2044", "it takes a kind", 'write "addf" %value, %desc, %mask')
         name: Attribute = gather_scatter.AtomicKindAttr(atomic_kind(sketch, word, dtype))
         results = sketch.results or [value.type]
-        properties = {"kind": name, **_properties(sketch, kind, "mode")}
-        return _create_operation(kind, [value, desc, mask], results, properties)
+        properties = {"kind": name, **_properties(sketch, kind)}
+        return _create_operation(kind, list(operands.values()), results, properties)
 
     return rule
 
@@ -231,7 +187,7 @@ def _dpas(kind: Any) -> Rule:
             sketch.fail("XT2034", f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
                         "write {#sg_map_a #sg_map_b #sg_map_c}")
         maps = dict(zip(_MAPS, bare, strict=False))
-        properties = _properties(sketch, kind, *_MAPS, "mode")
+        properties = _properties(sketch, kind)
         return _create_operation(kind, _in_order(operands, result), [result], {**maps, **properties})
 
     return rule
@@ -281,10 +237,10 @@ _FENCE_FORMS = ("scope = workgroup, memory_kind = global", "memory_kind = ugm, f
 _FENCE_NAMES = {"Fence_op": "fence_op", "Fence_scope": "fence_scope", "Memory_kind": "memory_kind"}
 
 _FORMS = {
-    "create_nd_tdesc": _create_nd, "update_nd_offset": _update_nd, "load_nd": _load_nd, "store_nd": _store_nd,
-    "prefetch_nd": _prefetch, "create_tdesc": _create_tdesc, "update_offset": _update_offset,
-    "update_offsets": _update_offset, "load_gather": _load_gather, "store_scatter": _store_scatter,
-    "prefetch": _prefetch, "atomic_rmw": _atomic_rmw, "dpas": _dpas,
+    "create_nd_tdesc": _create_nd, "update_nd_offset": _update_nd, "load_nd": _declared, "store_nd": _declared,
+    "prefetch_nd": _declared, "create_tdesc": _create_tdesc, "update_offset": _update_offset,
+    "update_offsets": _update_offset, "load_gather": _declared, "store_scatter": _declared,
+    "prefetch": _declared, "atomic_rmw": _atomic_rmw, "dpas": _dpas,
     "fence": _fence, "mfence": _fence, "compile_hint": _hinted,
 }
 _ALIASES = {"update_offsets": "update_offset"}

@@ -39,11 +39,11 @@ from xetile.text.operand_parser import (
     integers_of,
     map_attribute,
     map_of_attribute,
+    memory_operands,
     only,
     padding_of,
     result_map,
     result_of,
-    tile_and_vector,
     values,
     verified,
 )
@@ -78,23 +78,24 @@ def _init_tile(sketch: Sketch) -> Operation:
     return new
 
 
-def _load_tile(sketch: Sketch) -> Operation:
-    (tile,) = only(sketch, "%tile", 1)
-    if not isinstance(tile.type, TileType):
-        sketch.fail("XT2042", f"it loads a tile, not {tile.type}", "make one with xetile.init_tile")
-    element = tile.type.data.element_type
-    properties = {"padding": padding_of(sketch, tile.type.data.dtype)}
-    hints = hints_of(sketch)
-    sketch.finish("padding", *LEVELS)
-    return create(tile_ops.LoadTileOp, [tile], [result_of(sketch, element)], properties, hints)
+def _is_tile(type_: Attribute) -> bool:
+    return isinstance(type_, TileType)
 
 
-def _store_tile(sketch: Sketch) -> Operation:
-    tile, value, _ = tile_and_vector(sketch, (2,))
-    sketch.no_result()
-    hints = hints_of(sketch)
-    sketch.finish(*LEVELS)
-    return create(tile_ops.StoreTileOp, [value, tile], [], {}, hints)
+def _access(kind: Any) -> Rule:
+    """Rule of a load or store, which is read by its declaration."""
+    def rule(sketch: Sketch) -> Operation:
+        operands, definition = memory_operands(sketch, kind, _is_tile), kind.get_irdl_definition()
+        tile = operands["tile"].type.data  # type: ignore[attr-defined]
+        padding = {"padding": padding_of(sketch, tile.dtype)} if "padding" in definition.properties else {}
+        hints = hints_of(sketch)
+        if not definition.results:
+            sketch.no_result()
+        results = [result_of(sketch, tile.element_type)] if definition.results else []
+        sketch.finish(*padding, *LEVELS)
+        return create(kind, list(operands.values()), results, padding, hints)
+
+    return rule
 
 
 def _prefetch_tile(sketch: Sketch) -> Operation:
@@ -218,27 +219,18 @@ def _blocked(kind: type[Operation], position: int) -> Rule:
 
 
 def _atomic_rmw_tile(sketch: Sketch) -> Operation:
-    tile, value, mask = tile_and_vector(sketch, (2, 3))
+    operands = memory_operands(sketch, AtomicRMWTileOp, _is_tile)
+    tile, value = operands["tile"], operands["value"]
     name, sketch.kind = sketch.kind, None
     if name is None:
         sketch.fail("XT2044", "it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
     dtype, result = tile.type.data.dtype, result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish()
-    return _checked(sketch, AtomicRMWTileOp(atomic_kind(sketch, name, dtype), value, tile, mask), result)
+    return _of_stated_type(sketch, AtomicRMWTileOp(atomic_kind(sketch, name, dtype), value, tile,
+                                                   operands.get("mask")), result)
 
 
-def _load_gather(sketch: Sketch) -> Operation:
-    tile, mask, _ = tile_and_vector(sketch, (2,))
-    padding = padding_of(sketch, tile.type.data.dtype)  # type: ignore[attr-defined]
-    hints = hints_of(sketch)
-    result = result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
-    sketch.finish("padding", *LEVELS)
-    new = LoadGatherOp(tile, mask, padding)
-    new.attributes.update(hints)
-    return _checked(sketch, new, result)
-
-
-def _checked(sketch: Sketch, new: Operation, result: Attribute) -> Operation:
+def _of_stated_type(sketch: Sketch, new: Operation, result: Attribute) -> Operation:
     """Operation whose result type agrees with the text."""
     if new.results[0].type != result:
         sketch.fail("XT2040", f"its result is {new.results[0].type}, and the text says {result}",
@@ -246,30 +238,20 @@ def _checked(sketch: Sketch, new: Operation, result: Attribute) -> Operation:
     return new
 
 
-def _store_scatter(sketch: Sketch) -> Operation:
-    tile, value, mask = tile_and_vector(sketch, (3,))
-    sketch.no_result()
-    hints = hints_of(sketch)
-    sketch.finish(*LEVELS)
-    assert mask is not None  # there are three operands
-    new = StoreScatterOp(value, tile, mask)
-    new.attributes.update(hints)
-    return new
-
-
 _SEED: dict[str, Rule] = {
-    "init_tile": _init_tile, "load_tile": _load_tile, "store_tile": _store_tile, "prefetch_tile": _prefetch_tile,
+    "init_tile": _init_tile, "load_tile": _access(tile_ops.LoadTileOp),
+    "store_tile": _access(tile_ops.StoreTileOp), "prefetch_tile": _prefetch_tile,
     "update_tile_offset": _update_tile_offset, "tile_mma": _tile_mma, "tile_transpose": _tile_transpose,
     "tile_reduce": _tile_reduce,
     "tile_broadcast": _tile_broadcast, "tile_conv_layout": _tile_conv_layout, "conv_layout": _tile_conv_layout,
     "tile_pack": _blocked(TilePackOp, 1), "tile_unpack": _blocked(TileUnpackOp, 0),
-    "tile_upack": _blocked(TileUnpackOp, 0), "atomic_rmw_tile": _atomic_rmw_tile, "load_gather": _load_gather,
-    "store_scatter": _store_scatter,
+    "tile_upack": _blocked(TileUnpackOp, 0), "atomic_rmw_tile": _atomic_rmw_tile, "load_gather": _access(LoadGatherOp),
+    "store_scatter": _access(StoreScatterOp),
 }
 _EXTENSIONS: dict[str, Rule] = {
     "transpose": _tile_transpose, "reduction": _tile_reduce, "broadcast": _tile_broadcast,
     "convert_layout": _tile_conv_layout,
-    "atomic_rmw": _atomic_rmw_tile, "load": _load_gather, "store": _store_scatter,
+    "atomic_rmw": _atomic_rmw_tile, "load": _access(LoadGatherOp), "store": _access(StoreScatterOp),
 }
 RULES: dict[str, Rule] = {**_SEED, **{f"xetile.{name}": rule for name, rule in (_SEED | _EXTENSIONS).items()}}
 """Names of operations in the text, with and without the prefix where the seed writes them without."""

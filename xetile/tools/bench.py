@@ -48,7 +48,7 @@ def bench(fn: Callable[[], Any], *, warmup: float = 25, rep: float = 100, quanti
         DeviceError: there is no such queue.
     """
     with AtTheCall():
-        _check(fn, warmup, rep, quantiles)
+        _check_arguments(fn, warmup, rep, quantiles)
         there = None if queue is None else find_queue(queue)
     clear = _flusher(there) if flush else _nothing
     clock = _clock(there)
@@ -64,7 +64,7 @@ def bench(fn: Callable[[], Any], *, warmup: float = 25, rep: float = 100, quanti
     return statistics.median(times) if quantiles is None else [float(each) for each in np.quantile(times, quantiles)]
 
 
-def _check(fn: Any, warmup: float, rep: float, quantiles: Sequence[float] | None) -> None:
+def _check_arguments(fn: Any, warmup: float, rep: float, quantiles: Sequence[float] | None) -> None:
     if not callable(fn):
         raise ArgumentError("XT1058", f"xt.bench measures a function, not {fn!r}",
                             "pass what shall be called, without calling it: xt.bench(lambda: kernel[grid](A, B, C))")

@@ -267,7 +267,7 @@ def _elements_read(emitter: Emitter, piece: _Piece, fragment: Fragment) -> Itera
     yield f"  if ({piece.is_inside()}) {{"
     yield from _loop("    ", piece, fragment, piece.unchecked)
     yield f"  }} else if ({piece.touches()}) {{"
-    yield from _loop("    ", piece, fragment, _checked(emitter, piece))
+    yield from _loop("    ", piece, fragment, _bounds_checked_load(emitter, piece))
     yield "  }"
 
 
@@ -285,7 +285,7 @@ def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str
     yield f"{indent}  words = ({fragment.c_type})({kept}{word});"
 
 
-def _checked(emitter: Emitter, piece: _Piece) -> Callable[[str, str], str]:
+def _bounds_checked_load(emitter: Emitter, piece: _Piece) -> Callable[[str, str], str]:
     """Bounds-checked element load without a branch: out of bounds it reads the array's first one, and gives 0."""
     type_ = piece.desc.dtype.opencl
     name = f"checked_{type_}"

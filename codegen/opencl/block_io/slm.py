@@ -130,7 +130,8 @@ def _gathered(access: SlmAccess, run: Run, word: str) -> str:
     count = fragment.width * fragment.per_lane
     if len(numbers) == count and numbers == list(range(numbers[0], numbers[0] + count)) and numbers[0] % count == 0:
         return f"as_{vector_type(word, len(run.words))}({fragment.names[numbers[0] // count]})"
-    return _vector(word, [_joined([_element(access, number) for number in group], access.size) for group in run.words])
+    elements = ([_element(access, number) for number in group] for group in run.words)
+    return _vector(word, [_packed_word(group, access.size) for group in elements])
 
 
 def _side_by_side(emitter: Emitter, access: SlmAccess, word: str, width: int, kind: str) -> str:
@@ -156,7 +157,7 @@ def _vector(scalar: str, values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else f"({vector_type(scalar, len(values))})({', '.join(values)})"
 
 
-def _joined(elements: Sequence[str], size: int) -> str:
+def _packed_word(elements: Sequence[str], size: int) -> str:
     """Concatenation of elements to one word, the first in its lowest bits."""
     if len(elements) == 1:
         return elements[0]
@@ -191,7 +192,7 @@ def _variables(access: SlmAccess) -> Iterator[str]:
             yield f"as_{fragment.c_type}(run{run_of_variable})"
             continue
         groups = [numbers[i:i + fragment.per_lane] for i in range(0, count, fragment.per_lane)]
-        words = [run_words.get(group) or _joined([elements[number] for number in group], access.size)
+        words = [run_words.get(group) or _packed_word([elements[number] for number in group], access.size)
                  for group in groups]
         yield f"as_{fragment.c_type}({_vector(UNSIGNED[8 * access.size * fragment.per_lane], words)})"
 
@@ -210,19 +211,20 @@ def _single(emitter: Emitter, access: SlmAccess, variable: int, kind: str) -> It
     elements = []
     for number in range(variable * count, (variable + 1) * count):
         r, c = f"row + {row[0, number]}", f"column + {column[0, number]}"
-        name = _checked(emitter, access, kind)
+        name = _bounds_checked_access(emitter, access, kind)
         described = f"base, height, width, pitch, step, {r}, {c}"
         if kind == "store":
             yield f"  {name}({described}, {_element(access, number)});"
         elements.append(f"{name}({described})")
     if kind == "load":
-        words = [_joined(elements[i:i + fragment.per_lane], access.size) for i in range(0, count, fragment.per_lane)]
+        words = [_packed_word(elements[i:i + fragment.per_lane], access.size)
+                 for i in range(0, count, fragment.per_lane)]
         value = _vector(UNSIGNED[8 * access.size * fragment.per_lane], words)
         yield f"  *out{variable} = as_{fragment.c_type}({value});"
     yield "}"
 
 
-def _checked(emitter: Emitter, access: SlmAccess, kind: str) -> str:
+def _bounds_checked_access(emitter: Emitter, access: SlmAccess, kind: str) -> str:
     """Define a bounds-checked element access, and return its name."""
     element, unsigned, panels = access.desc.dtype.opencl, UNSIGNED[8 * access.size], access.panels
     name = f"{kind}_slm_{element}_of_{panels.height}x{panels.width}_panels_{panels.rows}x{panels.columns}_{access.form}"

@@ -72,14 +72,10 @@ def define(emitter: Emitter, shape: MicrokernelShape) -> None:
     if shape.is_skinny:
         lines += FewRows(shape.rows, shape.columns, shape.a).body()
     elif shape.a is bf16:
-        lines += [f"#ifdef {DOT}", *_text(shape, 2).body(), "#else", *_text(shape).body(), "#endif"]
+        lines += [f"#ifdef {DOT}", *ProductText(shape, 2).body(), "#else", *ProductText(shape).body(), "#endif"]
     else:
-        lines += _text(shape, 4 if shape.has_bytes else 1).body()
+        lines += ProductText(shape, 4 if shape.has_bytes else 1).body()
     emitter.function("\n".join([*lines, "}", "#endif", ""]), name)
-
-
-def _text(shape: MicrokernelShape, group: int = 1) -> ProductText:
-    return ProductText(shape, group)
 
 
 _DECLARATIONS_BF16 = (

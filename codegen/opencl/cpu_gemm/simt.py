@@ -124,10 +124,10 @@ def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
     sums = [name for fragment in results for name in fragment.names]
     if product.has_microkernel:
         define(emitter, product.shape)
-    emitter.lines += ["  " * emitter.depth + line for line in _text(product, sums)]
+    emitter.lines += ["  " * emitter.depth + line for line in _product_statements(product, sums)]
 
 
-def _text(product: _Product, sums: list[str]) -> Iterator[str]:
+def _product_statements(product: _Product, sums: list[str]) -> Iterator[str]:
     names, a, has_microkernel = product.names, product.a, product.has_microkernel and product.emitter.has_microkernels
     yield "{"
     yield f"  const int {names.lane} = get_sub_group_local_id();"

@@ -199,11 +199,11 @@ def packed_exchange(words: Sequence[str], dtype: DType, old: LaneBits, new: Lane
     elements = []
     for unit in range(new.units):
         values = {bit: unit >> position & 1 for position, bit in enumerate(new.unit)}
-        elements.append(parts[_number(after.unit, values)][_number(stay, values)])
+        elements.append(parts[_number_of_bits(after.unit, values)][_number_of_bits(stay, values)])
     return moving, elements
 
 
-def _number(bits: Sequence[Bit], values: dict[Bit, int]) -> int:
+def _number_of_bits(bits: Sequence[Bit], values: dict[Bit, int]) -> int:
     return sum(values[bit] << position for position, bit in enumerate(bits))
 
 
@@ -212,7 +212,7 @@ def _groups(words: list[str], unit: Sequence[Bit], kept: Sequence[Bit], packed: 
     groups = [[""] * (1 << len(packed)) for _ in range(1 << len(kept))]
     for number, word in enumerate(words):
         values = {bit: number >> position & 1 for position, bit in enumerate(unit)}
-        groups[_number(kept, values)][_number(packed, values)] = word
+        groups[_number_of_bits(kept, values)][_number_of_bits(packed, values)] = word
     return groups
 
 

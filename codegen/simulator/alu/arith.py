@@ -69,7 +69,7 @@ def _float_step(binding: Binding, function: Callable[..., Array]) -> Step:
     compute = float_type(binding)
     sources = [binding.source(each, compute) for each in range(len(binding.instruction.sources))]
     finish, execution = binding.finish(), binding.execution
-    slow = _step(lambda: finish(function(*(read() for read in sources), execution.rounding)))
+    slow = _unchanged(lambda: finish(function(*(read() for read in sources), execution.rounding)))
     ufunc = {rounding.add: np.add, rounding.multiply: np.multiply}.get(function)
     destination = binding.instruction.destination
     if ufunc is None or destination is None or destination.type.storage != compute or _finishes(binding):
@@ -95,7 +95,7 @@ def _integer_step(binding: Binding, op: str, function: Callable[..., Array]) -> 
             read = [_logical(binding, each, compute) for each in range(len(sources))]
     finish = binding.finish()
     destination = binding.instruction.destination
-    slow = _step(lambda: finish(function(*(each() for each in read))))
+    slow = _unchanged(lambda: finish(function(*(each() for each in read))))
     if not isinstance(function, np.ufunc) or destination is None or _finishes(binding):
         return slow
     view = binding.destination_view()
@@ -130,7 +130,7 @@ def _direct(binding: Binding, function: Callable[..., Array], sources: list[Call
     return step
 
 
-def _step(run: Step) -> Step:
+def _unchanged(run: Step) -> Step:
     return run
 
 

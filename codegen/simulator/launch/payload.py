@@ -71,11 +71,11 @@ def cross_thread_data(records: Sequence[Mapping[str, Any]], arguments: Sequence[
     data = bytearray(size)
     for each in records:
         offset, length = int(each["offset"]), int(each["size"])
-        data[offset:offset + length] = _value(each, arguments, implicit)[:length].ljust(length, b"\0")
+        data[offset:offset + length] = _argument_bytes(each, arguments, implicit)[:length].ljust(length, b"\0")
     return bytes(data)
 
 
-def _value(record: Mapping[str, Any], arguments: Sequence[bytes], implicit: Mapping[str, bytes]) -> bytes:
+def _argument_bytes(record: Mapping[str, Any], arguments: Sequence[bytes], implicit: Mapping[str, bytes]) -> bytes:
     kind = record["arg_type"]
     if record.get("addrmode") == "bindless":
         return struct.pack("<I", surface_offset(record))

@@ -149,7 +149,7 @@ class Barriers:
         else:
             what = f"waits at barrier {number}, where {_counts(arrived)} of {_counts(expected)} arrived, and no " \
                    "other subgroup comes"
-        return Finding("XT6106", f"{what}; subgroups {_listed(others)} of the work-group wait",
+        return Finding("XT6106", f"{what}; subgroups {_ranges_text(others)} of the work-group wait",
                        "have every subgroup that a barrier counts come by it, equally often", row)
 
 
@@ -157,7 +157,7 @@ def _counts(values: Integers) -> str:
     return f"{values[0]} producers and {values[1]} consumers" if values[0] != values[1] else f"{values[0]}"
 
 
-def _listed(numbers: list[int]) -> str:
+def _ranges_text(numbers: list[int]) -> str:
     return ", ".join(_ranges(numbers))
 
 

@@ -147,15 +147,15 @@ def _located_elements(blocks: _Blocks, starts: Integers, inside: NDArray[np.bool
                       verb: str) -> Integers:
     addresses = starts[:, :, None] + np.arange(inside.shape[2]) * blocks.size
     thread = np.broadcast_to(blocks.rows[:, None, None], inside.shape)[inside]
-    return _check(addresses[inside], thread, blocks.size, memory, verb)
+    return _block_offsets(addresses[inside], thread, blocks.size, memory, verb)
 
 
 def _located(blocks: _Blocks, starts: Integers, size: int, memory: Memory, verb: str) -> Integers:
     thread = np.repeat(blocks.rows, starts.shape[1])
-    return _check(starts.reshape(-1), thread, size, memory, verb).reshape(starts.shape)
+    return _block_offsets(starts.reshape(-1), thread, size, memory, verb).reshape(starts.shape)
 
 
-def _check(addresses: Integers, thread: Integers, size: int, memory: Memory, verb: str) -> Integers:
+def _block_offsets(addresses: Integers, thread: Integers, size: int, memory: Memory, verb: str) -> Integers:
     at, outside = memory.globals.locate(addresses, size)
     if outside.any():
         first = int(np.flatnonzero(outside)[0])

@@ -16,7 +16,7 @@ from codegen.simulator.threads import Threads
 Integers = NDArray[np.int64]
 
 
-def _parts(threads: Threads, first: int, components: int, lanes: int, dtype: Any) -> Iterator[tuple[int, Any]]:
+def _register_views(threads: Threads, first: int, components: int, lanes: int, dtype: Any) -> Iterator[tuple[int, Any]]:
     """Views of registers, each with the first lane in it: (components, T, lanes in a register)."""
     wide = threads.register_bytes // np.dtype(dtype).itemsize
     count = -(-lanes // wide)
@@ -35,7 +35,7 @@ def read_lanes(threads: Threads, first: int, components: int, active: NDArray[np
         active: (T, lanes).
         dtype: of the words.
     """
-    parts = [view for _, view in _parts(threads, first, components, active.shape[1], dtype)]
+    parts = [view for _, view in _register_views(threads, first, components, active.shape[1], dtype)]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
     return np.ascontiguousarray(whole).reshape(components, -1) if active.all() else whole[:, active]
 
@@ -47,7 +47,7 @@ def write_lanes(threads: Threads, first: int, words: NDArray[Any], active: NDArr
     spread = words.reshape(components, count, lanes) if whole else np.empty((components, count, lanes), words.dtype)
     if not whole:
         spread[:, active] = words
-    for start, view in _parts(threads, first, components, lanes, words.dtype):
+    for start, view in _register_views(threads, first, components, lanes, words.dtype):
         part = slice(start, start + view.shape[2])
         np.copyto(view, spread[:, :, part], where=active[:, part])
 

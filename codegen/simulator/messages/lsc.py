@@ -65,7 +65,7 @@ def resolve(message: Message, threads: Threads, active: Mask, memory: Memory, si
         assert message.surface_register is not None
         addresses += _surface_bases(threads.address_words()[rows, message.surface_register], rows, memory)
     _check_aligned(message, addresses, rows, memory.globals.position, verb)
-    return Access(memory.globals.store, _checked(message, addresses, size, rows, memory, verb), rows)
+    return Access(memory.globals.store, _global_offsets(message, addresses, size, rows, memory, verb), rows)
 
 
 def _check_aligned(message: Message, addresses: Integers, rows: Integers, position: Callable[[int], str],
@@ -100,7 +100,8 @@ def _surface_bases(offsets: NDArray[np.uint32], rows: Integers, memory: Memory) 
     return np.array([memory.surfaces[int(offset)] for offset in found], np.int64)[inverse]
 
 
-def _checked(message: Message, addresses: Integers, size: int, rows: Integers, memory: Memory, verb: str) -> Integers:
+def _global_offsets(message: Message, addresses: Integers, size: int, rows: Integers, memory: Memory,
+                    verb: str) -> Integers:
     """Offsets in global memory."""
     slack = 4 if memory.word_slack and size == 4 else 1
     at, outside = memory.globals.locate(addresses, size, slack)

@@ -16,8 +16,9 @@ from xetile.distributed import executor, memory
 from xetile.distributed import grid as grid_module
 from xetile.distributed.communication.transport import Alone, Pending
 from xetile.distributed.executor import Epilogue, Executor
-from xetile.distributed.grid import Grid, Region, best_grids, shapes_of
+from xetile.distributed.grid import Grid, best_grids, shapes_of
 from xetile.distributed.memory import HostMemory
+from xetile.distributed.regions import Region
 from xetile.distributed.replay import replay
 from xetile.distributed.schedule import ORDERS, OVERLAPS, schedule
 from xetile.distributed.steps import Broadcast, Receive, Schedule, Send

@@ -15,8 +15,9 @@ from tests.conftest import require_dpnp, require_ocloc
 from tests.kernels import EXECUTIONS, Execution, integers
 from xetile.distributed.communication.transport import Alone
 from xetile.distributed.executor import Executor, _warn_of_no_signals
-from xetile.distributed.grid import Grid, Region, split
+from xetile.distributed.grid import Grid
 from xetile.distributed.memory import HostMemory
+from xetile.distributed.regions import Region, split
 from xetile.distributed.schedule import schedule
 from xetile.distributed.signals import Signals, can_signal, signalled_product
 

@@ -320,7 +320,7 @@ gpu.module @m { gpu.func @f(%A: memref<32x32xf32>, %C: memref<32x32xf32>, %i: in
     ("%x = xetile.init_tile %A[%c0] : memref<32x32xf32> -> !xetile.tile<8x16xf32>", "takes 2 offsets, not 1", ""),
     ("xetile.prefetch_tile %t {l1_hint = #xetile.cache_hint<cache>} : !xetile.tile<16x16xf32, #m>",
      "no cache hint cache", "did you mean cached?"),
-    ("xetile.store_tile %v, %v : vector<16x16xf32>, vector<16x16xf32>", "it takes a vector and a tile", ""),
+    ("xetile.store_tile %v, %v : vector<16x16xf32>, vector<16x16xf32>", "it takes a tile and a vector", ""),
     ("%x = arith.constant dense<[[[1.0, 2.0]]]> : vector<1x1x2xf32>", "elements differ", "vector<1x32xf32>"),
     ("%x = arith.constant dense<1.0> : vector<1x2x16xf32>", "has 3 dimensions", "vector<1x32xf32>"),
     ("%x = vector.extract %v[0] : vector<16xf32> from vector<16x16xf32>", "a vector is a tile", "tile_reduce"),

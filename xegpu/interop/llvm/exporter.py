@@ -35,9 +35,9 @@ from xegpu.interop.llvm.ops import LoadNdOp, StoreNdOp
 from xegpu.interop.llvm.types import Desc, DescType, Mixed
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
-from xegpu.ir.memref import Described, exchanged, is_shared, static_form
+from xegpu.ir.memref import DescribedOp, exchanged, is_shared, static_form
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
-from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import TargetError
@@ -75,7 +75,8 @@ class Export(Rewriter):
 
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, function: func.FuncOp,
                  access: Sequence[str]) -> None:
-        super().__init__({memref.CastOp: _cast, UnrealizedConversionCastOp: _cast, LoadScalarOp: _load_scalar, **rules})
+        super().__init__({memref.CastOp: Rewriter.forward, UnrealizedConversionCastOp: Rewriter.forward,
+                          LoadScalarOp: _load_scalar, **rules})
         self.target = target
         self.access_kinds: Mapping[Any, str] = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
@@ -104,7 +105,7 @@ class Export(Rewriter):
         if self.lookup(desc).encoding.transposed:
             self.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
 
-    def describe(self, operation: Described, result: DescType, by_address: bool, transposed: bool) -> SSAValue:
+    def describe(self, operation: DescribedOp, result: DescType, by_address: bool, transposed: bool) -> SSAValue:
         """Emit LLVM's descriptor of the last two dimensions of a tile's or descriptor's array."""
         if is_shared(operation.source.type):
             return self._matrix(operation, transposed)
@@ -116,7 +117,7 @@ class Export(Rewriter):
         key = ("describe", source, where, tuple(sizes), tuple(strides), result)
         return self.shared(key, lambda: self.emit(CreateNdTdescOp(source, sizes[-2:], strides[-2:], result)))
 
-    def _matrix(self, operation: Described, transposed: bool) -> SSAValue:
+    def _matrix(self, operation: DescribedOp, transposed: bool) -> SSAValue:
         """Emit LLVM's matrix of an array in shared local memory."""
         type_ = operation.source.type
         assert isinstance(type_, MemRefType)
@@ -147,14 +148,14 @@ class Export(Rewriter):
         kind = StoreMatrixOp if isinstance(desc.type, MemDescType) else StoreNdOp
         return kind(value, desc, starts, layout=layout)
 
-    def _check_memory(self, operation: Described) -> None:
+    def _check_memory(self, operation: DescribedOp) -> None:
         kind = access_kind(operation, self.access_kinds)
         if kind not in _BLOCK_ACCESS:
             reached = _REACHED.get(kind, kind)
             self.refuse("XT3656", f"this array can only be reached {reached}, and LLVM's form has block loads only",
                         "pass arrays on 64-byte boundaries whose rows are contiguous and a multiple of 16 bytes")
 
-    def _numbers(self, operation: Described) -> tuple[list[SSAValue | int], list[SSAValue | int]]:
+    def _numbers(self, operation: DescribedOp) -> tuple[list[SSAValue | int], list[SSAValue | int]]:
         static = static_form(operation.source.type)
         if not operation.shape and static is not None:
             return list(static[0]), list(static[1])
@@ -164,7 +165,7 @@ class Export(Rewriter):
         strides[axis] = 1  # unit stride was checked above; LLVM requires a literal 1
         return sizes, strides
 
-    def _source(self, operation: Described, strides: Sequence[SSAValue | int],
+    def _source(self, operation: DescribedOp, strides: Sequence[SSAValue | int],
                 by_address: bool) -> tuple[SSAValue, Any]:
         """Base of the descriptor: the memref, or a matrix's address if it is batched or read as another type."""
         source = self.single(operation.source)
@@ -184,7 +185,7 @@ class Export(Rewriter):
             address = self.add(address, self.index(arith.MuliOp, elements, self.constant(bytes_)))
         return self.emit(arith.IndexCastOp(address, i64))
 
-    def put(self, operation: Described, result: DescType, by_address: bool = False, transposed: bool = False) -> None:
+    def put(self, operation: DescribedOp, result: DescType, by_address: bool = False, transposed: bool = False) -> None:
         """Rule of init operations: a descriptor of the array, and two offsets.
 
         Args:
@@ -228,10 +229,6 @@ def _load_scalar(rewriter: Export, operation: LoadScalarOp) -> None:
         rewriter.single(operation.array), [rewriter.single(index) for index in operation.indices])))
 
 
-def _cast(rewriter: Export, operation: Operation) -> None:
-    rewriter.converted_values[operation.results[0]] = rewriter.lookup(operation.operands[0])
-
-
 def desc_type(shape: tuple[int, ...], element_type: Attribute, layout: Any = None) -> DescType:
     """Descriptor type of a block."""
     return DescType(Desc(shape, element_type, layout=layout))
@@ -268,8 +265,7 @@ def _narrow(loop: scf.ForOp, terminator: scf.YieldOp, kept: list[int]) -> None:
     for result, position in zip(new.results, kept, strict=True):
         result.name_hint = loop.results[position].name_hint
         loop.results[position].replace_all_uses_with(result)
-    loop.detach()  # type: ignore[no-untyped-call]
-    loop.erase()
+    erase(loop)
 
 
 def as_gpu_module(function: func.FuncOp, subgroups: int, lanes: int) -> ModuleOp:

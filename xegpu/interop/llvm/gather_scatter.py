@@ -16,20 +16,15 @@ from xdsl.traits import Pure
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.interop.llvm.types import HINTS, LayoutAttr, SliceAttr
 from xegpu.ir.op_definition import operation_definition
-from xegpu.mlir.vector import vector_type
+from xegpu.mlir.vector import VECTOR, shape_of_type, vector_type
 from xegpu.support.errors import Invalid
 
-VECTOR = base(VectorType)
 BASE = base(MemRefType) | base(IntegerType)
 OFFSETS = VECTOR | base(IndexType)
 MASK = VECTOR | EqAttrConstraint(i1)
 LAYOUT = base(LayoutAttr) | base(SliceAttr)
 _ELEMENTS, _TYPES = "$source `` `[` $offsets `]`", "type($source) `,` type($offsets)"
 """Assembly format of a base with the offsets of the lanes' elements, ``%A[%o]``, and of their types."""
-
-
-def _shape(type_: Attribute) -> tuple[int, ...]:
-    return type_.get_shape() if isinstance(type_, VectorType) else ()
 
 
 class ElementsOp(HintedOp):
@@ -58,11 +53,11 @@ class ElementsOp(HintedOp):
         moved = self._moved()
         if moved is None:
             return
-        counts = _shape(self.offsets.type)
+        counts = shape_of_type(self.offsets.type)
         wanted = {(*counts, self.chunk)} if self.chunk > 1 else {counts, () if counts == (1,) else counts}
         if counts in ((), (1,)):
             wanted.add((self.chunk,))
-        if _shape(self.mask.type) != counts or _shape(moved) not in wanted:  # type: ignore[attr-defined]
+        if shape_of_type(self.mask.type) != counts or shape_of_type(moved) not in wanted:  # type: ignore[attr-defined]
             raise Invalid("XT3628", f"{self.offsets.type} with {self.mask.type} "  # type: ignore[attr-defined]
                           f"and chunks of {self.chunk} are not {moved}\n"
                           "give offsets and mask one shape, and the vector that shape and the chunk")

@@ -39,9 +39,9 @@ from xegpu.interop.llvm.types import (
 )
 from xegpu.ir.assembly_format import OptionalDynamicIndexList
 from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.vector import VECTOR
 from xegpu.support.errors import Invalid
 
-VECTOR = base(VectorType)
 LAYOUT = base(LayoutAttr) | base(SliceAttr)
 BLOCK = "$desc `` custom<OptionalDynamicIndexList>($offsets, $const_offsets)"
 """Assembly format of a descriptor with the offsets of a block: ``%d[%i, 8]``."""

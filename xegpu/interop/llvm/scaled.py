@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FunctionType, VectorType
+from xdsl.dialects.builtin import FunctionType
 from xdsl.ir import Operation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -28,9 +28,9 @@ from xdsl.traits import Pure
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr, shape_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.vector import VECTOR, UnaryVectorOp
 from xegpu.support.errors import Invalid, misread
 
-VECTOR = base(VectorType)
 LAYOUT = base(LayoutAttr) | base(SliceAttr)
 
 
@@ -100,14 +100,10 @@ class DpasMxOp(IRDLOperation):
 
 
 @operation_definition
-class TruncfOp(IRDLOperation):
+class TruncfOp(UnaryVectorOp):
     """Conversion to a smaller float type, rounded to nearest even."""
 
     name = "xegpu.truncf"
-    source = operand_def(VECTOR)
-    result = result_def(VECTOR)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def verify_(self) -> None:
         source, result = (of_mlir(value.type.element_type) for value in (self.source, self.result))  # type: ignore

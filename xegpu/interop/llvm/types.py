@@ -244,7 +244,7 @@ class BlockAttr(Data[Block]):
         def field() -> None:
             name = parse_field_name(parser, (*_BLOCK_FIELDS, _OLD_SPACE), "a block_tdesc_attr")
             parser.parse_punctuation("=")
-            specified["memory_space" if name == _OLD_SPACE else name] = _value(parser)
+            specified["memory_space" if name == _OLD_SPACE else name] = _field_value(parser)
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
         for name, (fits, hint) in _BLOCK_FIELDS.items():
@@ -257,7 +257,7 @@ class BlockAttr(Data[Block]):
         print_fields(printer, {k: v for k, v in vars(self.data).items() if v != getattr(default, k)})
 
 
-def _value(parser: AttrParser) -> object:
+def _field_value(parser: AttrParser) -> object:
     """Parse a boolean, an integer with or without a type, or a keyword, bare or as in ``#xegpu.memory_space<slm>``."""
     if (boolean := parser.parse_optional_boolean()) is not None:
         return boolean

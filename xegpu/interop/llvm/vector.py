@@ -12,7 +12,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
-    base,
     operand_def,
     prop_def,
     result_def,
@@ -27,10 +26,9 @@ from xegpu.ir.assembly_format import Integers, Keyword, WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, kind_of
-from xegpu.mlir.vector import IntegersAttr, check_slice, integers, values_of
+from xegpu.mlir.vector import VECTOR, IntegersAttr, check_slice, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid
 
-VECTOR = base(VectorType)
 _KINDS = tuple(dict.fromkeys((*FLOAT_KINDS, *INTEGER_KINDS)))
 _SCOPES = {"memory_kind": ("global", "slm"), "fence_scope": ("workgroup", "gpu")}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import builtin, func, math, memref, scf, ub
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, VectorType
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -38,11 +38,10 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
-from xegpu.mlir.vector import shape_of
+from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import Invalid
 
 DESC = base(OlderDescType)
-VECTOR = base(VectorType)
 
 
 class OlderOp(IRDLOperation):

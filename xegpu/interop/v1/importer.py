@@ -55,10 +55,10 @@ def converted(function: func.FuncOp) -> func.FuncOp:
     Raises:
         TextError: operands of dpas with lane maps that DPAS does not support; it points at the text's line.
     """
-    return _Import(RULES).function(function, [_type(argument.type) for argument in function.body.block.args])
+    return _Import(RULES).function(function, [_present_type(argument.type) for argument in function.body.block.args])
 
 
-def _type(type_: Attribute) -> Attribute:
+def _present_type(type_: Attribute) -> Attribute:
     """Convert a type: version 1 descriptors become present ones, with the lane map that DPAS requires."""
     if not isinstance(type_, DescriptorType):
         return type_
@@ -91,7 +91,7 @@ class _Import(Rewriter):
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
         properties = self.properties(operation)
         new = kind.create(operands=[self.single(operand) for operand in operation.operands],
-                          result_types=[_type(result.type) for result in operation.results],
+                          result_types=[_present_type(result.type) for result in operation.results],
                           properties={name: value for name, value in properties.items() if name in declared},
                           attributes={**operation.attributes,
                                       **{name: value for name, value in properties.items() if name not in declared}})

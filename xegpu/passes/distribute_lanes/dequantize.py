@@ -28,6 +28,7 @@ from xegpu.ir.dtypes import bf16, f16, i32, of_mlir, u32
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of, vector_type
+from xegpu.rewrite.dce import erase
 
 REGISTER_ROWS = 16
 """Rows of operand B in 16 bits, which are packed together."""
@@ -89,8 +90,7 @@ def _replace(pack: PackOp, weights: _Weights) -> None:
 def _erase_unused(operation: Operation) -> None:
     """Erase an unused operation, and the operations that it leaves unused."""
     owners = {operand.owner for operand in operation.operands}
-    operation.detach()  # type: ignore[no-untyped-call]
-    operation.erase()
+    erase(operation)
     for owner in owners:
         if isinstance(owner, Operation) and owner.has_trait(Pure) and not any(result.uses for result in owner.results):
             _erase_unused(owner)
@@ -101,7 +101,7 @@ def _packed_weights(pack: PackOp) -> _Weights | None:
     rows, dtype = shape_of(pack.source), of_mlir(pack.source.type.element_type)  # type: ignore[attr-defined]
     if pack.sg_map is None or dtype not in (f16, bf16) or len(rows) != 2 or rows[0] % REGISTER_ROWS or rows[1] != 1:
         return None
-    parts = [(_weights(part), first) for first, part in sorted(_parts(pack.source), key=lambda part: part[0])]
+    parts = [(_weights(part), first) for first, part in sorted(_inserted_parts(pack.source), key=lambda part: part[0])]
     whole, _ = parts[0]
     if whole is None:
         return None
@@ -113,7 +113,7 @@ def _packed_weights(pack: PackOp) -> _Weights | None:
     return whole if whole.rows == rows[0] else None
 
 
-def _parts(value: SSAValue) -> Iterator[tuple[int, SSAValue]]:
+def _inserted_parts(value: SSAValue) -> Iterator[tuple[int, SSAValue]]:
     """First rows and values that are put together to a fragment."""
     start = value
     while isinstance(start.owner, InsertStridedSliceOp):

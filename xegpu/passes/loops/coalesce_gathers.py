@@ -46,7 +46,7 @@ from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, values_of, vector_type
 from xegpu.passes.loops.unroll import split_loop
-from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
 from xegpu.rewrite.verifier import verify_inserted
 
@@ -254,8 +254,7 @@ def _erase(loop: scf.ForOp, loads: set[LoadGatherOp]) -> None:
     """Erase what nothing uses any more, of these loads too."""
     erase_dead(loop.body.block)
     for load in loads:
-        load.detach()  # type: ignore[no-untyped-call]
-        load.erase()
+        erase(load)
     erase_dead(loop.body.block)
 
 

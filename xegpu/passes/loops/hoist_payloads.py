@@ -60,7 +60,7 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL
 from xegpu.ir.use_def import root_definitions
 from xegpu.passes.loops.unroll import trips_of
-from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.offsets import index_of
 from xegpu.rewrite.verifier import verify_inserted
@@ -323,8 +323,7 @@ class _LoopAddresses:
             self._payloads.append(_Payload(payload, kind, origin))
         new_op = hinted(PayloadPrefetchOp(payload, distance), message)
         self.inserter.before(message, new_op)
-        message.detach()  # type: ignore[no-untyped-call]
-        message.erase()
+        erase(message)
         return True
 
     def _near(self, kind: Any, origin: tuple[Sum, Sum]) -> tuple[SSAValue | None, tuple[int, int]]:

@@ -166,7 +166,7 @@ def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
     inside: list[SSAValue] = []
     ends: list[SSAValue] = [main.ub]
     for position, box in boxes.values():
-        checked, reach = _check(inserter, main, position, box)
+        checked, reach = _box_check(inserter, main, position, box)
         inside.append(checked)
         ends += [inserter.add(main, inserter.add(main, main.lb, far), 1) for far in reach]
     end = reduce(lambda a, b: inserter.before(main, arith.MinSIOp(a, b)), ends)
@@ -191,7 +191,7 @@ def _computes_with_carried(loop: scf.ForOp) -> bool:
                for argument in loop.body.block.args for use in argument.uses)
 
 
-def _check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tuple[SSAValue, list[SSAValue]]:
+def _box_check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tuple[SSAValue, list[SSAValue]]:
     """Bounds check of a box at the first step, and its limits along the axes on which the counter moves it."""
     counter = loop.body.block.args[0]
     row, column = (index_of(inserter, loop, Sum(tuple(loop.lb if term is counter else term for term in along.terms)))

@@ -37,6 +37,7 @@ from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
 from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
+from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
 from xegpu.rewrite.verifier import verify_inserted
 from xegpu.target.targets import Target
@@ -219,6 +220,5 @@ def split_loop(inserter: Inserter, loop: scf.ForOp, factor: int) -> tuple[scf.Fo
     rest.operands = [main.results[-1], rest.ub, rest.step, *main.results[:-1]]
     for old, new in zip(loop.results, rest.results, strict=True):
         old.replace_all_uses_with(new)
-    loop.detach()  # type: ignore[no-untyped-call]
-    loop.erase()
+    erase(loop)
     return main, rest

@@ -12,8 +12,9 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.matchers import number
+from xegpu.mlir.vector import shape_of
 from xetile.dialect.mma import TileMmaOp
-from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, flat_shape, shape_of, tile_of
+from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, flat_shape, tile_of
 from xetile.dialect.wg_map import Pair
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 
@@ -70,7 +71,7 @@ def work_of(recorded: func.FuncOp, distributed: func.FuncOp, subgroups: int) -> 
     alone = loops == 1 and total > 0
     step, rest = divmod(total, 2 * prod(tile)) if tile and alone else (0, 0)
     a, b = (_loaded_type(products[0].a), _loaded_type(products[0].b)) if products else (None, None)
-    return Work(tile, result, a, b, _type(products[0].a).bits if products else 0, 0 if rest else step, loops,
+    return Work(tile, result, a, b, _element_dtype(products[0].a).bits if products else 0, 0 if rest else step, loops,
                 sum(_flops(op) for op in _hot(distributed)[1].walk() if isinstance(op, TileMmaOp)),
                 _bytes(_hot(distributed)[1]) * subgroups, _bytes(body) * each, stored * each)
 
@@ -135,7 +136,7 @@ def _bytes(within: Operation) -> int:
     return sum(prod(tile.shape) * tile.dtype.bits // 8 for tile in tiles)
 
 
-def _type(value: SSAValue) -> DType:
+def _element_dtype(value: SSAValue) -> DType:
     assert isinstance(value.type, VectorType)
     return of_mlir(value.type.element_type)
 
@@ -146,6 +147,6 @@ def _loaded_type(value: SSAValue) -> DType:
     while isinstance(found.owner, Operation) and not isinstance(found.owner, LoadTileOp):
         vectors = [operand for operand in found.owner.operands if isinstance(operand.type, VectorType)]
         if len(vectors) != 1:
-            return _type(value)
+            return _element_dtype(value)
         found = vectors[0]
-    return _type(found)
+    return _element_dtype(found)

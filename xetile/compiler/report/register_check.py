@@ -61,8 +61,8 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     loop = _accumulated(modules)[1]
     loop_location = None if loop is None else loop.location
     raise TargetError("XT4010",
-        f"{_described(modules, origin, change)} takes {used:.0f} registers, and a thread of {target.name} has {most}: "
-        "too few are left for the operands", hint, loop_location.data if isinstance(loop_location,
+        f"{_largest_carried(modules, origin, change)} takes {used:.0f} registers, and a thread of {target.name} has "
+        f"{most}: too few are left for the operands", hint, loop_location.data if isinstance(loop_location,
                                                                                     SourceLocation) else location)
 
 
@@ -71,7 +71,7 @@ def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None
     return accumulated(function)
 
 
-def _described(modules: Mapping[str, ModuleOp], origin: Origin | None, change: Mapping[str, int] | None) -> str:
+def _largest_carried(modules: Mapping[str, ModuleOp], origin: Origin | None, change: Mapping[str, int] | None) -> str:
     """Description of the largest vector that a subgroup's loop carries, with the constants that determine it."""
     stage = after(modules, "distribute-subgroups")
     types = [] if stage is None else [value.type for loop in stage.walk() if isinstance(loop, scf.ForOp)

@@ -43,11 +43,11 @@ class Remedy:
 
     def __str__(self) -> str:
         if self.constants is not None:
-            return f"{_text(self.constants)} avoids it (built, and looked at)"
+            return f"{_assignments(self.constants)} avoids it (built, and looked at)"
         more = "; the time for trying was up, report(remedies=60) takes a minute" if self.cut_off else ""
         if not self.tried:
             return f"lower the tile sizes: no constant of the kernel could be halved to see which{more}"
-        return "lower the tile sizes: " + ", ".join(f"{_text(change)} still leaves {size} bytes in memory"
+        return "lower the tile sizes: " + ", ".join(f"{_assignments(change)} still leaves {size} bytes in memory"
                                                     for change, size in self.tried) + more
 
 
@@ -174,6 +174,6 @@ def _moves(offset: SSAValue) -> bool:
     return not isinstance(owner, BlockArgument) and any(map(_moves, getattr(owner, "operands", ())))
 
 
-def _text(change: Mapping[str, int]) -> str:
+def _assignments(change: Mapping[str, int]) -> str:
     """Change of constants as text."""
     return ", ".join(f"{name}={value}" for name, value in change.items())

@@ -65,7 +65,7 @@ class Table:
     @staticmethod
     def side_by_side(title: str, columns: Sequence[str], tables: Sequence[Table]) -> Table:
         """Join tables of one column by their labels; of two, the last column has the difference."""
-        rows = tuple(_joined(label, tables) for label in _labels(tables))
+        rows = tuple(_joined_row(label, tables) for label in _labels(tables))
         heads = tuple(columns)
         if len(tables) == 2:
             rows = tuple(Row(row.label, (*row.cells(), row.difference())) if row.values else row for row in rows)
@@ -122,7 +122,7 @@ def _labels(tables: Sequence[Table]) -> list[str]:
     return labels
 
 
-def _joined(label: str, tables: Sequence[Table]) -> Row:
+def _joined_row(label: str, tables: Sequence[Table]) -> Row:
     found = [next((row for row in table.rows if row.label == label), None) for table in tables]
     first = next(row for row in found if row is not None)
     if not first.values:

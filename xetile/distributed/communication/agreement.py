@@ -35,7 +35,7 @@ def agree(transport: Transport, fields: Mapping[str, object], trouble: Exception
             raise trouble
         return
     # Ranks in trouble may not know their fields: one number for all of them, of the same length everywhere.
-    number = 0 if trouble is not None else _number(repr(sorted((name, str(value)) for name, value in fields.items())))
+    number = 0 if trouble is not None else _digest(repr(sorted((name, str(value)) for name, value in fields.items())))
     most, least, troubled = transport.maximum([number, -number, int(trouble is not None)], timeout)
     if troubled:
         mine = None if trouble is None else parts_of(trouble, _NOTHING_SENT)
@@ -44,7 +44,7 @@ def agree(transport: Transport, fields: Mapping[str, object], trouble: Exception
         raise difference(transport.collect({name: str(value) for name, value in fields.items()}))
 
 
-def _number(text: str) -> int:
+def _digest(text: str) -> int:
     """A number of 62 bits that differs where texts do, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 2
 

@@ -12,7 +12,7 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.distributed.communication.agreement import agree
 from xetile.distributed.communication.transport import Pending, Transport, host_bytes
-from xetile.library.array_operands import Operand
+from xetile.library.array_operands import Operand, shape_text
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def scatter(what: Exchange, whole: Any, dtype: DType) -> Any:
     trouble: Exception | None = None
     try:
         if transport.rank == root:
-            parts = _parts(what, whole, dtype)
+            parts = _blocks_of_ranks(what, whole, dtype)
     except Exception as error:
         trouble = error
     what.agree({}, trouble)
@@ -82,13 +82,13 @@ def of_other_elements(name: str, dtype: object, wanted: DType) -> ElementTypeErr
                             f"make the grid with dtype={dtype}, or convert {name}")
 
 
-def _parts(what: Exchange, whole: Any, dtype: DType) -> list[Any]:
+def _blocks_of_ranks(what: Exchange, whole: Any, dtype: DType) -> list[Any]:
     """The blocks of all ranks, of an array on the host or a device."""
     name = what.operand.upper()
     array = on_host(f"the whole {name}", np.asarray(whole) if isinstance(whole, (list, tuple)) else whole)
     if array.shape != what.shape:
-        raise ShapeError("XT7208", f"the whole {name} is {_text(array.shape)}, and the grid is for "
-                         f"{_text(what.shape)}", f"pass all of {name} on rank {what.root}")
+        raise ShapeError("XT7208", f"the whole {name} is {shape_text(array.shape)}, and the grid is for "
+                         f"{shape_text(what.shape)}", f"pass all of {name} on rank {what.root}")
     if array.dtype.kind == "f" and not dtype.is_float:
         raise of_other_elements(f"the whole {name}", array.dtype, dtype)
     return [np.array(array[slices], dtype.numpy, order="C") for slices in what.layout]
@@ -106,8 +106,8 @@ def gather(what: Exchange, block: Any) -> Any:
     try:
         mine = on_host("a block", block)
         if mine.shape != what.own_shape:
-            raise ShapeError("XT7209", f"a block of {_text(mine.shape)} is gathered, and this rank's is "
-                             f"{_text(what.own_shape)}", "pass what the product returned on this rank")
+            raise ShapeError("XT7209", f"a block of {shape_text(mine.shape)} is gathered, and this rank's is "
+                             f"{shape_text(what.own_shape)}", "pass what the product returned on this rank")
     except Exception as error:
         trouble = error
     what.agree({"the element type of blocks": mine.dtype}, trouble)
@@ -136,7 +136,3 @@ def on_host(name: str, block: Any) -> np.ndarray[Any, Any]:
     if operand.library is not np:
         array = operand.library.asnumpy(array)
     return np.ascontiguousarray(array).view(operand.dtype.numpy)
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "one number"

@@ -32,9 +32,9 @@ def difference(found: list[dict[str, str]]) -> ShapeError:
     ranks: dict[str, list[int]] = {}
     for rank, each in enumerate(found):
         ranks.setdefault(each[name], []).append(rank)
-    values = "; ".join(f"{value} on rank{'s' * (len(who) > 1)} {_listed(who)}" for value, who in ranks.items())
+    values = "; ".join(f"{value} on rank{'s' * (len(who) > 1)} {_rank_list(who)}" for value, who in ranks.items())
     return ShapeError("XT7210", f"the ranks differ in {name}: {values}", "call with the same options on every rank")
 
 
-def _listed(ranks: list[int]) -> str:
+def _rank_list(ranks: list[int]) -> str:
     return ", ".join(map(str, ranks[:4])) + (f" and {len(ranks) - 4} more" if len(ranks) > 4 else "")

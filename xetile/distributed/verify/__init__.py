@@ -16,7 +16,7 @@ from xetile.distributed.communication.agreement import agree
 from xetile.distributed.communication.exchange import on_host
 from xetile.distributed.communication.transport import Pending, host_bytes
 from xetile.distributed.executor import Epilogue, Executor, Slot
-from xetile.distributed.grid import Region
+from xetile.distributed.regions import Region
 from xetile.distributed.steps import Add, Broadcast, Finish, Multiply, Receive, Send, Step
 from xetile.distributed.verify.checks import wrong_row, wrong_row_of_epilogue
 

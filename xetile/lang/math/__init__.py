@@ -27,6 +27,7 @@ from xetile.frontend.operators.sub_byte import SubByteVector
 from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector, element_type
+from xetile.lang.checks import describe_argument
 from xetile.lang.operands import check_operands, matched_operands
 
 
@@ -51,14 +52,8 @@ def _float_error(name: str, v: Any) -> ElementTypeError:
                                 "convert it with .to(xt.f32)", location, notes(location, it=v))
     hint = "load its elements first: xt.load_tile(tile)" if isinstance(v, Value) else \
         "of Python numbers calculate with the math module, or make a run-time one: xt.scalar(2.0, xt.f32)"
-    return ElementTypeError("XT1212", f"xt.{name} takes a vector or a run-time number, not {_describe(v)}", hint,
-                            location,
-                            notes(location, it=v))
-
-
-def _describe(v: Any) -> str:
-    """Description of an argument in an error message."""
-    return f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {python_number(v)!r:.40}"
+    return ElementTypeError("XT1212", f"xt.{name} takes a vector or a run-time number, not {describe_argument(v)}",
+                            hint, location, notes(location, it=v))
 
 
 def exp(v: Any, *, fast: bool | None = None) -> Any:
@@ -265,7 +260,7 @@ def bitcast(v: Any, dtype: Any) -> Any:
     tracer = current("xt.bitcast")
     target = element_type(dtype)
     if not isinstance(v, Arithmetic):
-        raise ElementTypeError("XT1212", f"xt.bitcast takes a vector or a run-time number, not {_describe(v)}",
+        raise ElementTypeError("XT1212", f"xt.bitcast takes a vector or a run-time number, not {describe_argument(v)}",
                                "convert Python numbers with NumPy: numpy.float32(v).view(numpy.int32)",
                                tracer.location())
     if isinstance(v, Vector) and v.dtype.bits > target.bits and not {v.dtype, target} & {dtypes.i1, dtypes.index}:
@@ -312,7 +307,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     tracer = current("xt.where")
     _check_condition(condition)
     if not any(isinstance(side, Value) for side in (a, b)):
-        a = _first(condition, python_number(a), python_number(b))
+        a = _as_scalar(condition, python_number(a), python_number(b))
     condition, a, b = broadcast_operands([condition, python_number(a), python_number(b)])
     like, sides = matched_operands("xt.where", a, b)
     if isinstance(condition, Vector) and isinstance(like, Vector):
@@ -339,7 +334,7 @@ def _check_condition(condition: Any) -> None:
                            notes(location, it=condition))
 
 
-def _first(condition: Arithmetic, a: Any, b: Any) -> Any:
+def _as_scalar(condition: Arithmetic, a: Any, b: Any) -> Any:
     """First of two Python numbers as a run-time scalar, of the type that both have."""
     if isinstance(a, bool) and isinstance(b, bool):
         dtype = dtypes.i1

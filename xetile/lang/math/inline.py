@@ -120,13 +120,13 @@ def _operands(sides: Sequence[Any], location: Location) -> tuple[Vector | Scalar
         if isinstance(side, Vector) and isinstance(like, Vector):
             check_alike(like, side, f"xt.inline of a {like.describe()} and a {side.describe()}",
                         ("the first", "the second"), "the operands of xt.inline", types=False)
-        _check(own, location)
+        _check_dtype(own, location)
         values.append(side.ssa if isinstance(side, Vector) else splat(side, like, own) if isinstance(like, Vector) else
                       scalar_of_element(side, own))
     return like, values
 
 
-def _check(dtype: DType, location: Location) -> None:
+def _check_dtype(dtype: DType, location: Location) -> None:
     try:
         check_element_type(dtype)
     except Invalid as error:

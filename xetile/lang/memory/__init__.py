@@ -271,7 +271,7 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
         TargetError: no device has as much; or, when lowered, the target does not.
     """
     tracer = current("xt.alloc_slm")
-    sizes = _sizes(shape)
+    sizes = _allocated_shape(shape)
     try:
         element = dtypes.of(dtype)
     except ElementTypeError as error:
@@ -301,7 +301,7 @@ def _example(shape: Any) -> tuple[int, ...]:
     return (shape,) if type(shape) is int and shape > 0 else (256, 32)
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
+def _allocated_shape(shape: Any) -> tuple[int, ...]:
     """Compile-time sizes of an array in shared local memory."""
     sizes = [python_number(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):

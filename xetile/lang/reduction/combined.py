@@ -47,22 +47,22 @@ def reduce(v: Any, axis: int, combine: Callable[..., Any], *, keepdims: bool = T
         ShapeError: vectors of different shapes or maps.
     """
     part, along = _operands("reduce", v, axis)
-    function = _checked("reduce", combine)
+    function = _type_checked("reduce", combine)
     size = part[0].shape[along]
     while size > (1 if along == 0 else _REGISTER):
         half = -(-size // 2) if along == 0 else -(-size // (2 * _REGISTER)) * _REGISTER
         rest = size - half
         folded = function(_slice(part, along, 0, rest), _slice(part, along, half, size))
-        part = _joined([folded, _slice(part, along, rest, half)], along) if rest < half else folded
+        part = _concatenated_parts([folded, _slice(part, along, rest, half)], along) if rest < half else folded
         size = half
     while size > 1:  # lanes: elements beyond the first ``half`` are not looked at again
         half = -(-size // 2)
         folded = function(part, _shifted(part, -half, along))
         part = folded if 2 * half == size else _where(_iota(part[0], along) < size - half, folded, part)
         size = half
-    map_ = _first(v).wg_map
+    map_ = _first_part(v).wg_map
     result = tuple(redistributed(each, map_ and map_.collapsed((along,))) for each in _slice(part, along, 0, 1))
-    if len(_first(v).shape) == 1 or not keepdims:
+    if len(_first_part(v).shape) == 1 or not keepdims:
         result = tuple(reshape(each, each.shape[1 - along]) for each in result)
     return _results(v, result)
 
@@ -81,7 +81,7 @@ def scan(v: Any, axis: int, combine: Callable[..., Any], *, reverse: bool = Fals
         As :func:`reduce`.
     """
     part, along = _operands("scan", v, axis)
-    function = _checked("scan", combine)
+    function = _type_checked("scan", combine)
     step = 1 if along == 0 else _REGISTER
     size = part[0].shape[along]
     pieces = [_slice(part, along, at, min(at + step, size)) for at in range(0, size, step)]
@@ -94,8 +94,8 @@ def scan(v: Any, axis: int, combine: Callable[..., Any], *, reverse: bool = Fals
             pieces[i] = function(tuple(_repeated(each, pieces[i][0]) for each in carried), pieces[i])
         width = pieces[i][0].shape[along]
         carried = _slice(pieces[i], along, 0, 1) if reverse else _slice(pieces[i], along, width - 1, width)
-    result = _joined(pieces, along)
-    return _results(v, tuple(redistributed(cast(each, _first(v).shape), _first(v).wg_map) for each in result))
+    result = _concatenated_parts(pieces, along)
+    return _results(v, tuple(redistributed(cast(each, _first_part(v).shape), _first_part(v).wg_map) for each in result))
 
 
 def cumsum(v: Vector, axis: int, *, reverse: bool = False, exclusive: bool = False) -> Vector:
@@ -176,7 +176,7 @@ def _operands(name: str, v: Any, axis: Any) -> tuple[Part, int]:
     return matrices, along + 2 - rank
 
 
-def _checked(name: str, combine: Callable[..., Any]) -> Combine:
+def _type_checked(name: str, combine: Callable[..., Any]) -> Combine:
     """The author's function on parts.
 
     Raises:
@@ -204,7 +204,7 @@ def _slice(part: Part, axis: int, start: int, end: int) -> Part:
     return tuple(each[start:end] if axis == 0 else each[:, start:end] for each in part)
 
 
-def _joined(pieces: Sequence[Part], axis: int) -> Part:
+def _concatenated_parts(pieces: Sequence[Part], axis: int) -> Part:
     return tuple(each[0] if len(each) == 1 else concatenate(each, axis) for each in zip(*pieces, strict=True))
 
 
@@ -226,7 +226,7 @@ def _iota(like: Vector, axis: int) -> Vector:
     return iota(like.shape, axis, wg_map=like.wg_map)
 
 
-def _first(v: Any) -> Vector:
+def _first_part(v: Any) -> Vector:
     return v[0] if isinstance(v, tuple) else v  # type: ignore[no-any-return]
 
 

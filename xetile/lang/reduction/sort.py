@@ -51,7 +51,7 @@ def sort(v: Vector, axis: int = -1, *, descending: bool = False, indices: bool =
     rows, along = _rows("sort", v, axis)
     if not indices:
         keys = _sorted_keys([_key(row) for row in rows], descending)
-        return _result([_value(key, v.dtype) for key in keys], v, along)
+        return _result([_element_of_key(key, v.dtype) for key in keys], v, along)
     values, positions = _sorted_pairs(rows, descending)
     return _result(values, v, along), _result(positions, v, along)
 
@@ -133,7 +133,7 @@ def _key(row: Vector) -> Vector:
     return where(row == row, bits ^ ((bits >> (integer.bits - 1)) & greatest), greatest)  # type: ignore[no-any-return]
 
 
-def _value(key: Vector, dtype: DType) -> Vector:
+def _element_of_key(key: Vector, dtype: DType) -> Vector:
     """The element of a key: inverting is its own inverse, and the greatest key is a NaN."""
     integer = _KEYS.get(dtype)
     if integer is None:
@@ -160,7 +160,7 @@ def _sorted_pairs(rows: list[Vector], descending: bool) -> tuple[list[Vector], l
         swap = before | ((keys[j] == keys[i]) & (positions[j] < positions[i]))
         for each in (keys, positions):
             each[i], each[j] = where(swap, each[j], each[i]), where(swap, each[i], each[j])
-    return [_value(key, rows[0].dtype) for key in keys], positions
+    return [_element_of_key(key, rows[0].dtype) for key in keys], positions
 
 
 def _sorted_packed(rows: list[Vector], descending: bool) -> tuple[list[Vector], list[Vector]]:
@@ -173,5 +173,5 @@ def _sorted_packed(rows: list[Vector], descending: bool) -> tuple[list[Vector], 
     packed = [(_key(row).to(word) << 16) | (last - i if descending else i) for i, row in enumerate(rows)]
     packed = _sorted_keys(packed, descending)
     low = [(each & 0xFFFF).to(dtypes.i32) for each in packed]
-    values = [_value((each >> 16).to(_KEYS.get(dtype, dtype)), dtype) for each in packed]
+    values = [_element_of_key((each >> 16).to(_KEYS.get(dtype, dtype)), dtype) for each in packed]
     return values, [last - position if descending else position for position in low]

@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.use_def import root_definitions
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.support.errors import TargetError, XeError, located
@@ -107,7 +108,7 @@ class _BlockingRewriter(Rewriter):
         operands = [self.single(operand) for operand in operation.operands]
         if blocks := self._widened_blocks(operation):
             operands = [self.reblock(operands[0], blocks)]
-            rows, columns, *_ = tile_ops.shape_of(operands[0])
+            rows, columns, *_ = shape_of(operands[0])
             element = operation.results[0].type.element_type  # type: ignore[attr-defined]
             result = self.like(operation, operands, [VectorType(element, (rows, columns, *blocks))])
             self.set(operation.results[0], result.results[0])
@@ -125,7 +126,7 @@ class _BlockingRewriter(Rewriter):
         (use, *_), side = operation.results[0].uses, self.sizes.widens(operation)
         assert isinstance(use.operation, TileMmaOp)
         depth = self.sizes.mma_shape(use.operation).k
-        rows = tile_ops.shape_of(operation.results[0])[0]
+        rows = shape_of(operation.results[0])[0]
         return (self.target.repeat(rows), depth) if side == "a" else (depth, self.target.subgroup_size)
 
     def blocked(self, value: SSAValue) -> Attribute:
@@ -138,7 +139,7 @@ class _BlockingRewriter(Rewriter):
 
     def reblock(self, value: SSAValue, blocks: Pair) -> SSAValue:
         """A 4D vector in other blocks, by unpack and pack unless its blocks are these."""
-        if tile_ops.shape_of(value)[2:] == blocks:
+        if shape_of(value)[2:] == blocks:
             return value
         flat = self.shared(("unpack", value), lambda: self.emit(TileUnpackOp(value)))
         return self.shared(("pack", flat, blocks), lambda: self.emit(TilePackOp(flat, blocks)))
@@ -147,7 +148,7 @@ class _BlockingRewriter(Rewriter):
         """A yielded vector in the blocks that the loop carries."""
         (value,), (target,) = parts.values, like.values
         if isinstance(value.type, VectorType) and value.type != target.type:
-            return ConvertedValues((self.reblock(value, tile_ops.shape_of(target)[2:]),))  # type: ignore[arg-type]
+            return ConvertedValues((self.reblock(value, shape_of(target)[2:]),))  # type: ignore[arg-type]
         return parts
 
 
@@ -187,7 +188,7 @@ def _emit_with_assumptions(rewriter: _BlockingRewriter, init_tile: tile_ops.Init
 
 def _load_tile(rewriter: _BlockingRewriter, operation: tile_ops.LoadTileOp) -> None:
     value = rewriter.emit(hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation))
-    flat = tile_ops.shape_of(operation.result)
+    flat = shape_of(operation.result)
     if len(flat) == 2 and not rewriter.sizes.side(operation.result) and \
             not rewriter.sizes.widened_tile(operation.tile) and rewriter.sizes.words(operation.tile) is None and \
             not _is_copied(operation):
@@ -233,11 +234,11 @@ def _broadcast(rewriter: _BlockingRewriter, operation: BroadcastOp) -> None:
 
 
 def _tile_mma(rewriter: _BlockingRewriter, operation: TileMmaOp) -> None:
-    if len(tile_ops.shape_of(operation.result)) == 4:
+    if len(shape_of(operation.result)) == 4:
         rewriter.copy(operation)
         return
     form = rewriter.sizes.mma_shape(operation)
-    (m, k), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
+    (m, k), n = shape_of(operation.a), shape_of(operation.b)[1]
     _check_depth(rewriter, operation, form, k, n)
     repeat, lanes = rewriter.target.repeat(m), rewriter.target.subgroup_size
     a = rewriter.reblock(rewriter.single(operation.a), (repeat, form.k))

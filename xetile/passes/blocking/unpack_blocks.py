@@ -20,6 +20,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.ir import Attribute, Operation
 
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
@@ -73,7 +74,7 @@ class _UnpackBlocksRewriter(Rewriter):
 
     def __init__(self) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile,
-                          TilePackOp: _identity, TileUnpackOp: _identity,
+                          TilePackOp: Rewriter.forward, TileUnpackOp: Rewriter.forward,
                           TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
 
     def copy(self, operation: Operation) -> None:
@@ -112,11 +113,7 @@ def _tile_reduce(rewriter: _UnpackBlocksRewriter, operation: TileReduceOp) -> No
 
 def _tile_broadcast(rewriter: _UnpackBlocksRewriter, operation: TileBroadcastOp) -> None:
     map_ = operation.wg_map.data if operation.wg_map else None
-    shape = tile_ops.flat_shape(tile_ops.shape_of(operation.result))
+    shape = tile_ops.flat_shape(shape_of(operation.result))
     rewriter.set(operation.result, rewriter.emit(TileBroadcastOp(rewriter.single(operation.source), shape,
                                                                  _flat_axes(operation),
                                                            map_)))
-
-
-def _identity(rewriter: _UnpackBlocksRewriter, operation: TilePackOp | TileUnpackOp) -> None:
-    rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)

@@ -21,6 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
 from xegpu.ir.memref import is_shared
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import tile_ops
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
@@ -30,7 +31,7 @@ from xetile.passes.to_xegpu.rearrange import KINDS
 
 
 def _flat(value: SSAValue) -> Pair:
-    rows, columns = tile_ops.shape_of(value)
+    rows, columns = shape_of(value)
     return rows, columns
 
 
@@ -47,7 +48,7 @@ def _blocked_axes(axes: tuple[int, ...]) -> list[int]:
 
 
 def _tile_reduce(rewriter: Any, operation: TileReduceOp) -> None:
-    if len(tile_ops.shape_of(operation.source)) == 4:
+    if len(shape_of(operation.source)) == 4:
         rewriter.copy(operation)
         return
     small, large = _aligned_blocks(rewriter, _flat(operation.result), _flat(operation.source))
@@ -57,7 +58,7 @@ def _tile_reduce(rewriter: Any, operation: TileReduceOp) -> None:
 
 
 def _tile_broadcast(rewriter: Any, operation: TileBroadcastOp) -> None:
-    shape = tile_ops.shape_of(operation.result)
+    shape = shape_of(operation.result)
     if len(shape) == 4:
         rewriter.copy(operation)
         return
@@ -69,7 +70,7 @@ def _tile_broadcast(rewriter: Any, operation: TileBroadcastOp) -> None:
 
 
 def _tile_bitcast(rewriter: Any, operation: TileBitcastOp) -> None:
-    if len(tile_ops.shape_of(operation.source)) == 4:
+    if len(shape_of(operation.source)) == 4:
         rewriter.copy(operation)
         return
     source = rewriter.reblock(rewriter.single(operation.source), rewriter.sizes.compute_block(_flat(operation.source)))

@@ -29,7 +29,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.memref import is_shared
 from xegpu.mlir.arith import CmpIOp, ExtUIOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xegpu.support.errors import Invalid, Note, ShapeError, TargetError, error_parts, located
 from xegpu.support.location import author_location
@@ -197,7 +197,7 @@ def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
     if operation.wg_map is None:
         rewriter.copy(operation)
         return
-    form = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    form = Distributed(operation.wg_map.data, shape_of(operation.result))  # type: ignore[arg-type]
     axis = operation.axis.value.data
     part = VectorType(operation.result.type.element_type, form.wg_map.sg_data)  # type: ignore[attr-defined]
     starts = [offset(rewriter, form, axis, position[axis]) for position in form.wg_map.blocks(form.shape)]
@@ -218,7 +218,7 @@ def _tile_mma(rewriter: Rewriter, operation: TileMmaOp) -> None:
     _check_distributed(rewriter, operation)
     assert a.encoding is not None
     map_ = operation.wg_map.data
-    form = Distributed(map_, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    form = Distributed(map_, shape_of(operation.result))  # type: ignore[arg-type]
     rows, columns = map_.rounds(form.shape)
     depth = len(a.values) // rows
     assert len(b.values) == depth * columns, "the verifier compares the maps of A and B"
@@ -250,7 +250,7 @@ def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: TileBitcastO
     if source.encoding is None:
         rewriter.set(operation.result, values[0])
         return
-    form = Distributed(operation.distributed(source.encoding.wg_map), tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    form = Distributed(operation.distributed(source.encoding.wg_map), shape_of(operation.result))  # type: ignore[arg-type]
     rewriter.set(operation.result, values, form)
 
 
@@ -260,7 +260,7 @@ def _bitcast(rewriter: Rewriter, operation: TileBitcastOp, value: SSAValue) -> S
     if operation.along:
         value = rewriter.emit(TileTransposeOp(value))
     if operation.merges:
-        rows, columns = tile_ops.shape_of(value)
+        rows, columns = shape_of(value)
         lines = rewriter.emit(ShapeCastOp(value, (rows // 2, 2 * columns)))
         low, high = (rewriter.emit(ExtUIOp(rewriter.emit(ExtractStridedSliceOp(
             lines, (0, start), (rows // 2, columns))), VectorType(element, (rows // 2, columns))))

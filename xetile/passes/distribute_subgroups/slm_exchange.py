@@ -26,6 +26,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.combining_kind import combined
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target
@@ -119,7 +120,7 @@ def transpose(rewriter: DistributeSubgroupsRewriter, operation: TileTransposeOp)
     if source.encoding is None or operation.wg_map is None:
         rewriter.copy(operation)
         return
-    target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    target = Distributed(operation.wg_map.data, shape_of(operation.result))  # type: ignore[arg-type]
     if source.encoding.transposed:
         values = tuple(rewriter.emit(TileTransposeOp(value)) for value in source.values)
     else:
@@ -134,7 +135,7 @@ def broadcast(rewriter: DistributeSubgroupsRewriter, operation: TileBroadcastOp)
         rewriter.copy(operation)
         return
     axes = axes_of(operation)
-    target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    target = Distributed(operation.wg_map.data, shape_of(operation.result))  # type: ignore[arg-type]
     narrow = [[_along(origin, axes, 0) for origin in origins] for origins in target.block_origins()]
     positions = local_blocks(source.encoding.block_origins(), narrow)
     data = _along(target.wg_map.sg_data, axes, 1)
@@ -157,7 +158,7 @@ def reduce(rewriter: DistributeSubgroupsRewriter, operation: TileReduceOp) -> No
     if source.encoding is None or operation.wg_map is None:
         rewriter.copy(operation)
         return
-    target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    target = Distributed(operation.wg_map.data, shape_of(operation.result))  # type: ignore[arg-type]
     element: Attribute = operation.result.type.element_type  # type: ignore[attr-defined]
     accumulator = f32 if operation.kind.data in ("add", "mul") and element in (f16, bf16) else element
     kind, axes = operation.kind.data, axes_of(operation)

@@ -95,10 +95,6 @@ def _transfer_write(rewriter: _LowerSupervectorRewriter, operation: TransferWrit
     (store if fits(slice_) else masked_scatter)(rewriter, slice_, value)
 
 
-def _type_cast(rewriter: _LowerSupervectorRewriter, operation: TypeCastOp) -> None:
-    rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)
-
-
 def _memref_load(rewriter: _LowerSupervectorRewriter, operation: memref.LoadOp) -> None:
     slice_ = type_cast(rewriter, operation.memref, operation.res.type, map_of(operation.res))
     rewriter.set(operation.res, load(rewriter, slice_) if fits(slice_) else gather(rewriter, slice_))
@@ -137,7 +133,7 @@ def _transposed(rewriter: _LowerSupervectorRewriter, value: SSAValue) -> SSAValu
 
 
 RULES: dict[type[Operation], Rule] = {
-    TransferReadOp: _transfer_read, TransferWriteOp: _transfer_write, TypeCastOp: _type_cast,
+    TransferReadOp: _transfer_read, TransferWriteOp: _transfer_write, TypeCastOp: Rewriter.forward,
     memref.LoadOp: _memref_load, memref.StoreOp: _memref_store, ContractOp: _contract,
     ShapeCastOp: _shape_cast,
 }

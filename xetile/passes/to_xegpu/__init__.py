@@ -28,7 +28,7 @@ from xegpu.dialect.vector import BitcastOp, PadOp
 from xegpu.dialect.vector import IotaOp as XeGPUIotaOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED, exchanged, is_shared
-from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, vector_type
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, vector_type
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, rewrite
 from xegpu.target.targets import Target
@@ -167,12 +167,8 @@ def _prefetch_tile(rewriter: Rewriter, operation: tile_ops.PrefetchTileOp) -> No
         rewriter.emit(PrefetchNdOp(desc, hints))
 
 
-def _tile_unpack(rewriter: Rewriter, operation: TileUnpackOp) -> None:
-    rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)
-
-
 def _tile_pack(rewriter: Rewriter, operation: TilePackOp) -> None:
-    shape = tile_ops.shape_of(operation.result)
+    shape = shape_of(operation.result)
     blocks = _reblock(rewriter, rewriter.lookup(operation.source), (shape[2], shape[3]))
     rewriter.set(operation.result, blocks.values, blocks.encoding)
 
@@ -191,7 +187,7 @@ def _reblock(rewriter: Rewriter, source: ConvertedValues, block: Pair) -> Conver
 
 
 def _blocks_of(value: SSAValue) -> Blocks:
-    shape = tile_ops.shape_of(value)
+    shape = shape_of(value)
     return Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
 
 
@@ -211,7 +207,7 @@ def _tile_broadcast(rewriter: Rewriter, operation: TileBroadcastOp) -> None:
 
 def _tile_transpose(rewriter: Rewriter, operation: TileTransposeOp, lanes: int) -> None:
     values, block = vector.transpose(rewriter, rewriter.lookup(operation.source), lanes, _reblock)
-    rows, columns = tile_ops.shape_of(operation.result)
+    rows, columns = shape_of(operation.result)
     rewriter.set(operation.result, values, Blocks((rows, columns), block))
 
 
@@ -249,7 +245,7 @@ def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
 
 def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
     """``iota``: one for each block along its axis, shared by blocks that differ along the other axis only."""
-    rows, columns, *block = tile_ops.shape_of(operation.result)
+    rows, columns, *block = shape_of(operation.result)
     axis, start = operation.axis.value.data, None if operation.start is None else rewriter.single(operation.start)
     part = vector_type(block, operation.result.type.element_type)  # type: ignore[attr-defined]
 
@@ -266,8 +262,8 @@ def _tile_mma(rewriter: Rewriter, operation: TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     product = DpasOp if target.mma_shape(*types).engine == "dpas" else MadOp
     a, b = rewriter.lookup(operation.a).values, rewriter.lookup(operation.b).values
-    rows, columns, *block = tile_ops.shape_of(operation.result)
-    depth = tile_ops.shape_of(operation.a)[1]
+    rows, columns, *block = shape_of(operation.result)
+    depth = shape_of(operation.a)[1]
     result: list[SSAValue | None] = [None] * (rows * columns)
     if operation.acc is not None:
         result = list(rewriter.lookup(operation.acc).values)
@@ -300,7 +296,7 @@ RULES: dict[type[Operation], Rule] = {
     tile_ops.StoreTileOp: _store_tile,
     tile_ops.PrefetchTileOp: _prefetch_tile,
     TilePackOp: _tile_pack,
-    TileUnpackOp: _tile_unpack,
+    TileUnpackOp: Rewriter.forward,
     BroadcastOp: _broadcast,
     TileReduceOp: _tile_reduce,
     TileBroadcastOp: _tile_broadcast,

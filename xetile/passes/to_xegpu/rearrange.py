@@ -17,9 +17,8 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.vector import ShuffleOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of, vector_type
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, values_of, vector_type
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter
-from xetile.dialect import tile_ops
 from xetile.dialect.vector import TilePackOp
 from xetile.dialect.wg_map import Pair
 
@@ -30,7 +29,7 @@ Numbers = np.ndarray[Any, Any]
 def is_rearranged(operation: Operation) -> bool:
     """Whether an operation is a slice, a cast or an insertion of whole vectors of two dimensions, before blocks."""
     return isinstance(operation, (ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp)) and \
-        len(tile_ops.shape_of(operation.result)) == 2
+        len(shape_of(operation.result)) == 2
 
 
 def _numbered(source: ConvertedValues, first: int) -> Numbers:
@@ -47,7 +46,7 @@ def _slice(operation: ExtractStridedSliceOp, source: Numbers) -> Numbers:
 
 
 def _cast(operation: ShapeCastOp, source: Numbers) -> Numbers:
-    return source.reshape(*tile_ops.shape_of(operation.result), 2)
+    return source.reshape(*shape_of(operation.result), 2)
 
 
 def _insert(operation: InsertStridedSliceOp, source: Numbers, dest: Numbers) -> Numbers:
@@ -61,7 +60,7 @@ def rearrange(rewriter: Rewriter, operation: Operation, numbers: Callable[..., N
     """Lower an operation that moves elements: ``numbers`` says which element of its operands each of the result is."""
     (use,) = operation.results[0].uses
     assert isinstance(use.operation, TilePackOp), "blocking packs what it lets these operations give"
-    shape = tile_ops.shape_of(use.operation.result)
+    shape = shape_of(use.operation.result)
     parts = [rewriter.lookup(operand) for operand in operation.operands]
     blocks = [value for part in parts for value in part.values]
     starts = np.cumsum([0, *(len(part.values) for part in parts)])
@@ -83,7 +82,7 @@ def _block(rewriter: Rewriter, blocks: list[SSAValue], elements: Numbers) -> SSA
         positions = np.array([roots.setdefault(value, len(roots)) for value in values])
         numbers[here], offsets[here] = positions[owners], inside
     taken = [value for value, root in roots.items() if (numbers == root).any()]
-    if len(taken) == 1 and tile_ops.shape_of(taken[0]) == block and (offsets == np.arange(len(offsets))).all():
+    if len(taken) == 1 and shape_of(taken[0]) == block and (offsets == np.arange(len(offsets))).all():
         return taken[0]
     starts = np.zeros(len(roots), int)
     starts[[roots[value] for value in taken]] = np.cumsum([0, *map(_size, taken)])[:-1]
@@ -104,7 +103,7 @@ def _sources(value: SSAValue, offsets: Numbers) -> tuple[list[SSAValue], Numbers
 
 
 def _size(value: SSAValue) -> int:
-    return int(np.prod(tile_ops.shape_of(value)))
+    return int(np.prod(shape_of(value)))
 
 
 KINDS: dict[type[Operation], Callable[..., Numbers]] = {

@@ -20,9 +20,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.vector import TransposeOp
+from xegpu.mlir.vector import TransposeOp, shape_of
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter
-from xetile.dialect import tile_ops
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.wg_map import Pair
 
@@ -44,7 +43,7 @@ def _axes(operation: TileReduceOp | TileBroadcastOp) -> tuple[int, ...]:
 
 def reduce(rewriter: Rewriter, operation: TileReduceOp) -> tuple[SSAValue, ...]:
     """``tile_reduce``: each block of the result is one ``xegpu.reduce`` of the source's blocks along the axes."""
-    (down, across, *_), (rows, columns, *_) = tile_ops.shape_of(operation.source), tile_ops.shape_of(operation.result)
+    (down, across, *_), (rows, columns, *_) = shape_of(operation.source), shape_of(operation.result)
     values, part, axes = rewriter.lookup(operation.source).values, _part(operation.result)[1], _axes(operation)
     reduced = []
     for i in range(rows):
@@ -59,7 +58,7 @@ def broadcast(rewriter: Rewriter, operation: TileBroadcastOp) -> tuple[SSAValue,
     """``tile_broadcast``: one ``xegpu.broadcast`` for each block of the source; equal blocks are one value."""
     (rows, columns, *_), part = _part(operation.result)
     values, axes = rewriter.lookup(operation.source).values, _axes(operation)
-    _, across, *_ = tile_ops.shape_of(operation.source)
+    _, across, *_ = shape_of(operation.source)
     broadcasts = {value: rewriter.emit(BroadcastOp(value, axes, part)) for value in values}
     return tuple(broadcasts[values[(0 if 0 in axes else i) * across + (0 if 1 in axes else j)]]
                  for i in range(rows) for j in range(columns))

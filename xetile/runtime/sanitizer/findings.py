@@ -135,10 +135,10 @@ def instance(machine: Interpreter, at: tuple[int, ...]) -> str:
     """Work-group, and subgroup where there are several, at a position on the batch axes."""
     group = [first + min(i, count - 1) for i, (first, count) in zip(at, machine.groups, strict=False)]
     several = (machine.layout or machine.subgroups) != (1, 1)
-    return _named(tuple(group), number(machine.subgroup, at) if several else None)
+    return _instance_name(tuple(group), number(machine.subgroup, at) if several else None)
 
 
-def _named(group: tuple[int, ...], subgroup: int | None) -> str:
+def _instance_name(group: tuple[int, ...], subgroup: int | None) -> str:
     where = ", ".join(map(str, group))
     return f"work-group ({where})" if subgroup is None else f"subgroup {subgroup} of work-group ({where})"
 

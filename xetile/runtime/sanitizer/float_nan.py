@@ -112,8 +112,8 @@ class Numbers:
         nans, others = np.isnan(result), np.isinf(result)
         for side in operands:
             if isinstance(side, np.ndarray) and side.dtype.kind == "f":
-                nans = nans & ~_known(np.isnan(side), result)
-                others = others & ~_known(~np.isfinite(side), result)
+                nans = nans & ~_mask_of_results(np.isnan(side), result)
+                others = others & ~_mask_of_results(~np.isfinite(side), result)
         around = loops(machine, operation)
         return [(of_active(machine, mask), _Origin(operation, around, nan))
                 for mask, nan in ((nans, True), (others, False))]
@@ -210,7 +210,7 @@ def is_finite(value: Any) -> bool:
         return bool(np.isfinite(np.sum(value))) or bool(np.isfinite(value).all())
 
 
-def _known(bad: NDArray, result: NDArray) -> NDArray:
+def _mask_of_results(bad: NDArray, result: NDArray) -> NDArray:
     """Mask of results whose operands were not finite: element by element, or by instance where shapes differ."""
     try:
         if np.broadcast_shapes(bad.shape, result.shape) == result.shape:

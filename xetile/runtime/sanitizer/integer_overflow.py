@@ -19,10 +19,9 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.interpreter.arith import element_type
 from xegpu.interpreter.gather_scatter import active_elements
 from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, Semantic, TileView
-from xegpu.ir.dtypes import DType, NDArray
+from xegpu.ir.dtypes import DType, NDArray, element_type
 from xegpu.mlir.arith import FPToSIOp, FPToUIOp, TruncIOp
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import CheckError

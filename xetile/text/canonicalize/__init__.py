@@ -47,6 +47,7 @@ from xegpu.mlir.vector import (
     shape_of,
     values_of,
 )
+from xegpu.rewrite.dce import erase
 from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp
@@ -82,7 +83,7 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
         lines_to_tiles(function)
     _rewrite(function)
     for operation in function.walk():
-        _check(operation, any_rank)
+        _check_operation(operation, any_rank)
     _check_subgroups(function)
     _Maps(function).settle()
     for operation in list(function.walk()):
@@ -161,7 +162,7 @@ def _check_subgroups(function: func.FuncOp) -> None:
                 fail_at(operation, *error_parts(error), ("the other map is here", first[1]))
 
 
-def _check(operation: Operation, any_rank: bool) -> None:
+def _check_operation(operation: Operation, any_rank: bool) -> None:
     """Check that an operation's vectors are tiles' and its attributes known."""
     dialect = operation.name.partition(".")[0]
     if dialect == "vector" and not isinstance(operation, _OF_TILES):
@@ -187,7 +188,7 @@ def _replace(old: Operation, *new: Operation) -> None:
     before, after = old.results[0], new[-1].results[0]
     after.name_hint = before.name_hint
     before.replace_all_uses_with(after)
-    _erase(old)
+    erase(old)
 
 
 def _poison(operation: ub.PoisonOp) -> None:
@@ -235,7 +236,7 @@ def _dimension(operation: memref.DimOp) -> None:
     assert block is not None
     block.insert_op_before(metadata, operation)
     operation.result.replace_all_uses_with(metadata.sizes[axis])
-    _erase(operation)
+    erase(operation)
 
 
 def _negate(operation: arith.NegfOp) -> None:
@@ -268,7 +269,7 @@ def _broadcast(operation: BroadcastOp) -> None:
         _replace(operation, TileBroadcastOp(source, result.get_shape(), axes, map_))
     else:
         operation.vector.replace_all_uses_with(source)
-        _erase(operation)
+        erase(operation)
 
 
 def _shape_cast(operation: ShapeCastOp) -> None:
@@ -282,13 +283,8 @@ def _shape_cast(operation: ShapeCastOp) -> None:
     cast: Operation | Block = operation
     while isinstance(cast, ShapeCastOp) and not list(cast.result.uses):
         before = cast.source.owner
-        _erase(cast)
+        erase(cast)
         cast = before
-
-
-def _erase(operation: Operation) -> None:
-    operation.detach()  # type: ignore[no-untyped-call]
-    operation.erase()
 
 
 _REWRITES: dict[type[Operation], Callable[[Any], None]] = {

@@ -20,6 +20,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.mlir.arith import CmpIOp, ExtSIOp, IndexCastOp, SelectOp, TruncIOp
+from xegpu.rewrite.dce import erase
 from xegpu.support.errors import TextError
 from xegpu.support.location import author_location
 from xetile.dialect.reduction import TileBroadcastOp
@@ -66,8 +67,7 @@ class _Constant:
             value = self._selected(distinct)
         value.name_hint = self._old.result.name_hint
         self._old.result.replace_all_uses_with(value)
-        self._old.detach()  # type: ignore[no-untyped-call]
-        self._old.erase()
+        erase(self._old)
 
     def _selected(self, distinct: Sequence[tuple[Element, ...]]) -> SSAValue:
         """Rows, each computed once, chosen by the position along the first dimension."""

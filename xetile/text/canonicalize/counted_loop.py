@@ -9,7 +9,7 @@ from xdsl.dialects import arith, cf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from xegpu.ir.matchers import number
+from xegpu.ir.matchers import number, same_number
 from xegpu.mlir.arith import CmpIOp
 from xetile.text.canonicalize.diagnostics import fail_at
 from xetile.text.canonicalize.flow_graph import FlowGraph, successors, terminator
@@ -68,9 +68,9 @@ def _counter(graph: FlowGraph, header: Block, last: cf.ConditionalBranchOp, insi
     if predicate.order not in ("<", "<=") or not isinstance(counter, BlockArgument) or \
             counter.owner is not header or block_of(bound) in inside:
         return None
-    steps = [_step(block, counter) for block in graph.predecessors[header] if block in inside]
+    steps = [_counter_increment(block, counter) for block in graph.predecessors[header] if block in inside]
     first = steps[0]
-    if first is None or any(step is None or not _same(step, first) for step in steps) or \
+    if first is None or any(step is None or not same_number(step, first) for step in steps) or \
             (block_of(first) in inside and number(first) is None):
         return None
     if (size := number(first)) is not None and size <= 0:
@@ -79,7 +79,7 @@ def _counter(graph: FlowGraph, header: Block, last: cf.ConditionalBranchOp, insi
                        comparison)
 
 
-def _step(block: Block, counter: BlockArgument) -> SSAValue | None:
+def _counter_increment(block: Block, counter: BlockArgument) -> SSAValue | None:
     """Increment of the counter on a back edge; None if it is another computation than a sum."""
     last = block.last_op
     steps = []
@@ -89,7 +89,7 @@ def _step(block: Block, counter: BlockArgument) -> SSAValue | None:
             if not isinstance(sum_, arith.AddiOp) or counter not in (sum_.lhs, sum_.rhs):
                 return None
             steps.append(sum_.rhs if sum_.lhs is counter else sum_.lhs)
-    return steps[0] if steps and all(_same(step, steps[0]) for step in steps) else None
+    return steps[0] if steps and all(same_number(step, steps[0]) for step in steps) else None
 
 
 def edges_of(last: Operation | None) -> list[tuple[Block, Sequence[SSAValue]]]:
@@ -99,11 +99,6 @@ def edges_of(last: Operation | None) -> list[tuple[Block, Sequence[SSAValue]]]:
     if isinstance(last, cf.ConditionalBranchOp):
         return [(last.then_block, last.then_arguments), (last.else_block, last.else_arguments)]
     return []
-
-
-def _same(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two steps are one value or equal constants."""
-    return a is b or (number(a) is not None and number(a) == number(b))
 
 
 def block_of(value: SSAValue) -> Block | None:

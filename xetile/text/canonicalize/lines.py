@@ -28,7 +28,7 @@ from xegpu.analysis.webs import Webs
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.mlir.combining_kind import combined
-from xegpu.mlir.vector import ShapeCastOp
+from xegpu.mlir.vector import ShapeCastOp, shape_of_type
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.types import WgMapAttr
@@ -71,10 +71,6 @@ def _computed_together(operation: Operation) -> Iterator[SSAValue]:
         yield from (value for value in (*operation.operands, *operation.results) if _is_line(value))
 
 
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return value.type.get_shape() if isinstance(value.type, VectorType) else ()
-
-
 def _map_attribute(operation: Operation) -> WgMap | None:
     found = next((operation.attributes[name] for name in RESULT_MAP if name in operation.attributes), None)
     return found.data if isinstance(found, WgMapAttr) else None
@@ -95,7 +91,7 @@ class _Lines(Rewriter):
             if isinstance(operation, ShapeCastOp):
                 line, other = (operation.result, operation.source) if _is_line(operation.result) else \
                     (operation.source, operation.result)
-                self._vote(line, COLUMN if _shape(other)[-1:] == (1,) else ROW)
+                self._vote(line, COLUMN if shape_of_type(other.type)[-1:] == (1,) else ROW)
 
     def _vote(self, value: SSAValue, form: str) -> None:
         if _is_line(value):
@@ -112,11 +108,11 @@ class _Lines(Rewriter):
         return self._transposed(self.single(value), parts.encoding, form)
 
     def _transposed(self, value: SSAValue, has: str, form: str) -> SSAValue:
-        if has == form or _shape(value) == (1, 1):
+        if has == form or shape_of_type(value.type) == (1, 1):
             return value
         owner = value.owner
         if isinstance(owner, BroadcastOp) and not isinstance(owner.source.type, VectorType):
-            spread = BroadcastOp(owner.source, VectorType(owner.source.type, _shape(value)[::-1]))
+            spread = BroadcastOp(owner.source, VectorType(owner.source.type, shape_of_type(value.type)[::-1]))
             return self.emit(spread)
         return self.emit(TileTransposeOp(value))
 
@@ -178,7 +174,7 @@ def _multi_reduction(rewriter: _Lines, operation: MultiReductionOp) -> None:
     source, kind, axes = rewriter.single(operation.source), operation.kind.data, operation.axes
     if rewriter.lookup(operation.source).encoding in (ROW, COLUMN):
         axes = (0, 1)
-    if len(_shape(source)) != 2 or not axes:
+    if len(shape_of_type(source.type)) != 2 or not axes:
         rewriter.fail("XT2621", f"a reduction of {operation.source.type} along {list(operation.axes)}",
                       "reduce a vector of one or two dimensions along at least one")
     map_ = _map_attribute(operation)
@@ -203,14 +199,14 @@ def _broadcast(rewriter: _Lines, operation: BroadcastOp) -> None:
     source, type_ = rewriter.lookup(operation.source), operation.vector.type
     shape = type_.get_shape()
     attributes = dict(operation.attributes)
-    if _is_line(operation.source) and len(shape) == 1 and shape == _shape(operation.source):
+    if _is_line(operation.source) and len(shape) == 1 and shape == shape_of_type(operation.source.type):
         rewriter.set_line(operation.vector, source.values[0], source.encoding)
     elif source.encoding in (ROW, COLUMN, ONE) and len(shape) in (1, 2):
         form = rewriter.form_of(operation.vector) if len(shape) == 1 else None
         full = shape if form is None else (1, *shape) if form == ROW else (*shape, 1)
         line = source.values[0] if source.encoding == ONE else rewriter.in_form(operation.source, ROW)
-        axes = [axis for axis in (0, 1) if _shape(line)[axis] != full[axis]]
-        if any(_shape(line)[axis] != 1 for axis in axes):
+        axes = [axis for axis in (0, 1) if shape_of_type(line.type)[axis] != full[axis]]
+        if any(shape_of_type(line.type)[axis] != 1 for axis in axes):
             rewriter.fail("XT1220", f"{operation.source.type} is not broadcast to {type_}",
                           "the last dimension of both is the same")
         new = TileBroadcastOp(line, full, axes, _map_attribute(operation)) if axes else None
@@ -231,18 +227,18 @@ def _tile_shape(size: int, form: str) -> tuple[int, int]:
 
 def _shape_cast(rewriter: _Lines, operation: ShapeCastOp) -> None:
     """Lines to tiles of one row or column, and back; other casts are on tiles."""
-    source, shape = rewriter.single(operation.source), _shape(operation.result)
+    source, shape = rewriter.single(operation.source), shape_of_type(operation.result.type)
     if not _is_line(operation.source) and not _is_line(operation.result):
         rewriter.copy(operation)
         return
-    if len(shape) > 2 or len(_shape(source)) != 2:
+    if len(shape) > 2 or len(shape_of_type(source.type)) != 2:
         rewriter.copy(operation)
         return
     form = rewriter.form_of(operation.result) if len(shape) == 1 else None
     wanted = shape if form is None else _tile_shape(shape[0], form)
-    if _shape(source) == wanted:
+    if shape_of_type(source.type) == wanted:
         new = source
-    elif _shape(source) == wanted[::-1] and 1 in wanted:
+    elif shape_of_type(source.type) == wanted[::-1] and 1 in wanted:
         new = rewriter._transposed(source, ROW, COLUMN)
     else:
         cast = ShapeCastOp(source, wanted)

@@ -31,6 +31,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.vector import ShapeCastOp
+from xegpu.rewrite.dce import erase
 from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.wg_map import Pair, WgMap
@@ -99,8 +100,7 @@ class _Reshape:
         loaded = self._emit(LoadTileOp(moved)).results[0]
         loaded.name_hint = self._cast.result.name_hint
         self._cast.result.replace_all_uses_with(loaded)
-        self._cast.detach()  # type: ignore[no-untyped-call]
-        self._cast.erase()
+        erase(self._cast)
 
     @staticmethod
     def _tile(shape: Pair, element: object, map_: WgMap | None) -> TileType:

@@ -15,6 +15,7 @@ from xdsl.dialects.memref import SubviewOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir.matchers import number
+from xegpu.rewrite.dce import erase
 from xetile.dialect.permutation_map import Permutation, map_of_permutation
 from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, shape_of_transfer
 from xetile.text.canonicalize.diagnostics import fail_at, no_view
@@ -40,8 +41,7 @@ def resolve_subviews(function: func.FuncOp) -> None:
 def _drop(view: SubviewOp) -> None:
     if user := next(iter(view.result.uses), None):
         no_view(user.operation, "vector.transfer_read and vector.transfer_write")
-    view.detach()  # type: ignore[no-untyped-call]
-    view.erase()
+    erase(view)
 
 
 def _mixed(static: tuple[int, ...], dynamic: list[SSAValue]) -> list[SSAValue | int]:
@@ -60,7 +60,7 @@ def _fold_transfer(operation: Transfer, view: SubviewOp) -> None:
                 "use strides of 1, or describe the array by a strided layout")
     kept = _kept_dimensions(view, sizes)
     _check_in_bounds(operation, [sizes[axis] for axis in kept])
-    indices = [_value(operation, offset) for offset in offsets]
+    indices = [_index_value(operation, offset) for offset in offsets]
     for axis, index in zip(kept, operation.indices, strict=True):
         indices[axis] = _sum(operation, indices[axis], index)
     permutation: Permutation = tuple(None if axis is None else kept[axis] for axis in operation.permutation)
@@ -110,7 +110,7 @@ def _check_in_bounds(operation: Transfer, sizes: list[SSAValue | int]) -> None:
                     "make the view as large as the vector, write in_bounds, or transfer from the array itself")
 
 
-def _value(operation: Operation, entry: SSAValue | int) -> SSAValue:
+def _index_value(operation: Operation, entry: SSAValue | int) -> SSAValue:
     if not isinstance(entry, int):
         return entry
     constant = arith.ConstantOp(IntegerAttr(entry, IndexType()))

@@ -41,6 +41,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, row_major, static_form
 from xegpu.mlir.gpu import GpuFuncOp
+from xegpu.rewrite.dce import erase
 from xegpu.support.errors import error_parts
 from xetile.dialect.gather_scatter import InitScatteredTileOp
 from xetile.dialect.tile_ops import InitTileOp
@@ -59,8 +60,7 @@ def resolve_views(module: ModuleOp) -> None:
     """
     for cast in [operation for operation in module.walk() if isinstance(operation, memref.MemorySpaceCastOp)]:
         cast.dest.replace_all_uses_with(cast.source)
-        cast.detach()  # type: ignore[no-untyped-call]
-        cast.erase()
+        erase(cast)
     for function in [operation for operation in module.walk() if isinstance(operation, (func.FuncOp, GpuFuncOp))]:
         views = [operation for operation in function.walk() if isinstance(operation, VIEWS)]
         if views:
@@ -127,8 +127,7 @@ class _Resolver(SizeBuilder):
             casts += self._users(value)
         for operation in [*reversed([*self._views, *casts]), *arrays]:
             if not any(result.uses for result in operation.results):
-                operation.detach()  # type: ignore[no-untyped-call]
-                operation.erase()
+                erase(operation)
 
     def _users(self, value: SSAValue) -> list[Operation]:
         """Rewrite the users of a view; returns its casts."""
@@ -321,8 +320,7 @@ class _Resolver(SizeBuilder):
         if axis is None or not 0 <= axis < len(view.sizes):
             no_dimension(operation)
         operation.result.replace_all_uses_with(self.value(view.sizes[axis]))
-        operation.detach()  # type: ignore[no-untyped-call]
-        operation.erase()
+        erase(operation)
 
     def _dynamic(self, source: SSAValue, type_: MemRefType[Any]) -> SSAValue:
         """The array as a memref of dynamic sizes and strides, which may be described otherwise."""
@@ -338,8 +336,7 @@ class _Resolver(SizeBuilder):
         assert old.parent is not None
         old.parent.insert_op_before(new, old)
         old.results[0].replace_all_uses_with(new.results[0])
-        old.detach()  # type: ignore[no-untyped-call]
-        old.erase()
+        erase(old)
 
 
 def _mixed(static: Any, dynamic: Sequence[SSAValue]) -> list[Size]:

@@ -24,6 +24,7 @@ from xegpu.interop.llvm.importer import LANES
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.passes.normalize import Normalize
+from xegpu.rewrite.dce import erase
 from xegpu.rewrite.verifier import verify
 from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
 from xetile.text import xegpu_ops
@@ -98,8 +99,7 @@ def _lower_shape_casts(function: func.FuncOp) -> None:
     casts = [operation for operation in function.walk() if isinstance(operation, ShapeCastOp)]
     for cast in reversed(casts):
         if not cast.result.uses:
-            cast.detach()  # type: ignore[no-untyped-call]
-            cast.erase()
+            erase(cast)
     for cast in casts:
         if cast.parent is not None:
             lower_reshape(function, cast)

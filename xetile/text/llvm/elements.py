@@ -30,10 +30,10 @@ from xegpu.interop.llvm.importer import Described
 from xegpu.interop.llvm.matrix import flat_shape
 from xegpu.ir.memref import static_form
 from xegpu.mlir.arith import CmpIOp
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import gather_scatter
 from xetile.dialect.reduction import TileBroadcastOp
-from xetile.dialect.tile_ops import shape_of
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.vector import IotaOp
 from xetile.dialect.wg_map import Pair, WgMap

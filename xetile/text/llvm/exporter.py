@@ -29,7 +29,7 @@ from xegpu.interop.llvm.export_vector import RESULT, reduced
 from xegpu.interop.llvm.exporter import DescWithOffsets, Export, desc_type
 from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.vector import TransposeOp
+from xegpu.mlir.vector import TransposeOp, shape_of
 from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
@@ -65,7 +65,7 @@ class TileExport(Export):
 
     def annotate(self, new: Operation, old: SSAValue) -> None:
         """Attach the layout of the old result to a new operation."""
-        layout = self.layout(map_of(old), tile_ops.shape_of(old))
+        layout = self.layout(map_of(old), shape_of(old))
         if layout is not None:
             new.attributes[RESULT] = layout
 
@@ -158,7 +158,7 @@ def tile_mma(rewriter: TileExport, operation: TileMmaOp) -> None:
         rewriter.refuse("XT2404", f"LLVM's dialect has no product of {types[0]} and {types[1]}",
                      "multiply bf16, f16, tf32 or integers of 8 bits, or print the kernel in our own form")
     values = operation.a, operation.b, operation.result
-    layouts = [rewriter.layout(map_of(value), tile_ops.shape_of(value)) for value in values]
+    layouts = [rewriter.layout(map_of(value), shape_of(value)) for value in values]
     acc = None if operation.acc is None else rewriter.single(operation.acc)
     new = upstream.DpasOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, operation.result.type,
                           [layout for layout in layouts if layout is not None])
@@ -174,7 +174,7 @@ def tile_reduce(rewriter: TileExport, operation: TileReduceOp) -> None:
     """Convert ``tile_reduce`` to ``vector.multi_reduction``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
-    layout = rewriter.layout(map_of(operation.source), tile_ops.shape_of(operation.source))
+    layout = rewriter.layout(map_of(operation.source), shape_of(operation.source))
     rewriter.set(operation.result, reduced(rewriter, operation.kind.data, [rewriter.single(operation.source)],
                                         axes_of(operation), result, layout))
 
@@ -190,7 +190,7 @@ def tile_broadcast(rewriter: TileExport, operation: TileBroadcastOp) -> None:
 
 def tile_conv_layout(rewriter: TileExport, operation: TileConvLayoutOp) -> None:
     """Convert ``tile_conv_layout`` to ``convert_layout``."""
-    shape = tile_ops.shape_of(operation.source)
+    shape = shape_of(operation.source)
     before, after = rewriter.layout(map_of(operation.source), shape), rewriter.layout(operation.wg_map.data, shape)
     assert after is not None
     rewriter.set(operation.result, rewriter.emit(upstream.ConvertLayoutOp(rewriter.single(operation.source), before,

@@ -33,7 +33,7 @@ from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
-from xegpu.mlir.vector import ExtractOp, TransposeOp
+from xegpu.mlir.vector import ExtractOp, TransposeOp, shape_of
 from xegpu.rewrite.rewriter import ConvertedValues, Rule
 from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect import gather_scatter, tile_ops
@@ -108,11 +108,11 @@ class Tiles(Import):
         if parts.encoding != _BLOCK or self.facts.of_lanes:
             return parts
         (value,), (other,) = parts.values, like.values
-        return ConvertedValues((self.aligned(value, tile_ops.shape_of(other)),), _BLOCK)
+        return ConvertedValues((self.aligned(value, shape_of(other)),), _BLOCK)
 
     def aligned(self, value: SSAValue, shape: Sequence[int], map_: WgMap | None = None) -> SSAValue:
         """Block of one row or column, as the one of both that a shape is."""
-        if 1 in shape and tile_ops.shape_of(value) == tuple(shape[::-1]):
+        if 1 in shape and shape_of(value) == tuple(shape[::-1]):
             return reshape.reshaped(self, value, (shape[0], shape[1]), map_)
         return value
 
@@ -121,7 +121,7 @@ class Tiles(Import):
         lines = [operand for operand in operands if isinstance(operand.type, VectorType)
                  and len(operand.type.get_shape()) == 1 and self.lookup(operand).encoding == _BLOCK]
         for line in () if self.facts.of_lanes else lines[1:]:
-            before, shape = self.lookup(line), tile_ops.shape_of(self.single(lines[0]))
+            before, shape = self.lookup(line), shape_of(self.single(lines[0]))
             if (new := self.aligned(before.values[0], shape)) is not before.values[0]:
                 yield line, before
                 self.set(line, new, _BLOCK)
@@ -257,7 +257,7 @@ class Tiles(Import):
     def is_reduced_column(self, operation: upstream.MovementOp) -> bool:
         """Whether an operation moves a vector of one dimension that is a column here, as a reduction of rows leaves."""
         moved = moved_value(operation)
-        return moved is not None and len(tile_ops.shape_of(moved)) == 1 and self.block_of(moved)[1] == 1
+        return moved is not None and len(shape_of(moved)) == 1 and self.block_of(moved)[1] == 1
 
     def transposed(self, value: SSAValue, map_: WgMap | None = None) -> SSAValue:
         """Transpose of a vector; that of a transpose is its operand."""
@@ -336,7 +336,7 @@ def dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     if prod(operation.result.type.get_shape()[:-2]) > 1 and operation.result.uses:  # type: ignore[attr-defined]
         rewriter.refuse("XT3203", f"a batch of products, {operation.result.type}, is not read",
                         "write a dpas of two dimensions for each")
-    shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
+    shape = shape_of(a)[0], shape_of(b)[1]
     result = VectorType(operation.result.type.element_type, shape)  # type: ignore[attr-defined]
     acc = None if operation.acc is None else rewriter.single(operation.acc)
     map_ = rewriter.map_of(rewriter.facts.layout(operation.result), shape)
@@ -359,7 +359,7 @@ def broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
 def transpose(rewriter: Tiles, operation: TransposeOp) -> None:
     """Convert ``vector.transpose`` to ``tile_transpose``."""
     source = rewriter.single(operation.source)
-    rows, columns = tile_ops.shape_of(source)
+    rows, columns = shape_of(source)
     map_ = rewriter.map_of(rewriter.facts.layout(operation.result), (columns, rows))
     rewriter.set(operation.result, rewriter.transposed(source, map_), _BLOCK)
 
@@ -379,7 +379,7 @@ def convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> None
     if not isinstance(source.type, VectorType):
         rewriter.set(operation.result, source)
         return
-    shape = tile_ops.shape_of(source)
+    shape = shape_of(source)
     map_ = rewriter.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
     new = source if map_ is None else rewriter.emit(TileConvLayoutOp(source, map_))
     rewriter.set(operation.result, new, rewriter.encoding_of(operation.result))

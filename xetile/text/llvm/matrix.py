@@ -24,6 +24,7 @@ from xegpu.interop.llvm.import_matrix import refuse_part, starts_of, view_of
 from xegpu.interop.llvm.matrix import LoadMatrixOp, MatrixOp, StoreMatrixOp, flat_shape, matrix_of
 from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
 from xegpu.interop.llvm.types import LayoutAttr
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import LoadGatherOp, StoreScatterOp
@@ -73,7 +74,7 @@ def _store_matrix(rewriter: Any, operation: StoreMatrixOp) -> None:
 def _dpas_mx(rewriter: Any, operation: DpasMxOp) -> None:
     """Convert ``dpas_mx`` to a product with scales, or without to ``tile_mma``."""
     a, b = rewriter.single(operation.a), rewriter.single(operation.b)
-    shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
+    shape = shape_of(a)[0], shape_of(b)[1]
     result = VectorType(operation.result.type.element_type, shape)  # type: ignore[attr-defined]
     layout = operation.layout_cd.data if isinstance(operation.layout_cd, LayoutAttr) else None
     map_ = rewriter.map_of(layout or rewriter.facts.layout(operation.result), shape)
@@ -98,7 +99,7 @@ def _dpas_mx(rewriter: Any, operation: DpasMxOp) -> None:
 
 def _truncf(rewriter: Any, operation: TruncfOp) -> None:
     source = rewriter.single(operation.source)
-    type_ = VectorType(operation.result.type.element_type, tile_ops.shape_of(source))  # type: ignore[attr-defined]
+    type_ = VectorType(operation.result.type.element_type, shape_of(source))  # type: ignore[attr-defined]
     rewriter.set(operation.result, rewriter.emit(arith.TruncFOp(source, type_)), BLOCK)
 
 

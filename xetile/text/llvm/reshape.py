@@ -24,9 +24,9 @@ from xegpu.interop.llvm.export_vector import is_neutral
 from xegpu.interop.llvm.matrix import flat_shape
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.vector import ShapeCastOp
+from xegpu.mlir.vector import ShapeCastOp, shape_of, shape_of_type
 from xetile.dialect.reduction import TileReduceOp
-from xetile.dialect.tile_ops import shape_of, text
+from xetile.dialect.tile_ops import text
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.vector import IotaOp
 from xetile.dialect.wg_map import Pair, WgMap
@@ -154,7 +154,7 @@ def shape_cast(rewriter: Any, operation: ShapeCastOp) -> None:
 
 def broadcast(rewriter: Any, operation: BroadcastOp) -> None:
     """Convert ``vector.broadcast`` of a vector: along the rows, then block after block."""
-    source, target = (_sizes(value) for value in (operation.source, operation.vector))
+    source, target = (shape_of_type(value.type) for value in (operation.source, operation.vector))
     shape = rewriter.block_of(operation.vector)
     map_ = rewriter.map_of(rewriter.facts.layout(operation.vector), shape)
     value = rewriter.single(operation.source)
@@ -185,8 +185,8 @@ def multi_reduction(rewriter: Any, operation: MultiReductionOp) -> None:
     kind = operation.kind.data
     result = _reduced(rewriter, operation, kind)
     is_vector = isinstance(operation.result.type, VectorType)
-    if is_vector and not rewriter.facts.of_lanes and len(_sizes(operation.result)) > 1:
-        shape = flat_shape(_sizes(operation.result))
+    if is_vector and not rewriter.facts.of_lanes and len(shape_of_type(operation.result.type)) > 1:
+        shape = flat_shape(shape_of_type(operation.result.type))
         result = reshaped(rewriter, result, shape, rewriter.map_of(rewriter.facts.layout(operation.result), shape))
     if not is_neutral(operation):
         acc = rewriter.aligned(rewriter.as_block(operation.acc), shape_of(result))
@@ -197,7 +197,7 @@ def multi_reduction(rewriter: Any, operation: MultiReductionOp) -> None:
 def _reduced(rewriter: Any, operation: MultiReductionOp, kind: str) -> SSAValue:
     """Reduced block without the accumulator: a row, a column, or one element."""
     value: SSAValue = rewriter.single(operation.source)
-    sizes, axes = _sizes(operation.source), set(operation.axes)
+    sizes, axes = shape_of_type(operation.source.type), set(operation.axes)
     last, lead = len(sizes) - 1, {axis for axis, size in enumerate(sizes[:-1]) if size > 1}
     if len(sizes) == 1:
         return _along(rewriter, kind, value, [0 if shape_of(value)[1] == 1 else 1] if axes else [])
@@ -222,7 +222,3 @@ def _along(rewriter: Any, kind: str, value: SSAValue, axes: Sequence[int]) -> SS
     for axis in axes:
         value = rewriter.emit(TileReduceOp(kind, value, (axis,)))
     return value
-
-
-def _sizes(value: SSAValue) -> tuple[int, ...]:
-    return value.type.get_shape() if isinstance(value.type, VectorType) else ()

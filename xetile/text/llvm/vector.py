@@ -31,9 +31,10 @@ from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, Deinterleave
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import ExtUIOp, SelectOp
 from xegpu.mlir.combining_kind import combined
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect.reduction import TileReduceOp
-from xetile.dialect.tile_ops import shape_of, text
+from xetile.dialect.tile_ops import text
 from xetile.dialect.vector import TileBitcastOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.text.llvm.elements import BLOCK, both, compared, number, positions, splat

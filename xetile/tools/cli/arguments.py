@@ -138,12 +138,12 @@ def _dtype(word: str, name: str) -> DType:
         raise ArgumentError(error.code, f"--arg {word}: {error.message}", error.hint) from None
 
 
-def _sizes(text: str) -> tuple[int | None, ...]:
+def _parsed_sizes(text: str) -> tuple[int | None, ...]:
     return tuple(None if size == "?" else int(size) for size in text.strip("x").split("x"))
 
 
 def _spec(word: str, found: re.Match[str]) -> Spec:
-    shape, strides = _sizes(found[1]), _sizes(found[3]) if found[3] else None
+    shape, strides = _parsed_sizes(found[1]), _parsed_sizes(found[3]) if found[3] else None
     if strides is not None and len(strides) != len(shape):
         raise ArgumentError("XT8024",
                             f"--arg {word} has {len(shape)} sizes and {len(strides)} strides", "give one a dimension")

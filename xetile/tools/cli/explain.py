@@ -23,10 +23,10 @@ def command(arguments: argparse.Namespace) -> None:
     Raises:
         ArgumentError: there is no such code.
     """
-    _show("\n".join(str(errors.explanation(code)) for code in arguments.code) or _listed())
+    _show("\n".join(str(errors.explanation(code)) for code in arguments.code) or _all_titles())
 
 
-def _listed() -> str:
+def _all_titles() -> str:
     """Titles of all explanations, by area."""
     rows = []
     for area in errors.areas():

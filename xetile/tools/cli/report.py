@@ -56,7 +56,7 @@ def command(args: argparse.Namespace) -> None:
     if not files:
         raise misses_file("report", ": report FILE.py:kernel A=f16[64,64]")
     targets = _targets(args.target)
-    wanted = _shape(args.shape)
+    wanted = _problem_size(args.shape)
     found = [_reported(kernel_of(file, args.kernel), target, args, wanted) for file in files for target in targets]
     reports = [report for report, _ in found]
     tables = [report.table(shape, args.machine) for report, shape in found]
@@ -83,7 +83,7 @@ def _targets(text: str) -> list[str]:
     return names
 
 
-def _shape(text: str | None) -> tuple[int, ...] | None:
+def _problem_size(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     if not re.fullmatch(r"\d+(x\d+){1,2}", text):
@@ -118,7 +118,7 @@ def _compiled(kernel: BaseKernel, target: str, args: argparse.Namespace) -> tupl
     named = {name: value for name, _, value in (word.partition("=") for word in words) if name in kernel.parameters}
     constants = constants_of([*args.constant, *(w for w in words if w.partition("=")[0] not in named)])
     if named or args.operands or isinstance(kernel, ParsedKernel):
-        arguments = _named(kernel, named) if named else described(kernel, args.operands)
+        arguments = _arguments_by_name(kernel, named) if named else described(kernel, args.operands)
     else:
         arguments = _guessed(kernel, target, constants)
     return kernel.lower(*arguments, target=target, **constants), list(arguments)
@@ -147,7 +147,7 @@ def _guessed(kernel: BaseKernel, target: str, constants: dict[str, Any]) -> list
     raise undescribed(kernel, f"{hint} (for {_USUAL_TYPES[0][0]} matrices: {refused.message})" if refused else hint)
 
 
-def _named(kernel: BaseKernel, named: dict[str, str]) -> list[Any]:
+def _arguments_by_name(kernel: BaseKernel, named: dict[str, str]) -> list[Any]:
     if missing := [name for name in kernel.parameters if name not in named]:
         raise undescribed(kernel, f"write {missing[0]}=f32[4096,4096], or {missing[0]}=1 for a number",
                           f"nothing describes {missing[0]}")
@@ -173,9 +173,9 @@ def _problem(report: Report, compiled: CompiledKernel, arguments: Sequence[Any])
     if report.work.is_product:
         passes = trip_count(compiled.function, shapes)
         sizes.append(None if passes is None else passes * report.work.step)
-    return _known(sizes) if len(sizes) == 2 + report.work.is_product else None
+    return _static_sizes(sizes) if len(sizes) == 2 + report.work.is_product else None
 
 
-def _known(sizes: Iterable[int | None]) -> tuple[int, ...] | None:
+def _static_sizes(sizes: Iterable[int | None]) -> tuple[int, ...] | None:
     found = [size for size in sizes if size]
     return tuple(found) if len(found) == len(list(sizes)) else None
