@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, VectorType
 from xdsl.ir import Attribute
 
 from xegpu.analysis import barriers, uniformity
@@ -198,6 +198,10 @@ class ParsedKernel(BaseKernel):
 
 
 def _check_argument(argument: Argument, type_: Any, note: Note) -> None:
+    if isinstance(type_, VectorType):
+        array = MemRefType(type_.element_type, type_.get_shape())
+        raise ElementTypeError("XT2083", f"{argument.name} is {type_}, and a launch passes arrays and numbers",
+                               f"make it {array}, and load it in the kernel", notes=[note])
     if isinstance(type_, MemRefType):
         rank = len(type_.get_shape())
         if argument.rank != rank:
