@@ -54,11 +54,12 @@ def _lane_map(lanes: LaneMap) -> SgMapAttr:
     return SgMapAttr(lanes)
 
 
-def check_accumulator(acc: SSAValue | None, result: SSAValue) -> None:
-    """Verify that a product has the type of its accumulator, if there is one."""
+def check_accumulator(first: SSAValue, acc: SSAValue | None, result: SSAValue) -> None:
+    """Verify that a product has the type of its accumulator, if there is one; ``first`` is its first operand."""
     if acc is not None and acc.type != result.type:
-        raise Invalid("XT3201", f"the accumulator is {acc.type} and the result {result.type}\n"
-                      "make them equal: the result is the accumulator with the product added")
+        raise Invalid("XT3201", f"the accumulator is {acc.type} and the result {result.type}\n" + (
+            "the accumulator is the last operand: write it behind A and B" if first.type == result.type else
+            "make them equal: the result is the accumulator with the product added"))
 
 
 def check_product(a: tuple[int, int], b: tuple[int, int], c: tuple[int, ...]) -> None:
@@ -67,8 +68,9 @@ def check_product(a: tuple[int, int], b: tuple[int, int], c: tuple[int, ...]) ->
     if rows != k or c != (m, n):
         raise Invalid("XT3202", f"{m}x{k} by {rows}x{n} does not give {'x'.join(map(str, c))}"
                       + (f": A has {k} columns and B {rows} rows" if rows != k else "") +
-                      f"\nmultiply MxK by KxN, as {m}x{k} by {k}x{n} into {m}x{n}; fragments of a lane need "
-                      f"{', '.join(MAP_NAMES)}")
+                      ("\nA and B are exchanged: write B behind A" if n == m and c == (rows, k) else
+                       f"\nmultiply MxK by KxN, as {m}x{k} by {k}x{n} into {m}x{n}; fragments of a lane need "
+                       f"{', '.join(MAP_NAMES)}"))
 
 
 class MultiplyAddOp(IRDLOperation):
@@ -137,7 +139,7 @@ class ProductOp(MultiplyAddOp):
         return rows, columns, a_map.block(two_sizes(shape_of(self.a)), a_map.unit[1])[1]
 
     def verify_(self) -> None:
-        check_accumulator(self.acc, self.result)
+        check_accumulator(self.a, self.acc, self.result)
         missing = [name for name in MAP_NAMES if name not in self.properties]
         if 0 < len(missing) < len(MAP_NAMES):
             raise Invalid("XT3516", f"{missing[0]} is missing: fragments of a lane have three maps\n"
@@ -285,7 +287,7 @@ class DpasScaledOp(ScaledMultiplyAddOp):
                          properties={"lanes": IntegerAttr(lanes, i64) if lanes else None})
 
     def verify_(self) -> None:
-        check_accumulator(self.acc, self.result)
+        check_accumulator(self.a, self.acc, self.result)
         check_scaled_types(self.a.type, self.b.type, self.result.type, self.scale_a.type, self.scale_b.type)
 
 

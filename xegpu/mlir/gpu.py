@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import func, gpu
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, BuiltinAttribute, Data, Dialect, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
+    operand_def,
     opt_prop_def,
     prop_def,
     region_def,
+    result_def,
     traits_def,
     var_operand_def,
 )
@@ -169,7 +171,58 @@ class GpuReturnOp(IRDLOperation):
             raise Invalid("XT3282", f"a kernel returns nothing\n{_RESULTS}")
 
 
-_OWN = (GpuModuleOp, GpuFuncOp, GpuReturnOp)
+_LANE_KINDS = ("add", "mul", "minui", "minsi", "minnumf", "maxui", "maxsi", "maxnumf", "and", "or", "xor", "minimumf",
+               "maximumf")
+
+
+@operation_definition
+class SubgroupReduceOp(IRDLOperation):
+    """Reduction over the lanes of a subgroup, which all get it: ``gpu.subgroup_reduce add %v : (f32) -> f32``."""
+
+    name = "gpu.subgroup_reduce"
+    kind = prop_def(StringAttr)
+    uniform = opt_prop_def(UnitAttr)
+    cluster_size = opt_prop_def(IntegerAttr)
+    source = operand_def(Attribute)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SubgroupReduceOp:
+        """Parse ``add %v uniform cluster(size = 4, stride = 2) : (f32) -> f32``."""
+        properties: dict[str, Attribute] = {"kind": StringAttr(parser.parse_identifier())}
+        source = parser.parse_unresolved_operand()
+        if parser.parse_optional_keyword("uniform"):
+            properties["uniform"] = UnitAttr()
+        if parser.parse_optional_keyword("cluster"):
+            sizes = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _cluster_field(parser))
+            properties["cluster_size"] = IntegerAttr(sizes[0], i64)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        if not isinstance(type_, FunctionType) or len(type_.inputs) != 1 or len(type_.outputs) != 1:
+            misread(parser, "XT2035", "its types are missing\nwrite : (f32) -> f32")
+        return cls.create(operands=[parser.resolve_operand(source, type_.inputs.data[0])],
+                          result_types=[type_.outputs.data[0]], properties=properties, attributes=attributes)
+
+    def verify_(self) -> None:
+        if self.kind.data not in _LANE_KINDS:
+            raise Invalid("XT3640", f"there is no kind {self.kind.data}\nuse one of {', '.join(_LANE_KINDS)}")
+        if self.source.type != self.result.type:
+            raise Invalid("XT3641", f"{self.source.type} of each lane is reduced to the same, not to "
+                          f"{self.result.type}\nchange the type of the result")
+        if self.cluster_size is not None:
+            raise Invalid("XT3639", "clusters of lanes are not reduced\n"
+                          "reduce over the subgroup, without cluster(...); or store the block, and load its parts")
+
+
+def _cluster_field(parser: Parser) -> int:
+    parser.parse_identifier()
+    parser.parse_punctuation("=")
+    return parser.parse_integer()
+
+
+_OWN = (GpuModuleOp, GpuFuncOp, GpuReturnOp, SubgroupReduceOp)
 _NAMES = {operation.name for operation in _OWN}
 
 Gpu = Dialect("gpu", [*(operation for operation in gpu.GPU.operations if operation.name not in _NAMES), *_OWN],

@@ -53,7 +53,7 @@ from xetile.text.gpu_module import (
 from xetile.text.llvm import LLVMReader, converted
 from xetile.text.llvm.scales import scales_as_bytes
 from xetile.text.llvm.sg_maps import lower_sg_maps
-from xetile.text.parse_hints import hint_of
+from xetile.text.parse_hints import hint_of, vector_expected
 from xetile.text.read_module import GENERATION, OLDER, V1Reader, from_v1, read_module
 
 _STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp, scf.WhileOp, scf.ConditionOp)
@@ -317,6 +317,7 @@ def _verified(operation: Operation, check: Callable[[], None]) -> None:
         check()
     except VerifyException as error:
         code, message, hint = error_parts(error)
+        message, hint = vector_expected(message, hint)
         hint = "" if "\n" in hint else hint or hint_of(message)  # several lines are xDSL's own message about a type
         raise TextError(code, f"{operation.name}: {message}", hint, text_location(operation),
                         operand_notes(operation, error)) from None

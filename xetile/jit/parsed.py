@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, VectorType
 from xdsl.ir import Attribute
 
 from xegpu.analysis import barriers, uniformity
-from xegpu.ir.dtypes import DType, i1, i64, of_mlir, u64
+from xegpu.ir.dtypes import DType, i1, i32, i64, index, of_mlir, u64
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE, SUBGROUPS
 from xegpu.ir.memref import static_form
 from xegpu.support.errors import (
@@ -198,6 +198,10 @@ class ParsedKernel(BaseKernel):
 
 
 def _check_argument(argument: Argument, type_: Any, note: Note) -> None:
+    if isinstance(type_, VectorType):
+        array = MemRefType(type_.element_type, type_.get_shape())
+        raise ElementTypeError("XT2083", f"{argument.name} is {type_}, and a launch passes arrays and numbers",
+                               f"make it {array}, and load it in the kernel", notes=[note])
     if isinstance(type_, MemRefType):
         rank = len(type_.get_shape())
         if argument.rank != rank:
@@ -211,7 +215,8 @@ def _check_argument(argument: Argument, type_: Any, note: Note) -> None:
                                    f"pass an array of {element}, or view it: xt.view({argument.name}, xt.{element})",
                                    notes=[note])
         _check_layout(argument, type_, note)
-    elif argument.rank is not None or argument.dtype is not of_mlir(type_):
+    elif argument.rank is not None or (argument.dtype is not of_mlir(type_) and
+                                       (argument.dtype, of_mlir(type_)) != (index, i32)):  # 32 bits of devices' index
         actual = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
         raise ElementTypeError("XT2028", f"{argument.name} is {actual}, the kernel takes a number of type {type_}",
                                _number_hint(of_mlir(type_)), notes=[note])

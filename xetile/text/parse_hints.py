@@ -29,8 +29,35 @@ _REWORDED = (
 )
 
 
+_COUNTED = re.compile(r"expected (\d+) operand types but had (\d+)")
+_NO_VECTOR = re.compile(r"^(.+) should be of base attribute vector")
+_OPERAND = re.compile(r"^operand '(\w+)' at position \d+ does not verify")
+_LOADED = (("!xegpu.tensor_desc", "load its block first: xegpu.load_nd"),
+           ("!xetile.tile", "load it first: xetile.load_tile"),
+           ("memref", "describe a block of the array, and load that"))
+
+
+def is_miscounted(message: str) -> bool:
+    """Whether a message of xDSL's parser is about the number of types of an operation."""
+    return _COUNTED.search(message) is not None
+
+
+def vector_expected(message: str, hint: str) -> tuple[str, str]:
+    """Message and hint for an operand or result that is no vector; others are unchanged."""
+    operand = _OPERAND.search(message)
+    found = _NO_VECTOR.search(hint if operand else message)
+    if found is None:
+        return message, hint
+    cure = next((cure for begin, cure in _LOADED if found[1].startswith(begin)),
+                "repeat a number with vector.broadcast")
+    return f"{operand[1] if operand else 'what it takes here'} is {found[1]}, and no vector", cure
+
+
 def reworded(message: str, word: str) -> tuple[str, str, str]:
     """Code, message and hint for a message of xDSL's parser at ``word``, which is empty at the end of the text."""
+    if counts := _COUNTED.search(message):
+        return "XT2035", f"it has {counts[2]} operands there, and the text has {counts[1]} types of them", \
+            "write the type of each operand behind the colon, in their order"
     if not word:
         return "XT2017", "the text ends too early", "close open braces, as with } for a function"
     for pattern, code, text, hint in _REWORDED:

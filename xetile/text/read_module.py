@@ -27,7 +27,7 @@ from xetile.dialect.stage import STAGE, TARGET
 from xetile.text import xegpu_ops
 from xetile.text.gpu_module import printed
 from xetile.text.llvm import LLVMReader, is_llvm
-from xetile.text.parse_hints import hint_of, reworded
+from xetile.text.parse_hints import hint_of, is_miscounted, reworded, vector_expected
 from xetile.text.reader import FOREIGN_READERS, Reader
 from xetile.text.types import read_tensor_desc
 
@@ -119,14 +119,17 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
         start, end = _span(text, error, reader)
         if code == UNREADABLE:
             code, message, hint = reworded(message, text[error.span.start:error.span.end].strip())
+        if reader is not None and is_miscounted(error.msg):
+            start, end = reader.operation_name()
         location = _range(text, name, *((start, end) if text[start:end].strip() else _last_word(text)))
         notes = _notes(error, text[start:end], reader)
         raise TextError(code, message, hint or hint_of(message), location, notes) from None
     except Exception as error:  # errors of attributes' and types' own parsers have no common base class
         location = reader.here() if reader else _range(text, name, 0, 1)
-        message, _, hint = str(getattr(error, "message", error)).partition("\n")
+        before, _, hint = str(getattr(error, "message", error)).partition("\n")
         code = error.code if isinstance(error, XeError) else UNREADABLE
-        message = f"this does not make sense here: {message}"
+        message, hint = vector_expected(before, hint)
+        message = message if message != before else f"this does not make sense here: {message}"
         raise TextError(code, message, hint or hint_of(message), location) from error
     if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
         module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from tests.conftest import require_device
 from tests.device import device_targets
 from xetile.compiler.compiled import CompiledKernel
 
@@ -288,3 +289,39 @@ def test_passes_point_at_the_text() -> None:
         kernel.on("numpy:xegpu")[2, 2](*data(), np.zeros((70, 90), np.float16), 2.0)
     assert "xetile.tile_mma" in str(caught.value).splitlines()[2]
     assert "product.mlir" in str(caught.value)
+
+
+NUMBER = """
+func.func @shifted(%A: memref<8x16xi32>, %C: memref<8x16xi32>, %n: i32) {
+  %c0 = arith.constant 0 : index
+  %three = arith.constant 3 : i32
+  %a = xetile.init_tile %A[%c0, %c0] : memref<8x16xi32> -> !xetile.tile<8x16xi32>
+  %c = xetile.init_tile %C[%c0, %c0] : memref<8x16xi32> -> !xetile.tile<8x16xi32>
+  %v = xetile.load_tile %a : !xetile.tile<8x16xi32> -> vector<8x16xi32>
+  %square = arith.muli %n, %n : i32
+  %s = arith.shrsi %square, %three : i32
+  %w = vector.broadcast %s : i32 to vector<8x16xi32>
+  %r = arith.addi %v, %w : vector<8x16xi32>
+  xetile.store_tile %r, %c : vector<8x16xi32>, !xetile.tile<8x16xi32>
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "opencl:cpu"])
+@pytest.mark.parametrize("n", [5, -7, np.int32(65537), np.int8(-3), 2 ** 31 - 1, -2 ** 31], ids=str)
+def test_numbers_of_32_bits(n: int, where: str) -> None:
+    """Arithmetic on them wraps."""
+    if not where.startswith("numpy"):
+        require_device()
+    a, c = np.random.default_rng(1).integers(-2 ** 31, 2 ** 31, (8, 16)).astype(np.int32), np.zeros((8, 16), np.int32)
+    xt.parse(NUMBER)["shifted"].on(where, target="pvc")[1](a, c, n)
+    square = (int(n) * int(n) + 2 ** 31) % 2 ** 32 - 2 ** 31
+    np.testing.assert_array_equal(c, (a.astype(np.int64) + (square >> 3)).astype(np.int32))
+
+
+@pytest.mark.parametrize("n", [np.int64(9), 2 ** 31, 3.0, True], ids=str)
+def test_other_numbers_are_no_i32(n: object) -> None:
+    a, c = np.zeros((2, 8, 16), np.int32)
+    with pytest.raises(xt.XeError, match="XT2028"):
+        xt.parse(NUMBER)["shifted"].on("numpy")[1](a, c, n)

@@ -168,7 +168,7 @@ class DpasOp(MultiplyAddOp):
                          properties=dict(zip(names, layouts, strict=False)))
 
     def verify_(self) -> None:
-        check_accumulator(self.acc, self.result)
+        check_accumulator(self.a, self.acc, self.result)
         if self.a.type.element_type != self.b.type.element_type:  # type: ignore[attr-defined]
             raise Invalid("XT3606",
                           f"A is {self.a.type} and B {self.b.type}\nLLVM's dpas takes two operands of one type")

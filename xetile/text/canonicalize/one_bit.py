@@ -11,11 +11,12 @@ up truth values means to count them.
 from __future__ import annotations
 
 from xdsl.dialects import vector as xdsl_vector
-from xdsl.dialects.builtin import ModuleOp, VectorType, i1
+from xdsl.dialects.builtin import ModuleOp, StringAttr, VectorType, i1
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
 
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.combining_kind import bitwise_kind
+from xegpu.mlir.gpu import SubgroupReduceOp
 
 
 def use_bitwise_kinds(module: ModuleOp) -> None:
@@ -25,7 +26,9 @@ def use_bitwise_kinds(module: ModuleOp) -> None:
             operation.kind = type(operation.kind)(bitwise_kind(operation.kind.data))
         elif isinstance(operation, xdsl_vector.ReductionOp) and _of_one_bit(operation.vector.type):
             operation.kind = CombiningKindAttr(CombiningKindFlag(bitwise_kind(operation.kind.data.value)))
+        elif isinstance(operation, SubgroupReduceOp) and _of_one_bit(operation.source.type):
+            operation.kind = StringAttr(bitwise_kind(operation.kind.data))
 
 
 def _of_one_bit(type_: object) -> bool:
-    return isinstance(type_, VectorType) and type_.element_type == i1
+    return (type_.element_type if isinstance(type_, VectorType) else type_) == i1

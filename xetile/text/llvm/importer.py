@@ -55,7 +55,8 @@ from xetile.text.llvm.layout_facts import (
 )
 
 _BLOCK, _SIDE_BY_SIDE = elements.BLOCK, "blocks side by side"
-_OF_NUMBERS = ("arith.", "math.", "vector.", "scf.yield", "xegpu.store_matrix", "xegpu.convert_layout")
+_OF_NUMBERS = ("arith.", "math.", "vector.", "scf.yield", "xegpu.store_matrix", "xegpu.convert_layout",
+               "gpu.subgroup_reduce")
 """Operations that take a number as a block of one element."""
 _NUMBERS: dict[Any, Pair] = {reshape.SCALAR: (1, 1), LANE: lanes.ROW}
 """Encodings of scalars as blocks, with the shape of the block."""
@@ -91,7 +92,7 @@ class Tiles(Import):
             if operation.name.startswith(("arith.", "math.")) and not divides_by_lanes(operation):
                 self._copy_as_block(operation)
                 return
-            if not operation.name.startswith(("scf.yield", "vector.broadcast")):
+            if not operation.name.startswith(("scf.yield", "vector.broadcast", "gpu.subgroup_reduce")):
                 self.refuse("XT3637", f"{operation.name} takes a number that differs between lanes, and here it means "
                             "the subgroup", "compute it from numbers that all lanes of a subgroup have in common")
         if isinstance(operation, (StoreOp, memref.StoreOp)):

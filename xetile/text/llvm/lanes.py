@@ -21,9 +21,12 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.interop.llvm.import_matrix import starts_of, view_of
 from xegpu.interop.llvm.importer import LANES
 from xegpu.interop.llvm.matrix import MatrixOp, matrix_of
+from xegpu.mlir.gpu import SubgroupReduceOp
 from xegpu.rewrite.rewriter import Rule
+from xetile.dialect.reduction import TileReduceOp
+from xetile.dialect.tile_ops import shape_of, text
 from xetile.text.llvm import elements
-from xetile.text.llvm.elements import positions, scattered, spread
+from xetile.text.llvm.elements import BLOCK, positions, scattered, spread
 from xetile.text.llvm.layout_facts import divides_by_lanes
 
 LANE = "a number of each lane, as a block of one row"
@@ -106,4 +109,22 @@ def widened(rewriter: Any, value: SSAValue, shape: tuple[int, int]) -> SSAValue:
     return spread(rewriter, value, shape, None)
 
 
-RULES: dict[type[Operation], Rule] = {gpu.ThreadIdOp: _thread_id, gpu.LaneIdOp: _lane_id}
+def _subgroup_reduce(rewriter: Any, operation: SubgroupReduceOp) -> None:
+    """Convert a reduction over lanes: along the columns of a block of one column a lane, over which it repeats."""
+    if not rewriter.facts.of_lanes:
+        rewriter.refuse("XT3639", f"{operation.source.type} is not the part of a lane",
+                        "reduce the columns of a block with vector.multi_reduction")
+    value = rewriter.as_block(operation.source, ROW)
+    shape: Any = shape_of(value)
+    if shape[1] == 1:  # a number that all lanes have in common
+        value, shape = spread(rewriter, value, ROW, None), ROW
+    if shape[1] != LANES:
+        rewriter.refuse("XT3639", f"lanes do not have a column each of this block of {text(shape)}",
+                        f"reduce blocks of {LANES} columns")
+    reduced = rewriter.emit(TileReduceOp(operation.kind.data, value, (1,)))
+    encoding = rewriter.encoding_of(operation.source)
+    rewriter.set(operation.result, spread(rewriter, reduced, shape, None), LANE if encoding != BLOCK else BLOCK)
+
+
+RULES: dict[type[Operation], Rule] = {gpu.ThreadIdOp: _thread_id, gpu.LaneIdOp: _lane_id,
+                                      SubgroupReduceOp: _subgroup_reduce}

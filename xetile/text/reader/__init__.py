@@ -343,6 +343,13 @@ class Reader(DenseLiteralParser):
         span = next_token(self).span
         return self.location_of(*self.within(span.start, span.end))
 
+    def operation_name(self) -> tuple[int, int]:
+        """Range of the name of the operation that was begun last."""
+        words = self.text[self._start:].split(maxsplit=3)
+        name = words[2] if words[1:2] == ["="] else words[0]
+        start = self.text.find(name, self._start)
+        return start, start + len(name)
+
     def within(self, start: int, end: int) -> tuple[int, int]:
         """Range, or the last word before it if that ends the line of the current operation.
 
