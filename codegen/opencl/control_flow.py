@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
+from codegen.opencl.block_io import row_pointers
 from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom
 from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
@@ -38,6 +39,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         emitter.line(f"{first};")
         emitter.values[arguments[-1]] = emitter.values[loop.results[-1]] = counter
         first = ""
+    pointer_steps = row_pointers.declare(emitter, loop)
     may_be_left_out = SKIP_IF_ROLLED in loop.attributes
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
     if DISABLE_UNROLL in loop.attributes:
@@ -52,7 +54,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         trips = emitter.name("trips")
         emitter.line(f"uint {trips} = {_trips(counter if is_remainder else start, stop, step, loop)};")
         header = f"{bound.format(trips)} > 0; --{trips}, {counter} += {step}"
-    emitter.line(f"for ({first}; {header}) {{")
+    emitter.line(f"for ({first}; {', '.join([header, *pointer_steps])}) {{")
     emitter.depth += 1
     yielded = _body(emitter, loop, carried_values)
     _parallel_copy(emitter, variables, [part for value in yielded for part in value.parts])

@@ -39,6 +39,7 @@ class Emitter:
         self.fused_store_operands: dict[SSAValue, tuple[Any, ...]] = {}
         self.has_microkernels = True
         self.shared: dict[tuple[Any, ...], str] = {}
+        self.carried_pointers: dict[Operation, Any] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}

@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io.unaligned_words import adjacent, times, unaligned_words, vector_widths
+from codegen.opencl.block_io import row_pointers, unaligned_words
+from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import NO_UNROLL, Emitter, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
@@ -93,7 +94,7 @@ class _Piece:
         words, side, (height, width) = self.shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.wi_data
         if word is None:
             steps, across = words // side, lanes.lanes // side
-            down = times("i" if steps == 1 else f"i / {steps}", across * height)
+            down = _times("i" if steps == 1 else f"i / {steps}", across * height)
             right = "0" if steps == 1 else f"i % {steps} * {side * width}"
         else:
             right_words, down_words = component_offset(word, words, side, lanes.lanes)
@@ -146,13 +147,20 @@ def _position(lanes: LaneMap, subgroup: int) -> list[str]:
     rows, columns = lanes.wi_layout
     row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
     column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
-    row, column = times(row, lanes.wi_data[0]), times(column, lanes.wi_data[1])
+    row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
     return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
             f"const int row = {_sum('y', row)}, column = {_sum('x', column)};"]
 
 
 def _block_of(emitter: Emitter, desc: TensorDesc) -> _Block:
     return _Block(desc, (0, 0), (desc.shape[0], desc.shape[1] * desc.block.array_length), emitter.subgroup)
+
+
+def _times(expression: str, factor: int) -> str:
+    """A C expression multiplied by a constant; 0 and a factor of 1 leave no product."""
+    if expression == "0" or factor == 1:
+        return expression
+    return f"({expression}) * {factor}"
 
 
 def _sum(first: str, second: str) -> str:
@@ -180,7 +188,11 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         emitter.assign(operation.result, fragment, calls)
         predicate.from_memory(emitter, operation.result)
         return
-    emitter.function(_rows_function(block, fragment))
+    if operation in emitter.carried_pointers:
+        emitter.assign(operation.result, fragment, row_pointers.values(emitter, operation, fragment))
+        predicate.from_memory(emitter, operation.result)
+        return
+    emitter.function(_rows_function(emitter, block, fragment))
     kind = "load" if operation.in_bounds is None else "read"
     if operation.in_bounds is None:
         emitter.function(_asking_function(emitter, block, fragment))
@@ -205,10 +217,10 @@ def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
             f"  global const {dtype} *first = base + y * (long)pitch + x;"]
 
 
-def _rows_function(block: _Block, fragment: Fragment) -> str:
+def _rows_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
     """Define a load of a block in bounds: of rows that start on 4-byte boundaries, or of words across those."""
-    read = _words_read if is_unaligned_copy(block.desc) else _rows_read
-    return "\n".join([*_head(block, fragment, "read"), *read(block, fragment), "}", ""])
+    lines = _words_read(emitter, block, fragment) if is_unaligned_copy(block.desc) else _rows_read(block, fragment)
+    return "\n".join([*_head(block, fragment, "read"), *lines, "}", ""])
 
 
 def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
@@ -338,25 +350,14 @@ def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
     yield from _assigned(words, bits, fragment)
 
 
-def _words_read(block: _Block, fragment: Fragment) -> Iterator[str]:
-    """Reads of vectors of words from each lane's rows, from 4-byte boundaries on, and shifts of the lane's elements.
-
-    Element ``odd`` of the first word is the lane's first one. A word of two columns is put together from two
-    neighbouring words of its row, the last of which may be the same one again; a word of two rows from a half of a word
-    of each, and those of even and of odd columns from other vectors of words.
-    """
-    lanes = block.lanes
-    yield f"  const int lane = get_sub_group_local_id() * {lanes.wi_data[0]};"
-    yield "  global const ushort *mine = (global const ushort *)first + lane * (long)pitch;"
-    for number in range(len(fragment.names)):
-        group = block.words[number * fragment.width:(number + 1) * fragment.width]
-        parts = []
-        for start, width in adjacent(group, lanes.unit[1]):
-            name = f"part{number}_{start}"
-            yield from unaligned_words(name, group[start], width)
-            parts.append(name)
-        joined = ", ".join(parts)
-        yield f"  *out{number} = {joined if len(parts) == 1 else f'({fragment.c_type})({joined})'};"
+def _words_read(emitter: Emitter, block: _Block, fragment: Fragment) -> Iterator[str]:
+    """Reads of the runs of each variable from the lane's own rows."""
+    yield f"  const int lane = get_sub_group_local_id() * {block.lanes.wi_data[0]};"
+    found = unaligned_words.runs(block.desc)
+    for run in found:
+        yield from unaligned_words.read(emitter, run, ("y + lane", "x"))
+    for number, value in enumerate(unaligned_words.variables(found, fragment)):
+        yield f"  *out{number} = {value};"
 
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:

@@ -54,7 +54,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
     head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {_PARAMETERS}{results})"
     values = enumerate(_variables(access)) if access.runs else ()
-    fast = [*_read(emitter, access), *(f"*out{i} = {value};" for i, value in values)]
+    fast = [*_read(emitter, access, slm_visa.bytes_near(operation)), *(f"*out{i} = {value};" for i, value in values)]
     _function(emitter, access, head, fast, "load")
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     emitter.line(f"{name}({access.call(emitter)}, {', '.join(f'&{variable}' for variable in fragment.names)});")
@@ -96,11 +96,15 @@ def _pointer(access: SlmAccess, run: Run, constant: str, words: int = 1) -> str:
     return f"(local {constant}{word} *)({at})"
 
 
-def _read(emitter: Emitter, access: SlmAccess) -> Iterator[str]:
+def _read(emitter: Emitter, access: SlmAccess, near: int) -> Iterator[str]:
     wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
+    messages = [(access.runs[i].start * access.size, i, count) for i, count in wide.items()]
+    if together := len(messages) > 1 and not emitter.target.immediate_offsets:
+        yield from slm_visa.together(f"base + {access.start()}", messages, near)
     for i, run in enumerate(access.runs):
         if i in wide:
-            yield from slm_visa.lines(emitter, f"base + {access.start()}", run.start * access.size, i, wide[i])
+            if not together:
+                yield from slm_visa.lines(emitter, f"base + {access.start()}", run.start * access.size, i, wide[i])
             continue
         if wide.get(i - 1) == 2:
             continue

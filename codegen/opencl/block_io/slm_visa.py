@@ -2,20 +2,28 @@
 
 The block reads of OpenCL C move 256 bytes of words of 16 bits, which is half of what a message can, and Intel's
 compiler computes an address for each of them. Here the distances stand in the instructions.
+
+On devices whose messages take no distances (``Target.immediate_offsets``) each message has an address in a register,
+and a register that a message may not have read yet costs four instructions before it is written. So all messages of a
+block get registers of their own, two of them by one 32-lane addition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from codegen.opencl.emitter import Emitter
-from codegen.opencl.prelude.macros import SLM_READ
+from codegen.opencl.prelude.macros import NO_VISA, SLM_READ
+from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.layout.slm_panels import Run
 
 _BYTES = 512
 """Bytes of the largest SLM message: 64 elements of 64 bits (``d64x64t``)."""
 _WORDS = {1: "uint8", 2: "ushort16"}
 """What a message fills, by the number of runs that it has."""
+_REGISTER = 16
+"""32-bit words of a register, where there are messages of 512 bytes."""
 
 
 def _macro(words: str) -> str:
@@ -30,6 +38,11 @@ def _macro(words: str) -> str:
             f'  "{{\\n{address}" \\\n'
             '  "lsc_load.slm (M1_NM, 1) %0:d64x64t flat[ADDRESS+" #distance "]:a32\\n}" \\\n'
             '  : "=rw"(words) : "rw.u"((uint)(ulong)(from)) : "memory")\n#endif\n')
+
+
+_TOGETHER, _FEW = 8, 4
+"""Messages whose addresses are made together, each of which takes a register: few where a step has more than eight
+messages, or registers run out."""
 
 
 def of(runs: Sequence[Run], size: int, lanes: int) -> dict[int, int]:
@@ -72,7 +85,66 @@ def lines(emitter: Emitter, address: str, distance: int, first: int, count: int)
     emitter.function(_macro(words))
     yield f"{words} wide{first};"
     yield f"{SLM_READ}{words}(wide{first}, {address}, {distance:#x});"
+    yield from _named(first, count)
+
+
+def together(address: str, messages: Sequence[tuple[int, int, int]], near: int) -> Iterator[str]:
+    """Statements of several messages, which name their runs.
+
+    Args:
+        address: where the block starts.
+        messages: of each the distance in bytes from there, the number of its first run, and how many it has.
+        near: bytes that this operation and others near it load from shared local memory.
+    """
+    most = _TOGETHER if near <= _TOGETHER * _BYTES else _FEW
+    for start in range(0, len(messages), most):
+        part = messages[start:start + most]
+        yield from (f"{_WORDS[count]} wide{first};" for _, first, count in part)
+        yield f"#ifdef {NO_VISA}"
+        yield from (f"{SLM_READ}{_WORDS[count]}(wide{first}, {address}, {distance:#x});"
+                    for distance, first, count in part)
+        yield "#else"
+        results = ", ".join(f'"=rw"(wide{first})' for _, first, _ in part)
+        assembly = "".join(f'"{line}\\n" ' for line in _assembly([distance for distance, _, _ in part]))
+        yield f"__asm__ volatile({assembly}: {results} : \"rw.u\"((uint)(ulong)({address})) : \"memory\");"
+        yield "#endif"
+        for _, first, count in part:
+            yield from _named(first, count)
+
+
+def _assembly(distances: Sequence[int]) -> Iterator[str]:
+    """vISA of messages at distances: addresses in the first words of registers, then the messages."""
+    count = len(distances)
+    yield "{"
+    yield f".decl AT v_type=G type=ud num_elts={_REGISTER * count} align=GRF"
+    yield from (f".decl AT{i} v_type=G type=ud num_elts=1 align=GRF alias=<AT, {4 * _REGISTER * i}>"
+                for i in range(count))
+    i = 0
+    while i < count:
+        pair = distances[i:i + 2]
+        ahead = {distance - first for distance, first in zip(pair, distances, strict=False)}
+        if i > 1 and len(pair) == 2 and len(ahead) == 1:  # the first two are there
+            yield f"add (M1_NM, 32) AT({i},0)<1> AT(0,0)<1;1,0> {ahead.pop():#x}:ud"
+            i += 2
+        else:
+            yield f"add (M1_NM, 1) AT({i},0)<1> %{count}(0,0)<0;1,0> {distances[i]:#x}:ud"
+            i += 1
+    yield from (f"lsc_load.slm (M1_NM, 1) %{i}:d64x64t flat[AT{i}]:a32" for i in range(count))
+    yield "}"
+
+
+def _named(first: int, count: int) -> Iterator[str]:
+    """Definitions of the runs of a message, by their numbers."""
+    words = _WORDS[count]
     if count == 1:
         yield f"const {words} run{first} = wide{first};"
     else:
         yield f"const ushort8 run{first} = wide{first}.lo, run{first + 1} = wide{first}.hi;"
+
+
+def bytes_near(load: LoadNdOp) -> int:
+    """Bytes that the loads of an operation's block take from shared local memory."""
+    assert load.parent is not None
+    descs = [desc_of(near.desc) for near in load.parent.ops if isinstance(near, LoadNdOp)]
+    return sum(prod(desc.shape) * desc.block.array_length * desc.dtype.bits // 8 for desc in descs
+               if desc.block.memory_scope == "slm")

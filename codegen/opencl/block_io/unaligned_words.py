@@ -1,73 +1,195 @@
-"""Words of rows of any alignment: vectors of whole words from 4-byte boundaries on, shifted by half a word.
+"""Words of rows of any alignment: vectors of whole words from 4-byte boundaries on, and halves of them selected.
 
-Element ``odd`` of the first word that is read is the lane's first one. ``mine`` are the lane's rows.
+A lane's run of words lies in one of its rows (operand A: words of two columns) or in two (operand B: words of two rows,
+VNNI). Of each row two vectors are read: ``here`` from the word on that has the run's first element, ``there`` from the
+word that has its second one. Where rows begin in the middle of a word (``odd``), that is the next word:
+
+    even:  here = there = 01 23 45 67        odd:  here = x0 12 34 56,  there = 12 34 56 7x
+
+So elements 0, 2, 4 ... are one half of ``here``, the lower one or the upper one, and 1, 3, 5 ... the other half of
+``there``: one select of strided regions (vISA) for each element, where shifts take half as many again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from codegen.opencl.values import vector_type
+from codegen.opencl.emitter import Emitter
+from codegen.opencl.prelude.macros import NO_VISA
+from codegen.opencl.values import Fragment, vector_type, width_of
+from xegpu.dialect.types import TensorDesc
+from xegpu.layout.lane_map import positions
+
+_ODD = """static uint odd_half(global const ushort *element)
+{
+  return ((uint)(ulong)element >> 1) & 1u;
+}
+"""
+_WORD = """static global const uint *word_of(global const ushort *element)
+{
+  return (global const uint *)(element - (int)odd_half(element));
+}
+"""
 
 
-def times(expression: str, factor: int) -> str:
-    """A C expression multiplied by a constant; 0 and a factor of 1 leave no product."""
-    if expression == "0" or factor == 1:
-        return expression
-    return f"({expression}) * {factor}"
+@dataclass(frozen=True)
+class WordRun:
+    """Words of a lane that lie side by side in its rows.
+
+    Attributes:
+        variable: number of the variable that they are part of.
+        rows: of their elements, relative to the lane's first one: one, or the two of a VNNI word.
+        column: of the first word.
+        width: how many they are.
+        label: name of its words, where it is not that of its place.
+    """
+
+    variable: int
+    rows: tuple[int, ...]
+    column: int
+    width: int
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of its words, and prefix of the names of its pointers."""
+        return self.label or f"run{self.variable}_{self.rows[0]}_{self.column}"
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Words of each row's ``here`` and ``there``; the latter is not read where it is 0."""
+        if len(self.rows) == 1:
+            return self.width, self.width
+        return (self.width + 1) // 2, self.width // 2
+
+    def elements(self, base: str, pitch: str, first: tuple[str, str]) -> list[str]:
+        """Pointer expressions of the first element in each of its rows.
+
+        Args:
+            base: the array.
+            pitch: of its rows.
+            first: row and column of the lane's first element.
+        """
+        row, column = first
+        return [f"{base} + ({row} + {down}) * (long){pitch} + ({column} + {self.column})" for down in self.rows]
+
+    def combined(self, emitter: Emitter, words: Sequence[tuple[str, str]], odd: Sequence[str]) -> str:
+        """Expression of the run's words.
+
+        Args:
+            emitter: gets the function that combines them.
+            words: pointers to ``here`` and ``there`` of each row.
+            odd: for each row whether it begins in the middle of a word, 0 or 1.
+        """
+        vectors = [f"*{pointer}" if width == 1 else f"vload{width}(0, {pointer})"
+                   for pair in words for pointer, width in zip(pair, self.widths, strict=True) if width]
+        return f"{_combine(emitter, self)}({', '.join([*vectors, *odd])})"
 
 
-def adjacent(words: list[list[tuple[int, int]]], step: int) -> list[tuple[int, int]]:
-    """Start and width of vectors of words, each ``step`` columns behind the one before it."""
-    found, start = [], 0
-    while start < len(words):
-        row, column = words[start][0]
-        count = next((i for i, word in enumerate(words[start:]) if word[0] != (row, column + i * step)),
-                     len(words) - start)
-        found += [(start + first, width) for first, width in vector_widths(count)]
-        start += count
+def runs(desc: TensorDesc) -> list[WordRun]:
+    """Runs of the words of a lane's fragment of a block, which together are its variables in order."""
+    lanes, found = desc.sg_map, []
+    assert lanes is not None
+    row, column = positions((desc.shape[0], desc.shape[1]), lanes)
+    words = [(tuple(dict.fromkeys(map(int, row[0, unit]))), int(column[0, unit, 0])) for unit in range(row.shape[1])]
+    width = width_of(len(words))
+    for number in range(len(words) // width):
+        group, start = words[number * width:(number + 1) * width], 0
+        while start < width:
+            rows, first = group[start]
+            count = next((i for i, word in enumerate(group[start:]) if word != (rows, first + i * lanes.unit[1])),
+                         width - start)
+            found += [WordRun(number, rows, first + at * lanes.unit[1], wide) for at, wide in vector_widths(count)]
+            start += count
     return found
 
 
-def unaligned_words(name: str, elements: list[tuple[int, int]], width: int) -> Iterator[str]:
-    """Statements that define ``width`` words of a lane, of which the first has these elements."""
-    (row, column), other = elements[0], elements[1]
-    if other[0] == row:
-        yield from _words_from(name, row, column, width)
-        last = f"{name}_from[{width - 1} + {name}_odd]"
-        behind = ", ".join([f"{name}_row.s{i:x}" for i in range(1, width)] + [last])
-        type_ = vector_type("uint", width)
-        yield f"  const {type_} {name}_behind = {f'({type_})({behind})' if width > 1 else behind};"
-        yield (f"  const {type_} {name} = ({name}_row >> ({name}_odd << 4)) | "
-               f"(({name}_behind << 16) & -{name}_odd);")
-        return
-    halves = []
-    for first in range(min(width, 2)):
-        count = (width - first + 1) // 2
-        names = [f"{name}_{half}{first}" for half in ("low", "high")]
-        for half, at in zip(names, (row, other[0]), strict=True):
-            yield from _words_from(half, at, column + first, count)
-        low, high = names
-        yield (f"  const {vector_type('uint', count)} {name}_{first} = "
-               f"bitselect({high}_row << (16u - ({high}_odd << 4)), {low}_row >> ({low}_odd << 4), 0xffffu);")
-        halves.append((f"{name}_{first}", count))
-    words = [part if count == 1 else f"{part}.s{i // 2:x}" for i in range(width) for part, count in (halves[i % 2],)]
-    value = words[0] if width == 1 else f"({vector_type('uint', width)})({', '.join(words)})"
-    yield f"  const {vector_type('uint', width)} {name} = {value};"
+def read(emitter: Emitter, run: WordRun, first: tuple[str, str]) -> Iterator[str]:
+    """Statements that read a run of an array ``base``, for the lane's first element at a row and a column."""
+    words, odd = [], []
+    for number, element in enumerate(run.elements("base", "pitch", first)):
+        name = f"{run.name}_{number}"
+        yield f"  global const ushort *{name} = (global const ushort *){element};"
+        yield from (f"  {line}" for line in declared(emitter, name, name))
+        words.append((f"{name}_here", f"{name}_there"))
+        odd.append(f"{name}_odd")
+    yield f"  const {vector_type('uint', run.width)} {run.name} = {run.combined(emitter, words, odd)};"
 
 
-def _words_from(name: str, row: int, column: int, count: int) -> Iterator[str]:
-    """Statements that read ``count`` words from the one on that has a lane's element of a row and a column.
+def variables(found: Sequence[WordRun], fragment: Fragment) -> Iterator[str]:
+    """Expressions of a fragment's variables, of which runs in variables of their names are the words."""
+    for number in range(len(fragment.names)):
+        joined = ", ".join(run.name for run in found if run.variable == number)
+        yield f"({fragment.c_type})({joined})" if ", " in joined else joined
 
-    Which half of a word it has is the same in all steps of a loop along an operand, and so is the distance to what a
-    step adds to the address: a compiler computes them once if they are not multiplied by the same pitch.
+
+def declared(emitter: Emitter, name: str, element: str) -> list[str]:
+    """Declarations of ``odd``, ``here`` and ``there`` for a pointer to an element, with a prefix."""
+    emitter.function(_ODD)
+    emitter.function(_WORD)
+    return [f"const uint {name}_odd = odd_half({element});",
+            f"global const uint *{name}_here = word_of({element}), *{name}_there = {name}_here + {name}_odd;"]
+
+
+def _combine(emitter: Emitter, run: WordRun) -> str:
+    """Define the function that selects the halves of words, and return its name."""
+    rows, result = range(len(run.rows)), vector_type("uint", run.width)
+    name = f"words_of_{len(run.rows)}_rows_{run.width}"
+    vectors = {f"{word}{row}": count for row in rows
+               for count, word in zip(run.widths, ("here", "there"), strict=True) if count}
+    odd = [f"odd{row}" for row in rows]
+    parameters = [*(f"{vector_type('uint', count)} {word}" for word, count in vectors.items()),
+                  *(f"uint {word}" for word in odd)]
+    lines = ["{", f".decl O v_type=G type=uw num_elts={32 * run.width} align=GRF alias=<%0, 0>"]
+    lines += [f".decl {word} v_type=G type=uw num_elts={32 * count} align=GRF alias=<%{number}, 0>"
+              for number, (word, count) in enumerate(vectors.items(), 1)]
+    lines += [f".decl P{row} v_type=P num_elts=16" for row in rows]
+    lines += [f"cmp.ne (M1_NM, 16) P{row} %{len(vectors) + 1 + row}(0,0)<1;1,0> 0:ud" for row in rows]
+    lines += [*_selects(run), "}"]
+    assembly = "".join(f'    "{line}\\n"\n' for line in lines)
+    inputs = ", ".join(f'"rw"({word})' for word in (*vectors, *odd))
+    portable = "\n".join(f"  {line}" for line in _portable(run))
+    emitter.function(f"static {result} {name}({', '.join(parameters)})\n{{\n#ifdef {NO_VISA}\n{portable}\n#else\n"
+                     f"  {result} words;\n  __asm__(\n{assembly}    : \"=rw\"(words) : {inputs});\n  return words;\n"
+                     "#endif\n}\n")
+    return name
+
+
+def _selects(run: WordRun) -> Iterator[str]:
+    """Selects of the halves of all words.
+
+    The last words come first, those of ``there`` before all: a message's address is free when its result is there, so
+    that few selects wait for the registers of others.
     """
-    offset = str(column) if row == 0 else f"{times('(long)pitch', row)} + {column}"
-    yield (f"  const uint {name}_odd = ((uint)((ulong)base >> 1) ^ (uint)(y & pitch) ^ "
-           f"(uint)((lane + {row}) & pitch) ^ (uint)x ^ {column}u) & 1u;")
-    yield f"  global const uint *{name}_from = (global const uint *)(mine + ({offset} - (int){name}_odd));"
-    load = f"*{name}_from" if count == 1 else f"vload{count}(0, {name}_from)"
-    yield f"  const {vector_type('uint', count)} {name}_row = {load};"
+    for at in reversed(range(run.widths[0])):
+        for row, odd in (("there", 0), ("here", 1)):
+            for number in range(len(run.rows)):
+                if len(run.rows) == 1:
+                    word, half = at, 1 - odd
+                else:
+                    word, half = 2 * at + (1 - odd), number
+                if word < run.width:
+                    yield (f"(P{number}) sel (M1_NM, 16) O({word},{half})<2> {row}{number}({at},{odd})<2;1,0> "
+                           f"{row}{number}({at},{1 - odd})<2;1,0>")
+
+
+def _portable(run: WordRun) -> Iterator[str]:
+    """Statements without vISA: words whose halves are exchanged if ``odd``, and halves of two combined."""
+    here, there = ([f"({word}{row} >> (odd{row} << 4) | {word}{row} << (odd{row} << 4))" for row in range(len(run.rows))]
+                   for word in ("here", "there"))
+    if len(run.rows) == 1:
+        yield f"return ({here[0]} & 0xffffu) | ({there[0]} & 0xffff0000u);"
+        return
+    first, second = (vector_type("uint", count) if count else "" for count in run.widths)
+    yield f"const {first} even = ({here[0]} & 0xffffu) | ({here[1]} << 16);"
+    if not second:
+        yield "return even;"
+        return
+    yield f"const {second} odd = ({there[0]} >> 16) | ({there[1]} & 0xffff0000u);"
+    parts = [f"{side}{'' if count == 1 else f'.s{at:x}'}" for at in range(run.widths[0])
+             for side, count in zip(("even", "odd"), run.widths, strict=True) if at < count]
+    yield f"return ({vector_type('uint', run.width)})({', '.join(parts)});"
 
 
 def vector_widths(count: int) -> list[tuple[int, int]]:

@@ -171,13 +171,16 @@ class Report:
         grid = ceil(shape[0] / work.tile[0]), ceil(shape[1] / work.tile[1])
         groups = grid[0] * grid[1]
         result = shape[0] * shape[1] * work.result.bits / 8
-        passes, traffic, flops = 1, groups * work.distinct + result, 0.0
+        tile = work.tile[0] * work.tile[1] * work.result.bits // 8
+        passes, flops = 1, 0.0
+        traffic = groups * (work.distinct + work.stored - tile) + result
         if work.is_product and work.a and work.b:
             passes = ceil(shape[2] / self.step)
             flops = 2.0 * shape[0] * shape[1] * shape[2]
             strips = work.tile[0] * shape[2] * work.a.bits / 8, work.tile[1] * shape[2] * work.b.bits / 8
             concurrent_groups = machine.cores * resident(machine, self.subgroups, self.registers > 128)
-            traffic = product_traffic(machine, grid, strips, result, concurrent_groups)
+            traffic = product_traffic(machine, grid, strips, result, concurrent_groups) + \
+                groups * (ceil(shape[2] / work.step) * work.beside + work.once)
         return predict(machine, " x ".join(map(str, shape)), self._pass(), work_groups=groups, passes=passes,
                        large=self.registers > 128, traffic=traffic, flops=flops)
 

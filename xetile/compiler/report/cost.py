@@ -10,13 +10,20 @@ from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.matchers import number
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import array_of
 from xegpu.mlir.vector import shape_of
+from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, flat_shape, tile_of
 from xetile.dialect.wg_map import Pair
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
+
+_SINGLE = (LoadGatherOp, AtomicRMWTileOp, LoadScalarOp)
+"""Operations that read single elements."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +39,10 @@ class Work:
         loops: loops that are in the kernel.
         flops: operations of the products that one subgroup computes in a pass.
         loaded: bytes that the subgroups load in a pass, or in all where there is no loop.
-        distinct: bytes of these that are different ones.
-        stored: bytes that it writes, outside the loop.
+        distinct: bytes of these that are different ones and not in shared local memory.
+        beside: bytes of gathers, numbers and atomic updates in a pass that are not operands of its products.
+        once: the same outside the loop, those of scatters included.
+        stored: bytes that it writes, in all operations of the kernel once.
     """
 
     tile: Pair | None
@@ -46,6 +55,8 @@ class Work:
     flops: int
     loaded: int
     distinct: int
+    beside: int
+    once: int
     stored: int
 
     @property
@@ -73,7 +84,8 @@ def work_of(recorded: func.FuncOp, distributed: func.FuncOp, subgroups: int) -> 
     a, b = (_loaded_type(products[0].a), _loaded_type(products[0].b)) if products else (None, None)
     return Work(tile, result, a, b, _element_dtype(products[0].a).bits if products else 0, 0 if rest else step, loops,
                 sum(_flops(op) for op in _hot(distributed)[1].walk() if isinstance(op, TileMmaOp)),
-                _bytes(_hot(distributed)[1]) * subgroups, _bytes(body) * each, stored * each)
+                _loaded(_hot(distributed)[1]) * subgroups, _loaded(body, memory=True) * each,
+                _beside(body) * each, (_beside(recorded) - _beside(body)) * each if loops else 0, stored * each)
 
 
 def trip_count(recorded: func.FuncOp, shapes: Sequence[Sequence[int | None]]) -> int | None:
@@ -110,7 +122,8 @@ def _stored(function: func.FuncOp, across: Pair) -> tuple[Pair | None, DType | N
     """Tile of the result, its type, and the bytes of all stores; adjacent tiles count as one."""
     stores = [tile_of(op.tile) for op in _ops(function, StoreTileOp)]
     shapes = {(tile.shape, tile.dtype) for tile in stores}
-    size = sum(prod(tile.shape) * tile.dtype.bits // 8 for tile in stores)
+    size = sum(_bytes(op) for op in function.walk()
+               if isinstance(op, (StoreTileOp, StoreScatterOp, AtomicRMWTileOp)) and not _is_shared(op))
     if len(shapes) != 1 or len(stores) != 1 or any(isinstance(parent, scf.ForOp) for parent in _parents(function)):
         return None, None, size
     (((rows, columns), dtype),) = shapes
@@ -131,9 +144,31 @@ def _flops(product: TileMmaOp) -> int:
     return 2 * rows * depth * columns
 
 
-def _bytes(within: Operation) -> int:
-    tiles = (tile_of(op.tile) for op in within.walk() if isinstance(op, LoadTileOp))
-    return sum(prod(tile.shape) * tile.dtype.bits // 8 for tile in tiles)
+def _loaded(within: Operation, *, memory: bool = False) -> int:
+    """Bytes that operations load, atomic updates included; with ``memory`` not those of shared local memory."""
+    return sum(_bytes(op) for op in within.walk()
+               if isinstance(op, (LoadTileOp, *_SINGLE)) and not (memory and _is_shared(op)))
+
+
+def _beside(within: Operation) -> int:
+    """Bytes of global memory that move by elements, operands of products excepted; an update reads and writes them."""
+    operands = {_load(operand) for op in within.walk() if isinstance(op, TileMmaOp) for operand in (op.a, op.b)}
+    moved = [op for op in within.walk() if isinstance(op, (StoreScatterOp, *_SINGLE)) and op not in operands]
+    return sum(_bytes(op) * (1 + isinstance(op, AtomicRMWTileOp)) for op in moved if not _is_shared(op))
+
+
+def _bytes(op: Operation) -> int:
+    """Bytes of the elements that an operation accesses."""
+    if isinstance(op, LoadScalarOp):
+        return of_mlir(op.result.type).bytes
+    assert isinstance(op, (LoadTileOp, StoreTileOp, LoadGatherOp, StoreScatterOp, AtomicRMWTileOp))
+    tile = tile_of(op.tile)
+    return prod(tile.shape) * tile.dtype.bits // 8
+
+
+def _is_shared(op: Operation) -> bool:
+    """Whether an operation accesses shared local memory."""
+    return not isinstance(op, LoadScalarOp) and is_shared(array_of(op.tile).type)  # type: ignore[attr-defined]
 
 
 def _element_dtype(value: SSAValue) -> DType:
@@ -143,10 +178,16 @@ def _element_dtype(value: SSAValue) -> DType:
 
 def _loaded_type(value: SSAValue) -> DType:
     """Element type of an operand in memory: that of its load, through conversions."""
+    load = _load(value)
+    return _element_dtype(value if load is None else load.results[0])
+
+
+def _load(value: SSAValue) -> Operation | None:
+    """The load or gather of a value, through operations of one vector; None if it has several."""
     found = value
-    while isinstance(found.owner, Operation) and not isinstance(found.owner, LoadTileOp):
+    while isinstance(found.owner, Operation) and not isinstance(found.owner, (LoadTileOp, LoadGatherOp)):
         vectors = [operand for operand in found.owner.operands if isinstance(operand.type, VectorType)]
         if len(vectors) != 1:
-            return _element_dtype(value)
+            return None
         found = vectors[0]
-    return _element_dtype(found)
+    return found.owner if isinstance(found.owner, Operation) else None

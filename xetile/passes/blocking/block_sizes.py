@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs, view_webs
+from xegpu.dialect.block_io import ARRAYS
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
@@ -35,6 +36,8 @@ _PRODUCTS = (TileMmaOp, TileMmaScaledOp)
 _UNLINKED = frozenset((*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp, *REGION_BRANCHES, *TERMINATORS))
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
 """Columns of the prefetch messages of a target, by the bits of an element."""
+_SLM_BYTES = 8 * 512
+"""The most that one operation loads from shared local memory: eight messages."""
 _UNBLOCKED_ROWS = 32
 """The most rows of a block without 2D block messages."""
 
@@ -193,7 +196,8 @@ class BlockSizes:
             transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
             if form.engine == "dpas" and not self.target.block_io:
                 return self._step(role, form.k, shape)
-            return self._message("read_transform" if transform else "read", dtype, columns, shape)
+            blocks, length = self._message("read_transform" if transform else "read", dtype, columns, shape)
+            return blocks, self._side_by_side(tile, shape, blocks, length)
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
         if kind == "write":
@@ -262,6 +266,14 @@ class BlockSizes:
         if shape[1] % columns:
             return (rows, shape[1]), 1
         return (rows, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
+
+    def _side_by_side(self, tile: SSAValue, shape: Pair, block: Pair, length: int) -> int:
+        """Blocks that one operation loads: from shared local memory as many as eight messages move, or ``length``."""
+        if not is_shared(array_of(tile).type):
+            return length
+        most = _SLM_BYTES // (block[0] * block[1] * tile_ops.tile_of(tile).dtype.bytes)
+        return next((count for count in reversed(ARRAYS)
+                     if length < count <= most and shape[1] % (count * block[1]) == 0), length)
 
     def _step(self, role: str, depth: int, shape: Pair) -> tuple[Pair, int]:
         """Blocks of one DPAS step, without 2D block IO: rows are read just before their use, to save registers."""

@@ -369,3 +369,57 @@ def test_what_is_wrong_with_the_command(words: tuple[str, ...], message: str,
                                         capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", f"{Path(__file__)}:gemm", *words]) == 1
     assert message in capsys.readouterr().err
+
+
+@xt.kernel
+def moved(X: Any, where: Any, Y: Any, Z: Any, counts: Any, table: Any) -> None:
+    """A kernel without a loop with each kind of access to single elements, beside a tile that is loaded and stored."""
+    at = (xt.group_id(0) * 8, xt.group_id(1) * 32)
+    rows = xt.load_tile(xt.init_tile(where, at, (8, 32))).to(xt.index)
+    everywhere = xt.full((8, 32), True, xt.i1)
+    found = xt.load_gather(xt.init_tile(X, rows), everywhere)
+    xt.store_scatter(found, xt.init_tile(Z, rows), everywhere)
+    xt.atomic_rmw_tile("addi", xt.full((8, 32), 1, xt.i32), xt.init_tile(counts, rows))
+    xt.store_tile(found * xt.load_scalar(table, (0, 0)), xt.init_tile(Y, at, (8, 32)))
+
+
+@xt.kernel
+def looked_up(A: Any, rows: Any, B: Any, C: Any, scales: Any, counts: Any, *, BM: int = 32, BN: int = 64,
+              BK: int = 32) -> None:
+    """A product of gathered rows of A, with a number and an atomic update in each step, and a scatter behind it."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    index = xt.load_tile(xt.init_tile(rows, (m, 0), (BM, BK))).to(xt.index)
+    everywhere = xt.full((BM, BK), True, xt.i1)
+    a = xt.init_tile(A, index)
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, B.shape[0], BK):
+        left = xt.load_gather(a, everywhere)
+        acc = xt.tile_mma(left, xt.load_tile(xt.init_tile(B, (k, n), (BK, BN))), acc) * xt.load_scalar(scales, (0, k))
+        xt.atomic_rmw_tile("addi", xt.full((1, 16), 1, xt.i32), xt.init_tile(counts, (0, 0), (1, 16)))
+    xt.store_scatter(xt.full((BM, BK), 1, xt.bf16), a, everywhere)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+def test_accesses_of_single_elements_are_memory_traffic() -> None:
+    """Gathers, scatters, numbers and atomic updates, which read and write; elements of shared local memory are none."""
+    matrix, integers = xt.Spec((None, None), "f32"), xt.Spec((None, None), "i32")
+    found = report_of(moved, specs=[matrix, integers, matrix, matrix, integers, matrix])
+    assert (found.work.distinct, found.work.stored) == (3 * 8 * 32 * 4 + 4, 3 * 8 * 32 * 4)
+    groups = (64 // 8) * (64 // 32)
+    assert found.predict((64, 64)).bytes == groups * (6 * 8 * 32 * 4 + 4)
+    bf16 = xt.Spec((None, None), "bf16")
+    found = report_of(looked_up, specs=[bf16, integers, bf16, matrix, matrix, integers])
+    assert (found.work.a.name, found.work.b.name, found.work.step) == ("bf16", "bf16", 32)
+    assert found.work.distinct == (32 + 64) * 32 * 2 + 4 + 64
+    assert (found.work.beside, found.work.once) == (4 + 2 * 64, 32 * 32 * 2)
+    assert found.predict((32, 64, 320)).bytes == (32 + 64) * 320 * 2 + 32 * 64 * 4 + 10 * (4 + 128) + 2048
+    exchanged = report_of(through_shared, specs=[matrix, matrix])
+    assert (exchanged.work.distinct, exchanged.work.loaded) == (8 * 32 * 4, 2 * 8 * 32 * 4)
+
+
+@xt.kernel
+def through_shared(X: Any, Y: Any) -> None:
+    at, shared = (xt.group_id(0) * 8, xt.group_id(1) * 32), xt.alloc_slm((8, 32), xt.f32)
+    xt.store_tile(xt.load_tile(xt.init_tile(X, at, (8, 32))), xt.init_tile(shared, (0, 0), (8, 32)))
+    xt.barrier()
+    xt.store_tile(xt.load_tile(xt.init_tile(shared, (0, 0), (8, 32))), xt.init_tile(Y, at, (8, 32)))

@@ -1,0 +1,112 @@
+"""Row pointers of unaligned copies, carried by a loop: each step adds a distance to them.
+
+    for (; k < end; k += 32, share_0_here += share_0_move, ...) {
+      uint8 share = words_of_2_rows_8(vload4(0, share_0_here), ...);
+
+A pointer is the array's base and a product of a row and a pitch, in 64 bits. Intel's compiler multiplies anew in each
+step, and puts together each lane's pointers from their parts; as a variable that the loop changes, a pointer takes one
+addition. Which half of a word begins a row stays the same in all steps if a step is even.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import scf
+
+from codegen.opencl.block_io.unaligned_words import WordRun, declared, runs, variables
+from codegen.opencl.emitter import Emitter, wrapping
+from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
+from xegpu.analysis.block_position import OffsetOf, Sum, Term, is_inside, position_of
+from xegpu.dialect.block_io import LoadNdOp, desc_of
+from xegpu.dialect.bounds import is_unaligned_copy
+from xegpu.ir.matchers import number
+
+
+@dataclass(frozen=True)
+class RowPointers:
+    """Pointers of one load.
+
+    Attributes:
+        runs: what is read, and for each row of a run the prefix of its pointers' names.
+    """
+
+    runs: tuple[tuple[WordRun, tuple[str, ...]], ...]
+
+
+def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
+    """Declare the pointers of a loop's copies in front of it.
+
+    Returns:
+        what each step adds to them, as expressions.
+    """
+    moves: list[str] = []
+    for load in loop.body.block.ops:
+        if isinstance(load, LoadNdOp) and load.in_bounds is not None and is_unaligned_copy(desc_of(load.desc)) and \
+                (start := _start(emitter, loop, load)) is not None:
+            moves += _declare(emitter, load, *start)
+    return moves
+
+
+def values(emitter: Emitter, load: LoadNdOp, fragment: Fragment) -> list[str]:
+    """Read the runs of a load through its pointers, and give the expressions of its variables."""
+    named = []
+    for run, names in emitter.carried_pointers[load].runs:
+        words = run.combined(emitter, [(f"{name}_here", f"{name}_there") for name in names],
+                             [f"{name}_odd" for name in names])
+        named.append(replace(run, label=emitter.name("words")))
+        emitter.line(f"const {vector_type('uint', run.width)} {named[-1].name} = {words};")
+    return list(variables(named, fragment))
+
+
+def _start(emitter: Emitter, loop: scf.ForOp, load: LoadNdOp) -> tuple[Descriptor, str] | None:
+    """The descriptor of a load in the first step, and the elements that a step moves it by; None unless it moves by an
+    even number of rows or columns, and by nothing else."""
+    at, step = position_of(load.desc), number(loop.step)
+    terms = [*at.row.terms, *at.column.terms]
+    counter, start = loop.body.block.args[0], emitter.coordinate(loop.lb)
+    if not step or step % 2 or terms.count(counter) != 1 or is_inside(at.root, loop) or \
+            any(term is not counter and is_inside(term.desc if isinstance(term, OffsetOf) else term, loop)
+                for term in terms):
+        return None
+
+    def along(sum_: Sum) -> Coordinate:
+        found = Coordinate((), sum_.constant)
+        for term in sum_.terms:
+            found = found.plus(start if term is counter else _coordinate(emitter, term))
+        return found
+
+    desc: Descriptor = emitter.values[at.root]
+    step_size = f"(long){desc.pitch} * {step // 2}" if counter in at.row.terms else str(step // 2)
+    return replace(desc, row=along(at.row), column=along(at.column)), step_size
+
+
+def _coordinate(emitter: Emitter, term: Term) -> Coordinate:
+    if not isinstance(term, OffsetOf):
+        return emitter.coordinate(term)
+    desc: Descriptor = emitter.values[term.desc]
+    return (desc.row, desc.column)[term.axis]
+
+
+def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str) -> Iterator[str]:
+    """Declare the pointers of a load, and give what each step adds to them."""
+    lanes = desc_of(load.desc).sg_map
+    assert lanes is not None
+    lane = emitter.common(load.parent, "lane", "int", f"get_sub_group_local_id() * {lanes.wi_data[0]}")
+    move = emitter.common(load.parent, f"{load.result.name_hint}_move", "long", step)
+    found = []
+    for run in runs(desc_of(load.desc)):
+        names = []
+        first = f"{wrapping(desc.row)} + {lane}", wrapping(desc.column)
+        for element in run.elements(f"(global const ushort *){desc.array.name}", desc.pitch, first):
+            odd, _, _ = emitter.names(f"{load.result.name_hint}_row",
+                                      lambda stem: (f"{stem}_odd", f"{stem}_here", f"{stem}_there"))
+            name = odd.removesuffix("_odd")
+            emitter.line(f"global const ushort *{name} = {element};")
+            for line in declared(emitter, name, name):
+                emitter.line(line)
+            names.append(name)
+            yield from (f"{name}_{side} += {move}" for side in ("here", "there"))
+        found.append((run, tuple(names)))
+    emitter.carried_pointers[load] = RowPointers(tuple(found))
