@@ -84,6 +84,8 @@ ROUNDED_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 LARGE_BUFFERS = "-cl-intel-greater-than-4GB-buffer-required"
 """Build option of OpenCL drivers and ocloc: 64-bit addresses of arguments, where a GPU has surface states."""
+LARGE_BUFFERS_LEVEL_ZERO = "-ze-opt-greater-than-4GB-buffer-required"
+"""The same for Level Zero."""
 
 
 def build_options(function: func.FuncOp, target: Target, large_buffers: bool) -> str:

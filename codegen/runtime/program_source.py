@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codegen.opencl.cpu_gemm import DOT_PRODUCTS, FENCE_X86, DotProduct
-from codegen.opencl.kernel import LARGE_BUFFERS, LARGE_GRF, ROUNDED_DIVISION
+from codegen.opencl.kernel import LARGE_BUFFERS, LARGE_BUFFERS_LEVEL_ZERO, LARGE_GRF, ROUNDED_DIVISION
 from codegen.opencl.prelude import prelude_for
 from codegen.opencl.prelude.macros import (
     CPU_CALL,
@@ -50,7 +50,7 @@ from xegpu.target.targets import DEFAULT_TARGET, find_target
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
 _LEVEL_ZERO_OPTIONS = {LARGE_GRF: "-ze-opt-large-register-file",
-                       LARGE_BUFFERS: "-ze-opt-greater-than-4GB-buffer-required",
+                       LARGE_BUFFERS: LARGE_BUFFERS_LEVEL_ZERO,
                        ROUNDED_DIVISION: "-ze-fp32-correctly-rounded-divide-sqrt"}
 """Level Zero's names of build options."""
 _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]

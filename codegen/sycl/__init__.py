@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from codegen.opencl.kernel import LARGE_GRF
+from codegen.opencl.kernel import LARGE_BUFFERS, LARGE_BUFFERS_LEVEL_ZERO, LARGE_GRF
 from codegen.opencl.source import Parameter, Prototype, Source
 from codegen.opencl.values import SIGNED, UNSIGNED
 from codegen.sycl.opencl_to_cxx import declarations, header, prototype, translate
@@ -23,12 +23,13 @@ _ATOMICS = ((16, "min_max"), (32, "add"), (32, "min_max"))
 _DOUBLE_ATOMICS = ((64, "add"), (64, "min_max"))
 
 
-def emit(source: Source, prelude: str | None = None) -> str:
+def emit(source: Source, prelude: str | None = None, *, surface_states: bool = False) -> str:
     """Emit a kernel as a C++ file.
 
     Args:
         source: the kernel's parts.
         prelude: OpenCL C prelude for a device without Intel's builtins; None for a GPU.
+        surface_states: whether the target reaches arrays by surface states (:mod:`xegpu.target.surface_state`).
 
     Raises:
         TextError: the kernel was edited as OpenCL C, and is no longer one that C++ can be made of.
@@ -45,6 +46,7 @@ def emit(source: Source, prelude: str | None = None) -> str:
         header=header(), extern=extern and f"\n{extern}", before=translate((prelude or "") + source.macros + before),
         properties=_properties(source), parameters=", ".join(each.declaration for each in parameters),
         pointers="".join(each.body_declaration for each in parameters), body=translate(source.body),
+        addresses=_addresses(source) if surface_states else "",
         size=source.local_size, arguments=", ".join(each.argument for each in parameters),
         **{variable: _free(variable, names)
            for variable in ("queue", "grid", "bundle", "compiled", "handler", "groups")})
@@ -111,9 +113,18 @@ def _either(alone: Sequence[str], with_headers: Sequence[str]) -> str:
     return "\n".join(["#ifdef XETILE_KERNEL_ONLY", *alone, "#else", *with_headers, "#endif"])
 
 
+def _addresses(source: Source) -> str:
+    """Comment on the option that widens addresses: that it is needed, or for which arrays it would be."""
+    arrays = "Its arrays have elements before their pointers, or 4 GB behind them: build it with" \
+        if LARGE_BUFFERS in source.options else \
+        "For an array with elements before its pointer, as a reversed one has, or 4 GB behind it, add"
+    options = f'-Xs "{LARGE_BUFFERS}" for OpenCL, and\n// -Xs "{LARGE_BUFFERS_LEVEL_ZERO}" for Level Zero.'
+    return f"// {arrays}\n// {options}\n"
+
+
 _FILE = """\
 // Kernel {name}, made by xetile. Build it with: icpx -fsycl -fp-model=precise -c {name}.cpp
-//
+{addresses}//
 // namespace xetile::{name}:
 //   sycl::event launch(sycl::queue &{queue}, sycl::range<3> {grid}, {shown});
 // starts {grid}[0] x {grid}[1] x {grid}[2] work-groups; xt.group_id(0) runs over the first. Pointers are to USM, sizes

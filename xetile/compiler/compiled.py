@@ -241,7 +241,7 @@ class CompiledKernel:
         from codegen import sycl
 
         try:
-            return sycl.emit(self.emitted, prelude)
+            return sycl.emit(self.emitted, prelude, surface_states=self.target.surface_states)
         except XeError as error:
             raise error.at(self.location) from None
 

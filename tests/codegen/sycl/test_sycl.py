@@ -17,6 +17,7 @@ import pytest
 
 import xetile as xt
 from codegen.opencl.arith.text import TEXT
+from codegen.opencl.kernel import LARGE_BUFFERS, LARGE_BUFFERS_LEVEL_ZERO
 from codegen.perf.isa import read_mix
 from codegen.toolchain import sycl, sycl_jit
 from codegen.toolchain.ocloc import compile_device, disassemble
@@ -321,6 +322,22 @@ def test_what_the_file_says() -> None:
     assert "= make_float8(0.0f);" in text
     assert "= (float8)(" not in text
     assert "kernel void gemm_shared(global ushort *A" in low.opencl
+
+
+def test_the_file_says_which_option_large_and_reversed_arrays_take() -> None:
+    @xt.kernel
+    def copied(X, Y):
+        xt.store_tile(xt.load_tile(xt.init_tile(X, (0, 0), (8, 16))), xt.init_tile(Y, (0, 0), (8, 16)))
+
+    unknown, x = xt.Spec((None, None), "f32"), np.zeros((8, 16), np.float32)
+    for target, arrays, says in (
+            ("dg2", (unknown, unknown), "add"), ("arl", (x, x), "add"), ("pvc", (unknown, x), None),
+            ("dg2", (x[::-1], x), "build it with"), ("dg2", (xt.Spec((1 << 17, 1 << 14), "f32"), x), "build it with"),
+            ("pvc", (x[::-1], x), None)):
+        head = copied.lower(*arrays, target=target).sycl.partition("#ifndef")[0]
+        for option in (LARGE_BUFFERS, LARGE_BUFFERS_LEVEL_ZERO):
+            assert (f'-Xs "{option}"' in head) == (says is not None), (target, head)
+        assert says is None or f"{says}\n// -Xs" in head
 
 
 @pytest.mark.parametrize(("dtype", "host"), [
