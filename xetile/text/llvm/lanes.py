@@ -22,9 +22,10 @@ from xegpu.interop.llvm.import_matrix import starts_of, view_of
 from xegpu.interop.llvm.importer import LANES
 from xegpu.interop.llvm.matrix import MatrixOp, matrix_of
 from xegpu.mlir.gpu import SubgroupReduceOp
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect.reduction import TileReduceOp
-from xetile.dialect.tile_ops import shape_of, text
+from xetile.dialect.tile_ops import text
 from xetile.text.llvm import elements
 from xetile.text.llvm.elements import BLOCK, positions, scattered, spread
 from xetile.text.llvm.layout_facts import divides_by_lanes
