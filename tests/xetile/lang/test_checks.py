@@ -382,6 +382,27 @@ def test_division_by_a_number_that_is_zero() -> None:
             xt.kernel(body).lower(xt.Spec((8, 16), "f32"))
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u16", "i32", "u64", "index"])
+def test_shifts_by_no_distance_within_the_integer(dtype: str) -> None:
+    bits = 32 if dtype == "index" else int(dtype[1:])
+
+    def scalar(A: Any, *, distance: int) -> None:
+        xt.scalar(1, dtype) >> distance
+
+    def vector(A: Any, *, distance: int) -> None:
+        xt.zeros((8, 16), dtype) << np.int32(distance)
+
+    for body in (scalar, vector):
+        kernel = xt.kernel(body)
+        for distance in (bits, -1, 1000):
+            with pytest.raises(xt.ArgumentError, match="XT1217"):
+                kernel.lower(xt.Spec((8, 16), "f32"), distance=distance)
+            with pytest.raises(xt.ArgumentError, match="XT1217"):
+                kernel.on("numpy:program")[1](np.zeros((8, 16), np.float32), distance=distance)
+        for distance in (0, bits - 1):
+            kernel.on("numpy")[1](np.zeros((8, 16), np.float32), distance=distance)
+
+
 def test_a_kernel_in_a_kernel() -> None:
     @xt.kernel
     def inner(A: Any) -> None:

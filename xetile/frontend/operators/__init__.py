@@ -26,6 +26,9 @@ _MAX_UNROLLED = 64
 _ROOT, _PRECISE = 0.5, (1, 2, 3, 4)
 """Float exponents that become a square root, and multiplications of fewer roundings than the power function's."""
 
+_INDEX_BITS = 32
+"""Bits of an index on devices."""
+
 
 def operate(operator: str, left: Any, right: Any) -> Any:
     """Result of an operator: :func:`power` for ``**``, else :func:`binary`."""
@@ -40,7 +43,7 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     Raises:
         ElementTypeError: the element types differ, or have no such operator.
         ShapeError: the shapes, or the work-group maps, differ.
-        ArgumentError: an integer is divided by the number 0.
+        ArgumentError: an integer is divided by the number 0, or shifted by a number that is no distance within it.
     """
     left, right = python_number(left), python_number(right)
     if wrong := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
@@ -49,6 +52,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         raise ArgumentError("XT1216", f"a {left.describe()} {operator} 0 has no value",
                             "divide by a number that is not 0; where the divisor is calculated, keep it at 1 or more: "
                             f"x {operator} xt.maximum(d, 1)", current().location())
+    if operator in ("<<", ">>") and isinstance(right, int):
+        _check_distance(operator, left, right)
     if not isinstance(left, VectorBase) and not isinstance(right, VectorBase):
         return _scalar_binary(operator, left, right)
     shaped = left if isinstance(left, VectorBase) else right
@@ -64,6 +69,21 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
     operands = [side.ssa if isinstance(side, VectorBase) else splat(side, shaped) for side in (left, right)]
     return shaped.like(current().emit(rule(*operands)))
+
+
+def _check_distance(operator: str, value: Arithmetic, distance: int) -> None:
+    """Check a shift's compile-time distance, of which MLIR and devices take those below the number of bits alone."""
+    bits = _INDEX_BITS if value.dtype is dtypes.index else value.dtype.bits
+    if 0 <= distance < bits or operator not in rules_of(value.dtype):
+        return
+    if distance < 0:
+        hint = f"shift the other way: x {'>>' if operator == '<<' else '<<'} {-distance}"
+    elif value.dtype is dtypes.index or bits < 64:
+        hint = "convert to a wider type first, as in x.to(xt.u64), or write what is meant: zeros, or the sign"
+    else:
+        hint = "write what is meant: zeros, or the sign"
+    raise ArgumentError("XT1217", f"a {value.describe()} has {bits} bits, and cannot be shifted by {distance}", hint,
+                        current().location())
 
 
 def absolute(v: Arithmetic) -> Any:
