@@ -10,6 +10,7 @@ import pytest
 
 import xetile as xt
 from tests.kernels import EXECUTIONS, Execution
+from xetile.library.attention import attention_of_heads, blocks_for
 
 pytestmark = pytest.mark.unoptimised
 BM, BN, D = 16, 32, 16
@@ -94,3 +95,7 @@ def test_what_is_not_split() -> None:
     """A window's first key moves with the steps, and targets without 2D block IO have larger costs than masks."""
     assert not _loops("window", "pvc")
     assert not _loops("causal", "dg2")
+    spec = xt.Spec((None, None, None, 64), "bf16")  # of the library, whose kernel has a loop of its own for whole tiles
+    lowered = attention_of_heads.lower(spec, spec, spec, spec, 1.0, target="pvc", D=64, DV=64, share=1, causal=True,
+                                       **blocks_for(64, 1000, xt.TARGETS["pvc"]).constants)
+    assert "index-set-splitting" not in lowered.stages

@@ -72,11 +72,16 @@ class IndexSetSplitting:
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     for operation in around.walk():
         if isinstance(operation, scf.ForOp) and (number(operation.step) or 0) > 0 \
-                and abs(number(operation.lb) or 0) < _SMALL \
+                and abs(number(operation.lb) or 0) < _SMALL and not _continues(operation) \
                 and any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and all(isinstance(inner, (*_STRAIGHT, scf.ForOp)) or inner.has_trait(Pure)
                         for inner in operation.walk() if inner is not operation):
             yield operation
+
+
+def _continues(loop: scf.ForOp) -> bool:
+    """Whether a loop goes on where another one ends: its author has split off the steps without masks."""
+    return any(isinstance(use.operation, scf.ForOp) and use.operation.ub is loop.lb for use in loop.lb.uses)
 
 
 @dataclass

@@ -174,17 +174,22 @@ class _Proof:
                 self.states[self._group.reduction.source] = State.SOME
 
     def later_steps(self, loop: scf.ForOp) -> None:
-        """The steps of a loop behind that of the NaN, until nothing changes; then the loop's results are known."""
+        """The steps of a loop behind that of the NaN; then the loop's results are known."""
+        carried = self._yielded(loop.body.block)
+        self.states = {}
+        self._steps(loop, carried)
+
+    def _steps(self, loop: scf.ForOp, carried: list[State]) -> None:
+        """The steps of a loop with what it carries, until nothing changes."""
         block = loop.body.block
-        carried = self._yielded(block)
         while True:
-            self.states = dict(zip(block.args[1:], carried, strict=True))
+            self.states.update(zip(block.args[1:], carried, strict=True))
             self.block(block, first=False)
             later = [_either(before, after) for before, after in zip(carried, self._yielded(block), strict=True)]
             if later == carried:
                 break
             carried = later
-        self.states = dict(zip(loop.results, carried, strict=True))
+        self.states.update(zip(loop.results, carried, strict=True))
 
     def behind(self, operation: Operation) -> None:
         """What comes after an operation, in its block."""
@@ -203,13 +208,15 @@ class _Proof:
     def _operation(self, operation: Operation) -> None:
         if isinstance(operation, scf.YieldOp):
             return
+        if isinstance(operation, scf.ForOp):
+            self._steps(operation, self._of(operation.iter_args))
+            return
         if operation.regions:
             used = self._of([operand for inner in operation.walk() for operand in inner.operands])
         else:
             used = self._of(operation.operands)
-        if operation not in self._dropping and all(state is State.SAME for state in used):
-            return
-        state = self._result(operation, used)
+        same = operation not in self._dropping and all(state is State.SAME for state in used)
+        state = State.SAME if same else self._result(operation, used)
         for result in operation.results:
             self.states[result] = state
 
