@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import xetile as xt
+from benchmarks.code_snapshot.cases import example
 from benchmarks.library_code import library_attention
 from benchmarks.rows import Progress, Row
 from codegen.toolchain.ocloc import has_ocloc
@@ -203,6 +204,17 @@ def _attention(size: int) -> Callable[[str], Report]:
     return lambda target: library_attention(target, size)
 
 
+def _example(causal: bool) -> Callable[[str], Report]:
+    """Attention as ``examples/flash_attention.py`` writes it."""
+    heads = [xt.Spec((None, None, 64), dtype) for dtype in (xt.bf16, xt.bf16, xt.bf16, xt.f32)]
+
+    def report(target: str) -> Report:
+        kernel: Any = example("flash_attention").attention
+        return kernel.lower(*heads, target=target, causal=causal).report(remedies=False)
+
+    return report
+
+
 def _gathered(target: str) -> Report:
     return rows_of.lower(_matrix(xt.bf16), xt.Spec((4096, 1), xt.i32), _matrix(xt.bf16), _matrix(xt.f32),
                          target=target).report(remedies=False)
@@ -245,6 +257,8 @@ LOW_PRECISION = (
 ATTENTION = (
     Trial("attention of the library, D 64", _attention(64), 0.12),
     Trial("attention of the library, D 128", _attention(128), 0.12),
+    Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
+    Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),
     Trial("attention backward, dK and dV, D 64", _backward(backward_dkdv), 0.15),
 )

@@ -17,7 +17,7 @@ import xetile as xt
 
 
 @xt.kernel
-def attention(Q, K, V, O, *, D=64, BM=128, BN=32, subgroups=8, causal=False):  # noqa: E741 - O as in the paper
+def attention(Q, K, V, O, *, D=64, BM=128, BN=64, subgroups=8, causal=False):  # noqa: E741 - O as in the paper
     m, head = xt.group_id(0) * BM, xt.group_id(1)
     rows, layout = BM // subgroups, (subgroups, 1)  # a subgroup owns whole rows of Q, and reads all of K and V
     map_s, map_o, map_l = xt.wg_map(layout, (rows, BN)), xt.wg_map(layout, (rows, D)), xt.wg_map(layout, (rows, 1))
@@ -27,19 +27,19 @@ def attention(Q, K, V, O, *, D=64, BM=128, BN=32, subgroups=8, causal=False):  #
     out = xt.zeros((BM, D), xt.f32, wg_map=map_o)
     largest, total = xt.full((BM, 1), -math.inf, xt.f32, wg_map=map_l), xt.zeros((BM, 1), xt.f32, wg_map=map_l)
     row, column = (xt.iota((BM, BN), axis, wg_map=map_s) for axis in (0, 1))
-    keys = K.shape[1]
+    keys, scale = K.shape[1], math.log2(math.e) / math.sqrt(D)
     end = xt.minimum(keys, m + BM) if causal else keys
     for n in xt.range(0, end, BN):
         kt = xt.tile_transpose(xt.load_tile(k), wg_map=xt.wg_map(layout, (D, BN)))
-        s = xt.tile_mma(q, kt) * (math.log2(math.e) / math.sqrt(D))
+        s = xt.tile_mma(q, kt)
         seen = column < (keys - n).to(xt.i32)
         if causal:
             seen = seen & (column + n.to(xt.i32) <= row + m.to(xt.i32))
         s = xt.where(seen, s, -math.inf)
-        above = xt.maximum(largest, xt.tile_reduce("max", s, 1))
-        p, shrink = xt.exp2(s - above), xt.exp2(largest - above)
-        total = total * shrink + xt.tile_reduce("add", p, 1)
-        out = xt.tile_mma(p.to(V.dtype), xt.load_tile(v), out * shrink)
+        above = xt.maximum(largest, xt.tile_reduce("max", s, 1) * scale)  # scaled once a row
+        p, shrink = xt.exp2(xt.fma(s, scale, -above)).to(V.dtype), xt.exp2(largest - above)
+        total = total * shrink + xt.tile_reduce("add", p.to(xt.f32), 1)  # of rounded weights, which are multiplied
+        out = xt.tile_mma(p, xt.load_tile(v), out * shrink)
         largest = above
         k, v = xt.update_tile_offset(k, BN, 0), xt.update_tile_offset(v, BN, 0)
     xt.store_tile(out / total, xt.init_tile(O, (head, m, 0), (BM, D), wg_map=map_o))

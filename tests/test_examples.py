@@ -251,7 +251,7 @@ def test_a_wrong_result_of_a_worked_program_is_noticed(run: Any, worked: Any, mo
 MADE: dict[str, tuple[int | None, int]] = {
     "gemm_reduce": (None, 32), "gemm_transposed": (0, 32), "gemm_slm": (None, 8), "gemm_two_levels": (0, 32),
     "batched_gemm": (0, 16), "int4_gemm": (0, 8), "gemm_gelu": (0, 32),
-    "softmax": (0, 0), "split_k": (0, 16), "flash_attention": (0, 32),
+    "softmax": (0, 0), "split_k": (0, 16), "flash_attention": (0, 72),
 }
 
 

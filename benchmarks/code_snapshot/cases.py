@@ -268,16 +268,17 @@ _EXAMPLE_KERNELS = {"flash_attention": "attention", "gemm_subgroup": "gemm"}
 
 
 def _lower_example(name: str, specs: list[xt.Spec], constants: dict[str, Any], target: str) -> Any:
-    example = _example(name)
+    module = example(name)
     if name == "gemm_subgroup":
         sizes = {"M": 8, "N": 64} if target in (*DPAS8, "cpu") else {}
     else:
-        sizes = example.constants(target) if hasattr(example, "constants") else {}
-    return getattr(example, _EXAMPLE_KERNELS.get(name, name)).lower(*specs, target=target, **sizes, **constants)
+        sizes = module.constants(target) if hasattr(module, "constants") else {}
+    return getattr(module, _EXAMPLE_KERNELS.get(name, name)).lower(*specs, target=target, **sizes, **constants)
 
 
 @cache
-def _example(name: str) -> ModuleType:
+def example(name: str) -> ModuleType:
+    """The module of a file of ``examples/``."""
     folder = str(ROOT / "examples")
     if folder not in sys.path:
         sys.path.append(folder)  # for their helper module, running

@@ -35,11 +35,14 @@ from xetile.passes.blocking import Blocking
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
-from xetile.passes.deepen_k import DeepenK
 from xetile.passes.distribute_subgroups import DistributeSubgroups
 from xetile.passes.duplicate_loads import DuplicateLoads
 from xetile.passes.f16_operands import F16Operands
 from xetile.passes.fuse_load_mma import FuseLoadMma
+from xetile.passes.loops.deepen_k import DeepenK
+from xetile.passes.loops.index_set_splitting import IndexSetSplitting
+from xetile.passes.loops.relax_maximum import RelaxMaximum
+from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
 from xetile.passes.row_major import RowMajor
@@ -92,7 +95,10 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("unpack-blocks", lambda options: UnpackBlocks()),
     ("duplicate-loads", lambda options: DuplicateLoads(options.access)
         if options.transposes and options.target.block_io else None),
+    ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
+    ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
+    ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
     ("row-major", lambda options: RowMajor(options.access)),
     ("split-int4-mma", lambda options: None if options.target.multiplies(i4x2, i4x2) else SplitInt4Mma()),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),

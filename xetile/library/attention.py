@@ -273,17 +273,19 @@ def blocks_for(size: int, queries: int, target: Target, dtype: dtypes.DType = dt
 
     With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are distributed to
     subgroups that each work out the scores. With those of 64, a step has as many keys as fit when Q does not stay:
-    what is done once for a row, such as rescaling its sums, is then done for twice as many products.
+    what is done once for a row, such as rescaling its sums, is then done for twice as many products. Heads of up to 96
+    columns leave room for 16 queries, those of over 64 with half as many keys.
     """
     tight = target.registers[0] > 0 and not target.block_io
     parts = min(1 << (-(-size // 64) - 1).bit_length(), _SUBGROUPS) if tight else 1
-    rows = 16 if target.block_io and size <= 64 else 8
+    halved = dtype.bits == 16 and 64 < size <= 96 and queries > 8
+    rows = 16 if target.block_io and (size <= 64 or halved) else 8
     down = max(min(_SUBGROUPS // parts, -(-queries // rows)), 1)
     whole = target.block_io and size <= 128  # heads
-    wide = whole and dtype.bits == 16
+    wide = whole and dtype.bits == 16 and not halved
+    narrow = target.block_io and (size <= 64 or (dtype.bits == 32 and not whole))
     return Blocks(rows << (down - 1).bit_length(), 64 if wide else 32 if whole else 16, rows,
-                  16 if tight else 32 if wide and size <= 64 else 64, not (tight or wide) and size <= 128, parts,
-                  target.block_io)
+                  16 if tight else 32 if narrow else 64, not (tight or whole) and size <= 128, parts, target.block_io)
 
 
 def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale: float | None,

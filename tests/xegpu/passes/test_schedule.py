@@ -124,3 +124,38 @@ def test_gradients_of_keys_and_values(target: str) -> None:
     report = lowered.report(remedies=False)
     assert (report.spill_size, report.private_size) == (0, 0)
     assert report.density >= 0.15
+
+
+@xt.kernel
+def scores(Q, K, V, O, R, *, D=64, W=64, BM=16, BN=64, layout=(1, 1)):  # noqa: E741
+    """(Q @ K.T + 1) @ V, and times W columns of it again: with Q in registers these barely suffice."""
+    m = xt.group_id(0) * BM
+    map_q, map_k, map_t = xt.wg_map(layout, (BM, D)), xt.wg_map(layout, (BN, D)), xt.wg_map(layout, (D, BN))
+    q = xt.load_tile(xt.init_tile(Q, (m, 0), (BM, D), wg_map=map_q))
+    out, again = xt.zeros((BM, D), xt.f32, wg_map=map_q), xt.zeros((BM, W), xt.f32, wg_map=xt.wg_map(layout, (BM, W)))
+    for n in xt.range(0, K.shape[0], BN):
+        keys, values = (xt.load_tile(xt.init_tile(array, (n, 0), (BN, D), wg_map=map_k)) for array in (K, V))
+        s = (xt.tile_mma(q, xt.tile_transpose(keys, wg_map=map_t)) + 1.0).to(K.dtype)
+        out = xt.tile_mma(s, values, out)
+        some = xt.load_tile(xt.init_tile(V, (n, D - W), (BN, W), wg_map=xt.wg_map(layout, (BN, W))))
+        again = xt.tile_mma(s, some, again)
+    xt.store_tile(out, xt.init_tile(O, (m, 0), (BM, D), wg_map=map_q))
+    xt.store_tile(again, xt.init_tile(R, (m, 0), (BM, W), wg_map=xt.wg_map(layout, (BM, W))))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_loads_from_before_a_loop(execution: Execution) -> None:
+    rng = np.random.default_rng(8)
+    q, k, v = (_sparse(rng, rows) for rows in (19, 150, 150))
+    expected = (q.astype(np.int64) @ k.astype(np.int64).T + 1) @ v.astype(np.int64)
+    out, again = np.full((19, 64), 7, np.float32), np.full((19, 64), 7, np.float32)
+    execution.bind(scores)[2](q, k, v, out, again)
+    np.testing.assert_array_equal(out, expected.astype(np.float32))
+    np.testing.assert_array_equal(again, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize(("target", "columns", "inside"), [("pvc", 64, True), ("bmg", 64, True), ("pvc", 16, False)])
+def test_they_are_loaded_again_where_registers_are_short(target: str, columns: int, inside: bool) -> None:
+    results = SPECS[4], xt.Spec((1024, columns), xt.f32)
+    text = scores.lower(*SPECS[:3], *results, target=target, W=columns).stages["schedule"]
+    assert ("xegpu.load_nd" not in text.split("scf.for")[0]) == inside

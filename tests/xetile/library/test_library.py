@@ -466,7 +466,8 @@ def test_no_tiling_spills(target: str) -> None:
 
 
 @pytest.mark.parametrize(("target", "size"), [
-    ("pvc", 64), ("bmg", 64), ("pvc", 128), ("bmg", 128), ("dg2", 64), ("dg2", 256), ("arl", 128)])
+    ("pvc", 64), ("bmg", 64), ("pvc", 128), ("bmg", 128), ("pvc", 80), ("bmg", 80), ("pvc", 96), ("bmg", 96),
+    ("dg2", 64), ("dg2", 256), ("arl", 128)])
 def test_attention_does_not_spill(target: str, size: int) -> None:
     require_ocloc()
     spec, blocks = xt.Spec((None, None, None, size), xt.bf16), blocks_for(size, 1000, xt.TARGETS[target])
@@ -487,3 +488,13 @@ def test_attention_does_not_spill(target: str, size: int) -> None:
     # of each score: maximum, multiply-add, power, conversion; of each sum: rescaling
     assert report.loop["vector"] <= 4 * scores + outs + lanes_of_rows + 10
     assert report.density >= 0.12
+
+
+@pytest.mark.parametrize(("target", "size"), [("pvc", 64), ("bmg", 64), ("pvc", 128), ("bmg", 256)])
+def test_attention_in_f32_does_not_spill(target: str, size: int) -> None:
+    """Products of f32 are multiply-adds, of which each score takes as many as a head has columns, times lanes."""
+    require_ocloc()
+    spec, blocks = xt.Spec((None, None, None, size), xt.f32), blocks_for(size, 1000, xt.TARGETS[target], xt.f32)
+    report = attention_of_heads.lower(spec, spec, spec, spec, 1.0, target=target, D=size, DV=size, share=1, causal=True,
+                                      **blocks.constants).report(remedies=False)
+    assert (report.spill_size, report.private_size) == (0, 0)

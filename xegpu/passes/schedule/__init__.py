@@ -22,7 +22,9 @@ does more, the function exceeds the register file, and does not with its loads a
     %b = load_nd ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %b
 becomes
     %s = dpas %q, %k ; %p = exp2 %s ; %b = load_nd ; %o = dpas %p, %b
-Where that does not suffice, the products of a step are sliced (:mod:`xegpu.passes.slice_products`).
+Where that barely suffices, what was loaded before the loop is loaded again in each step
+(:mod:`xegpu.passes.schedule.invariant_loads`). Where it does not, the products of a step are sliced
+(:mod:`xegpu.passes.schedule.product_slices`), or else what was loaded before is loaded again.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
-from xegpu.passes.slice_products import slice_products
+from xegpu.passes.schedule.invariant_loads import reload_invariants
+from xegpu.passes.schedule.product_slices import slice_products
 from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes
 from xegpu.target.targets import Target
@@ -56,6 +59,8 @@ _LOADED = (LoadNdOp, ExtractOp)
 _MARGIN = 1.15
 """Estimated bytes of fragments, as a part of the largest register file, to which nothing is spilled: fitted,
 between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled nothing, 1.31 and more did)."""
+_COMFORTABLE = 1.05
+"""The same where loads from before a loop stay before it, if it can load them again."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +86,16 @@ class Schedule:
         if live_bytes(new) <= room:
             return new
         sunk = _scheduled(function, loads=True)
-        if live_bytes(sunk, grouped=False) <= room:
+        taken = live_bytes(sunk, grouped=False)
+        if taken <= room * _COMFORTABLE / _MARGIN:
             return sunk
-        sliced = copied(function)
-        for loop in [operation for operation in sliced.walk() if _may_sink_loads(operation)]:
+        sliced, again = copied(function), copied(function)
+        for loop in [operation for operation in sliced.walk() if _may_sink_loads(operation)] if taken > room else []:
             assert isinstance(loop, scf.ForOp)
             slice_products(loop, self.target)
-        return sliced if live_bytes(sliced, grouped=False) <= room else new
+        reloaded = _scheduled(again, loads=True) if reload_invariants(again) else sunk
+        choices = (sliced, reloaded) if taken > room else (reloaded, sunk)
+        return next((each for each in choices if live_bytes(each, grouped=False) <= room), new)
 
 
 def _scheduled(function: func.FuncOp, *, loads: bool) -> func.FuncOp:

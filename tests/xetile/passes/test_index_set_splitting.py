@@ -1,0 +1,101 @@
+"""Loops split where their masks begin: each element is as exact as with the mask in every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.kernels import EXECUTIONS, Execution
+from xetile.library.attention import attention_of_heads, blocks_for
+
+pytestmark = pytest.mark.unoptimised
+BM, BN, D = 16, 32, 16
+
+
+@xt.kernel
+def masked(Q, K, O, ahead, *, mask="causal", subgroups=2):  # noqa: E741
+    """Row sums of the products of Q and K that a mask leaves, and 1 for each that it does not."""
+    layout, rows = (subgroups, 1), BM // subgroups
+    map_s, m = xt.wg_map(layout, (rows, BN)), xt.group_id(0) * BM
+    q = xt.load_tile(xt.init_tile(Q, (m, 0), (BM, D), wg_map=xt.wg_map(layout, (rows, D))))
+    out = xt.zeros((BM, 16), xt.f32, wg_map=xt.wg_map(layout, (rows, 16)))
+    ones = xt.full((BN, 16), 1.0, xt.bf16, wg_map=xt.wg_map(layout, (BN, 16)))
+    row, column = (xt.iota((BM, BN), axis, wg_map=map_s) for axis in (0, 1))
+    keys, ahead = K.shape[0], ahead.to(xt.i32)
+    for n in xt.range(0, keys, BN):
+        k = xt.load_tile(xt.init_tile(K, (n, 0), (BN, D), wg_map=xt.wg_map(layout, (BN, D))))
+        s = xt.tile_mma(q, xt.tile_transpose(k, wg_map=xt.wg_map(layout, (D, BN))))
+        at, first = column + n.to(xt.i32), row + m.to(xt.i32)
+        inside = column < (keys - n).to(xt.i32)
+        if mask == "causal":
+            s = xt.where(inside & (at <= first + ahead), s, 1.0)
+        elif mask == "hidden":
+            s = xt.where(inside, xt.where(at > first + ahead, 1.0, s), 1.0)
+        elif mask == "window":
+            s = xt.where(inside & (at <= first + ahead) & (at + 40 > first), s, 1.0)
+        else:
+            s = xt.where(inside & (first < 20), s, 1.0)
+        out = xt.tile_mma(s.to(xt.bf16), ones, out)
+    xt.store_tile(out, xt.init_tile(O, (m, 0), (BM, 16), wg_map=xt.wg_map(layout, (rows, 16))))
+
+
+def _expected(q: Any, k: Any, ahead: int, mask: str) -> Any:
+    s = q.astype(np.int64) @ k.astype(np.int64).T
+    row, column = np.arange(len(q))[:, None], np.arange(len(k))
+    with np.errstate(over="ignore"):
+        limit = (row.astype(np.int32) + np.int32(ahead)).astype(np.int64)  # wraps
+    seen = {"causal": column <= limit, "hidden": ~(column > limit), "window": (column <= limit) & (column + 40 > row),
+            "rows": np.broadcast_to(row < 20, s.shape)}[mask]
+    padding = -len(k) % BN
+    return (np.where(seen, s, 1).sum(axis=1, keepdims=True) + padding) * np.ones((1, 16))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("mask", ["causal", "hidden", "window", "rows"])
+@pytest.mark.parametrize(("keys", "ahead"), [(96, 64), (100, 61), (100, -7), (31, 0)])
+def test_all_masks(execution: Execution, mask: str, keys: int, ahead: int) -> None:
+    """Tiles that are seen as a whole, in part and not at all."""
+    rng = np.random.default_rng(keys + ahead % 7)
+    q, k = (rng.integers(-2, 3, (size, D)).astype(ml_dtypes.bfloat16) for size in (40, keys))
+    out = np.zeros((40, 16), np.float32)
+    execution.bind(masked)[3](q, k, out, ahead, mask=mask)
+    np.testing.assert_array_equal(out, _expected(q, k, ahead, mask))
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_limits_that_wrap(target: str) -> None:
+    """From the ninth row on the last key that is seen is less than none, in 32 bits."""
+    ahead = 2**31 - 9
+    q, k = (np.ones((size, D), ml_dtypes.bfloat16) for size in (40, 100))
+    out = np.zeros((40, 16), np.float32)
+    masked.on("numpy:xegpu", target=target)[3](q, k, out, ahead)
+    np.testing.assert_array_equal(out, _expected(q, k, ahead, "causal"))
+
+
+def _loops(mask: str, target: str) -> str:
+    matrix = xt.Spec((None, D), "bf16")
+    lowered = masked.lower(matrix, matrix, xt.Spec((None, 16), "f32"), 5, target=target, mask=mask)
+    return lowered.stages.get("index-set-splitting", "")
+
+
+@pytest.mark.parametrize("mask", ["causal", "hidden", "rows"])
+def test_the_first_loop_has_no_mask(mask: str) -> None:
+    """The selection stays in the text of the first loop, and nothing uses it there."""
+    first, rest = _loops(mask, "pvc").split("scf.for")[1:]
+    for text, used in ((first, False), (rest, True)):
+        selected = [line.split(" = ")[0].strip() for line in text.splitlines() if "arith.select" in line]
+        assert any(f"{selected[-1]} :" in line for line in text.splitlines() if "truncf" in line) == used
+
+
+def test_what_is_not_split() -> None:
+    """A window's first key moves with the steps, and targets without 2D block IO have larger costs than masks."""
+    assert not _loops("window", "pvc")
+    assert not _loops("causal", "dg2")
+    spec = xt.Spec((None, None, None, 64), "bf16")  # of the library, whose kernel has a loop of its own for whole tiles
+    lowered = attention_of_heads.lower(spec, spec, spec, spec, 1.0, target="pvc", D=64, DV=64, share=1, causal=True,
+                                       **blocks_for(64, 1000, xt.TARGETS["pvc"]).constants)
+    assert "index-set-splitting" not in lowered.stages

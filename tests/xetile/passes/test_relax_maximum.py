@@ -1,0 +1,152 @@
+"""Maxima of rows that need not propagate NaN: results with NaN and infinities, and where maxima stay as they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.kernels import EXECUTIONS, Execution
+
+pytestmark = pytest.mark.unoptimised
+ROWS, COLUMNS = 16, 32
+F32 = xt.Spec((None, None), "f32")
+
+
+@xt.kernel
+def online(X, Y, T):
+    """Sums of rows of 2 ** (x - the row's maximum), times ones by a product, and as they are: a loop along the rows."""
+    largest, total = xt.full((ROWS, 1), -math.inf, xt.f32), xt.zeros((ROWS, 1), xt.f32)
+    out = xt.zeros((ROWS, 16), xt.f32)
+    for n in xt.range(0, X.shape[1], COLUMNS):
+        s = xt.load_tile(xt.init_tile(X, (0, n), (ROWS, COLUMNS)), padding=-math.inf)
+        above = xt.maximum(largest, xt.tile_reduce("max", s, 1))
+        p, shrink = xt.exp2(s - above), xt.exp2(largest - above)
+        total = total * shrink + xt.tile_reduce("add", p, 1)
+        out = xt.tile_mma(p.to(xt.bf16), xt.full((COLUMNS, 16), 1.0, xt.bf16), out * shrink)
+        largest = above
+    xt.store_tile(out, xt.init_tile(Y, (0, 0), (ROWS, 16)))
+    xt.store_tile(total + largest, xt.init_tile(T, (0, 0), (ROWS, 1)))
+
+
+@xt.kernel
+def softmax(X, Y):
+    """Softmax of rows of one tile."""
+    x = xt.load_tile(xt.init_tile(X, (0, 0), (ROWS, COLUMNS)))
+    p = xt.exp2(x - xt.tile_reduce("max", x, 1))
+    xt.store_tile(p / xt.tile_reduce("add", p, 1), xt.init_tile(Y, (0, 0), (ROWS, COLUMNS)))
+
+
+@xt.kernel
+def distances(X, Y):
+    """Distances from the rows' maxima: a NaN shows in all of its row."""
+    x = xt.load_tile(xt.init_tile(X, (0, 0), (ROWS, COLUMNS)))
+    xt.store_tile(x - xt.tile_reduce("max", x, 1), xt.init_tile(Y, (0, 0), (ROWS, COLUMNS)))
+
+
+@xt.kernel
+def chosen(X, Y):
+    """Sums of rows of softmax, where their maximum is under 3: a comparison with NaN decides."""
+    x = xt.load_tile(xt.init_tile(X, (0, 0), (ROWS, COLUMNS)))
+    above = xt.tile_reduce("max", x, 1)
+    total = xt.tile_reduce("add", xt.exp2(x - above), 1)
+    xt.store_tile(xt.where(above < 3.0, total, 0.0), xt.init_tile(Y, (0, 0), (ROWS, 1)))
+
+
+@xt.kernel
+def other_start(X, M, Y):
+    """A running maximum whose first value comes from memory, and may be NaN."""
+    largest, total = xt.load_tile(xt.init_tile(M, (0, 0), (ROWS, 1))), xt.zeros((ROWS, 1), xt.f32)
+    for n in xt.range(0, X.shape[1], COLUMNS):
+        s = xt.load_tile(xt.init_tile(X, (0, n), (ROWS, COLUMNS)))
+        above = xt.maximum(largest, xt.tile_reduce("max", s, 1))
+        total = total + xt.tile_reduce("add", xt.exp2(s - above), 1)
+        largest = above
+    xt.store_tile(total, xt.init_tile(Y, (0, 0), (ROWS, 1)))
+
+
+@xt.kernel
+def in_two_loops(X, Y):
+    """Softmax of long rows: a loop for maxima and sums, and one that divides."""
+    largest, total = xt.full((ROWS, 1), -math.inf, xt.f32), xt.zeros((ROWS, 1), xt.f32)
+    for n in xt.range(0, X.shape[1], COLUMNS):
+        s = xt.load_tile(xt.init_tile(X, (0, n), (ROWS, COLUMNS)), padding=-math.inf)
+        above = xt.maximum(largest, xt.tile_reduce("max", s, 1))
+        total = total * xt.exp2(largest - above) + xt.tile_reduce("add", xt.exp2(s - above), 1)
+        largest = above
+    for n in xt.range(0, X.shape[1], COLUMNS):
+        p = xt.exp2(xt.load_tile(xt.init_tile(X, (0, n), (ROWS, COLUMNS))) - largest)
+        xt.store_tile(p / total, xt.init_tile(Y, (0, n), (ROWS, COLUMNS)))
+
+
+def _numbers(columns: int) -> Any:
+    """Small integers, with NaN in the first, a later and the last step of a row, and infinities."""
+    x = np.random.default_rng(3).integers(-3, 4, (ROWS, columns)).astype(np.float32)
+    x[1, 3] = x[4, -1] = x[6, columns // 2] = x[7, 0] = x[7, 1] = np.nan
+    x[2, 5], x[3, 7], x[8] = np.inf, -np.inf, -np.inf
+    x[9, 0], x[9, -1] = np.inf, np.nan
+    return x
+
+
+@np.errstate(invalid="ignore")
+def _weights(x: Any) -> Any:
+    return np.exp2(x - x.max(axis=1, keepdims=True))  # propagates NaN
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("columns", [COLUMNS, 4 * COLUMNS])
+def test_a_loop_with_nan(execution: Execution, columns: int) -> None:
+    """Rows with a NaN are NaN, in every column, whatever comes behind it; others are exact."""
+    x = _numbers(columns)
+    y, t = np.zeros((ROWS, 16), np.float32), np.zeros((ROWS, 1), np.float32)
+    execution.bind(online)[1](x, y, t)
+    total = _weights(x).sum(axis=1, keepdims=True)
+    total[8] = np.nan  # infinity less infinity
+    np.testing.assert_array_equal(t, total + x.max(axis=1, keepdims=True))
+    np.testing.assert_array_equal(y, np.broadcast_to(total, y.shape))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("kernel", [softmax, distances, chosen, other_start], ids=lambda kernel: str(kernel.name))
+def test_what_shows_a_nan(execution: Execution, kernel: Any) -> None:
+    """Kernels that may not be relaxed are as exact as the one that is."""
+    x = _numbers(COLUMNS)
+    above, p = x.max(axis=1, keepdims=True), _weights(x)
+    first = np.full((ROWS, 1), -5, np.float32)
+    first[10:12] = np.nan
+    with np.errstate(invalid="ignore"):
+        late = np.exp2(x - np.maximum(above, first)).sum(axis=1, keepdims=True)
+        expected = {softmax: p / p.sum(axis=1, keepdims=True), distances: x - above, other_start: late,
+                    chosen: np.where(above < 3, p.sum(axis=1, keepdims=True), 0)}[kernel]
+    y = np.zeros(expected.shape, np.float32)
+    execution.bind(kernel)[1](x, *([first] if kernel is other_start else []), y)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_softmax_in_two_loops(execution: Execution) -> None:
+    x = _numbers(3 * COLUMNS)
+    y, p = np.zeros(x.shape, np.float32), _weights(x)
+    execution.bind(in_two_loops)[1](x, y)
+    expected = p / p.sum(axis=1, keepdims=True)
+    expected[8] = np.nan
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kernel", "relaxed"), [(softmax, 1), (in_two_loops, 2), (distances, 0), (chosen, 0)],
+                         ids=lambda value: str(getattr(value, "name", value)))
+def test_which_maxima_are_relaxed(kernel: Any, relaxed: int) -> None:
+    text = kernel.lower(F32, F32, target="pvc").stages.get("relax-maximum", "")
+    assert text.count("maxnumf") == relaxed
+
+
+def test_a_running_maximum_is_relaxed_if_it_starts_as_a_number() -> None:
+    text = online.lower(F32, F32, F32, target="pvc").stages["relax-maximum"]
+    assert text.count("maxnumf") == 2
+    assert "maximumf" not in text
+    text = other_start.lower(F32, F32, F32, target="pvc").stages["relax-maximum"]  # the maximum of a step alone
+    assert "tile_reduce <maxnumf>" in text
+    assert "arith.maximumf" in text

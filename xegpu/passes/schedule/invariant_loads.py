@@ -1,0 +1,82 @@
+"""Rematerialization of loop-invariant loads: a loop loads again, in each step, what was loaded before it.
+
+    %q = load_nd %Q
+    scf.for ... { %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %v }
+becomes
+    scf.for ... { %q = load_nd %Q ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %v }
+
+The registers of ``%q`` are free for what a step computes behind its last use; the load comes from the cache. Only loads
+by 2D block messages are taken, which all loops of products use, and only if nothing is written between the load and
+the end of the loop.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import func, scf
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
+
+from xegpu.analysis.register_pressure import VIEWS
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
+from xegpu.dialect.dpas import ProductOp
+from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.inserter import copy_operation
+
+_READS = (LoadNdOp, PrefetchNdOp, scf.YieldOp, scf.ForOp)
+"""Operations with effects that write no memory."""
+
+
+def reload_invariants(function: func.FuncOp) -> bool:
+    """Copy loads into the loops that use them, in place; whether there are such loads."""
+    changed = False
+    for loop in [operation for operation in function.body.block.ops if isinstance(operation, scf.ForOp)]:
+        if any(isinstance(operation, ProductOp) for operation in loop.body.block.ops):
+            changed |= _reload(loop)
+    if changed:
+        erase_dead(function.body.block)
+        for operation in [*function.body.block.ops]:
+            if isinstance(operation, LoadNdOp) and not operation.result.uses:
+                operation.detach()  # type: ignore[no-untyped-call]
+                operation.erase()
+    return changed
+
+
+def _reload(loop: scf.ForOp) -> bool:
+    """Copy what a loop uses of loads in front of it to its head; whether there is any."""
+    values: dict[SSAValue, SSAValue] = {}
+    first = loop.body.block.first_op
+    assert first is not None
+    for operation in [*loop.body.block.ops]:
+        for index, operand in enumerate(operation.operands):
+            chain = _chain(operand, loop)
+            for made in chain:
+                if made.results[0] not in values:
+                    loop.body.block.insert_op_before(copy_operation(made, values), first)
+            if chain:
+                operation.operands[index] = values[operand]
+    return bool(values)
+
+
+def _chain(value: SSAValue, loop: scf.ForOp) -> list[Operation]:
+    """A load in front of a loop, and the views of it that lead to a value; none if the value is made otherwise."""
+    chain = list[Operation]()
+    owner = value.owner
+    while isinstance(owner, VIEWS):
+        chain.insert(0, owner)
+        owner = owner.operands[0].owner
+    if not isinstance(owner, LoadNdOp) or owner.parent is not loop.parent \
+            or desc_of(owner.desc).block.access != "block" or not _writes_nothing(owner, loop):
+        return []
+    return [owner, *chain]
+
+
+def _writes_nothing(load: LoadNdOp, loop: scf.ForOp) -> bool:
+    """Whether nothing from a load to the end of a loop writes memory."""
+    operation: Operation | None = load
+    while operation is not None:
+        if not all(isinstance(inner, _READS) or inner.has_trait(Pure) for inner in operation.walk()):
+            return False
+        if operation is loop:
+            return True
+        operation = operation.next_op
+    return False
