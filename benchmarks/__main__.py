@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.rows import Row
 
-MEASURES = ("numpy_execution", "checks", "device", "library", "compile_time", "launches", "memory",
+MEASURES = ("numpy_execution", "checks", "device", "attention", "library", "compile_time", "launches", "memory",
             "generated_code", "machine_code", "trial_kernels")
 _TRIES = 3
 """How often a measure is taken where a ratio is under half of its goal: a machine may be busy for a moment."""

@@ -9,7 +9,7 @@ import xetile as xt
 from benchmarks.kernels import unrolled, work_group_gemm
 from benchmarks.rows import Progress, Row
 
-_LIMITS = {"trace": 10.0, "compile": 60.0}
+_LIMITS = {"trace": 10.0, "compile": 45.0}
 _GROUP = "Compile time"
 
 

@@ -51,6 +51,9 @@ def _of_size(size: int, dtype: np.dtype[Any], rounds: int) -> list[Row]:
     np.testing.assert_array_equal(result(), a @ b)
     rows, rate = [], 2 * size**3 / median(times["ours"]) / 1e9
     peak = peak_rate() if dtype == np.float32 and size >= 1024 else None
+    if peak is not None:
+        rows.append(Row("CPU device", f"{size}^3 {dtype.name}", rate, "GFLOP/s", rate / peak, "its own multiply-adds",
+                        "cpu peak", size, facts={"peak": peak}))
     for other in runs:
         ratio, spread = ratios(times, "ours", other)
         goal = {("float32", "NumPy"): "cpu f32", ("float32", "dpnp"): "cpu f32 dpnp",

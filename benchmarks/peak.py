@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 
-_CHAINS, _LANES, _GROUPS, _STEPS = 12, 16, 8, 40000
+_CHAINS, _LANES, _GROUPS, _STEPS = 12, 16, 8, 320000
 _TEXT = f"""kernel void multiply_add(global float *out, int steps)
 {{
   const float x = 0.9f + 1e-6f * (float)get_local_id(0), y = 0.1f;
@@ -25,7 +25,10 @@ _TEXT = f"""kernel void multiply_add(global float *out, int steps)
 
 
 def peak_rate(rounds: int = 25) -> float:
-    """GFLOP/s of all cores of the CPU device, the best of several runs: independent chains of multiply-adds."""
+    """GFLOP/s of all cores of the CPU device, the best of several runs: independent chains of multiply-adds.
+
+    A run takes some milliseconds: a shorter one may be over before every core has begun.
+    """
     from dpctl.memory import MemoryUSMDevice
 
     from codegen.runtime.devices import find_queue

@@ -1,0 +1,127 @@
+"""``xt.attention`` and a softmax of rows on the CPU device, beside NumPy, and torch where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import xetile as xt
+from benchmarks.rows import Progress, Row
+from benchmarks.timing import PAUSE, TURN, interleaved, ratios
+
+_HEADS, _LENGTH, _ROWS, _COLUMNS = 8, 1024, 4096, 1024
+_ROWS_A_GROUP = 16
+Runs = dict[str, Callable[[], object]]
+
+
+@xt.kernel
+def softmax(X: Any, Y: Any, *, BN: int = 64) -> None:
+    """Softmax of rows, 16 a work-group: three times over a row, which L1 holds."""
+    first, width, at = xt.group_id(0) * _ROWS_A_GROUP, X.shape[1], (1, BN)
+    for row in xt.range(first, xt.minimum(first + _ROWS_A_GROUP, X.shape[0])):
+        highest, total = xt.full(at, -math.inf, xt.f32), xt.zeros(at, xt.f32)
+        for n in xt.range(0, width, BN):
+            highest = xt.maximum(highest, xt.load_tile(xt.init_tile(X, (row, n), at), padding=-math.inf))
+        top = xt.tile_reduce("max", highest, 1)
+        for n in xt.range(0, width, BN):
+            power = xt.exp(xt.load_tile(xt.init_tile(X, (row, n), at), padding=-math.inf) - top)
+            total = total + power
+            xt.store_tile(power, xt.init_tile(Y, (row, n), at))
+        inverse = 1.0 / xt.tile_reduce("add", total, 1)
+        for n in xt.range(0, width, BN):
+            xt.store_tile(xt.load_tile(xt.init_tile(Y, (row, n), at)) * inverse, xt.init_tile(Y, (row, n), at))
+
+
+def measure(quick: bool, progress: Progress) -> list[Row]:
+    """Rows of attention, of two sizes of heads and two types, and of softmax; none without dpnp."""
+    if importlib.util.find_spec("dpnp") is None:
+        progress("attention: dpnp is not installed")
+        return []
+    rows, rounds = [], 3 if quick else 7
+    for size, dtype in ((64, np.float32),) if quick else (
+            (64, np.float32), (128, np.float32), (64, ml_dtypes.bfloat16), (128, ml_dtypes.bfloat16)):
+        progress(f"attention, heads of {size}, {np.dtype(dtype).name}")
+        rows += _rows(f"{_HEADS} heads of {_LENGTH} x {size}, {np.dtype(dtype).name}", "cpu attention",
+                      _attention(size, np.dtype(dtype)), rounds)
+    progress("softmax")
+    return rows + _rows(f"softmax, {_ROWS} rows of {_COLUMNS}, float32", "cpu softmax", _softmax(), rounds)
+
+
+def _rows(name: str, goal: str, runs: Runs, rounds: int) -> list[Row]:
+    """A row for each other library."""
+    times = interleaved(runs, rounds, PAUSE, TURN)
+    goals = {"torch": goal} if "torch" in runs else dict.fromkeys(runs, f"{goal} numpy")
+    rows = []
+    for other in runs:
+        if other != "ours":
+            ratio, spread = ratios(times, "ours", other)
+            rows.append(Row("Attention, CPU device", name, median(times["ours"]) * 1e3, "ms", ratio, f"{other}'s",
+                            goals.get(other, ""), spread=spread))
+    return rows
+
+
+def _attention(size: int, dtype: np.dtype[Any]) -> Runs:
+    import dpnp
+
+    rng = np.random.default_rng(size)
+    wide = [rng.standard_normal((1, _HEADS, _LENGTH, size)).astype(np.float32) for _ in range(3)]
+    bits = dtype == ml_dtypes.bfloat16
+    held = [dpnp.asarray(x.astype(dtype).view(np.uint16) if bits else x, device="opencl:cpu") for x in wide]
+    operands = [xt.view(x, xt.bf16) if bits else x for x in held]
+    out = dpnp.zeros(held[0].shape, dtype=held[0].dtype, device="opencl:cpu")
+    result = xt.view(out, xt.bf16) if bits else out
+
+    def ours() -> None:
+        xt.attention(*operands, out=result)
+        out.sycl_queue.wait()
+
+    ours()
+    got = dpnp.asnumpy(out).view(dtype).astype(np.float32)
+    np.testing.assert_allclose(got, _attention_of_numpy(*wide), atol=0.02 if bits else 1e-5)
+    runs: Runs = {"ours": ours, "NumPy": lambda: _attention_of_numpy(*wide)}
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        tensors = [torch.from_numpy(x).to(torch.bfloat16 if bits else torch.float32) for x in wide]
+        runs["torch"] = lambda: torch.nn.functional.scaled_dot_product_attention(*tensors)
+    return runs
+
+
+def _attention_of_numpy(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ k.swapaxes(-1, -2) * np.float32(1 / math.sqrt(q.shape[-1]))
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers @ v / powers.sum(-1, keepdims=True)
+
+
+def _softmax() -> Runs:
+    import dpnp
+
+    x = np.random.default_rng(1).standard_normal((_ROWS, _COLUMNS)).astype(np.float32)
+    source, out = dpnp.asarray(x, device="opencl:cpu"), dpnp.zeros(x.shape, dtype=np.float32, device="opencl:cpu")
+    launch = softmax[-(-_ROWS // _ROWS_A_GROUP),]
+
+    def ours() -> None:
+        launch(source, out)
+        out.sycl_queue.wait()
+
+    ours()
+    np.testing.assert_allclose(dpnp.asnumpy(out), _softmax_of_numpy(x), atol=1e-6)
+    runs: Runs = {"ours": ours, "NumPy": lambda: _softmax_of_numpy(x)}
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        tensor = torch.from_numpy(x)
+        there = torch.empty_like(tensor)
+        runs["torch"] = lambda: torch.softmax(tensor, -1, out=there)
+    return runs
+
+
+def _softmax_of_numpy(x: Any) -> Any:
+    powers = np.exp(x - x.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
