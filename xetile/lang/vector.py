@@ -113,7 +113,7 @@ class View:
 
     def _to_array(self, indices: Sequence[Any]) -> tuple[Any, ...]:
         """Indices in the array of indices in the view."""
-        return tuple(_sum(offset, index) for offset, index in zip(self.offsets, indices, strict=True))
+        return tuple(_index_sum(offset, index) for offset, index in zip(self.offsets, indices, strict=True))
 
 
 class VectorArray:
@@ -360,7 +360,7 @@ def _index_tuple(indices: Any) -> tuple[Any, ...]:
     return tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
 
 
-def _sum(offset: Any, index: Any) -> Any:
+def _index_sum(offset: Any, index: Any) -> Any:
     """Sum of two indices, folded where one is zero."""
     if not isinstance(index, Scalar) and python_number(index) == 0:
         return offset

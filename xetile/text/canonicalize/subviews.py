@@ -63,7 +63,7 @@ def _fold_transfer(operation: Transfer, view: SubviewOp) -> None:
     _check_in_bounds(operation, [sizes[axis] for axis in kept])
     indices = [_index_value(operation, offset) for offset in offsets]
     for axis, index in zip(kept, operation.indices, strict=True):
-        indices[axis] = _sum(operation, indices[axis], index)
+        indices[axis] = _index_sum(operation, indices[axis], index)
     permutation: Permutation = tuple(None if axis is None else kept[axis] for axis in operation.permutation)
     rank = len(offsets)
     start = int(isinstance(operation, TransferWriteOp))
@@ -118,7 +118,7 @@ def _index_value(operation: Operation, entry: SSAValue | int) -> SSAValue:
     return constant.result
 
 
-def _sum(operation: Operation, offset: SSAValue, index: SSAValue) -> SSAValue:
+def _index_sum(operation: Operation, offset: SSAValue, index: SSAValue) -> SSAValue:
     if number(index) == 0:
         return offset
     if number(offset) == 0:
