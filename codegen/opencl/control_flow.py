@@ -321,7 +321,7 @@ def _branches(emitter: Emitter, operation: scf.IfOp) -> None:
     texts = [_region_statements(emitter, block) for block in blocks]
     ends = [list(block.last_op.operands) if block.last_op is not None else [] for block in blocks]
     for results in zip(operation.results, *ends, strict=True):
-        _result(emitter, results[0], results[1:], blocks[-1], texts)
+        _branch_result(emitter, results[0], results[1:], blocks[-1], texts)
     condition = emitter.values[operation.cond]
     emitter.line(f"if ({condition}) {{")
     emitter.lines += texts[0]
@@ -343,7 +343,7 @@ def _region_statements(emitter: Emitter, block: Block) -> list[str]:
     return lines
 
 
-def _result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], last: Block,
+def _branch_result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], last: Block,
             texts: list[list[str]]) -> None:
     """Declare the variables of a result, which both branches assign."""
     moves, values = len(root_definitions(result)) > 1, [emitter.values[value] for value in yielded]

@@ -131,7 +131,7 @@ def _swapped_part(kind: str, dtype: DType, space: str) -> str:
 LOAD, STORE = "__spirv_PredicatedLoadINTEL", "__spirv_PredicatedStoreINTEL"
 
 
-def _word(emitter: Emitter, operand: Any) -> str:
+def _bits_of(emitter: Emitter, operand: Any) -> str:
     """Single word of a fragment with one element a lane."""
     (word,) = emitter.fragment(operand).words()
     return word
@@ -141,19 +141,19 @@ def _create_tdesc(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
     source, element = emitter.values[operation.source], desc_of(operation.result).dtype.opencl
     base = source.name if isinstance(source, ArrayValue) else f"((global {element} *)({source}))"
     space = source.space if isinstance(source, ArrayValue) else "global"
-    emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element, space=space)
+    emitter.values[operation.result] = Scattered(base, atom(_bits_of(emitter, operation.offsets)), element, space=space)
 
 
 def _update_offset(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
     desc: Scattered = emitter.values[operation.desc]
     name = emitter.name(operation.result.name_hint)
-    emitter.line(f"const {desc.offset_type} {name} = {desc.offset} + {atom(_word(emitter, operation.offsets))};")
+    emitter.line(f"const {desc.offset_type} {name} = {desc.offset} + {atom(_bits_of(emitter, operation.offsets))};")
     emitter.values[operation.result] = replace(desc, offset=name)
 
 
 def _active(emitter: Emitter, mask: Any) -> str:
     """C condition of a mask; nonzero is true."""
-    return f"{atom(_word(emitter, mask))} != 0"
+    return f"{atom(_bits_of(emitter, mask))} != 0"
 
 
 def _declared(emitter: Emitter, dtype: DType) -> None:
@@ -345,7 +345,7 @@ def _atomic(emitter: Emitter, operation: ops.AtomicRMWOp) -> None:
     where: Scattered = emitter.values[operation.desc]
     function = update_function(emitter, operation.kind.data, dtype, where.space)
     (address,) = _addresses(where, 1)
-    call = f"{function}({address}, {_word(emitter, operation.value)})"
+    call = f"{function}({address}, {_bits_of(emitter, operation.value)})"
     active, lanes = _active(emitter, operation.mask), desc_of(operation.desc).shape[0]
     result = emitter.fresh(operation.result)
     if lanes == emitter.subgroup:

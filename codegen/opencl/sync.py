@@ -105,7 +105,7 @@ def _wait(emitter: Emitter, operation: NbarrierWaitOp) -> None:
 
 
 def _flags(operation: Operation) -> str:
-    return " | ".join(_FLAGS[kind] for kind in communicated_memory(_function(operation)))
+    return " | ".join(_FLAGS[kind] for kind in communicated_memory(_function_of(operation)))
 
 
 _AT = "%0(0,0)<0;1,0>"  # vISA operand: the first element of %0, as a scalar (region <0;1,0>)
@@ -148,7 +148,7 @@ def _global_bases(view: SSAValue) -> set[SSAValue]:
     return {base for base in arrays_of(view) if not isinstance(base.owner, memref.AllocOp)}
 
 
-def _function(operation: Operation) -> func.FuncOp:
+def _function_of(operation: Operation) -> func.FuncOp:
     above = operation.parent_op()
     while above is not None and not isinstance(above, func.FuncOp):
         above = above.parent_op()

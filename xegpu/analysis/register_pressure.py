@@ -128,12 +128,12 @@ def _last_uses(block: Block) -> dict[SSAValue, Operation]:
     """Last use of each value: an operation of this block, whose body counts, also through views."""
     last: dict[SSAValue, Operation] = {}
     for operation in block.ops:
-        for used in _operands(operation):
+        for used in _all_operands(operation):
             last[root(used)] = operation
     return last
 
 
-def _operands(operation: Operation) -> Iterable[SSAValue]:
+def _all_operands(operation: Operation) -> Iterable[SSAValue]:
     return (operand for inner in operation.walk() for operand in inner.operands)
 
 

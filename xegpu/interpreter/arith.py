@@ -190,7 +190,7 @@ def _spread(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> An
 
 
 def _slice(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
-    return operands[0][_part(values_of(operation.offsets), values_of(operation.sizes))]
+    return operands[0][_part_index(values_of(operation.offsets), values_of(operation.sizes))]
 
 
 def _shuffle(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
@@ -200,7 +200,7 @@ def _shuffle(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> A
     return np.take(np.concatenate(both, axis), operation.mask.get_values(), axis)
 
 
-def _part(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
+def _part_index(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
     return (..., *(slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True)))
 
 
@@ -209,7 +209,7 @@ def _insert(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> An
     shape = source.shape[len(source.shape) - len(values_of(operation.offsets)):]
     leading = np.broadcast_shapes(source.shape[:-len(shape)], dest.shape[:-len(shape)])
     result = np.broadcast_to(dest, (*leading, *dest.shape[-len(shape):])).copy()
-    result[_part(values_of(operation.offsets), shape)] = source
+    result[_part_index(values_of(operation.offsets), shape)] = source
     return result
 
 

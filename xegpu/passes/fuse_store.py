@@ -38,14 +38,14 @@ class FuseStore:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with fused stores; itself where there are none."""
-        if not any(_product(operation) is not None for operation in module.walk()):
+        if not any(_fusible_product(operation) is not None for operation in module.walk()):
             return module
         new = copy_module(module)
         for function in new.body.block.ops:
             assert isinstance(function, func.FuncOp)
             inserter = Inserter(function)
             for operation in list(function.walk()):
-                if (product := _product(operation)) is not None:
+                if (product := _fusible_product(operation)) is not None:
                     _fuse(inserter, product)
             verify_inserted(function, inserter.inserted)
         return new
@@ -68,7 +68,7 @@ class _Product:
     stores: tuple[StoreNdOp, ...]
 
 
-def _product(loop: Operation) -> _Product | None:
+def _fusible_product(loop: Operation) -> _Product | None:
     """The product of a loop that does nothing else, from zero, and whose sums are stored, once, all in one place."""
     if not isinstance(loop, scf.ForOp) or isinstance(loop.parent_op(), LoadMadStoreOp):
         return None
@@ -98,7 +98,7 @@ def _sums_from_zero(loop: scf.ForOp, mad: LoadMadOp, body: list[Operation]) -> b
         return False
     if number(loop.step) != mad.sizes[2] or not all(_is_zero(value) for value in loop.iter_args):
         return False
-    return _moves(mad.a, (0, counter)) and _moves(mad.b, (counter, 0))
+    return _is_moved_by(mad.a, (0, counter)) and _is_moved_by(mad.b, (counter, 0))
 
 
 def _is_zero(value: SSAValue) -> bool:
@@ -109,7 +109,7 @@ def _is_zero(value: SSAValue) -> bool:
     return isinstance(constant, FloatAttr | IntegerAttr) and constant.value.data == 0
 
 
-def _moves(desc: SSAValue, along: tuple[SSAValue | int, SSAValue | int]) -> bool:
+def _is_moved_by(desc: SSAValue, along: tuple[SSAValue | int, SSAValue | int]) -> bool:
     """Whether a descriptor of contiguous rows is one from outside the loop, moved by its counter."""
     if desc_of(desc).block.access != "rows" or not isinstance(desc.owner, UpdateNdOffsetOp):
         return False

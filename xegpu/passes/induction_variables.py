@@ -114,7 +114,7 @@ def _axes(loop: scf.ForOp, position: int) -> Axes | None:
             return None
         moves.append(list(owner.offsets))
         value = owner.desc
-    axes = [_moves(loop, along) for along in zip(*moves, strict=True)]
+    axes = [_sums_to_step(loop, along) for along in zip(*moves, strict=True)]
     return tuple(axis is True for axis in axes) if axes and None not in axes else None
 
 
@@ -123,7 +123,7 @@ def _is_carried_on(operation: Operation, loop: scf.ForOp) -> bool:
     return operation.parent is not loop.body.block
 
 
-def _moves(loop: scf.ForOp, offsets: tuple[SSAValue, ...]) -> bool | None:
+def _sums_to_step(loop: scf.ForOp, offsets: tuple[SSAValue, ...]) -> bool | None:
     """Whether offsets sum to the loop's step (True) or to zero (False); None otherwise."""
     numbers = [number(offset) for offset in offsets]
     if None in numbers:

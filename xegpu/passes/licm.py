@@ -131,8 +131,8 @@ def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
     """Make a descriptor before the loop at the part of its place that stays, and move it by the rest in the loop."""
     block = loop.body.block
     parts = [terms(offset) for offset in old.offsets]
-    stay = [_sum([term for term in part if _stands_outside([term], block)], loop) for part in parts]
-    move = [_sum([term for term in part if not _stands_outside([term], block)], old) for part in parts]
+    stay = [_sum_before([term for term in part if _stands_outside([term], block)], loop) for part in parts]
+    move = [_sum_before([term for term in part if not _stands_outside([term], block)], old) for part in parts]
     kind = old.result.type
     assert isinstance(kind, TensorDescType)
     new = CreateNdTdescOp(old.source, stay, list(old.shape), list(old.strides), kind)
@@ -146,7 +146,7 @@ def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
     erase(old)
 
 
-def _sum(values: list[SSAValue], before: Operation) -> SSAValue:
+def _sum_before(values: list[SSAValue], before: Operation) -> SSAValue:
     """The sum of indices, made in front of an operation; 0 of none."""
     assert before.parent is not None
     new_ops: list[Operation] = []

@@ -148,7 +148,7 @@ class _Ordering:
         self._alive = _Alive(products)
         self._undone: set[Operation] = set(products)
         for product in products:
-            self._waiting.setdefault(_operands(product), []).append(product)
+            self._waiting.setdefault(_roots_of_operands(product), []).append(product)
         for pair in self._waiting:
             for value in pair:
                 self._pairs.setdefault(value, {})[pair] = None
@@ -189,11 +189,11 @@ class _Alive:
     def __init__(self, products: list[DpasOp]) -> None:
         self.values: dict[SSAValue, None] = {}
         self.most = self._bytes = 0
-        self._left = Counter(value for product in products for value in _operands(product))
+        self._left = Counter(value for product in products for value in _roots_of_operands(product))
 
     def use(self, product: DpasOp) -> None:
         """Take note that a product is next."""
-        pair = _operands(product)
+        pair = _roots_of_operands(product)
         self._bytes += self.cost(pair)[0]
         self.most = max(self.most, self._bytes)
         for value in pair:
@@ -221,10 +221,10 @@ def _early(products: list[DpasOp]) -> int:
     """Bytes of operands that the compiler loads before it needs them: of tf32 it puts two loads together (seen)."""
     if of_mlir(products[0].a.type.element_type) is not tf32:  # type: ignore[attr-defined]
         return 0
-    return max(bytes_of(value) for product in products for value in _operands(product))
+    return max(bytes_of(value) for product in products for value in _roots_of_operands(product))
 
 
-def _operands(product: DpasOp) -> _Pair:
+def _roots_of_operands(product: DpasOp) -> _Pair:
     return root(product.a), root(product.b)
 
 

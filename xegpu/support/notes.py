@@ -30,7 +30,7 @@ def operand_notes(operation: Operation, error: Exception, arguments: Location | 
               if isinstance(value.type, ShapedType) or hasattr(getattr(value.type, "data", value.type), "shape")]
     if about is not None:
         shaped = [value for name in about for value in shaped if name in _names(operation, value)]
-    described = [(f"{_called(operation, value)} is {value.type}, {definition_verb(value, starts)} here",
+    described = [(f"{_operand_name(operation, value)} is {value.type}, {definition_verb(value, starts)} here",
                   defined_at(value, arguments, starts)) for value in shaped]
     return notes_at(author_location(operation), described)
 
@@ -95,7 +95,7 @@ def definition_verb(value: SSAValue, starts: InitialValues | None = None) -> str
     return "made" if isinstance(initial_value(value, starts).owner, Operation) else "given"
 
 
-def _called(operation: Operation, value: SSAValue) -> str:
+def _operand_name(operation: Operation, value: SSAValue) -> str:
     """Name of an operand in the operation's declaration, for messages."""
     return next((f"its operand {name}" for name in _names(operation, value)), "an operand")
 

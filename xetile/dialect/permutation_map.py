@@ -70,6 +70,27 @@ def check_indices(count: int, rank: int) -> None:
                       "give the index of the slice's first element along every dimension", kind=RankError)
 
 
+def check_in_view(permutation: Permutation, shape: Sequence[int], first: Sequence[int | None],
+                  sizes: Sequence[int | None]) -> None:
+    """Verify that a transfer without padding or mask stays in the bounds of its view.
+
+    Args:
+        permutation: of the transfer, of the dimensions of the view.
+        shape: of the vector.
+        first: the indices of the transfer in the view, None for those known at run time only.
+        sizes: of the view, likewise.
+    """
+    for axis, (start, size) in enumerate(zip(first, sizes, strict=True)):
+        extent = shape[permutation.index(axis)] if axis in permutation else 1
+        if start is None or size is None or start < 0 or start + extent > size:
+            counted, begin = ("an unknown number of" if size is None else size,
+                              "an index of the run time" if start is None else start)
+            raise Invalid("XT1512", "this transfer may leave the view that it goes through, and not the array: of "
+                          f"{counted} elements along dimension {axis} the vector takes {extent}, from {begin} on\n"
+                          "make the view as large as the vector, write in_bounds, or go to the array itself",
+                          alone=True)
+
+
 def minor_identity(rank: int, dimensions: int) -> Permutation:
     """Minor identity: the permutation of a vector along the last dimensions of memory, in their order.
 

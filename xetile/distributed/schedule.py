@@ -137,7 +137,7 @@ class _Builder:
                 # In a direct exchange the own piece leaves again and again, so that it has a buffer of its own.
                 own = f"{operand}2" if step == 0 and self.order == "direct" else f"{operand}{position % 2}"
                 panel = self._gathered_panel(operand, pieces[number], own)
-                pack = self._packed(operand, _part(panel, operand), own, self.rank) if step == 0 else ()
+                pack = self._packed(operand, _panel_region(panel, operand), own, self.rank) if step == 0 else ()
                 fetch = tuple(self._passed_on(operand, ranks, here, number, step, position, rounds))
                 yield _Panel(panel.a, panel.b, panel.region, panel.depth, pack, fetch)
                 position += 1
@@ -148,7 +148,7 @@ class _Builder:
         else:
             a, b = (buffer, "b") if operand == "a" else ("a", buffer)
             panel = _Panel(a, b, Region(self.rows, self.columns), piece)
-        self._room(buffer, _part(panel, operand))
+        self._room(buffer, _panel_region(panel, operand))
         return panel
 
     def _passed_on(self, operand: str, ranks: int, here: int, number: int, step: int, position: int,
@@ -250,7 +250,7 @@ class _Builder:
         self.buffers[buffer] = max(self.buffers.get(buffer, 0), region.size)
 
 
-def _part(panel: _Panel, operand: str) -> Region:
+def _panel_region(panel: _Panel, operand: str) -> Region:
     return Region(panel.region.rows, panel.depth) if operand == "a" else Region(panel.depth, panel.region.columns)
 
 

@@ -17,6 +17,7 @@ from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.dialect.contract import ITERATORS, MATMUL, check_ranks
 from xetile.dialect.permutation_map import (
     Permutation,
+    check_in_view,
     check_indices,
     check_permutation,
     map_of_permutation,
@@ -112,7 +113,7 @@ class View:
 
     def _to_array(self, indices: Sequence[Any]) -> tuple[Any, ...]:
         """Indices in the array of indices in the view."""
-        return tuple(_sum(offset, index) for offset, index in zip(self.offsets, indices, strict=True))
+        return tuple(_index_sum(offset, index) for offset, index in zip(self.offsets, indices, strict=True))
 
 
 class VectorArray:
@@ -349,13 +350,9 @@ def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: P
     """Check that a transfer without padding or mask stays in the bounds of its view."""
     if not isinstance(array, View) or guaranteed:
         return
-    for axis, (index, size) in enumerate(zip(_index_tuple(indices), array.sizes, strict=True)):
-        extent, first = sizes[axes.index(axis)] if axis in axes else 1, python_number(index)
-        if not isinstance(first, int) or first < 0 or first + extent > size:
-            shown = str(first) if isinstance(first, int) else "an index of the run time"
-            raise ShapeError("XT1512", "this transfer may leave the view that it goes through, and not the array: of "
-                             f"{size} elements along dimension {axis} the vector takes {extent}, from {shown} on",
-                             "make the view as large as the vector, or go to the array itself", current().location())
+    numbers = [python_number(index) for index in _index_tuple(indices)]
+    first = [number if isinstance(number, int) else None for number in numbers]
+    at_author_line(lambda: check_in_view(axes, sizes, first, array.sizes))
 
 
 def _index_tuple(indices: Any) -> tuple[Any, ...]:
@@ -363,7 +360,7 @@ def _index_tuple(indices: Any) -> tuple[Any, ...]:
     return tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
 
 
-def _sum(offset: Any, index: Any) -> Any:
+def _index_sum(offset: Any, index: Any) -> Any:
     """Sum of two indices, folded where one is zero."""
     if not isinstance(index, Scalar) and python_number(index) == 0:
         return offset

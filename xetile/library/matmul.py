@@ -80,7 +80,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
         batch = check_shapes(*padded)
         shape = (*batch, padded[0].shape[-2], padded[1].shape[-1])
         kind = result_dtype(left.dtype, right.dtype, epilogue, bias, out_dtype)
-        result = _result(out, left, right, out_dtype, kind, shape, epilogue)
+        result = _output_of(out, left, right, out_dtype, kind, shape, epilogue)
         _multiply(*padded, _expanded(result, left, right), batch, bias_operand(bias, left, shape), epilogue, target,
                   copies=copies)
         return out if out is not None else result.array
@@ -171,7 +171,7 @@ def check_beta(beta: Any) -> None:
                             "pass out=..., or leave beta at 0")
 
 
-def _result(out: Any, a: Operand, b: Operand, wanted: Any, dtype: DType, shape: tuple[int, ...],
+def _output_of(out: Any, a: Operand, b: Operand, wanted: Any, dtype: DType, shape: tuple[int, ...],
             epilogue: Epilogue) -> Operand:
     final = _final_shape(a, b, shape)
     if out is None:

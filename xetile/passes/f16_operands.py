@@ -52,13 +52,13 @@ def _narrowed(function: func.FuncOp) -> set[Operation]:
 
 def _is_candidate(operation: Operation) -> bool:
     """Whether an operation widens one of these types to bf16, for operands of products into f32 alone."""
-    return isinstance(operation, CONVERSIONS) and _element(operation.operands[0]) in _NORMAL_IN_F16 \
-        and _element(operation.results[0]) is bf16 and all(
-            isinstance(use.operation, TileMmaOp) and use.index < 2 and _element(use.operation.result) is f32
+    return isinstance(operation, CONVERSIONS) and _element_type(operation.operands[0]) in _NORMAL_IN_F16 \
+        and _element_type(operation.results[0]) is bf16 and all(
+            isinstance(use.operation, TileMmaOp) and use.index < 2 and _element_type(use.operation.result) is f32
             for use in operation.results[0].uses)
 
 
-def _element(value: SSAValue) -> object:
+def _element_type(value: SSAValue) -> object:
     """Element type of a vector; None for other values."""
     return of_mlir(value.type.element_type) if isinstance(value.type, VectorType) else None
 

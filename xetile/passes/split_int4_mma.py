@@ -46,7 +46,7 @@ def _tile_mma(rewriter: Rewriter, operation: TileMmaOp) -> None:
     if not _is_int4(operation.a):
         rewriter.copy(operation)
         return
-    a, b = (_elements(rewriter, value) for value in (operation.a, operation.b))
+    a, b = (_halves(rewriter, value) for value in (operation.a, operation.b))
     acc = None if operation.acc is None else rewriter.single(operation.acc)
     for left, right in zip(a, b, strict=True):
         acc = rewriter.emit(TileMmaOp(left(), right(), acc, operation.result.type))
@@ -54,7 +54,7 @@ def _tile_mma(rewriter: Rewriter, operation: TileMmaOp) -> None:
     rewriter.set(operation.result, acc)
 
 
-def _elements(rewriter: Rewriter, value: SSAValue) -> tuple[Callable[[], SSAValue], Callable[[], SSAValue]]:
+def _halves(rewriter: Rewriter, value: SSAValue) -> tuple[Callable[[], SSAValue], Callable[[], SSAValue]]:
     """Lower and upper elements of pairs, as 8-bit integers, which are made once for all products of an operand."""
     element = ELEMENTS[of_mlir(value.type.element_type)]  # type: ignore[attr-defined]
     wide = widened(element).mlir

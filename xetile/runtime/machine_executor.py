@@ -80,7 +80,7 @@ class MachineExecutor:
         program = gpu_program(compiled.source, requested_spirv_compiler())
         with suggest_other_compiler(requested_spirv_compiler(), compiled.emitted.name):
             binary = self._build(program)
-        words = [_word(value) for argument in arguments for value in packed(argument)]
+        words = [_argument_bytes(value) for argument in arguments for value in packed(argument)]
         allocations = _allocations(arguments)
         flags = np.zeros(FLAGS, np.int32)
         if compiled.emitted.assertions:
@@ -117,7 +117,7 @@ def _gpu(where: str) -> Target:
     return found
 
 
-def _word(value: Any) -> bytes:
+def _argument_bytes(value: Any) -> bytes:
     """Bytes of an argument as a driver gets them."""
     return bytes(value) if not hasattr(value, "pointer") else struct.pack("<Q", value.pointer)
 

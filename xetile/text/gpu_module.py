@@ -153,7 +153,7 @@ def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> I
         attributes = {**operation.attributes, **_launch_attributes(operation.attributes, launch), _HOME: home}
         if operation.kernel is not None:
             attributes[_KERNEL] = UnitAttr()
-        yield _function(operation, attributes)
+        yield _as_func(operation, attributes)
 
 
 def _launch_attributes(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[str, Attribute]:
@@ -188,7 +188,7 @@ def grid_size(function: func.FuncOp) -> Counts | None:
     return _counts(function.attributes, _GRID_SIZES)
 
 
-def _function(kernel: GpuFuncOp, attributes: Mapping[str, Attribute]) -> func.FuncOp:
+def _as_func(kernel: GpuFuncOp, attributes: Mapping[str, Attribute]) -> func.FuncOp:
     """``gpu.func`` as ``func.func``."""
     body = kernel.body
     kernel.detach_region(body)

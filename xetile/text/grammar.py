@@ -158,13 +158,13 @@ def _parse_part(parser: Any, sketch: Sketch) -> bool:
         sketch.kind = parser.parse_str_literal()
     elif token.kind is MLIRTokenKind.BARE_IDENT and not _starts_type(parser) and \
             token.text not in _ARROWS and "." not in token.text:  # the next operation's name has a dot
-        _word(parser, sketch)
+        _parse_word(parser, sketch)
     else:
         return False
     return True
 
 
-def _word(parser: Any, sketch: Sketch) -> None:
+def _parse_word(parser: Any, sketch: Sketch) -> None:
     """Parse a part that begins with a bare identifier."""
     at, word = next_token(parser).span, parser.parse_identifier()
     if word == "locality":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, VectorType
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import OptOperandDef
 from xdsl.utils.exceptions import VerifyException
@@ -55,6 +55,29 @@ def group_of(sketch: Sketch) -> list[Entry]:
 def values(sketch: Sketch, entries: Sequence[Entry]) -> list[SSAValue]:
     """Index values; an integer in the text becomes a constant."""
     return [sketch.parser.constant(entry) if isinstance(entry, int) else entry for entry in entries]
+
+
+def described_memory(sketch: Sketch, rank_at_address: int) -> tuple[list[SSAValue], list[SSAValue], list[SSAValue]]:
+    """Offsets, sizes and strides behind the memory of a tile or descriptor, in brackets or one after the other."""
+    source, *rest = sketch.operands
+    rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else rank_at_address
+    step = rank or 1
+    listed: list[list[Entry]] = [list(rest[i:i + step]) for i in range(0, len(rest), step)]
+    groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
+    sketch.groups = []
+    if len(groups) not in (1, 3):
+        sketch.fail("XT2043", f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
+                    f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
+    offsets, sizes, strides = (*groups, [], [])[:3]
+    return offsets, sizes, strides
+
+
+def kind_word(sketch: Sketch, example: str) -> str:
+    """Kind of a reduction or an atomic update, ``<add>`` or ``"addf"``."""
+    word, sketch.kind = sketch.kind, None
+    if word is None:
+        sketch.fail("XT2044", "it takes a kind", f"write {example}")
+    return word
 
 
 def axes_of(sketch: Sketch, *names: str) -> list[int]:

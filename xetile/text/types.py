@@ -290,21 +290,21 @@ _DESCRIPTOR_FIELDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _field(parser: Any, found: dict[str, Any]) -> None:
+def _read_descriptor_field(parser: Any, found: dict[str, Any]) -> None:
     _read_field(parser, "descriptor", _DESCRIPTOR_FIELDS, _NAMES, found)
 
 
 def read_fields(parser: Any) -> dict[str, Any]:
     """Parse ``<memory_scope = slm, boundary_check = false, sg = #sg_map>``."""
     found: dict[str, Any] = {}
-    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _field(parser, found))
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _read_descriptor_field(parser, found))
     return found
 
 
-def _part(parser: Any, found: dict[str, Any]) -> None:
+def _read_descriptor_part(parser: Any, found: dict[str, Any]) -> None:
     """Parse a parameter after a descriptor's element type: attributes, maps, ``array_length = 2``."""
     if next_token(parser).text[0] != "#":
-        _field(parser, found)
+        _read_descriptor_field(parser, found)
         return
     at = next_token(parser).span
     attribute = parser.parse_attribute()
@@ -339,7 +339,7 @@ def read_tensor_desc(parser: Any) -> TensorDesc:
             fail(parser, "XT2062", "a descriptor has static dimensions", "write tensor_desc<8x16xbf16>", at)
         parser.on_descriptor = True
         while parser.parse_optional_punctuation(","):
-            _part(parser, found)
+            _read_descriptor_part(parser, found)
         parser.on_descriptor = False
     lanes = found.pop("sg", None)
     if found.pop("scattered", False) or "chunk_size" in found:

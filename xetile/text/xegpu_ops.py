@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 
 from xegpu.dialect import XeGPU, gather_scatter
@@ -23,12 +23,14 @@ from xegpu.interop.v1.dialect import OlderXeGPU
 from xegpu.interop.v1.types import WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED
-from xetile.text.grammar import Entry, Sketch, read
+from xetile.text.grammar import Sketch, read
 from xetile.text.operand_parser import (
     Rule,
     atomic_kind,
     check_cache_hint,
     create,
+    described_memory,
+    kind_word,
     memory_operands,
     only,
     result_of,
@@ -98,16 +100,8 @@ def _create_nd(kind: Any) -> Rule:
         if not sketch.operands or not sketch.parser.is_descriptor(result):
             sketch.fail("XT2042", "it makes a descriptor of memory",
                         "write %memory, %offsets:2 : memref<...>, index, index into tensor_desc<8x16xbf16>")
-        source, *rest = sketch.operands
-        rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else len(result.data.shape)
-        listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
-        groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
-        sketch.groups = []
-        if len(groups) not in (1, 3):
-            sketch.fail("XT2043", f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
-                        f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
-        offsets, sizes, strides = (*groups, [], [])[:3]
-        new = kind.build(operands=[source, offsets, sizes, strides], result_types=[result])
+        numbers = described_memory(sketch, len(result.data.shape))
+        new = kind.build(operands=[sketch.operands[0], *numbers], result_types=[result])
         if sketch.take(ALIGNED) is not None:
             new.attributes[ALIGNED] = UnitAttr()
         new.properties.update(_properties(sketch, kind))
@@ -166,10 +160,8 @@ def _atomic_rmw(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         operands = memory_operands(sketch, kind, sketch.parser.is_descriptor)
         value = operands["value"]
-        word, sketch.kind = sketch.kind, None
+        word = kind_word(sketch, '"addf" %value, %desc, %mask')
         dtype = of_mlir(value.type.element_type)  # type: ignore[attr-defined]
-        if word is None:
-            sketch.fail("XT2044", "it takes a kind", 'write "addf" %value, %desc, %mask')
         name: Attribute = gather_scatter.AtomicKindAttr(atomic_kind(sketch, word, dtype))
         results = sketch.results or [value.type]
         properties = {"kind": name, **_properties(sketch, kind)}

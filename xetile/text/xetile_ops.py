@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnitAttr, VectorType, i1
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, VectorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import LEVELS
@@ -26,7 +26,7 @@ from xetile.dialect.types import CacheHintAttr, TileType
 from xetile.dialect.vector import TileConvLayoutOp, TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import map_of
-from xetile.text.grammar import Entry, Sketch, read
+from xetile.text.grammar import Sketch, read
 from xetile.text.operand_parser import (
     RESULT_MAP,
     SOURCE_MAP,
@@ -34,9 +34,11 @@ from xetile.text.operand_parser import (
     atomic_kind,
     axes_of,
     create,
+    described_memory,
     group_of,
     hints_of,
     integers_of,
+    kind_word,
     map_attribute,
     map_of_attribute,
     memory_operands,
@@ -60,17 +62,10 @@ def _init_tile(sketch: Sketch) -> Operation:
     if rest and isinstance(rest[0].type, VectorType):
         sketch.finish()
         return InitScatteredTileOp(source, rest[0], result)
-    rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else 2
-    listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
-    groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
-    sketch.groups = []
-    if not 1 <= len(groups) <= 3 or len(groups) == 2:
-        sketch.fail("XT2043", "it takes offsets, or offsets, sizes and strides",
-                    "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
+    offsets, sizes, strides = described_memory(sketch, 2)
     blocks = integers_of(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
     flags = [name for name in tile_ops.PROMISES if sketch.take(name) is not None]
     sketch.finish("inner_blocks", *tile_ops.PROMISES)
-    offsets, sizes, strides = (*groups, [], [])[:3]
     new = tile_ops.InitTileOp(source, offsets, sizes, strides, result)
     new.attributes.update(dict.fromkeys(flags, UnitAttr()))
     if blocks is not None:
@@ -152,9 +147,9 @@ def _tile_transpose(sketch: Sketch) -> Operation:
 
 def _tile_reduce(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "<kind> %v [axis]", 1)
-    name, sketch.kind = sketch.kind, None
-    if name is None or not isinstance(source.type, VectorType):
-        sketch.fail("XT2044", "it takes a kind and a vector", "write <add> %v [1] : vector<...> -> vector<...>")
+    name = kind_word(sketch, "<add> %v [1] : vector<...> -> vector<...>")
+    if not isinstance(source.type, VectorType):
+        sketch.fail("XT2042", f"it takes a vector, not {source.type}", "load one with xetile.load_tile")
     name = _KINDS.get(name, name)
     name = bitwise_kind(name) if source.type.element_type == i1 else name
     try:
@@ -221,9 +216,7 @@ def _blocked(kind: type[Operation], position: int) -> Rule:
 def _atomic_rmw_tile(sketch: Sketch) -> Operation:
     operands = memory_operands(sketch, AtomicRMWTileOp, _is_tile)
     tile, value = operands["tile"], operands["value"]
-    name, sketch.kind = sketch.kind, None
-    if name is None:
-        sketch.fail("XT2044", "it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
+    name = kind_word(sketch, "<addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
     dtype, result = tile.type.data.dtype, result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish()
     return _of_stated_type(sketch, AtomicRMWTileOp(atomic_kind(sketch, name, dtype), value, tile,

@@ -113,7 +113,7 @@ def _integers(shape: tuple[int, ...], dtype: Any, low: int = -5, high: int = 5) 
     return np.random.default_rng(7).integers(low, high, shape, endpoint=True).astype(dtype)
 
 
-def _product(dtype: Any, acc: Any) -> Callable[[Launch], tuple[NDArray, NDArray]]:
+def _product_case(dtype: Any, acc: Any) -> Callable[[Launch], tuple[NDArray, NDArray]]:
     def run(launch: Launch) -> tuple[NDArray, NDArray]:
         a, b = _integers((27, 72), dtype, -3, 3), _integers((72, 49), dtype, -2, 4)
         c = np.full((27, 49), 77, acc)
@@ -164,8 +164,8 @@ def _halved(launch: Launch) -> tuple[NDArray, NDArray]:
     return counts, np.array([[int(value).bit_length() - 1] for value in x.ravel()])
 
 
-PROBES = (Probe("bf16 product", product, (2, 2), _product(ml_dtypes.bfloat16, np.float32)),
-          Probe("i8 product", product, (2, 2), _product(np.int8, np.int32)),
+PROBES = (Probe("bf16 product", product, (2, 2), _product_case(ml_dtypes.bfloat16, np.float32)),
+          Probe("i8 product", product, (2, 2), _product_case(np.int8, np.int32)),
           Probe("functions", functions, (3, 3), _functions, ulps=8),
           Probe("reductions", centered, (2,), _centered),
           Probe("transposes", transposed, (2, 2), _transposed),

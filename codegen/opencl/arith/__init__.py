@@ -135,7 +135,7 @@ def float_call(emitter: Emitter, operation: Operation) -> None:
     name = TEXT[type(operation)].text
     if type(operation) in ACCURATE_FUNCTIONS and dtype is not f64 and not emitter.target.is_cpu:
         name = _accurate_function(emitter, type(operation), width)
-    finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
+    finish(emitter, operation, [_math_call(name, group, dtype, width) for group in groups])
 
 
 def _accurate_function(emitter: Emitter, kind: type[Operation], width: int) -> str:
@@ -166,7 +166,7 @@ def _approximated(emitter: Emitter, kind: type[Operation], value: str, dtype: DT
     return rounded(text.format(v=atom(computed(value, dtype, width))), dtype, width)
 
 
-def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
+def _math_call(name: str, values: list[str], dtype: DType, width: int) -> str:
     if dtype is f64 and name in ("floor", "ceil"):  # Intel's compiler makes 0.0 of -0.0
         return f"copysign({name}({values[0]}), {values[0]})"
     if dtype is not f16:

@@ -26,19 +26,19 @@ def _inline(emitter: Emitter, operation: InlineOp) -> None:
     if not isinstance(operation.outputs[0].type, VectorType):
         operands = [atom(str(emitter.values[value])) for value in operation.inputs]
         names = [emitter.name(value.name_hint) for value in operation.outputs]
-        for value, (name,) in zip(operation.outputs, _called(emitter, operation, types, [names], [operands], 1),
+        for value, (name,) in zip(operation.outputs, _call_results(emitter, operation, types, [names], [operands], 1),
                                   strict=True):
             emitter.values[value] = name
         return
     results = [emitter.fresh(value) for value in operation.outputs]
     operands_of = zip(*(emitter.fragment(value).names for value in operation.inputs), strict=True)
     names_of = [list(names) for names in zip(*(result.names for result in results), strict=True)]
-    _called(emitter, operation, types, names_of, [list(names) for names in operands_of], results[0].width)
+    _call_results(emitter, operation, types, names_of, [list(names) for names in operands_of], results[0].width)
     for value, result in zip(operation.outputs, results, strict=True):
         emitter.values[value] = result
 
 
-def _called(emitter: Emitter, operation: InlineOp, types: Sequence[DType], names: Sequence[Sequence[str]],
+def _call_results(emitter: Emitter, operation: InlineOp, types: Sequence[DType], names: Sequence[Sequence[str]],
             operands: Sequence[Sequence[str]], width: int) -> list[tuple[str, ...]]:
     """Declare variables of a width for the results of calls; returns the names of each result's.
 
@@ -49,7 +49,7 @@ def _called(emitter: Emitter, operation: InlineOp, types: Sequence[DType], names
         names, operands: of each call, the variables of the results, and the expressions of the operands.
         width: elements of a variable.
     """
-    function, uniform = _function(emitter, operation), not isinstance(operation.outputs[0].type, VectorType)
+    function, uniform = _element_function(emitter, operation), not isinstance(operation.outputs[0].type, VectorType)
     if width > 1:
         function = _of_vectors(emitter, operation, function, width)
     for results, values in zip(names, operands, strict=True):
@@ -97,7 +97,7 @@ def _types(values: Sequence[object]) -> list[DType]:
     return [of_mlir(type_.element_type if isinstance(type_, VectorType) else type_) for type_ in types]
 
 
-def _function(emitter: Emitter, operation: InlineOp) -> str:
+def _element_function(emitter: Emitter, operation: InlineOp) -> str:
     """Define the function of one element, behind the author's declarations, and return its name."""
     inputs, outputs = _types(operation.inputs), _types(operation.outputs)
     parameters = [f"{dtype.opencl} xetile_{i}" for i, dtype in enumerate(inputs)]

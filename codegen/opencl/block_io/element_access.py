@@ -99,8 +99,8 @@ class _Piece:
         else:
             right_words, down_words = component_offset(word, words, side, lanes.lanes)
             down, right = str(down_words * height), str(right_words * width)
-        return [(_sum(_sum("row", down), str(e // self.lanes.wi_data[1])),
-                 _sum(_sum("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
+        return [(_plus(_plus("row", down), str(e // self.lanes.wi_data[1])),
+                 _plus(_plus("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
 
     def unchecked(self, row: str, column: str) -> str:
         """Lvalue of the element at ``row``, ``column``, without bounds check."""
@@ -149,7 +149,7 @@ def _position(lanes: LaneMap, subgroup: int) -> list[str]:
     column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
     row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
     return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
-            f"const int row = {_sum('y', row)}, column = {_sum('x', column)};"]
+            f"const int row = {_plus('y', row)}, column = {_plus('x', column)};"]
 
 
 def _block_of(emitter: Emitter, desc: TensorDesc) -> _Block:
@@ -163,7 +163,7 @@ def _times(expression: str, factor: int) -> str:
     return f"({expression}) * {factor}"
 
 
-def _sum(first: str, second: str) -> str:
+def _plus(first: str, second: str) -> str:
     return first if second == "0" else second if first == "0" else f"{first} + {second}"
 
 

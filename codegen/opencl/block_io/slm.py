@@ -55,7 +55,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {_PARAMETERS}{results})"
     values = enumerate(_variables(access)) if access.runs else ()
     fast = [*_read(emitter, access, slm_visa.bytes_near(operation)), *(f"*out{i} = {value};" for i, value in values)]
-    _function(emitter, access, head, fast, "load")
+    _access_function(emitter, access, head, fast, "load")
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     emitter.line(f"{name}({access.call(emitter)}, {', '.join(f'&{variable}' for variable in fragment.names)});")
     predicate.from_memory(emitter, operation.result)
@@ -69,11 +69,11 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     name = f"store_slm_{access.label}"
     values = "".join(f", {fragment.c_type} {variable}" for variable in access.fragment.names)
     head = f"static void {name}(local {access.desc.dtype.opencl} *base, {_PARAMETERS}{values})"
-    _function(emitter, access, head, list(_written(emitter, access)), "store")
+    _access_function(emitter, access, head, list(_written(emitter, access)), "store")
     emitter.line(f"{name}({access.call(emitter)}, {', '.join(fragment.names)});")
 
 
-def _function(emitter: Emitter, access: SlmAccess, head: str, fast: list[str], kind: str) -> None:
+def _access_function(emitter: Emitter, access: SlmAccess, head: str, fast: list[str], kind: str) -> None:
     """Define the access function: vectorized messages if aligned and in bounds, else single elements."""
     inside, lines = access.is_inside(), [head, "{"]
     if access.runs and inside:
@@ -134,7 +134,7 @@ def _gathered(access: SlmAccess, run: Run, word: str) -> str:
     count = fragment.width * fragment.per_lane
     if len(numbers) == count and numbers == list(range(numbers[0], numbers[0] + count)) and numbers[0] % count == 0:
         return f"as_{vector_type(word, len(run.words))}({fragment.names[numbers[0] // count]})"
-    elements = ([_element(access, number) for number in group] for group in run.words)
+    elements = ([_element_bits(access, number) for number in group] for group in run.words)
     return _vector(word, [_packed_word(group, access.size) for group in elements])
 
 
@@ -168,7 +168,7 @@ def _packed_word(elements: Sequence[str], size: int) -> str:
     return f"as_{UNSIGNED[8 * size * len(elements)]}({_vector(UNSIGNED[8 * size], elements)})"
 
 
-def _element(access: SlmAccess, number: int) -> str:
+def _element_bits(access: SlmAccess, number: int) -> str:
     """Element ``number`` of a fragment, as an unsigned integer of its size."""
     fragment, unsigned = access.fragment, UNSIGNED[8 * access.size]
     word = fragment.words()[number // fragment.per_lane]
@@ -218,7 +218,7 @@ def _single(emitter: Emitter, access: SlmAccess, variable: int, kind: str) -> It
         name = _bounds_checked_access(emitter, access, kind)
         described = f"base, height, width, pitch, step, {r}, {c}"
         if kind == "store":
-            yield f"  {name}({described}, {_element(access, number)});"
+            yield f"  {name}({described}, {_element_bits(access, number)});"
         elements.append(f"{name}({described})")
     if kind == "load":
         words = [_packed_word(elements[i:i + fragment.per_lane], access.size)

@@ -32,7 +32,7 @@ def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
     row, column = lane_map.positions(shape, target)
     bits = UNSIGNED[register_bits(fragment.dtype)]
     wide = "ulong" if bits == "ulong" else "uint"
-    elements = _elements(fragment, wide, bits)
+    elements = _elements_of(fragment, wide, bits)
     lane = emitter.name("lane_id")
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
     results = []
@@ -63,7 +63,7 @@ def _exchanged(emitter: Emitter, operation: ConvertLayoutOp, fragment: Fragment,
     emitter.values[operation.result] = result
 
 
-def _elements(fragment: Fragment, wide: str, bits: str) -> list[str]:
+def _elements_of(fragment: Fragment, wide: str, bits: str) -> list[str]:
     """Bits of each element of a fragment as a shuffled word; packed words are split into elements."""
     if fragment.per_lane == 1:
         return [f"({wide})as_{bits}({word})" for word in fragment.words()]

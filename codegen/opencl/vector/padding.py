@@ -29,13 +29,13 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
         words = [(int(row[0, unit, 0]), int(column[0, unit, 0])) for unit in units]
         top, left = words[0]
         relative = [(r - top, c - left) for r, c in words]
-        function = _function(emitter, source, lanes, relative, padding)
+        function = _padding_function(emitter, source, lanes, relative, padding)
         y, x = desc.row.plus(Coordinate((), top)), desc.column.plus(Coordinate((), left))
         expressions.append(f"{function}({name}, {desc.height}, {desc.width}, {wrapping(y)}, {wrapping(x)})")
     emitter.assign(operation.result, result, expressions)
 
 
-def _function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[Word], padding: str) -> str:
+def _padding_function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[Word], padding: str) -> str:
     """Define a function that pads one variable, whose words have the offsets ``words``, and return its name."""
     rows, columns = (max(axis) + unit for axis, unit in zip(zip(*words, strict=True), lanes.unit, strict=True))
     label = "".join(character if character.isalnum() else "_" for character in padding)

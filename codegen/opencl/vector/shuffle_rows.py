@@ -17,7 +17,7 @@ from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.passes.interleave_rows import EVEN, ODD
 
 
-def _moves() -> str:
+def _move_text() -> str:
     """vISA moves of eight registers of words to four of low and four of high halves (strided region ``<2;1,0>``)."""
     lines = [f"mov (M1_NM, 32) %{half}({register},0)<1> PAIRS({2 * register},{half})<2;1,0>"
              for half in (0, 1) for register in range(4)]
@@ -26,7 +26,7 @@ def _moves() -> str:
 
 
 MACRO = f"""#ifndef {DEINTERLEAVE_ROWS}
-#define {DEINTERLEAVE_ROWS}(even, odd, words) __asm__({_moves()} \\
+#define {DEINTERLEAVE_ROWS}(even, odd, words) __asm__({_move_text()} \\
   : "=rw"(even), "=rw"(odd) : "rw"(words))
 #endif
 """

@@ -39,17 +39,17 @@ def check_product(operation: DpasOp, target: Target) -> None:
         pairs = ", ".join(f"{form.a} x {form.b}" for form in forms)
         raise TargetError("XT4101",
                           f"the matrix engine of {target.name} does not multiply {a} by {b}", f"it takes {pairs}",
-                          notes=_operands(operation))
+                          notes=_operand_notes(operation))
     if c not in form.accumulators:
-        raise target.no_accumulation(form, c, _operands(operation))
+        raise target.no_accumulation(form, c, _operand_notes(operation))
     rows, columns, depth = operation.sizes()
     if rows not in target.repeat_counts or (columns, depth) != (target.subgroup_size, form.k):
         raise TargetError("XT4103",
                           f"the matrix engine of {target.name} has no product of {rows}x{depth} by {depth}x{columns} "
-                          f"of {a} and {b}", _legal(target, form, c), notes=_operands(operation))
+                          f"of {a} and {b}", _legal(target, form, c), notes=_operand_notes(operation))
 
 
-def _operands(operation: DpasOp) -> list[Note]:
+def _operand_notes(operation: DpasOp) -> list[Note]:
     acc = {} if operation.acc is None else {"the accumulator": operation.acc}
     return value_notes(defined_at(operation.result), {"A": operation.a, "B": operation.b, **acc})
 

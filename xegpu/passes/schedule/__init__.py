@@ -212,13 +212,13 @@ def _operand_sources(operation: Operation, waiting: dict[Operation, None], deep:
 def _needed(operation: Operation, waiting: dict[Operation, None]) -> list[Operation]:
     """Delayed operations that an operation needs, operands before their users; they are delayed no more."""
     order: list[Operation] = []
-    pending = [(operation, iter(_operands(operation)))]
+    pending = [(operation, iter(_operand_definitions(operation)))]
     while pending:
         user, operands = pending[-1]
         owner = next((owner for owner in operands if owner in waiting), None)
         if owner is not None:
             del waiting[owner]
-            pending.append((owner, iter(_operands(owner))))
+            pending.append((owner, iter(_operand_definitions(owner))))
             continue
         pending.pop()
         if user is not operation:
@@ -226,7 +226,7 @@ def _needed(operation: Operation, waiting: dict[Operation, None]) -> list[Operat
     return order
 
 
-def _operands(operation: Operation) -> Iterator[Operation]:
+def _operand_definitions(operation: Operation) -> Iterator[Operation]:
     """Definitions of the operands of an operation, and of those of the operations in its body."""
     for inner in operation.walk():
         for operand in inner.operands:

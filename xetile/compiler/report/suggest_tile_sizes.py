@@ -159,19 +159,19 @@ def _same_problem(recorded: func.FuncOp, changed: func.FuncOp) -> bool:
             continue
         shape = tuple(tile_of(after.result).shape)
         for dim, (old, new) in enumerate(zip(tile_of(before.result).shape, shape, strict=True)):
-            if old != new and not moves.get(shape, (False, False))[dim] and not _moves(after.offsets[dim - 2]):
+            if old != new and not moves.get(shape, (False, False))[dim] and not _varies(after.offsets[dim - 2]):
                 return False
     return True
 
 
-def _moves(offset: SSAValue) -> bool:
+def _varies(offset: SSAValue) -> bool:
     """Whether an offset differs between work-groups, subgroups or iterations."""
     if isinstance(offset, BlockArgument):
         return isinstance(offset.block.parent_op(), scf.ForOp)
     owner = offset.owner
     if isinstance(owner, (gpu.BlockIdOp, gpu.SubgroupIdOp)):
         return True
-    return not isinstance(owner, BlockArgument) and any(map(_moves, getattr(owner, "operands", ())))
+    return not isinstance(owner, BlockArgument) and any(map(_varies, getattr(owner, "operands", ())))
 
 
 def _assignments(change: Mapping[str, int]) -> str:

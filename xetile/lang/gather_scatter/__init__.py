@@ -61,7 +61,7 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
                          "drop wg_map=: a scattered tile has that of its index vector", location,
                          notes(location, **{"the index vector": offsets}))
     encoding = TileEncoding((order[0], order[1]), offsets.wg_map, scatter=True)
-    result = TileType(TileParameters((rows, columns), _element(base, dtype).mlir, encoding))
+    result = TileType(TileParameters((rows, columns), _element_of_base(base, dtype).mlir, encoding))
     return (Tile if row is offsets else LineTile)(current().emit(InitScatteredTileOp(base.ssa, row.ssa, result)))
 
 
@@ -75,7 +75,7 @@ def _check_window_only(**arguments: Any) -> None:
                          f"drop {' and '.join(f'{name}=' for name in present)}", current().location())
 
 
-def _element(base: Array | Scalar, dtype: Any) -> DType:
+def _element_of_base(base: Array | Scalar, dtype: Any) -> DType:
     """Element type of a scattered tile: the array's, or ``dtype`` for an address."""
     location = current().location()
     try:

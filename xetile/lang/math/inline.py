@@ -72,7 +72,7 @@ def inline(text: Text | None, *operands: Any, numpy: Callable[..., Any], dtype: 
     if not isinstance(declarations, str):
         raise ArgumentError("XT1280", f"declarations= of xt.inline is a {type(declarations).__name__}, not a text",
                             "give OpenCL C of functions and macros", location)
-    like, values = _operands(operands, location)
+    like, values = _checked_operands(operands, location)
     chosen = dtype if isinstance(dtype, tuple) else (like.dtype if dtype is None else dtype,)
     types = [element_type(each) for each in chosen]
     shape = like.ssa.type
@@ -101,7 +101,7 @@ def _texts(text: Any, name: str, location: Location) -> Mapping[str, str]:
     return texts
 
 
-def _operands(sides: Sequence[Any], location: Location) -> tuple[Vector | Scalar, list[Any]]:
+def _checked_operands(sides: Sequence[Any], location: Location) -> tuple[Vector | Scalar, list[Any]]:
     """Operands in one shape, each of its own element type, and the one that determines shape and default type."""
     numbers = broadcast_operands([python_number(side) for side in sides])
     for side in numbers:

@@ -40,7 +40,7 @@ def philox(seed: Any, c0: Any, c1: Any = 0, c2: Any = 0, c3: Any = 0) -> tuple[A
     """
     current("xt.random.philox")
     keys = _key(seed)
-    words = [_word(c0, "a counter"), *(_word(c, "a counter") for c in (c1, c2, c3))]
+    words = [_word_of(c0, "a counter"), *(_word_of(c, "a counter") for c in (c1, c2, c3))]
     like = next((word for kind in (Vector, Scalar) for word in words if isinstance(word, kind)), None)
     if like is None:
         words[0] = scalar_(words[0], dtypes.u32)
@@ -100,7 +100,7 @@ def _box_muller(first: Any, second: Any) -> tuple[Any, Any]:
 
 def _key(seed: Any) -> list[Any]:
     """Two words of a key of 64 bits."""
-    low = _word(seed, "the seed")
+    low = _word_of(seed, "the seed")
     if isinstance(seed, Vector):
         raise _operand_error("the seed", seed)
     if not isinstance(seed, (Scalar, Vector)):
@@ -113,7 +113,7 @@ def _next_key(key: Any, step: int) -> Any:
     return key + step if isinstance(key, (Scalar, Vector)) else (key + step) & 0xFFFFFFFF
 
 
-def _word(value: Any, what: str) -> Any:
+def _word_of(value: Any, what: str) -> Any:
     """An integer modulo 2^32: a traced ``u32``, or a Python integer."""
     number = python_number(value)
     if isinstance(value, (Scalar, Vector)) and value.dtype.kind in "iux" and value.dtype is not dtypes.i1:

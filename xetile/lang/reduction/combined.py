@@ -46,7 +46,7 @@ def reduce(v: Any, axis: int, combine: Callable[..., Any], *, keepdims: bool = T
         RankError: no such axis, or vectors of other dimensions.
         ShapeError: vectors of different shapes or maps.
     """
-    part, along = _operands("reduce", v, axis)
+    part, along = _parts_and_axis("reduce", v, axis)
     function = _type_checked("reduce", combine)
     size = part[0].shape[along]
     while size > (1 if along == 0 else _REGISTER):
@@ -80,7 +80,7 @@ def scan(v: Any, axis: int, combine: Callable[..., Any], *, reverse: bool = Fals
     Raises:
         As :func:`reduce`.
     """
-    part, along = _operands("scan", v, axis)
+    part, along = _parts_and_axis("scan", v, axis)
     function = _type_checked("scan", combine)
     step = 1 if along == 0 else _REGISTER
     size = part[0].shape[along]
@@ -154,7 +154,7 @@ def _scanned_lanes(part: Part, combine: Combine, reverse: bool) -> Part:
     return part
 
 
-def _operands(name: str, v: Any, axis: Any) -> tuple[Part, int]:
+def _parts_and_axis(name: str, v: Any, axis: Any) -> tuple[Part, int]:
     """Operands as matrices, and the axis of these.
 
     Raises:

@@ -51,9 +51,9 @@ def sort(v: Vector, axis: int = -1, *, descending: bool = False, indices: bool =
     rows, along = _rows("sort", v, axis)
     if not indices:
         keys = _sorted_keys([_key(row) for row in rows], descending)
-        return _result([_element_of_key(key, v.dtype) for key in keys], v, along)
+        return _sorted_result([_element_of_key(key, v.dtype) for key in keys], v, along)
     values, positions = _sorted_pairs(rows, descending)
-    return _result(values, v, along), _result(positions, v, along)
+    return _sorted_result(values, v, along), _sorted_result(positions, v, along)
 
 
 def top_k(v: Vector, k: int, axis: int = -1) -> tuple[Vector, Vector]:
@@ -75,7 +75,7 @@ def top_k(v: Vector, k: int, axis: int = -1) -> tuple[Vector, Vector]:
         raise ShapeError("XT1273", f"top_k of {len(rows)} elements takes k from 1 to {len(rows)}, not {k!r:.40}",
                          "give a compile-time integer", location, notes(location, it=v))
     values, positions = _sorted_pairs(rows, descending=True)
-    return _result(values[:count], v, along), _result(positions[:count], v, along)
+    return _sorted_result(values[:count], v, along), _sorted_result(positions[:count], v, along)
 
 
 def comparators(count: int) -> Iterator[tuple[int, int]]:
@@ -112,7 +112,7 @@ def _rows(name: str, v: Any, axis: Any) -> tuple[list[Vector], int]:
     return [columns[i:i + 1] for i in range(columns.shape[0])], along
 
 
-def _result(rows: list[Vector], v: Vector, along: int) -> Vector:
+def _sorted_result(rows: list[Vector], v: Vector, along: int) -> Vector:
     """Rows of the sorted matrix, as the operand lay."""
     joined = concatenate(rows, 0)
     result = joined if along == 0 and len(v.shape) == 2 else tile_transpose(joined)

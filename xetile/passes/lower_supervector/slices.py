@@ -221,7 +221,7 @@ def type_cast(rewriter: Rewriter, array: SSAValue, vector: Attribute, map_: WgMa
 # A transfer that is in_bounds has a mask of all elements.
 
 
-def _elements(rewriter: Rewriter, slice_: Slice) -> SSAValue:
+def _scattered_tile(rewriter: Rewriter, slice_: Slice) -> SSAValue:
     """The scattered tile of a slice."""
     assert isinstance(slice_.source.type, MemRefType)
     if is_shared(slice_.source.type):
@@ -250,7 +250,7 @@ def _mask(rewriter: Rewriter, slice_: Slice) -> SSAValue:
 
 def gather(rewriter: Rewriter, slice_: Slice) -> SSAValue:
     """Gather the vector of a slice, its rows collapsed."""
-    tile, mask = _elements(rewriter, slice_), _mask(rewriter, slice_)
+    tile, mask = _scattered_tile(rewriter, slice_), _mask(rewriter, slice_)
     value = rewriter.emit(LoadGatherOp(tile, mask, slice_.constant_padding))
     if slice_.run_time_padding is None:
         return value
@@ -259,7 +259,7 @@ def gather(rewriter: Rewriter, slice_: Slice) -> SSAValue:
 
 def masked_scatter(rewriter: Rewriter, slice_: Slice, value: SSAValue) -> None:
     """Scatter a vector, its rows collapsed, to a slice."""
-    rewriter.emit(StoreScatterOp(value, _elements(rewriter, slice_), _mask(rewriter, slice_)))
+    rewriter.emit(StoreScatterOp(value, _scattered_tile(rewriter, slice_), _mask(rewriter, slice_)))
 
 
 # Slices that a tile can describe: loads and stores of tiles, with a transpose or broadcast for the vector's dimensions.

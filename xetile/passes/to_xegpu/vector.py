@@ -29,7 +29,7 @@ Reblock = Callable[[Rewriter, ConvertedValues, Pair], ConvertedValues]
 """Converts a blocked vector to blocks of another shape."""
 
 
-def _part(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
+def _block_grid(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
     """The shape of a blocked vector, and the type of one of its blocks."""
     type_ = value.type
     assert isinstance(type_, VectorType)
@@ -44,7 +44,7 @@ def _axes(operation: TileReduceOp | TileBroadcastOp) -> tuple[int, ...]:
 def reduce(rewriter: Rewriter, operation: TileReduceOp) -> tuple[SSAValue, ...]:
     """``tile_reduce``: each block of the result is one ``xegpu.reduce`` of the source's blocks along the axes."""
     (down, across, *_), (rows, columns, *_) = shape_of(operation.source), shape_of(operation.result)
-    values, part, axes = rewriter.lookup(operation.source).values, _part(operation.result)[1], _axes(operation)
+    values, part, axes = rewriter.lookup(operation.source).values, _block_grid(operation.result)[1], _axes(operation)
     reduced = []
     for i in range(rows):
         for j in range(columns):
@@ -56,7 +56,7 @@ def reduce(rewriter: Rewriter, operation: TileReduceOp) -> tuple[SSAValue, ...]:
 
 def broadcast(rewriter: Rewriter, operation: TileBroadcastOp) -> tuple[SSAValue, ...]:
     """``tile_broadcast``: one ``xegpu.broadcast`` for each block of the source; equal blocks are one value."""
-    (rows, columns, *_), part = _part(operation.result)
+    (rows, columns, *_), part = _block_grid(operation.result)
     values, axes = rewriter.lookup(operation.source).values, _axes(operation)
     _, across, *_ = shape_of(operation.source)
     broadcasts = {value: rewriter.emit(BroadcastOp(value, axes, part)) for value in values}

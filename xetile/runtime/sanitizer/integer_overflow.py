@@ -228,7 +228,7 @@ def _describe_overflow(birth: _Origin, at: tuple[int, ...], bad: NDArray) -> str
     element = [*at, *(int(i) for i in np.unravel_index(int(np.argmax(lost)), lost.shape)[BATCH:])]
     if isinstance(birth.operation, TileReduceOp):
         return "makes a sum"
-    numbers = [_element(operand, element) for operand in birth.operands]
+    numbers = [_number_at(operand, element) for operand in birth.operands]
     if type(birth.operation) in _WRAPPING:
         symbol, function = _WRAPPING[type(birth.operation)]
         left, right = map(int, numbers)
@@ -244,7 +244,7 @@ def _at(mask: NDArray, at: tuple[int, ...]) -> NDArray:
     return mask[tuple(slice(min(i, n - 1), min(i, n - 1) + 1) for i, n in zip(at, mask.shape, strict=False))]
 
 
-def _element(operand: Any, element: Sequence[int]) -> Any:
+def _number_at(operand: Any, element: Sequence[int]) -> Any:
     array = np.asarray(operand)
     if not array.ndim:
         return array.item()

@@ -16,7 +16,8 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir.matchers import number
 from xegpu.rewrite.dce import erase
-from xetile.dialect.permutation_map import Permutation, map_of_permutation
+from xegpu.support.errors import Invalid, error_parts
+from xetile.dialect.permutation_map import Permutation, check_in_view, map_of_permutation
 from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, shape_of_transfer
 from xetile.text.canonicalize.diagnostics import fail_at, no_view
 
@@ -62,7 +63,7 @@ def _fold_transfer(operation: Transfer, view: SubviewOp) -> None:
     _check_in_bounds(operation, [sizes[axis] for axis in kept])
     indices = [_index_value(operation, offset) for offset in offsets]
     for axis, index in zip(kept, operation.indices, strict=True):
-        indices[axis] = _sum(operation, indices[axis], index)
+        indices[axis] = _index_sum(operation, indices[axis], index)
     permutation: Permutation = tuple(None if axis is None else kept[axis] for axis in operation.permutation)
     rank = len(offsets)
     start = int(isinstance(operation, TransferWriteOp))
@@ -100,14 +101,13 @@ def _check_in_bounds(operation: Transfer, sizes: list[SSAValue | int]) -> None:
     """Check that a transfer without padding or mask stays in the bounds of its view."""
     assumed_in_bounds = operation.padding is None if isinstance(operation,
                                                                 TransferReadOp) else operation.in_bounds is not None
-    shape, permutation = shape_of_transfer(operation), operation.permutation
-    for axis, (index, size) in enumerate(zip(operation.indices, sizes, strict=True)):
-        extent = shape[permutation.index(axis)] if axis in permutation else 1
-        first = number(index)
-        in_bounds = first is not None and isinstance(size, int) and first >= 0 and first + extent <= size
-        if not assumed_in_bounds and not in_bounds:
-            fail_at(operation, "XT1512", "it may be out of the view's bounds, while the array is larger",
-                    "make the view as large as the vector, write in_bounds, or transfer from the array itself")
+    if assumed_in_bounds:
+        return
+    try:
+        check_in_view(operation.permutation, shape_of_transfer(operation), list(map(number, operation.indices)),
+                      [size if isinstance(size, int) else None for size in sizes])
+    except Invalid as error:
+        fail_at(operation, *error_parts(error))
 
 
 def _index_value(operation: Operation, entry: SSAValue | int) -> SSAValue:
@@ -118,7 +118,7 @@ def _index_value(operation: Operation, entry: SSAValue | int) -> SSAValue:
     return constant.result
 
 
-def _sum(operation: Operation, offset: SSAValue, index: SSAValue) -> SSAValue:
+def _index_sum(operation: Operation, offset: SSAValue, index: SSAValue) -> SSAValue:
     if number(index) == 0:
         return offset
     if number(offset) == 0:

@@ -83,7 +83,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         if by == "prediction":
             device = find_target(target)
             outcomes = _predictions(kernel, every, arguments, args, grid, device, progress)
-            predicted = _result(kernel, device.name, by, outcomes, start)
+            predicted = _tuning_result(kernel, device.name, by, outcomes, start)
             if where is None or len(predicted.tied) < 2:
                 return predicted
             every, by = [dict(outcome.configuration) for outcome in predicted.tied], "time"
@@ -95,7 +95,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         copied_in = executor.copy_in(arguments)
         candidates, outcomes = _candidates(kernel, every, copied_in, args, grid, executor.target, progress)
         outcomes += [*_timed(executor, candidates, copied_in, seconds, processes, progress), *slower]
-        result = _result(kernel, executor.device, by, outcomes, start)
+        result = _tuning_result(kernel, executor.device, by, outcomes, start)
         if final:
             kernel.on(where, target=target)[_grid(kernel, grid, result.best, args)](*args, **result.best)
         return result
@@ -162,7 +162,7 @@ def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: S
     return found, failures
 
 
-def _result(kernel: BaseKernel, device: str, by: str, outcomes: Sequence[Outcome], start: float) -> Result:
+def _tuning_result(kernel: BaseKernel, device: str, by: str, outcomes: Sequence[Outcome], start: float) -> Result:
     ordered = sorted(outcomes, key=lambda o: (o.seconds is None, o.dropped, o.seconds or 0.0))
     return Result(kernel.name, device, by, tuple(ordered), time.perf_counter() - start)
 

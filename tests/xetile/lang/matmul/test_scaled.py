@@ -122,7 +122,7 @@ MISTAKES: list[tuple[Callable[..., Any], bool, str, str]] = [
      "e4m3 or e5m2 into f32, with scales"),
     (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s.to(xt.f32), t), False, "scales of f32 and u8", "of u8"),
     (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, t, s), False, "the scales of A are 2x32", "16x2"),
-    (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s, 1.0), False, "scale_b of tile_mma_scaled is no vector",
+    (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s, 1.0), False, "tile_mma_scaled takes a vector, not float 1.0",
      "load_tile"),
     (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s, t), True, "the scales of A are distributed as",
      "sg_data=[8, 2]"),

@@ -79,8 +79,9 @@ def _argument(type_: Any, memory: Any) -> Any:
 
 
 def _launched(kernel: ParsedKernel, execution: Execution, args: list[Any]) -> list[Any]:
-    """The arrays after one work-group."""
-    copies = [_copy(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+    """The arrays after one work-group; integers are given as the kernel's text spells them, signless or unsigned."""
+    copies = [_copy(arg) if isinstance(arg, np.ndarray) else arg if isinstance(arg, int) else
+              of_mlir(type_).numpy.type(arg) for arg, type_ in zip(args, kernel.argument_types, strict=True)]
     execution.bind(kernel)[1](*copies)
     return [copy for copy in copies if isinstance(copy, np.ndarray)]
 
