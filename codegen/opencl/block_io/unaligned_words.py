@@ -177,8 +177,7 @@ def _selects(run: WordRun) -> Iterator[str]:
 def _portable(run: WordRun) -> Iterator[str]:
     """Statements without vISA: words whose halves are exchanged if ``odd``, and halves of two combined."""
     here, there = ([f"({word}{row} >> (odd{row} << 4) | {word}{row} << (odd{row} << 4))"
-                    for row in range(len(run.rows))]
-                   for word in ("here", "there"))
+                    for row in range(len(run.rows))] for word in ("here", "there"))
     if len(run.rows) == 1:
         yield f"return ({here[0]} & 0xffffu) | ({there[0]} & 0xffff0000u);"
         return

@@ -147,6 +147,19 @@ def _pair_function(emitter: Emitter, half: int, width: int) -> str:
     return name
 
 
+def _shift_function(emitter: Emitter, width: int) -> str:
+    """Define a function that shifts words to the right by a byte, two registers an instruction, and return its name."""
+    name, words, step = f"upper_bytes_of_{width}", vector_type("uint", width), 2 if width % 2 == 0 else 1
+    lines = [f".decl {letter} v_type=G type=ud num_elts={width * 16} align=GRF alias=<%{number}, 0>"
+             for number, letter in enumerate("BP")]
+    lines += [f"shr (M1_NM, {16 * step}) B({row},0)<1> P({row},0)<1;1,0> 8:ud" for row in range(0, width, step)]
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
+    emitter.function(f"static {words} {name}({words} pairs)\n{{\n#ifdef {NO_VISA}\n  return pairs >> 8;\n#else\n"
+                     f"  {words} bytes;\n  __asm__(\n{assembly}"
+                     '    : "=rw"(bytes) : "rw"(pairs));\n  return bytes;\n#endif\n}\n')
+    return name
+
+
 def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
     (zero,), (scale,) = emitter.words(operation.zero), emitter.words(operation.scale)
@@ -165,7 +178,8 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
                                f"{_pair_function(emitter, each, result.width)}({a}, {b})") for each in range(2)]
         pairs = both[half]
         if upper_byte:
-            pairs = emitter.common(operation.parent, "pairs", c_type, f"{pairs} >> 8")
+            shifted = f"{_shift_function(emitter, result.width)}({pairs})"
+            pairs = emitter.common(operation.parent, "pairs", c_type, shifted)
         calls.append(f"{called}({pairs}, {zero}, {scale})")
     emitter.assign(operation.result, result, calls)
 
