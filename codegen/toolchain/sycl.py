@@ -27,6 +27,10 @@ _SECONDS = 600  # timeout: a compiler that takes longer hangs
 # -w: warnings would be about the translation. Image dependencies: Intel's builtins are resolved on the device.
 _FLAGS = ("-DXETILE_KERNEL_ONLY", "-w", "-fsycl-allow-device-image-dependencies")
 
+_LATE = "-fno-sycl-early-optimizations"
+"""Leaves LLVM's passes to the device's compiler. Some of them make intrinsics, such as the sum of an integer vector's
+elements, that the translation to SPIR-V passes on as functions of such a name."""
+
 
 def find_sycl_compiler() -> Path:
     """Find the path of the SYCL runtime's compiler.
@@ -76,7 +80,10 @@ def _verified_spirv(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         raise _changed("what came back is no SPIR-V")
     if len(kernels := entry_points(data)) != 1:
         raise _changed(f"the SPIR-V has {len(kernels)} kernels instead of one")
-    if strangers := [name for name in imports(data) if not _is_builtin(name)]:
+    strangers = [name for name in imports(data) if not _is_builtin(name)]
+    if _LATE not in flags and any(name.startswith("llvm.") for name in strangers):
+        return _checked(library, text, (*flags, _LATE))
+    if strangers:
         # Device compilers silently link a call of an undefined function to nothing.
         raise ToolError("XT5131", f"the kernel calls {strangers[0]}, which exists nowhere",
                         f"take the other compiler: {_ELSE}")

@@ -324,6 +324,31 @@ def test_what_the_file_says() -> None:
     assert "kernel void gemm_shared(global ushort *A" in low.opencl
 
 
+@pytest.mark.parametrize("kind", ["add", "xor"])
+def test_sums_of_integer_vectors_need_no_intrinsic(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM makes ``llvm.vector.reduce`` of two bytes in shared local memory, which SPIR-V has not."""
+    require_sycl_compiler()
+    reduced = work_group_reduction(kind)
+    spec = xt.Spec((None, None), "u8")
+    names = imports(reduced.lower(spec, spec, target="pvc").spirv("sycl"))
+    assert not [name for name in names if name.startswith("llvm.")]
+    require_device()
+    monkeypatch.setenv("XETILE_SPIRV", "sycl")
+    x, y = np.random.default_rng(0).integers(0, 256, (16, 32), np.uint8), np.zeros((1, 32), np.uint8)
+    reduced.on("opencl:cpu", target="pvc")[1](x, y)
+    assert np.array_equal(y[0], {"add": np.add, "xor": np.bitwise_xor}[kind].reduce(x, 0, np.uint8))
+
+
+def work_group_reduction(kind: str) -> Any:
+    @xt.kernel
+    def reduced(X, Y):
+        x = xt.load_tile(xt.init_tile(X, (0, 0), (16, 32), wg_map=xt.wg_map((2, 2), (8, 16))))
+        y = xt.tile_reduce(kind, x, 0)
+        xt.store_tile(y, xt.init_tile(Y, (0, 0), (1, 32), wg_map=y.wg_map))
+
+    return reduced
+
+
 def test_the_file_says_which_option_large_and_reversed_arrays_take() -> None:
     @xt.kernel
     def copied(X, Y):

@@ -138,13 +138,20 @@ def needs_blocks(function: func.FuncOp) -> bool:
 def _is_of_tiles(operation: Operation) -> bool:
     """Whether an operation has no form on blocks, and becomes one on tiles."""
     if isinstance(operation, MultiReductionOp):
-        return len(operation.axes) != 1 or len(shape_of(operation.source)) != 2
+        return len(shape_of(operation.source)) != 2 or not (len(operation.axes) == 1 or _is_only_repeated(operation))
     if isinstance(operation, BroadcastOp):
         return len(shape_of(operation.vector)) > 2
     if isinstance(operation, ElementsOp) and isinstance(operation.offsets.type, VectorType):
         sizes = shape_of(operation.offsets)
         return operation.chunk > 1 or len(sizes) != 1 or sizes[0] not in gather_scatter.LANES
     return isinstance(operation, _OF_TILES)
+
+
+def _is_only_repeated(operation: MultiReductionOp) -> bool:
+    """Whether the number that a reduction leaves is only broadcast to blocks and reduced on."""
+    return all(isinstance(use.operation, MultiReductionOp) or
+               (isinstance(use.operation, BroadcastOp) and len(shape_of(use.operation.vector)) == 2)
+               for use in operation.results[0].uses)
 
 
 def _is_line(operation: ElementsOp) -> bool:
@@ -265,7 +272,8 @@ def convert_layout(rewriter: Blocks, operation: upstream.ConvertLayoutOp) -> Non
 
 def multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
     """Lower a reduction; the result keeps both dimensions here."""
-    rewriter.check_reduction(operation)
+    if len(operation.axes) == 1:
+        rewriter.check_reduction(operation)
     source = rewriter.single(operation.source)
     shape = [1 if axis in operation.axes else size for axis, size in enumerate(shape_of(source))]
     result = vector_type(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
@@ -295,9 +303,9 @@ def broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
     if not isinstance(source.type, VectorType):
         rewriter.fill(source, operation.vector)
         return
-    sizes, shape = shape_of(operation.source), operation.vector.type.get_shape()
-    if len(sizes) == 1:
-        source = rewriter.reshaped(source, (1, *sizes))
+    shape = operation.vector.type.get_shape()
+    if isinstance(operation.source.type, VectorType) and len(operation.source.type.get_shape()) == 1:
+        source = rewriter.reshaped(source, (1, *shape_of(operation.source)))
     if len(shape) > 2 or len(shape_of(source)) != 2:
         rewriter.refuse("XT2416", f"{operation.source.type} does not repeat in {operation.vector.type}",
                         "broadcast vectors of one dimension to two, or of two to two")
