@@ -82,7 +82,7 @@ def _verified_spirv(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         raise _changed(f"the SPIR-V has {len(kernels)} kernels instead of one")
     strangers = [name for name in imports(data) if not _is_builtin(name)]
     if _LATE not in flags and any(name.startswith("llvm.") for name in strangers):
-        return _checked(library, text, (*flags, _LATE))
+        return _verified_spirv(library, text, (*flags, _LATE))
     if strangers:
         # Device compilers silently link a call of an undefined function to nothing.
         raise ToolError("XT5131", f"the kernel calls {strangers[0]}, which exists nowhere",

@@ -32,8 +32,6 @@ from xegpu.ir.dtypes import NDArray
 from xegpu.ir.memref import ALIGNED, is_address, is_shared
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import shape_of
-from xegpu.support.errors import ShapeError
-from xegpu.support.location import author_location
 
 
 def surface(array: NDArray, sizes: Sequence[Any], strides: Sequence[Any]) -> NDArray:
@@ -51,14 +49,6 @@ def described(machine: Interpreter, operation: Any,
     Raises:
         ShapeError: the memory violates what the author asserts of it.
     """
-    try:
-        return _described_memory(machine, operation, operands)
-    except ShapeError as error:
-        raise error.at(author_location(operation)) from None
-
-
-def _described_memory(machine: Interpreter, operation: Any,
-                      operands: Sequence[Any]) -> tuple[NDArray, Any, Any, tuple[Any, ...]]:
     array, *numbers = operands
     if is_address(operation.source.type):
         rows, columns, *sizes_and_strides = numbers

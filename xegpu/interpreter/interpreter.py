@@ -27,6 +27,7 @@ from xegpu.ir.memref import is_shared
 from xegpu.ir.region_branch import TERMINATORS
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
 from xegpu.support.errors import BUG, XeError
+from xegpu.support.location import author_location
 
 Semantic = Callable[["Interpreter", Any, Sequence[Any]], Any]
 Semantics = Mapping[type[Operation], Semantic]
@@ -176,7 +177,10 @@ class Interpreter:
             if isinstance(operation, (*TERMINATORS, func.ReturnOp)):
                 return [values[operand] for operand in operation.operands]
             operands = [values[operand] for operand in operation.operands]
-            results = self.evaluate(operation, operands)
+            try:
+                results = self.evaluate(operation, operands)
+            except XeError as error:
+                raise error.at(author_location(operation)) from error.__cause__
             if len(operation.results) == 1:
                 values[operation.results[0]] = results
             elif operation.results:

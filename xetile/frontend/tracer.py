@@ -193,6 +193,10 @@ class Tracer:
         if self.dominates(value):
             return
         name, others = self._variable(value), notes_at(location, [("it is defined here", defined_at(value))])
+        if _is_of_another_function(value, self.function):
+            raise TraceError("XT1085", f"{name} was recorded in another kernel, or in an earlier recording of this one",
+                             "keep values of the language in local variables of the kernel: none outlives a recording "
+                             "in a global, an attribute or a cache such as functools.lru_cache", location, others)
         if isinstance(value.owner, Operation) and not is_loop(value.owner.parent_op()):
             raise TraceError("XT1082", f"{name} is defined under a condition and is used outside it",
                              "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "
@@ -274,6 +278,15 @@ class Tracer:
         uniformity.check(self.function, self._first_map is not None)
         barriers.check(self.function, self._first_map.subgroups if self._first_map else prod(self.subgroups))
         return ModuleOp([self.function], {STAGE: StringAttr(self.stage)})
+
+
+def _is_of_another_function(value: SSAValue, function: func.FuncOp) -> bool:
+    """Whether a value is defined in another function; a body that is still being recorded has none yet."""
+    block = value.owner if isinstance(value, BlockArgument) else value.owner.parent  # type: ignore[union-attr]
+    parent = block.parent_op() if block is not None else None
+    while parent is not None and not isinstance(parent, func.FuncOp):
+        parent = parent.parent_op()
+    return parent is not None and parent is not function
 
 
 def _author() -> FrameType | None:

@@ -111,7 +111,7 @@ def _gpu(where: str) -> Target:
     name = where.partition(":")[2]
     found = TARGETS.get(name)
     if found is None or found.ocloc is None:
-        known = ", ".join(f'"{PREFIX}:{each.name}"' for each in TARGETS.values() if each.ocloc)
+        known = ", ".join(f'"{PREFIX}:{each.name}"' for each in TARGETS.values() if each.ocloc and each.iga64)
         raise DeviceError("XT1054", f"{where!r} names no GPU whose machine code can be run",
                           f"use one of {known}")
     return found

@@ -382,6 +382,30 @@ def test_division_by_a_number_that_is_zero() -> None:
             xt.kernel(body).lower(xt.Spec((8, 16), "f32"))
 
 
+def test_values_that_outlive_their_recording() -> None:
+    @functools.lru_cache
+    def positions(axis: int) -> Any:
+        return xt.iota((8, 16), axis)
+
+    kept: dict[str, Any] = {}
+
+    def of_an_argument(A: Any, *, step: int) -> None:
+        xt.init_tile(kept.setdefault("array", A), (0, 0), (8, 16))
+
+    def of_the_body(A: Any, *, step: int) -> None:
+        xt.abs(positions(0))
+
+    def of_a_loop(A: Any, *, step: int) -> None:
+        for _ in xt.range(2):
+            xt.abs(positions(1))
+
+    for body in (of_an_argument, of_the_body, of_a_loop):
+        kernel = xt.kernel(body)
+        kernel.lower(xt.Spec((8, 16), "f32"), step=1)
+        with pytest.raises(xt.TraceError, match="XT1085"):
+            kernel.lower(xt.Spec((8, 16), "f32"), step=2)
+
+
 @pytest.mark.parametrize("dtype", ["i8", "u16", "i32", "u64", "index"])
 def test_shifts_by_no_distance_within_the_integer(dtype: str) -> None:
     bits = 32 if dtype == "index" else int(dtype[1:])

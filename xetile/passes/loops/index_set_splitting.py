@@ -33,12 +33,12 @@ from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
 from xegpu.rewrite.verifier import verify_inserted
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp
-from xetile.dialect.tile_ops import shape_of
 from xetile.dialect.vector import IotaOp
 
 _SMALL = 1 << 28

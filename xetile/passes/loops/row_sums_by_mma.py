@@ -25,12 +25,12 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.verifier import verify_inserted
 from xegpu.target.targets import Target
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
-from xetile.dialect.tile_ops import shape_of
 
 
 @dataclass(frozen=True)
