@@ -52,6 +52,7 @@ CORRESPONDENCES = (
     Correspondence(reduction.ReduceOp, MultiReductionOp, exported=exports.reduce, imported=imports.multi_reduction),
     Correspondence(reduction.BroadcastOp, vector.BroadcastOp, exported=exports.broadcast, imported=imports.broadcast),
     Correspondence(IotaOp, llvm_gather_scatter.StepOp, exported=exports.iota, imported=imports.step),
+    Correspondence(None, memref.LoadOp, imported=imports.load_scalar),
     *(Correspondence(None, allocation, imported=alloca) for allocation in (memref.AllocaOp, memref.AllocOp)),
     Correspondence(None, CreateMemDescOp, imported=create_mem_desc),
     Correspondence(None, LoadMatrixOp, imported=load_matrix),

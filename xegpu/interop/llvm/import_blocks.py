@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.dialect import gather_scatter, reduction
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp
 from xegpu.dialect.hints import with_hints
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.dialect.types import BlockTdesc, ScatterTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vector import BitcastOp
 from xegpu.interop.llvm import ops as upstream
@@ -123,6 +124,15 @@ def step(rewriter: Any, operation: StepOp) -> None:
     rewriter.set(operation.result, rewriter.emit(arith.ConstantOp(numbers)))
 
 
+def load_scalar(rewriter: Any, operation: memref.LoadOp) -> None:
+    """Convert ``memref.load`` of a number to ``load_scalar``."""
+    if isinstance(operation.res.type, VectorType):
+        rewriter.copy(operation)
+        return
+    array, indices = rewriter.single(operation.memref), [rewriter.single(index) for index in operation.indices]
+    rewriter.set(operation.res, rewriter.emit(LoadScalarOp(array, indices)))
+
+
 _REDUCED = "what a reduction left"
 _TRANSPOSED = "transposed by its load"
 _SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp, ElementsOp)
@@ -144,6 +154,8 @@ def _is_of_tiles(operation: Operation) -> bool:
     if isinstance(operation, ElementsOp) and isinstance(operation.offsets.type, VectorType):
         sizes = shape_of(operation.offsets)
         return operation.chunk > 1 or len(sizes) != 1 or sizes[0] not in gather_scatter.LANES
+    if isinstance(operation, memref.LoadOp):
+        return isinstance(operation.res.type, VectorType)
     return isinstance(operation, _OF_TILES)
 
 
@@ -161,8 +173,7 @@ def _is_line(operation: ElementsOp) -> bool:
     return operation.chunk == 1 and len(getattr(operation.offsets.type, "shape", ())) == 1 and not distributed
 
 
-_OF_TILES = (ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, memref.LoadOp, memref.StoreOp,
-             xdsl_vector.ReductionOp)
+_OF_TILES = (ConstantMaskOp, CreateMaskOp, InterleaveOp, DpasMxOp, TruncfOp, memref.StoreOp, xdsl_vector.ReductionOp)
 """Operations that become those of tiles alone."""
 
 

@@ -23,9 +23,8 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
-from xegpu.interop.llvm.import_blocks import source_of
+from xegpu.interop.llvm.import_blocks import load_scalar, source_of
 from xegpu.interop.llvm.importer import Described
 from xegpu.interop.llvm.matrix import flat_shape
 from xegpu.ir.memref import static_form
@@ -207,15 +206,6 @@ def _step(rewriter: Any, operation: StepOp) -> None:
     rewriter.set(operation.result, positions(rewriter, shape, axis, map_), BLOCK)
 
 
-def _load_scalar(rewriter: Any, operation: memref.LoadOp) -> None:
-    """Convert ``memref.load`` of a number to ``load_scalar``."""
-    if isinstance(operation.res.type, VectorType):
-        rewriter.copy(operation)
-        return
-    array, indices = rewriter.single(operation.memref), [rewriter.single(index) for index in operation.indices]
-    rewriter.set(operation.res, rewriter.emit(LoadScalarOp(array, indices)))
-
-
 def _store_scalar(rewriter: Any, operation: memref.StoreOp) -> None:
     """Convert ``memref.store`` of a number to a scatter of one element."""
     if isinstance(operation.value.type, VectorType):
@@ -242,6 +232,6 @@ RULES: dict[type[Operation], Rule] = {
     StoreOp: _store_scattered,
     PrefetchOp: _prefetch_scattered,
     StepOp: _step,
-    memref.LoadOp: _load_scalar,
+    memref.LoadOp: load_scalar,
     memref.StoreOp: _store_scalar,
 }

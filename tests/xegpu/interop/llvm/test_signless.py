@@ -13,7 +13,7 @@ from tests.xegpu.interop.llvm.test_exporter import mlir_opt
 def of_integers(A, WHERE, C, R, *, dtype):
     at = xt.load_tile(xt.init_tile(WHERE, (0, 0), (8, 16)))
     a = xt.load_tile(xt.init_tile(A, (0, 0), (8, 16)))
-    picked = (a ^ 5) - at.to(dtype)
+    picked = xt.load_gather(xt.init_tile(A, at.to(xt.index)), at > 3, padding=5)
     positions = xt.iota((8, 16), 1, dtype) + xt.full((8, 16), xt.load_scalar(WHERE, (0, 0)), xt.i32).to(dtype)
     c = xt.where(a > picked, a // 3, a >> 1) + positions * 7
     for _ in xt.range(2):
