@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter
+from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import UNSIGNED, vector_type
 from xegpu.ir.dtypes import DType, i1, index
 from xegpu.ir.matchers import number
@@ -81,7 +82,10 @@ def _uniform(value: SSAValue) -> int | None:
 
 
 def _division_function(name: str, kind: type[Operation], scalar: str, width: int) -> str:
-    """Division by -1 as division of the negated dividend by 1: processors trap at the smallest number by -1."""
+    """Division by -1 as division of the negated dividend by 1: processors trap at the smallest number by -1.
+
+    Of a vector it is a call on CPUs, whose compiler takes a division for each of the lanes' elements.
+    """
     type_ = vector_type(scalar, width)
     if width > 1:
         x, y = f"select(a, ({type_})(0) - a, b == ({type_})(-1))", f"select(b, ({type_})(1), b == ({type_})(-1))"
@@ -89,7 +93,7 @@ def _division_function(name: str, kind: type[Operation], scalar: str, width: int
         word = "ulong" if scalar == "long" else "uint"
         x, y = f"b == -1 ? ({scalar})(0 - ({word})a) : a", "b == -1 ? 1 : b"
     return f"""\
-static {type_} {name}({type_} a, {type_} b)
+{f"{CALL} " if width > 1 else ""}static {type_} {name}({type_} a, {type_} b)
 {{
   const {type_} x = {x}, y = {y};
   return {_quotient(kind, 'x', 'y', scalar, width)};

@@ -108,3 +108,20 @@ def test_portable_text_runs(numpy_type: Any, monkeypatch: pytest.MonkeyPatch) ->
     expected[1:-1] = a.astype(np.float64) @ b.astype(np.float64)
     for c in results:
         np.testing.assert_array_equal(c, expected)
+
+
+@xt.kernel
+def divided(X: Any, Y: Any) -> None:
+    x, y = (xt.load_tile(xt.init_tile(array, (0, 0), (8, 32))) for array in (X, Y))
+    xt.store_tile(x // y, xt.init_tile(X, (0, 0), (8, 32)))
+
+
+def test_divisions_of_vectors_are_calls_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler takes each division of 16 lanes apart: inlined, an im2col of 64 x 64 elements builds in 1.3 times
+    the time."""
+    integers = xt.Spec((8, 32), "i32")
+    text = divided.lower(integers, integers, target="cpu").opencl
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    source = program_source.opencl_for_cpu(text, INTEL)
+    assert "#define XETILE_CALL __attribute__((noinline))" in source
+    assert re.search(r"^XETILE_CALL static int8 floor_divide_int8\(", source, re.MULTILINE)
