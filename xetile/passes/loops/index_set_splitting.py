@@ -31,6 +31,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
@@ -47,7 +48,7 @@ _MOST_TERMS = 7
 """Terms of both sides of a comparison: seven of them, each under 2^28, stay under 2^31."""
 _NEGATED = {"slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt"}
 _STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, tile_ops.InitTileOp,
-             scf.YieldOp)
+             LoadScalarOp, scf.YieldOp)
 """Operations of a loop that is split, beside those without effects."""
 
 
