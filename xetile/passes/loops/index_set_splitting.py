@@ -32,7 +32,7 @@ from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.scalar import LoadScalarOp
-from xegpu.ir.matchers import number
+from xegpu.ir.matchers import BARRIER, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
 from xegpu.rewrite.verifier import verify_inserted
@@ -73,6 +73,7 @@ class IndexSetSplitting:
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     for operation in around.walk():
         if isinstance(operation, scf.ForOp) and (number(operation.step) or 0) > 0 \
+                and BARRIER not in operation.attributes \
                 and abs(number(operation.lb) or 0) < _SMALL and not _continues(operation) \
                 and any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and all(isinstance(inner, (*_STRAIGHT, scf.ForOp)) or inner.has_trait(Pure)
