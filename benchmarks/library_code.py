@@ -71,9 +71,9 @@ def _scaled(target: str) -> Report:
                                        widen=widen, by_row=True, by_column=True, biased=False, activation=None).report()
 
 
-def library_attention(target: str, size: int) -> Report:
-    """Report of the library's causal attention with heads of a size."""
+def library_attention(target: str, size: int, share: int = 1) -> Report:
+    """Report of the library's causal attention with heads of a size, of which some share keys and values."""
     operands = [_spec(xt.bf16, 4, size)] * 4
     blocks = blocks_for(size, 1000, xt.TARGETS[target])
-    return attention_of_heads.lower(*operands, 1.0, target=target, D=size, DV=size, share=1, causal=True,
+    return attention_of_heads.lower(*operands, 1.0, target=target, D=size, DV=size, share=share, causal=True,
                                               **blocks.constants).report()

@@ -133,7 +133,7 @@ def _attention(target: Target) -> Iterator[Case]:
             for causal in (False, True):
                 yield f"attention {dtype}, heads of {size}{', causal' if causal else ''}", _lowering(
                     attention_of_heads, *[xt.Spec((None, None, None, size), dtype)] * 4, 1.0, target=target, D=size,
-                    DV=size, share=1, causal=causal, **blocks_for(size, 1000, target).constants)
+                    DV=size, share=1, causal=causal, **blocks_for(size, 1000, target, dtype).constants)
 
 
 @xt.kernel

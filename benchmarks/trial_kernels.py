@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import xetile as xt
+from benchmarks.attention_kernels import backward_dkdv_in_parts, packed_sequences, paged_cache
 from benchmarks.code_snapshot.cases import example
 from benchmarks.library_code import library_attention
 from benchmarks.rows import Progress, Row
@@ -36,6 +37,7 @@ class Trial:
         dense: whether the goal is a density.
         per: how many dpas are a unit of work, for instructions of the vector unit.
         unit: what the unit of work is.
+        targets: where it is counted.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Trial:
     dense: bool = True
     per: int = 32
     unit: str = "32 dpas"
+    targets: tuple[str, ...] = _TARGETS
 
     def value(self, report: Report) -> float:
         """The figure that the goal is for."""
@@ -200,8 +203,25 @@ def _backward(kernel: Any) -> Callable[[str], Report]:
     return report
 
 
-def _attention(size: int) -> Callable[[str], Report]:
-    return lambda target: library_attention(target, size)
+def _attention(size: int, share: int = 1) -> Callable[[str], Report]:
+    return lambda target: library_attention(target, size, share)
+
+
+def _packed(target: str) -> Report:
+    heads = xt.Spec((None, None, 64), xt.bf16)
+    return packed_sequences.lower(heads, heads, heads, heads, xt.Spec((None,), xt.i32), target=target).report()
+
+
+def _paged(target: str) -> Report:
+    heads, cache = xt.Spec((None, None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
+    pages, lengths = xt.Spec((None, None), xt.i32), xt.Spec((None,), xt.i32)
+    return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target).report()
+
+
+def _in_parts(target: str) -> Report:
+    heads, wide = (xt.Spec((None, None, None), dtype) for dtype in (xt.bf16, xt.f32))
+    row = xt.Spec((None, 1, None), xt.f32)
+    return backward_dkdv_in_parts.lower(heads, heads, heads, heads, row, row, wide, wide, target=target).report()
 
 
 def _example(causal: bool) -> Callable[[str], Report]:
@@ -257,10 +277,17 @@ LOW_PRECISION = (
 ATTENTION = (
     Trial("attention of the library, D 64", _attention(64), 0.12),
     Trial("attention of the library, D 128", _attention(128), 0.12),
+    Trial("attention of the library, D 80", _attention(80), 0.12),
+    Trial("attention of the library, D 96", _attention(96), 0.12),
+    Trial("attention of the library, D 64, 4 heads to a group of keys", _attention(64, 4), 0.12),
+    Trial("attention of packed sequences, D 64", _packed, 0.12),
+    Trial("attention to pages of a cache, D 64", _paged, 0.12),
     Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),
     Trial("attention backward, dK and dV, D 64", _backward(backward_dkdv), 0.15),
+    Trial("attention backward, dK and dV in parts, D 64", _in_parts, 2200, dense=False, per=12, unit="8 x 16 scores",
+          targets=("dg2",)),
 )
 MEMORY = (
     Trial("rows of an index vector, bf16", _gathered, 0.30),
@@ -284,7 +311,7 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
         return []
     rows = []
     for trial in TRIALS[:1] if quick else TRIALS:
-        for target in _TARGETS:
+        for target in trial.targets:
             progress(f"machine code of {trial.name} for {target}")
             report = trial.report(target)
             facts = {"loop": dict(report.loop), "spill": report.spill_size, "private": report.private_size}
@@ -298,7 +325,7 @@ def _lines(names: list[str]) -> Iterator[str]:
     for trial in TRIALS:
         if names and not any(name in trial.name for name in names):
             continue
-        for target in _TARGETS:
+        for target in trial.targets:
             report = trial.report(target)
             goal = f"density {trial.goal:.2f}" if trial.dense else f"{trial.goal:g} for {trial.unit}"
             cells = (trial.name, target, report.loop.get("dpas", 0), f"{report.density:.3f}",

@@ -31,6 +31,13 @@ from xetile.library.attention_rows import FEWEST_QUERIES, launch_rows
 
 _SUBGROUPS = 8
 """Subgroups of a work-group, where there are queries enough."""
+_ANY, _MORE_ROWS = 1 << 31, 96
+_TILES = ((64, 16, 64, 32), (_MORE_ROWS, 16, 32, 64), (128, 8, 64, 64), (192, 8, 64, 32), (256, 8, 32, 32),
+          (_ANY, 8, 16, 64))
+"""With 2D block IO: columns of a head at most, queries of a subgroup, keys of a step and columns of a chunk that were
+counted to have most dpas among the instructions of a loop and to spill nothing (docs/performance.md)."""
+_F32_TILES = ((64, 16, 32, 32), (128, 8, 32, 64), (_ANY, 8, 16, 32))
+"""The same in f32, whose products are multiply-adds."""
 _UNROLLED = 2
 """Chunks of a head that are multiplied without a loop."""
 
@@ -273,19 +280,18 @@ def blocks_for(size: int, queries: int, target: Target, dtype: dtypes.DType = dt
 
     With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are distributed to
     subgroups that each work out the scores. With those of 64, a step has as many keys as fit when Q does not stay:
-    what is done once for a row, such as rescaling its sums, is then done for twice as many products. Heads of up to 96
-    columns leave room for 16 queries, those of over 64 with half as many keys.
+    what is done once for a row, such as rescaling its sums, is then done for more products.
     """
-    tight = target.registers[0] > 0 and not target.block_io
-    parts = min(1 << (-(-size // 64) - 1).bit_length(), _SUBGROUPS) if tight else 1
-    halved = dtype.bits == 16 and 64 < size <= 96 and queries > 8
-    rows = 16 if target.block_io and (size <= 64 or halved) else 8
+    if target.block_io:
+        tiles = _F32_TILES if dtype.bits == 32 else _TILES
+        rows, keys, chunk = next(tile for most, *tile in tiles if size <= most and (queries > 8 or most != _MORE_ROWS))
+        parts, resident = 1, False
+    else:
+        tight = target.registers[0] > 0
+        parts = min(1 << (-(-size // 64) - 1).bit_length(), _SUBGROUPS) if tight else 1
+        rows, keys, chunk, resident = 8, 16, 16 if tight else 64, not tight and size <= 128
     down = max(min(_SUBGROUPS // parts, -(-queries // rows)), 1)
-    whole = target.block_io and size <= 128  # heads
-    wide = whole and dtype.bits == 16 and not halved
-    narrow = target.block_io and (size <= 64 or (dtype.bits == 32 and not whole))
-    return Blocks(rows << (down - 1).bit_length(), 64 if wide else 32 if whole else 16, rows,
-                  16 if tight else 32 if narrow else 64, not (tight or whole) and size <= 128, parts, target.block_io)
+    return Blocks(rows << (down - 1).bit_length(), keys, rows, chunk, resident, parts, target.block_io)
 
 
 def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale: float | None,

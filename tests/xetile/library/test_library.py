@@ -467,6 +467,7 @@ def test_no_tiling_spills(target: str) -> None:
 
 @pytest.mark.parametrize(("target", "size"), [
     ("pvc", 64), ("bmg", 64), ("pvc", 128), ("bmg", 128), ("pvc", 80), ("bmg", 80), ("pvc", 96), ("bmg", 96),
+    ("pvc", 192), ("bmg", 256),
     ("dg2", 64), ("dg2", 256), ("arl", 128)])
 def test_attention_does_not_spill(target: str, size: int) -> None:
     require_ocloc()
@@ -486,7 +487,8 @@ def test_attention_does_not_spill(target: str, size: int) -> None:
     scores, outs = blocks.rows * blocks.keys // 16, blocks.rows * (size + 16) // 16  # registers
     lanes_of_rows = 3 * (blocks.rows - 1)
     # of each score: maximum, multiply-add, power, conversion; of each sum: rescaling
-    assert report.loop["vector"] <= 4 * scores + outs + lanes_of_rows + 10
+    copies = 10 if size <= 128 else 40  # the loop over chunks moves the scores
+    assert report.loop["vector"] <= 4 * scores + outs + lanes_of_rows + copies
     assert report.density >= 0.12
 
 

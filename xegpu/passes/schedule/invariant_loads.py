@@ -19,10 +19,11 @@ from xdsl.traits import Pure
 from xegpu.analysis.register_pressure import VIEWS
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import ProductOp
+from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import copy_operation
 
-_READS = (LoadNdOp, PrefetchNdOp, scf.YieldOp, scf.ForOp)
+_READS = (LoadNdOp, LoadScalarOp, PrefetchNdOp, scf.YieldOp, scf.ForOp)
 """Operations with effects that write no memory."""
 
 

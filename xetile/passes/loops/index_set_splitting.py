@@ -31,7 +31,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.ir.matchers import number
+from xegpu.dialect.scalar import LoadScalarOp
+from xegpu.ir.matchers import BARRIER, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
@@ -47,7 +48,7 @@ _MOST_TERMS = 7
 """Terms of both sides of a comparison: seven of them, each under 2^28, stay under 2^31."""
 _NEGATED = {"slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt"}
 _STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, tile_ops.InitTileOp,
-             scf.YieldOp)
+             LoadScalarOp, scf.YieldOp)
 """Operations of a loop that is split, beside those without effects."""
 
 
@@ -72,6 +73,7 @@ class IndexSetSplitting:
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     for operation in around.walk():
         if isinstance(operation, scf.ForOp) and (number(operation.step) or 0) > 0 \
+                and BARRIER not in operation.attributes \
                 and abs(number(operation.lb) or 0) < _SMALL and not _continues(operation) \
                 and any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and all(isinstance(inner, (*_STRAIGHT, scf.ForOp)) or inner.has_trait(Pure)

@@ -1,0 +1,92 @@
+"""Attention as users write it: packed sequences, pages of a cache and gradients, beside softmax in float64."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from benchmarks.attention_kernels import backward_dkdv_in_parts, packed_sequences, paged_cache
+from benchmarks.trial_kernels import TRIALS
+from tests.conftest import require_ocloc
+from tests.kernels import EXECUTIONS, Execution
+
+pytestmark = pytest.mark.unoptimised
+SMALL = {"D": 32, "BM": 32, "BN": 16, "subgroups": 4}
+
+
+def _normal(seed: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).normal(size=shape).astype(ml_dtypes.bfloat16)
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    """Causal attention in float64, the last query to every key; 0 for queries that see none."""
+    q, k, v = (array.astype(np.float64) for array in (q, k, v))
+    s = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    seen = np.arange(k.shape[-2]) <= np.arange(q.shape[-2])[:, None] + k.shape[-2] - q.shape[-2]
+    p = np.where(seen, np.exp(s - s.max(axis=-1, keepdims=True, initial=-1e30)), 0)
+    total = p.sum(axis=-1, keepdims=True)
+    return p @ v / np.where(total, total, 1)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_packed_sequences(execution: Execution) -> None:
+    """Sequences of no, one, and a few tiles; no row of another sequence is read or written."""
+    starts = np.array([0, 37, 37, 38, 102], np.int32)
+    q, k, v = (_normal(seed, 2, 110, 32) for seed in (1, 2, 3))
+    out = np.full(q.shape, 7, np.float32)
+    execution.bind(packed_sequences)[2, 2, 4](q, k, v, out, starts, **SMALL)
+    for first, end in pairwise(starts):
+        expected = _attention(*(array[:, first:end] for array in (q, k, v)))
+        np.testing.assert_allclose(out[:, first:end], expected, atol=0.03)
+    assert (out[:, 102:] == 7).all()
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_pages_of_a_cache(execution: Execution) -> None:
+    """Sequences of 33 and of 70 keys in pages of 16 that are in disorder, for two heads a group."""
+    cache = [_normal(seed, 11, 2, 16, 32) for seed in (4, 5)]
+    pages, lengths = np.array([[9, 2, 5, 0, 0], [1, 10, 7, 3, 8]], np.int32), np.array([33, 70], np.int32)
+    q, out = _normal(6, 2, 4, 20, 32), np.full((2, 4, 20, 32), 7, np.float32)
+    rows = [array.reshape(-1, 32) for array in cache]
+    execution.bind(paged_cache)[1, 4, 2](q, *rows, out, pages, lengths, share=2, **SMALL)
+    for sequence, length in enumerate(lengths):
+        k, v = (array[pages[sequence]].swapaxes(0, 1).reshape(2, -1, 32)[:, :length].repeat(2, axis=0)
+                for array in cache)
+        np.testing.assert_allclose(out[sequence], _attention(q[sequence], k, v), atol=0.03)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize(("queries", "keys"), [(32, 40), (21, 33)])
+def test_gradients_in_parts(execution: Execution, queries: int, keys: int) -> None:
+    q, do = (_normal(seed, 2, queries, 64) for seed in (7, 8))
+    k, v = (_normal(seed, 2, keys, 64) for seed in (9, 10))
+    wide_q, wide_k, wide_v, wide_do = (array.astype(np.float64) for array in (q, k, v, do))
+    s = wide_q @ wide_k.swapaxes(1, 2) / 8
+    total = np.log2(np.exp(s).sum(axis=-1, keepdims=True))
+    p = np.exp(s) / np.exp2(total)
+    dp = wide_do @ wide_v.swapaxes(1, 2)
+    delta = (p * dp).sum(axis=-1, keepdims=True)
+    ds = p * (dp - delta)
+    dk, dv = np.zeros(k.shape, np.float32), np.zeros(v.shape, np.float32)
+    rows = [np.ascontiguousarray(array.swapaxes(1, 2)).astype(np.float32) for array in (total, delta)]
+    execution.bind(backward_dkdv_in_parts)[-(-keys // 32), 2](q, k, v, do, *rows, dk, dv)
+    np.testing.assert_allclose(dk, ds.swapaxes(1, 2) @ wide_q / 8, atol=0.05)
+    np.testing.assert_allclose(dv, p.swapaxes(1, 2) @ wide_do, atol=0.05)
+
+
+COUNTED = [trial for trial in TRIALS if "packed" in trial.name or "pages" in trial.name or "in parts" in trial.name
+           or "examples" in trial.name]
+assert len(COUNTED) == 5
+
+
+@pytest.mark.parametrize(("trial", "target"), [(trial, target) for trial in COUNTED for target in trial.targets],
+                         ids=lambda value: str(getattr(value, "name", value)))
+def test_goals_are_met(trial: Any, target: str) -> None:
+    """Nothing is spilled, which would make the ratio 0."""
+    require_ocloc()
+    assert trial.ratio(trial.report(target)) >= 1
