@@ -88,7 +88,8 @@ class U4x2Type(ParametrizedAttribute, TypeAttribute):
     name = "xegpu.u4x2"
 
 
-def _unsigned(bits: int) -> IntegerType:
+def unsigned_type(bits: int) -> IntegerType:
+    """Unsigned integer type of MLIR."""
     return IntegerType(bits, Signedness.UNSIGNED)
 
 
@@ -104,11 +105,11 @@ i32 = _type("i32", 32, "i", np.int32, builtin.i32, "int")
 i16 = _type("i16", 16, "i", np.int16, builtin.i16, "short")
 i8 = _type("i8", 8, "i", np.int8, builtin.i8, "char")
 i4 = _type("i4", 4, "i", ml_dtypes.int4, IntegerType(4), "char", np.int8)
-u64 = _type("u64", 64, "u", np.uint64, _unsigned(64), "ulong")
-u32 = _type("u32", 32, "u", np.uint32, _unsigned(32), "uint")
-u16 = _type("u16", 16, "u", np.uint16, _unsigned(16), "ushort")
-u8 = _type("u8", 8, "u", np.uint8, _unsigned(8), "uchar")
-u4 = _type("u4", 4, "u", ml_dtypes.uint4, _unsigned(4), "uchar", np.uint8)
+u64 = _type("u64", 64, "u", np.uint64, unsigned_type(64), "ulong")
+u32 = _type("u32", 32, "u", np.uint32, unsigned_type(32), "uint")
+u16 = _type("u16", 16, "u", np.uint16, unsigned_type(16), "ushort")
+u8 = _type("u8", 8, "u", np.uint8, unsigned_type(8), "uchar")
+u4 = _type("u4", 4, "u", ml_dtypes.uint4, unsigned_type(4), "uchar", np.uint8)
 i1 = _type("i1", 8, "u", np.bool_, builtin.i1, "char")
 index = _type("index", 64, "x", np.int64, builtin.IndexType(), "int")
 

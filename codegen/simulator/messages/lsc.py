@@ -121,12 +121,8 @@ def load(message: Message, threads: Threads, active: Mask, memory: Memory) -> No
     """Gathers, loads of component masks, and transposed loads; prefetches do nothing."""
     if message.result is None:
         return
-    count, size = len(message.components), message.data_bytes
-    span = (message.components[-1] + 1) * size
-    access = resolve(message, threads, active, memory, span, "reads")
-    memory.traffic[message.kind] += count * size * len(access.rows)
-    if message.unit == "slm" and memory.shadow is not None:
-        note_shared(memory, threads, access, span, "read")
+    access, span = _counted_access(message, threads, active, memory, "read")
+    size = message.data_bytes
     if message.transposed:
         write_block(threads, message.result, access.store.rows(access.at, span), access.rows)
         return
@@ -138,12 +134,8 @@ def load(message: Message, threads: Threads, active: Mask, memory: Memory) -> No
 def store(message: Message, threads: Threads, active: Mask, memory: Memory) -> None:
     """Scatters, stores of component masks, and transposed stores."""
     assert message.data is not None
+    access, span = _counted_access(message, threads, active, memory, "write")
     count, size = len(message.components), message.data_bytes
-    span = (message.components[-1] + 1) * size
-    access = resolve(message, threads, active, memory, span, "writes")
-    memory.traffic[message.kind] += count * size * len(access.rows)
-    if message.unit == "slm" and memory.shadow is not None:
-        note_shared(memory, threads, access, span, "write")
     if message.transposed:
         access.store.write_rows(access.at, read_block(threads, message.data, span, access.rows))
         return
@@ -151,6 +143,16 @@ def store(message: Message, threads: Threads, active: Mask, memory: Memory) -> N
     words = (slots >> np.array(message.slot_shift, slots.dtype)).astype(f"u{size}")
     for part, values in zip(message.components, words, strict=True):
         access.store.scatter(access.at + part * size, values)
+
+
+def _counted_access(message: Message, threads: Threads, active: Mask, memory: Memory, what: str) -> tuple[Access, int]:
+    """Memory of a load or store, counted and checked against earlier accesses, and the bytes that each lane spans."""
+    span = (message.components[-1] + 1) * message.data_bytes
+    access = resolve(message, threads, active, memory, span, f"{what}s")
+    memory.traffic[message.kind] += len(message.components) * message.data_bytes * len(access.rows)
+    if message.unit == "slm" and memory.shadow is not None:
+        note_shared(memory, threads, access, span, what)
+    return access, span
 
 
 def note_shared(memory: Memory, threads: Threads, access: Access, size: int, what: str, atomic: bool = False) -> None:

@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
-    Signedness,
     VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -108,10 +107,6 @@ def _constant(rewriter: Any, operation: arith.ConstantOp) -> None:
                       operation.result)
     else:
         varied_constant(rewriter, operation.result, list(dense.iter_attrs()))
-
-
-def _words(bits: int) -> IntegerType:
-    return IntegerType(bits, Signedness.UNSIGNED)
 
 
 def _narrowed(rewriter: Any, value: SSAValue, element: Attribute) -> SSAValue:

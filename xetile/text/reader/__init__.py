@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     ModuleOp,
-    Signedness,
     f16,
     f32,
 )
@@ -24,6 +23,7 @@ from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from xegpu.dialect.types import SgMapAttr, TensorDescType
+from xegpu.ir.dtypes import unsigned_type
 from xegpu.mlir.gpu import ForeignAttr
 from xegpu.support.errors import TextError, misread
 from xegpu.support.location import Location, SourceLocation
@@ -70,9 +70,9 @@ FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
 }
 _DIALECT_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.RULES, xegpu_ops.read_operation)}
 _NUMBERS: dict[str, Attribute] = {
-    "float": f32, "fp32": f32, "fp16": f16, "Uint8_t": IntegerType(8, Signedness.UNSIGNED),
+    "float": f32, "fp32": f32, "fp16": f16, "Uint8_t": unsigned_type(8),
     **{f"int{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": unsigned_type(bits) for bits in (8, 16, 32, 64)},
 }
 """Names of number types in the seeds."""
 _INTEGER = re.compile(r"[su]?i(\d+)")
