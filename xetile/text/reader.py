@@ -83,7 +83,7 @@ _NUMBERS: dict[str, Attribute] = {
 _INTEGER = re.compile(r"[su]?i(\d+)")
 _MOST_BITS = 64
 """Bits of the widest integers; xDSL would compute the limits of any width."""
-_MOST_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 16
 """Elements that a vector constant may list."""
 _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
 MLIRLexer._unescaped_characters_regex = re.compile(  # private: the parser's constructor lexes the first token
@@ -376,7 +376,7 @@ class Reader(Parser):
         type_ = super()._parse_dense_literal_type()
         count = prod(type_.get_shape())
         if not self._dense.is_splat:
-            if count > _MOST_ELEMENTS:
+            if count > MOST_ELEMENTS:
                 fail(self, "XT2074", f"a constant of {count} elements that may differ is larger than any register",
                      "load the numbers from an array; a number that is the same everywhere is written once: dense<0.0>")
             return type_
