@@ -29,12 +29,17 @@ from xetile.text.gpu_module import printed
 from xetile.text.llvm import LLVMReader, is_llvm
 from xetile.text.parse_hints import hint_of, is_miscounted, reworded, vector_expected
 from xetile.text.reader import FOREIGN_READERS, Reader
+from xetile.text.reader.dense_literals import MOST_ELEMENTS
 from xetile.text.types import read_tensor_desc
 
 _DEEPEST = 60
 """Nested brackets that are read: each takes the recursive parser a few frames of Python's thousand."""
 _PASSED_OVER = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|->|=>|<=|>=')
 """Comments, strings and arrows, whose brackets do not nest."""
+_MOST_LINES = 30_000
+"""Lines that are read, those with comments alone aside: each takes a few tenths of a millisecond."""
+_LINE = re.compile(r"^[ \t]*(?!//)(\S)", re.MULTILINE)
+_DENSE = re.compile(r"\bdense<[^>]*")
 _BRACKETS = re.compile(r"[][(){}<>]")
 GENERATION, OLDER = "xegpu.generation", "older"
 """Module attribute with the dialect's generation, and its value."""
@@ -108,6 +113,7 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
         raise ElementTypeError("XT2013", f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
                                Location.of_caller(("xetile",)))
     _check_nesting(text, name)
+    _check_lengths(text, name)
     reader: Reader | None = None
     try:
         reader = (LLVMReader if is_llvm(text) else V1Reader if is_v1(text) else Reader)(text, name)
@@ -144,6 +150,22 @@ def _check_nesting(text: str, name: str) -> None:
         if depth > _DEEPEST:
             raise TextError(UNREADABLE, f"brackets are nested more than {_DEEPEST} deep", "close brackets before this",
                             _range(text, name, found.start(), found.end()))
+
+
+def _check_lengths(text: str, name: str) -> None:
+    """Raise if a text has more lines, or a constant in it more elements, than are read in seconds."""
+    if text.count("\n") > _MOST_LINES:
+        lines = [found.start(1) for found in _LINE.finditer(text)]
+        if len(lines) > _MOST_LINES:
+            start = lines[_MOST_LINES]
+            raise TextError("XT2079", f"the text has {len(lines)} lines, and {_MOST_LINES} are read",
+                            "repeat with scf.for, or parse each function by itself",
+                            _range(text, name, start, start + 1))
+    for found in _DENSE.finditer(text):
+        if (count := found[0].count(",") + 1) > MOST_ELEMENTS:
+            raise TextError("XT2074", f"a constant of {count} elements that may differ is larger than any register",
+                            "load the numbers from an array; a number that is the same everywhere is written once: "
+                            "dense<0.0>", _range(text, name, found.start(), found.start() + len("dense")))
 
 
 def _notes(error: ParseError, word: str, reader: Reader | None) -> list[Note]:

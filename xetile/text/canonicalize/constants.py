@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntegerAttr, IntegerType, VectorType, i1, i32
@@ -30,6 +30,8 @@ from xetile.dialect.wg_map import Pair, WgMap
 
 _MOST_SELECTED = 1 << 18
 """Most elements that selections of one constant compute: what is more is better loaded."""
+MOST_RUNS = 1 << 10
+"""Most selections of one constant: each takes several operations."""
 Element = Any
 
 
@@ -74,14 +76,17 @@ class _Constant:
         rows, columns = self._shape
         runs = [(row, len(list(run))) for row, run in groupby(self._rows)]
         if sum(len(list(groupby(row))) for row in distinct) * columns + len(runs) * rows * columns > _MOST_SELECTED:
-            raise TextError("XT2072", "arith.constant: a vector constant whose elements differ, without a pattern, has "
-                            f"too many of them: {rows}x{columns}", "pass the numbers as an array and load them, or "
-                            "compute them", author_location(self._old))
+            self._refuse()
         line_map = None if self._map is None else self._map.collapsed([0])
         lines = {row: self._sequence(row, 1, (1, columns), line_map) for row in distinct}
         spread = {row: line if rows == 1 else self._emit(TileBroadcastOp(line, self._shape, [0], self._map))
                   for row, line in lines.items()}
         return self._chosen([(spread[row], length) for row, length in runs], 0, self._shape, self._map)
+
+    def _refuse(self) -> NoReturn:
+        raise TextError("XT2072", "arith.constant: a vector constant whose elements differ, without a pattern, has too "
+                        f"many of them: {self._shape[0]}x{self._shape[1]}", "pass the numbers as an array and load "
+                        "them, or compute them", author_location(self._old))
 
     def _sequence(self, elements: Sequence[Element], axis: int, shape: Pair, map_: WgMap | None) -> SSAValue:
         """Vector whose elements depend on the position along one axis."""
@@ -104,6 +109,8 @@ class _Constant:
 
     def _chosen(self, runs: Sequence[tuple[SSAValue, int]], axis: int, shape: Pair, map_: WgMap | None) -> SSAValue:
         """Selection among vectors by runs of positions along an axis."""
+        if len(runs) > MOST_RUNS:
+            self._refuse()
         position = self._position(axis, shape, map_)
         value, end = runs[-1][0], shape[axis]
         for (_, length), (before, _) in zip(runs[:0:-1], runs[-2::-1], strict=True):

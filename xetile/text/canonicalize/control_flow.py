@@ -165,12 +165,11 @@ class _Lifter:
             self._values[argument] = value
             value.name_hint = value.name_hint or argument.name_hint
         for operation in block.ops:
+            self._left -= 1  # of a terminator, too, which may be all that a block has
+            if self._left < 0:
+                fail_at(operation, "XT2603", "branches share so many blocks that copying them for each does not end",
+                        "let branches meet again before the next ones")
             if operation is not block.last_op:
-                self._left -= 1
-                if self._left < 0:
-                    fail_at(operation, "XT2603",
-                            "branches share so many blocks that copying them for each does not end",
-                            "let branches meet again before the next ones")
                 out.add_op(operation.clone(self._values))
 
     def _mapped(self, values: Sequence[SSAValue]) -> list[SSAValue]:

@@ -18,7 +18,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.support.errors import ElementTypeError, misread
 from xetile.text.types import fail
 
-_MOST_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 16
 """Elements that a vector constant may list."""
 
 
@@ -93,7 +93,7 @@ class DenseLiteralParser(Parser):
         type_ = super()._parse_dense_literal_type()
         count = prod(type_.get_shape())
         if not self._dense.is_splat:
-            if count > _MOST_ELEMENTS:
+            if count > MOST_ELEMENTS:
                 fail(self, "XT2074", f"a constant of {count} elements that may differ is larger than any register",
                      "load the numbers from an array; a number that is the same everywhere is written once: dense<0.0>")
             return type_
