@@ -33,6 +33,9 @@ from xetile.jit.value_keys import NUMBERS
 if TYPE_CHECKING:
     from xetile.runtime.eager import EagerKernel
 
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""Flags of functions whose call gives an object, and runs nothing."""
+
 
 class Kernel(BaseKernel):
     """A decorated function. ``kernel[grid](*arrays, **constants)`` launches it.
@@ -60,6 +63,11 @@ class Kernel(BaseKernel):
                                 f"@xt.kernel({option})")
         self.function, self.grid_function = function, grid
         self.name = function.__name__
+        if function.__code__.co_flags & _SUSPENDS:
+            raise ArgumentError("XT1006",
+                                f"{self.name} is a generator or a coroutine, whose call does not run its body",
+                                "write a plain def, without yield and await; store results to array arguments",
+                                self.location())
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
         self.fast_division, self.fast_math = fast_division or fast_math, fast_math
         self.may_alias = may_alias

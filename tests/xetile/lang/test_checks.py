@@ -382,6 +382,21 @@ def test_division_by_a_number_that_is_zero() -> None:
             xt.kernel(body).lower(xt.Spec((8, 16), "f32"))
 
 
+def test_generators_and_coroutines_are_no_kernels() -> None:
+    def generator(A: Any) -> Any:
+        yield xt.init_tile(A, (0, 0), (8, 16))
+
+    async def coroutine(A: Any) -> None:
+        xt.init_tile(A, (0, 0), (8, 16))
+
+    async def both(A: Any) -> Any:
+        yield xt.init_tile(A, (0, 0), (8, 16))
+
+    for function in (generator, coroutine, both):
+        with pytest.raises(xt.ArgumentError, match="XT1006"):
+            xt.kernel(function)
+
+
 def test_values_that_outlive_their_recording() -> None:
     @functools.lru_cache
     def positions(axis: int) -> Any:
