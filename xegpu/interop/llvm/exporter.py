@@ -38,7 +38,7 @@ from xegpu.ir.matchers import number
 from xegpu.ir.memref import DescribedOp, exchanged, is_shared, static_form
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.rewrite.dce import erase, erase_dead
-from xegpu.rewrite.rewriter import Rewriter, Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target, listed
@@ -99,6 +99,16 @@ class Export(Rewriter):
         """Emit a new operation with the layout of an old result."""
         self.annotate(new, old)
         return self.emit(new)
+
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
+        """Refuse a tile that a loop or a condition puts on another descriptor: LLVM's are no values that merge."""
+        if parts.encoding != like.encoding and isinstance(like.encoding, DescWithOffsets):
+            self.refuse("XT3653",
+                        "a loop or a condition rebinds this tile to another array, to other bounds or to another "
+                        "order, and LLVM's descriptors have one of each",
+                        "load both tiles, and choose between the vectors; or print the kernel in our own form: .xegpu "
+                        "or .stages")
+        return super().match(parts, like)
 
     def check_store(self, desc: SSAValue) -> None:
         """Check that a store through a tile or descriptor does not transpose."""

@@ -196,6 +196,17 @@ def copied(X, Y):
     xt.store_tile(xt.load_tile(xt.init_tile(X, (0, 0), (16, 16))), xt.init_tile(Y, (0, 0), (16, 16)))
 
 
+@xt.kernel
+def rebound(X, Y, Z):
+    tile = xt.init_tile(X, (0, 0), (8, 16))
+    for k in xt.range(X.shape[0]):
+        with xt.when(k % 3 == 2):
+            tile = xt.init_tile(Y, (k, 0), (8, 16))
+        with xt.otherwise():
+            tile = xt.update_tile_offset(tile, 1, 0)
+        xt.store_tile(xt.load_tile(tile), xt.init_tile(Z, (k, 0), (8, 16)))
+
+
 def test_what_llvm_lacks() -> None:
     small = [xt.Spec((64, 64), "f32")] * 2
     with pytest.raises(xt.TargetError) as caught:
@@ -209,6 +220,8 @@ def test_what_llvm_lacks() -> None:
         _gemm("i8", "u8", "i32", BK=64, accumulator=xt.i32).xegpu_upstream  # noqa: B018
     with pytest.raises(xt.TargetError, match="XT3656"):
         copied.lower(xt.Spec((64, 64), "f32", (256, 2)), small[1]).xegpu_upstream  # noqa: B018
+    with pytest.raises(xt.TargetError, match="XT3653"):
+        rebound.lower(*small, small[0]).xegpu_upstream  # noqa: B018
 
 
 @pytest.mark.parametrize(("layout", "data", "shape", "expected"), [
