@@ -27,8 +27,8 @@ def softmax(X: Any, Y: Any, *, BN: int = 64) -> None:
     for row in xt.range(first, xt.minimum(first + _ROWS_A_GROUP, X.shape[0])):
         highest, total = xt.full(at, -math.inf, xt.f32), xt.zeros(at, xt.f32)
         for n in xt.range(0, width, BN):
-            highest = xt.maximum(highest, xt.load_tile(xt.init_tile(X, (row, n), at), padding=-math.inf))
-        top = xt.tile_reduce("max", highest, 1)
+            highest = xt.maxnum(highest, xt.load_tile(xt.init_tile(X, (row, n), at), padding=-math.inf))
+        top = xt.tile_reduce("maxnumf", highest, 1)  # NaN, which maxima drop, reaches the sum by its power
         for n in xt.range(0, width, BN):
             power = xt.exp(xt.load_tile(xt.init_tile(X, (row, n), at), padding=-math.inf) - top)
             total = total + power

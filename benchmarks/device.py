@@ -15,7 +15,7 @@ from benchmarks.peak import peak_rate
 from benchmarks.rows import Progress, Row
 from benchmarks.timing import PAUSE, TURN, interleaved, ratios
 
-_TILE: dict[str, Any] = {"BM": 256, "BN": 128, "BK": 32, "sg": (4, 2)}
+_TILE: dict[str, Any] = {"BM": 256, "BN": 128, "BK": 32, "sg": (2, 2)}
 
 
 def measure(quick: bool, progress: Progress) -> list[Row]:

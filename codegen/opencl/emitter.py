@@ -14,7 +14,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
-from codegen.opencl.values import Coordinate, Fragment, empty, vector_type, width_of
+from codegen.opencl.values import Coordinate, Descriptor, Fragment, empty, vector_type, width_of
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.support.errors import BUG, XeError
@@ -45,6 +46,7 @@ class Emitter:
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}
         self.assertions: tuple[Any, ...] = ()
         self.inlined_words = 0
+        self.in_bounds: dict[Operation, str] = {}
         self.lane_barriers: Collection[Operation] = ()
         self.depth = 1
         self._author_line = self._printed_line = ""
@@ -212,3 +214,20 @@ def wrapping(at: Coordinate) -> str:
         return str(at)
     first, *others = (f"(uint){atom(term)}" for term in at.terms)
     return f"(int)({Coordinate((first, *others), at.offset)})"
+
+
+def likely_in_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp) -> str:
+    """Condition, on a processor, that the block of a load or store is entirely in bounds, which it mostly is.
+
+    It is one number without short circuits, which the vectorizer would make masks of; and where the compiler knows the
+    other way as the rarer one, it saves registers around calls there alone.
+    """
+    if operation not in emitter.in_bounds:
+        desc: Descriptor = emitter.values[operation.desc]
+        type_ = desc_of(operation.desc)
+        rows, columns = type_.shape[0], type_.shape[1] * type_.block.array_length
+        y, x = (atom(wrapping(at)) for at in (desc.row, desc.column))
+        emitter.in_bounds[operation] = name = emitter.name("inside")
+        emitter.line(f"const int {name} = ({y} >= 0) & ({x} >= 0) & ({y} <= {desc.height} - {rows}) "
+                     f"& ({x} <= {desc.width} - {columns});")
+    return f"__builtin_expect({emitter.in_bounds[operation]}, 1)"

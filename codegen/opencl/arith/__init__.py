@@ -18,7 +18,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from codegen.opencl.arith import integer, predicate
 from codegen.opencl.arith.predicate import register_bits
-from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, FAST, FAST_FUNCTIONS, TEXT
+from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, FAST, FAST_FUNCTIONS, PROCESSOR_FUNCTIONS, TEXT
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
@@ -133,14 +133,14 @@ def float_call(emitter: Emitter, operation: Operation) -> None:
                                     for group in groups])
         return
     name = TEXT[type(operation)].text
-    if type(operation) in ACCURATE_FUNCTIONS and dtype is not f64 and not emitter.target.is_cpu:
-        name = _accurate_function(emitter, type(operation), width)
+    functions = PROCESSOR_FUNCTIONS if emitter.target.is_cpu else ACCURATE_FUNCTIONS
+    if type(operation) in functions and dtype is not f64:
+        name = _accurate_function(emitter, *functions[type(operation)], width)
     finish(emitter, operation, [_math_call(name, group, dtype, width) for group in groups])
 
 
-def _accurate_function(emitter: Emitter, kind: type[Operation], width: int) -> str:
+def _accurate_function(emitter: Emitter, name: str, body: str, width: int) -> str:
     """Define a function that is shorter than Intel's and as accurate as it must be, and return its name."""
-    name, body = ACCURATE_FUNCTIONS[kind]
     types = {letter: vector_type(c_type, width) for letter, c_type in (("F", "float"), ("I", "int"), ("U", "uint"))}
     emitter.function(f"static {types['F']} {name}{width}({types['F']} v)\n{{{body.format(**types)}\n}}\n")
     return f"{name}{width}"

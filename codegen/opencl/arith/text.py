@@ -107,6 +107,29 @@ ACCURATE_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
 """Names and bodies of functions of ``v``, of the vector type ``F``, where Intel's for GPUs take three times the
 instructions or more; ``I`` and ``U`` are vectors of integers of that width. Errors are below the records' bounds."""
 
+_SCALED = """
+  const {I} power = as_{I}(rounded) - ({I})(0x4b400000), half_power = power >> ({I})(1);
+  return p * as_{F}((half_power + ({I})(127)) << ({I})(23))
+    * as_{F}((power - half_power + ({I})(127)) << ({I})(23));"""
+PROCESSOR_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
+    # 2^n * 2^f for the integer n nearest to v: the bits of v + 1.5 * 2^23. p is minimax over the relative error:
+    # 2^-28.9 and, of e^f, 2^-28.3. 2^n is two factors, which reach subnormal results with one rounding.
+    math.Exp2Op: ("processor_exp2", """
+  const {F} low = select(v, ({F})(-152.0f), v < ({F})(-152.0f)), x = select(low, ({F})(129.0f), v > ({F})(129.0f));
+  const {F} rounded = x + ({F})(12582912.0f), f = x - (rounded - ({F})(12582912.0f));
+  {F} p = fma(({F})(0.00015353362f), f, ({F})(0.0013398875f));
+  p = fma(p, f, ({F})(0.00961843692f)); p = fma(p, f, ({F})(0.0555033237f)); p = fma(p, f, ({F})(0.240226477f));
+  p = fma(fma(p, f, ({F})(0.693147182f)), f, ({F})(1.0f));""" + _SCALED),
+    math.ExpOp: ("processor_exp", """
+  const {F} low = select(v, ({F})(-105.0f), v < ({F})(-105.0f)), x = select(low, ({F})(89.0f), v > ({F})(89.0f));
+  const {F} rounded = fma(x, ({F})(1.44269504f), ({F})(12582912.0f)), n = rounded - ({F})(12582912.0f);
+  const {F} f = fma(n, ({F})(1.90465421e-9f), fma(n, ({F})(-0.693147182f), x));
+  {F} p = fma(({F})(0.00138146023f), f, ({F})(0.00836871564f));
+  p = fma(p, f, ({F})(0.041668389f)); p = fma(p, f, ({F})(0.166665211f)); p = fma(p, f, ({F})(0.49999994f));
+  p = fma(fma(p, f, ({F})(1.0f)), f, ({F})(1.0f));""" + _SCALED),
+}
+"""The same for processors, whose compiler calls a function of its library: around a call all registers are saved."""
+
 
 def extreme(order: str, left: str, right: str, width: int) -> str:
     """Maximum or minimum that propagates NaN, which OpenCL's fmax and fmin drop."""

@@ -10,14 +10,14 @@ call. Elements outside the array are never used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, unaligned_words
 from codegen.opencl.block_io.unaligned_words import vector_widths
-from codegen.opencl.emitter import NO_UNROLL, Emitter, wrapping
+from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
@@ -49,12 +49,14 @@ class _Piece:
         at: row and column of the first element in the block.
         shape: rows and columns.
         subgroup: lanes of the subgroup.
+        in_bounds: whether it is known to be in bounds.
     """
 
     desc: TensorDesc
     at: tuple[int, int]
     shape: tuple[int, int]
     subgroup: int
+    in_bounds: bool = False
 
     @property
     def lanes(self) -> LaneMap:
@@ -69,8 +71,8 @@ class _Piece:
 
     @property
     def promised(self) -> bool:
-        """Whether the author asserts that it is in bounds (``boundary_check = false``)."""
-        return not self.desc.block.boundary_check
+        """Whether it is in bounds, as the author may assert (``boundary_check = false``)."""
+        return self.in_bounds or not self.desc.block.boundary_check
 
     def function(self, kind: str) -> str:
         """Name of the function that loads or stores the piece."""
@@ -176,10 +178,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     words = fragment.width * len(fragment.names)
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= _MOST_INLINED:
         emitter.inlined_words += words
-        names = [_inlined_function(emitter, piece, fragment, operation.in_bounds is not None) for piece in pieces]
-        calls = [f"{name}({_arguments(emitter, operation.desc, *piece.at)})"
-                 for name, piece in zip(names, pieces, strict=True)]
-        emitter.assign(operation.result, fragment, calls)
+        _load_without_calls(emitter, operation, pieces)
         predicate.from_memory(emitter, operation.result)
         return
     if not block.row_bits and not is_unaligned_copy(block.desc):
@@ -238,22 +237,43 @@ def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str
     return "\n".join([*lines, "}", ""])
 
 
-def _inlined_function(emitter: Emitter, piece: _Piece, fragment: Fragment, in_bounds: bool) -> str:
-    """Define an element-wise load of one variable on a processor, and return its name.
+def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[_Piece]) -> None:
+    """Emit a load on a processor: all variables of a block in bounds without a call, each of another by a function."""
+    fragment = emitter.fragment(operation.result)
 
-    As in stores, the bounds check is inlined, and the edges have a function.
-    """
-    name = piece.function("inlined_read" if in_bounds else "inlined_load")
-    dtype, c_type = piece.desc.dtype.opencl, fragment.c_type
+    def statements(pieces: list[_Piece], function: Callable[[Emitter, _Piece, Fragment], str]) -> list[str]:
+        return [f"{name} = {function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)});"
+                for name, piece in zip(fragment.names, pieces, strict=True)]
+
+    emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
+    inlined = statements([replace(piece, in_bounds=True) for piece in pieces], _inlined_function)
+    if operation.in_bounds is not None or pieces[0].promised:
+        for statement in inlined:
+            emitter.line(statement)
+    else:
+        _by_bounds(emitter, operation, inlined, statements(pieces, _element_function))
+
+
+def _by_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp, inside: list[str], edges: list[str]) -> None:
+    """Emit statements for a block that is in bounds, and for one that is not."""
+    emitter.line(f"if ({likely_in_bounds(emitter, operation)}) {{")
+    for statements in (inside, edges):
+        emitter.depth += 1
+        for statement in statements:
+            emitter.line(statement)
+        emitter.depth -= 1
+        emitter.line("} else {" if statements is inside else "}")
+
+
+def _inlined_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> str:
+    """Define a load of one variable in bounds on a processor, and return its name."""
+    name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     words = [_packed([piece.unchecked(*at) for at in piece.coordinates(i)], dtype, fragment.word)
              for i in range(fragment.width)]
     value = words[0] if fragment.width == 1 else f"({c_type})({', '.join(words)})"
-    lines = [f"static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
-             *(f"  {line}" for line in _position(piece.lanes, piece.subgroup))]
-    if not (in_bounds or piece.promised):
-        edge = _element_function(emitter, piece, fragment)
-        lines.append(f"  if (!({piece.is_inside()})) return {edge}(base, height, width, pitch, step, y, x);")
-    emitter.function("\n".join([*lines, f"  return {value};", "}", ""]))
+    emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
+                                *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)),
+                                f"  return {value};", "}", ""]))
     return name
 
 
@@ -368,30 +388,56 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         raise TargetError("XT9400",
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
-    for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):
-        for text in _store_functions(piece, fragment):
-            emitter.function(text)
-        emitter.line(f"{piece.function('store')}({_arguments(emitter, operation.desc, *piece.at)}, {name});")
+    pieces = block.pieces(fragment.width)
+
+    def calls(pieces: list[_Piece], kind: str) -> list[str]:
+        return [f"{piece.function('store')}{kind}({_arguments(emitter, operation.desc, *piece.at)}, {name});"
+                for piece, name in zip(pieces, fragment.names, strict=True)]
+
+    if emitter.target.is_cpu and not block.promised:
+        inside = [replace(piece, in_bounds=True) for piece in pieces]
+        for piece, edge in zip(inside, pieces, strict=True):
+            emitter.function(_inlined_store(piece, fragment))
+            emitter.function(_edge_store(edge, fragment))
+        _by_bounds(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
+        return
+    for piece in pieces:
+        if not piece.promised:
+            emitter.function(_edge_store(piece, fragment))
+        emitter.function(_inlined_store(piece, fragment))
+    for statement in calls(pieces, ""):
+        emitter.line(statement)
 
 
-def _store_functions(piece: _Piece, fragment: Fragment) -> Iterator[str]:
-    """Element-wise store of one variable: an inlined bounds check, and a function for the edges.
+def _head_of_store(name: str, fragment: Fragment, piece: _Piece, attribute: str = "") -> list[str]:
+    """Signature of a store, and the position of a lane's first element."""
+    return [f"{attribute}static void {name}(global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words)", "{",
+            *(f"  {line}" for line in _position(piece.lanes, piece.subgroup))]
+
+
+def _inlined_store(piece: _Piece, fragment: Fragment) -> str:
+    """Element-wise store of one variable, with an inlined bounds check unless it is known to be in bounds.
 
     Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own,
     and processors scatter what they could store as a vector.
     """
-    width = fragment.width
-    values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
-    name, parameters = piece.function("store"), f"global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words"
-    position = [f"  {line}" for line in _position(piece.lanes, piece.subgroup)]
-    stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(values)]
+    name = piece.function("store")
+    stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(_words(fragment))]
     if not piece.promised:
-        edge = f"{name}_edge"
-        yield "\n".join([f"{CALL} static void {edge}({parameters})", "{", *position,
-                         *_stored_at_edges(piece, fragment, values[0]), "}", ""])
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
-                  f"  }} else {edge}(base, height, width, pitch, step, y, x, words);"]
-    yield "\n".join([f"static void {name}({parameters})", "{", *position, *stores, "}", ""])
+                  f"  }} else {name}_edge(base, height, width, pitch, step, y, x, words);"]
+    return "\n".join([*_head_of_store(name, fragment, piece), *stores, "}", ""])
+
+
+def _edge_store(piece: _Piece, fragment: Fragment) -> str:
+    """Function that stores one variable with a bounds check for each element."""
+    return "\n".join([*_head_of_store(f"{piece.function('store')}_edge", fragment, piece, f"{CALL} "),
+                      *_stored_at_edges(piece, fragment, _words(fragment)[0]), "}", ""])
+
+
+def _words(fragment: Fragment) -> list[str]:
+    """Words of the parameter ``words`` of a store."""
+    return [f"words.s{i:x}" for i in range(fragment.width)] if fragment.width > 1 else ["words"]
 
 
 def _stored_at_edges(piece: _Piece, fragment: Fragment, value: str) -> Iterator[str]:

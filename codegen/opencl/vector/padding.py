@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
-from codegen.opencl.emitter import Emitter, Rule, wrapping
+from codegen.opencl.emitter import Emitter, Rule, likely_in_bounds, wrapping
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
-from xegpu.dialect.block_io import desc_of
+from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.vector import PadOp
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
@@ -32,7 +32,27 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
         function = _padding_function(emitter, source, lanes, relative, padding)
         y, x = desc.row.plus(Coordinate((), top)), desc.column.plus(Coordinate((), left))
         expressions.append(f"{function}({name}, {desc.height}, {desc.width}, {wrapping(y)}, {wrapping(x)})")
-    emitter.assign(operation.result, result, expressions)
+    if not emitter.target.is_cpu:
+        emitter.assign(operation.result, result, expressions)
+        return
+    emitter.assign(operation.result, result, source.names)
+    load = _load_of(operation)
+    emitter.line("{" if load is None else f"if (!{likely_in_bounds(emitter, load)}) {{")
+    for name, expression in zip(result.names, expressions, strict=True):
+        emitter.line(f"  {name} = {expression};")
+    emitter.line("}")
+
+
+def _load_of(operation: PadOp) -> LoadNdOp | None:
+    """The load, in the same block, of which a padded value is all or a part; None if it is not known."""
+    value = operation.value
+    while isinstance(value.owner, Operation) and value.owner.parent is operation.parent:
+        if isinstance(value.owner, LoadNdOp):
+            return value.owner
+        if len(value.owner.operands) != 1:
+            return None
+        value = value.owner.operands[0]
+    return None
 
 
 def _padding_function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[Word], padding: str) -> str:
@@ -45,14 +65,11 @@ def _padding_function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, word
     chosen = [f"  {part} = row + {r}u < (uint)height && column + {c}u < (uint)width ? {part} : {padding};"
               for part, (r, c) in zip(parts, words, strict=True)]
     repeats = f" % {lanes.lanes}" if lanes.lanes < emitter.subgroup else ""
-    parameters = f"({fragment.c_type} value, int height, int width, int y, int x)"
-    lines = [f"{CALL} static {fragment.c_type} {name}_edge{parameters}", "{",
-             f"  const int lane = get_sub_group_local_id(){repeats};",
+    lines = [f"{CALL} static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, int x)",
+             "{", f"  const int lane = get_sub_group_local_id(){repeats};",
              f"  const uint row = (uint)y + lane / {across}, column = (uint)x + lane % {across};",
-             *chosen, "  return value;", "}", "",
-             f"static {fragment.c_type} {name}{parameters}", "{",
              f"  if (y >= 0 && x >= 0 && y <= height - {rows} && x <= width - {columns}) return value;",
-             f"  return {name}_edge(value, height, width, y, x);", "}", ""]
+             *chosen, "  return value;", "}", ""]
     emitter.function("\n".join(lines))
     return name
 

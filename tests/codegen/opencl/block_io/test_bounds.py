@@ -103,7 +103,7 @@ def test_written_places_are_those_of_the_cooperative_matrix(dtype: str, target: 
     spec, acc = xt.Spec((None, None), dtype, (500, 2)), "i32" if dtype == "i8" else "f32"
     text = gemm.lower(spec, spec, xt.Spec((None, None), acc), BM=32, BN=32, BK=64, acc=getattr(xt, acc),
                       target=target).opencl
-    pattern = (r"(?:load|store)_\w+?_(\d+)x(\d+)_(?:rows|strided)_lanes_(\d+)x(\d+)_each_(\d+)x(\d+)\("
+    pattern = (r"(?:load|store)_\w+?_(\d+)x(\d+)_(?:rows|strided)(?:_promised)?_lanes_(\d+)x(\d+)_each_(\d+)x(\d+)\("
                r"[^{]*\n\{(.*?)\n\}\n")
     functions = re.findall(pattern, text, re.DOTALL)
     assert functions
@@ -113,7 +113,7 @@ def test_written_places_are_those_of_the_cooperative_matrix(dtype: str, target: 
         expected = np.broadcast_arrays(*lane_map.positions((rows, columns), lanes))
         head = re.search(r"const int row = (.*?), column = (.*?);", body)
         assert head
-        inner = body[body.index("{"):].split("}")[0]
+        inner = (body.partition("{")[2] or body).split("}")[0]
         looped = "for (" in inner
         places = re.findall(r"base\[\((.*?)\) \* \(long\)pitch \+ (?:\((.*?)\) \* \(long\)step|([^\]]*?))\]", inner)
         units, per_lane = expected[0].shape[1:]
