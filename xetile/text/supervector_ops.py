@@ -24,6 +24,7 @@ from xdsl.dialects.memref import LoadOp, StoreOp, SubviewOp
 from xdsl.dialects.vector import CombiningKindAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.dialect.scalar import LoadScalarOp
 from xetile.dialect.contract import ITERATORS, MATMUL
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
 from xetile.dialect.supervector import (
@@ -189,6 +190,13 @@ def _subview(sketch: Sketch) -> Operation:
 
 
 def _element_load(sketch: Sketch) -> Operation:
+    type_ = sketch.operands[0].type if sketch.operands else None
+    is_number = isinstance(type_, MemRefType) and not isinstance(type_.element_type, VectorType)
+    if is_number and sketch.name == "memref.load":
+        assert isinstance(type_, MemRefType)
+        indices = _indices(sketch, sketch.operands[1:], len(type_.get_shape()))
+        sketch.finish()
+        return LoadScalarOp(sketch.operands[0], indices)
     source = _cast_memory(sketch, sketch.operands[:1])
     return LoadOp.get(source, _only_index(sketch, sketch.operands[1:]))
 
@@ -207,7 +215,8 @@ def _cast_memory(sketch: Sketch, operands: list[SSAValue]) -> SSAValue:
     if not isinstance(type_, MemRefType) or not isinstance(type_.element_type, VectorType):
         sketch.fail("XT2331",
                     f"it takes a memref of a vector, not {type_}" if operands else "it takes a memref of a vector",
-                    "make one with vector_type_cast; elements are read by vector_transfer_read")
+                    "make one with vector_type_cast; elements are read by vector_transfer_read, a number by "
+                    "memref.load, and stored as a tile of one element")
     return operands[0]
 
 

@@ -325,3 +325,42 @@ def test_other_numbers_are_no_i32(n: object) -> None:
     a, c = np.zeros((2, 8, 16), np.int32)
     with pytest.raises(xt.XeError, match="XT2028"):
         xt.parse(NUMBER)["shifted"].on("numpy")[1](a, c, n)
+
+
+LOADED = """
+func.func @rows(%A: memref<32x16xi32>, %N: memref<2x3xi32>, %C: memref<8x16xi32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %count = memref.load %N[%c0, %c1] : memref<2x3xi32>
+  %first = memref.load %N[%c1, 2] : memref<2x3xi32>
+  %n = arith.index_cast %count : i32 to index
+  %at = arith.index_cast %first : i32 to index
+  %c = xetile.init_tile %C[%c0, %c0] : memref<8x16xi32> -> !xetile.tile<8x16xi32>
+  %zero = arith.constant dense<0> : vector<8x16xi32>
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (vector<8x16xi32>) {
+    %row = arith.addi %at, %i : index
+    %a = xetile.init_tile %A[%row, %c0] : memref<32x16xi32> -> !xetile.tile<8x16xi32>
+    %v = xetile.load_tile %a : !xetile.tile<8x16xi32> -> vector<8x16xi32>
+    %t = arith.addi %s, %v : vector<8x16xi32>
+    scf.yield %t : vector<8x16xi32>
+  }
+  %total = arith.muli %count, %first : i32
+  %w = vector.broadcast %total : i32 to vector<8x16xi32>
+  %r = arith.addi %sum, %w : vector<8x16xi32>
+  xetile.store_tile %r, %c : vector<8x16xi32>, !xetile.tile<8x16xi32>
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "opencl:cpu"])
+def test_numbers_from_memory(where: str) -> None:
+    """A bound, an offset, and arithmetic."""
+    if not where.startswith("numpy"):
+        require_device()
+    a = np.random.default_rng(2).integers(-2 ** 31, 2 ** 31, (32, 16)).astype(np.int32)
+    n, c = np.array([[9, 3, 9], [9, 9, 5]], np.int32), np.zeros((8, 16), np.int32)
+    xt.parse(LOADED)["rows"].on(where, target="pvc")[1](a, n, c)
+    expected = sum(a[5 + i:13 + i].astype(np.int64) for i in range(3)) + 15
+    np.testing.assert_array_equal(c, expected.astype(np.int32))
