@@ -10,29 +10,21 @@ call. Elements outside the array are never used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, unaligned_words
+from codegen.opencl.block_io.block_slice import BLOCK_READS, BlockSlice, WholeBlock, block_of, position
 from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.bounds import is_unaligned_copy
-from xegpu.dialect.types import TensorDesc
-from xegpu.layout import lane_map
-from xegpu.layout.cooperative_matrix import component_offset
-from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import TargetError
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
-_BLOCK_READ = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_read_us",
-               32: "intel_sub_group_block_read"}
-"""Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
-
 _MOST_INLINED = 256
 """Words of a processor's lanes that a kernel loads without calls: Intel's compiler takes 2.5 ms for each."""
 
@@ -40,138 +32,9 @@ _KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
 """Width of a vector to its components without the first, in vectors that exist."""
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Slice of a block in one variable: adjacent units.
-
-    Attributes:
-        desc: the descriptor.
-        at: row and column of the first element in the block.
-        shape: rows and columns.
-        subgroup: lanes of the subgroup.
-        in_bounds: whether it is known to be in bounds.
-    """
-
-    desc: TensorDesc
-    at: tuple[int, int]
-    shape: tuple[int, int]
-    subgroup: int
-    in_bounds: bool = False
-
-    @property
-    def lanes(self) -> LaneMap:
-        """Lane map of the elements."""
-        assert self.desc.sg_map is not None
-        return self.desc.sg_map
-
-    @property
-    def strided(self) -> bool:
-        """Whether a row's elements have a stride other than 1."""
-        return self.desc.block.access == "strided"
-
-    @property
-    def promised(self) -> bool:
-        """Whether it is in bounds, as the author may assert (``boundary_check = false``)."""
-        return self.in_bounds or not self.desc.block.boundary_check
-
-    def function(self, kind: str) -> str:
-        """Name of the function that loads or stores the piece."""
-        lanes, access = self.lanes, self.desc.block.access + ("_promised" if self.promised else "")
-        return (f"{kind}_{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{access}"
-                f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
-
-    def is_inside(self) -> str:
-        """C condition: entirely in bounds."""
-        rows, columns = self.shape
-        return f"y >= 0 && x >= 0 && y <= height - {rows} && x <= width - {columns}"
-
-    def touches(self) -> str:
-        """C condition: partly in bounds; false for an array without elements."""
-        rows, columns = self.shape
-        return f"y > -{rows} && x > -{columns} && y < height && x < width"
-
-    def coordinates(self, word: int | None = None) -> list[tuple[str, str]]:
-        """Row and column expressions of each element of a lane's word ``i``, or of word ``word``."""
-        lanes = self.lanes
-        words, side, (height, width) = self.shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.wi_data
-        if word is None:
-            steps, across = words // side, lanes.lanes // side
-            down = _times("i" if steps == 1 else f"i / {steps}", across * height)
-            right = "0" if steps == 1 else f"i % {steps} * {side * width}"
-        else:
-            right_words, down_words = component_offset(word, words, side, lanes.lanes)
-            down, right = str(down_words * height), str(right_words * width)
-        return [(_plus(_plus("row", down), str(e // self.lanes.wi_data[1])),
-                 _plus(_plus("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
-
-    def unchecked(self, row: str, column: str) -> str:
-        """Lvalue of the element at ``row``, ``column``, without bounds check."""
-        across = f"({column}) * (long)step" if self.strided else column
-        return f"base[({row}) * (long)pitch + {across}]"
-
-
-@dataclass(frozen=True)
-class _Block(_Piece):
-    """Footprint of a descriptor; its array blocks lie side by side."""
-
-    @cached_property
-    def words(self) -> list[list[tuple[int, int]]]:
-        """(row, column) of the elements of each word of a fragment, on lane 0."""
-        rows, columns = self.desc.shape
-        row, column = lane_map.positions((rows, columns), self.lanes)
-        return [[(int(row[0, unit, e]), int(column[0, unit, e]) + block * columns) for e in range(self.lanes.per_lane)]
-                for block in range(self.desc.block.array_length) for unit in range(row.shape[1])]
-
-    @property
-    def row_bits(self) -> int:
-        """Bits per lane of one row of a unit; 0 if no block read has this layout."""
-        bits = self.lanes.wi_data[1] * self.desc.dtype.bits
-        spread = self.lanes.wi_layout == (1, self.subgroup)
-        return bits if spread and bits in _BLOCK_READ and not self.strided else 0
-
-    def function(self, kind: str) -> str:
-        """Name of the function that loads or stores the block, different from that of a piece."""
-        return super().function(f"{kind}_block")
-
-    def pieces(self, width: int) -> list[_Piece]:
-        """Split of the block into pieces, for variables of ``width`` words."""
-        across = min(self.desc.shape[1] // self.lanes.unit[1], width)
-        if width % across:
-            raise TargetError("XT9400", f"blocks of {self.desc.shape[1]} columns cannot be read element by element",
-                              f"make the columns of inner_blocks a power of two times {self.lanes.unit[1]}")
-        shape = (width // across * self.lanes.unit[0], across * self.lanes.unit[1])
-        return [_Piece(self.desc, self.words[start][0], shape, self.subgroup)
-                for start in range(0, len(self.words), width)]
-
-
-def _position(lanes: LaneMap, subgroup: int) -> list[str]:
-    """Declarations of row and column of a lane's first element; a map of fewer lanes repeats over the subgroup."""
-    rows, columns = lanes.wi_layout
-    row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
-    column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
-    row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
-    return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
-            f"const int row = {_plus('y', row)}, column = {_plus('x', column)};"]
-
-
-def _block_of(emitter: Emitter, desc: TensorDesc) -> _Block:
-    return _Block(desc, (0, 0), (desc.shape[0], desc.shape[1] * desc.block.array_length), emitter.subgroup)
-
-
-def _times(expression: str, factor: int) -> str:
-    """A C expression multiplied by a constant; 0 and a factor of 1 leave no product."""
-    if expression == "0" or factor == 1:
-        return expression
-    return f"({expression}) * {factor}"
-
-
-def _plus(first: str, second: str) -> str:
-    return first if second == "0" else second if first == "0" else f"{first} + {second}"
-
-
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
     """Emit ``load_nd`` as 1D block reads or element loads."""
-    block = _block_of(emitter, desc_of(operation.desc))
+    block = block_of(emitter, desc_of(operation.desc))
     fragment = predicate.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
     pieces = block.pieces(fragment.width)
@@ -208,7 +71,7 @@ def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) 
             f"{wrapping(y)}, {wrapping(x)}")
 
 
-def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
+def _head(block: WholeBlock, fragment: Fragment, kind: str) -> list[str]:
     """Signature of a function that reads a block into variables."""
     dtype = block.desc.dtype.opencl
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
@@ -216,13 +79,13 @@ def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
             f"  global const {dtype} *first = base + y * (long)pitch + x;"]
 
 
-def _rows_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
+def _rows_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
     """Define a load of a block in bounds: of rows that start on 4-byte boundaries, or of words across those."""
     lines = _words_read(emitter, block, fragment) if is_unaligned_copy(block.desc) else _rows_read(block, fragment)
     return "\n".join([*_head(block, fragment, "read"), *lines, "}", ""])
 
 
-def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
+def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
     """Define a load that chooses at run time between rows and single elements."""
     size = block.desc.dtype.bytes
     aligned = "" if size >= 4 or is_unaligned_copy(block.desc) else \
@@ -237,11 +100,11 @@ def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str
     return "\n".join([*lines, "}", ""])
 
 
-def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[_Piece]) -> None:
+def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[BlockSlice]) -> None:
     """Emit a load on a processor: all variables of a block in bounds without a call, each of another by a function."""
     fragment = emitter.fragment(operation.result)
 
-    def statements(pieces: list[_Piece], function: Callable[[Emitter, _Piece, Fragment], str]) -> list[str]:
+    def statements(pieces: list[BlockSlice], function: Callable[[Emitter, BlockSlice, Fragment], str]) -> list[str]:
         return [f"{name} = {function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)});"
                 for name, piece in zip(fragment.names, pieces, strict=True)]
 
@@ -265,19 +128,19 @@ def _by_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp, inside: list[s
         emitter.line("} else {" if statements is inside else "}")
 
 
-def _inlined_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> str:
+def _inlined_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
     """Define a load of one variable in bounds on a processor, and return its name."""
     name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     words = [_packed([piece.unchecked(*at) for at in piece.coordinates(i)], dtype, fragment.word)
              for i in range(fragment.width)]
     value = words[0] if fragment.width == 1 else f"({c_type})({', '.join(words)})"
     emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
-                                *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)),
+                                *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
                                 f"  return {value};", "}", ""]))
     return name
 
 
-def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> str:
+def _element_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
     """Define an element-wise load of one variable, and return its name.
 
     It loops over the words, which move through the variable: an index that is no constant would send it to private
@@ -285,13 +148,13 @@ def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> st
     """
     name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
-             *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",
+             *(f"  {line}" for line in position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",
              *_elements_read(emitter, piece, fragment), "  return words;", "}", ""]
     emitter.function("\n".join(lines))
     return name
 
 
-def _elements_read(emitter: Emitter, piece: _Piece, fragment: Fragment) -> Iterator[str]:
+def _elements_read(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> Iterator[str]:
     """Statements of the bounds-checked element loads of a variable."""
     if piece.promised:
         yield from _loop("  ", piece, fragment, piece.unchecked)
@@ -303,7 +166,7 @@ def _elements_read(emitter: Emitter, piece: _Piece, fragment: Fragment) -> Itera
     yield "  }"
 
 
-def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str, str], str]) -> Iterator[str]:
+def _loop(indent: str, piece: BlockSlice, fragment: Fragment, element: Callable[[str, str], str]) -> Iterator[str]:
     """Loop over the words of a variable; ``element`` gives the expression for a row and a column."""
     width = fragment.width
     pieces = [element(row, column) for row, column in piece.coordinates(0 if width == 1 else None)]
@@ -317,7 +180,7 @@ def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str
     yield f"{indent}  words = ({fragment.c_type})({kept}{word});"
 
 
-def _bounds_checked_load(emitter: Emitter, piece: _Piece) -> Callable[[str, str], str]:
+def _bounds_checked_load(emitter: Emitter, piece: BlockSlice) -> Callable[[str, str], str]:
     """Bounds-checked element load without a branch: out of bounds it reads the array's first one, and gives 0."""
     type_ = piece.desc.dtype.opencl
     name = f"checked_{type_}"
@@ -349,10 +212,10 @@ def _packed(pieces: list[str], type_: str, word: str) -> str:
     return joined if vector == word else f"as_{word}({joined})"
 
 
-def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
+def _rows_read(block: WholeBlock, fragment: Fragment) -> Iterator[str]:
     """Block reads of each row, as wide as possible; then each word from its rows."""
     bits, unit = block.row_bits, block.lanes.unit[1]
-    (rows, columns), read = block.shape, _BLOCK_READ[block.row_bits]
+    (rows, columns), read = block.shape, BLOCK_READS[block.row_bits]
     parts = vector_widths(columns // unit)
     for row in range(rows):
         for start, width in parts:
@@ -370,7 +233,7 @@ def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
     yield from _assigned(words, bits, fragment)
 
 
-def _words_read(emitter: Emitter, block: _Block, fragment: Fragment) -> Iterator[str]:
+def _words_read(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> Iterator[str]:
     """Reads of the runs of each variable from the lane's own rows."""
     yield f"  const int lane = get_sub_group_local_id() * {block.lanes.wi_data[0]};"
     found = unaligned_words.runs(block.desc)
@@ -382,7 +245,7 @@ def _words_read(emitter: Emitter, block: _Block, fragment: Fragment) -> Iterator
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:
     """Emit ``store_nd`` as element stores."""
-    block = _block_of(emitter, desc_of(operation.desc))
+    block = block_of(emitter, desc_of(operation.desc))
     fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
     if fragment.per_lane != 1:
         raise TargetError("XT9400",
@@ -390,7 +253,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
                           "make a descriptor of its own for what is stored")
     pieces = block.pieces(fragment.width)
 
-    def calls(pieces: list[_Piece], kind: str) -> list[str]:
+    def calls(pieces: list[BlockSlice], kind: str) -> list[str]:
         return [f"{piece.function('store')}{kind}({_arguments(emitter, operation.desc, *piece.at)}, {name});"
                 for piece, name in zip(pieces, fragment.names, strict=True)]
 
@@ -409,13 +272,13 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         emitter.line(statement)
 
 
-def _head_of_store(name: str, fragment: Fragment, piece: _Piece, attribute: str = "") -> list[str]:
+def _head_of_store(name: str, fragment: Fragment, piece: BlockSlice, attribute: str = "") -> list[str]:
     """Signature of a store, and the position of a lane's first element."""
     return [f"{attribute}static void {name}(global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words)", "{",
-            *(f"  {line}" for line in _position(piece.lanes, piece.subgroup))]
+            *(f"  {line}" for line in position(piece.lanes, piece.subgroup))]
 
 
-def _inlined_store(piece: _Piece, fragment: Fragment) -> str:
+def _inlined_store(piece: BlockSlice, fragment: Fragment) -> str:
     """Element-wise store of one variable, with an inlined bounds check unless it is known to be in bounds.
 
     Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own,
@@ -429,7 +292,7 @@ def _inlined_store(piece: _Piece, fragment: Fragment) -> str:
     return "\n".join([*_head_of_store(name, fragment, piece), *stores, "}", ""])
 
 
-def _edge_store(piece: _Piece, fragment: Fragment) -> str:
+def _edge_store(piece: BlockSlice, fragment: Fragment) -> str:
     """Function that stores one variable with a bounds check for each element."""
     return "\n".join([*_head_of_store(f"{piece.function('store')}_edge", fragment, piece, f"{CALL} "),
                       *_stored_at_edges(piece, fragment, _words(fragment)[0]), "}", ""])
@@ -440,7 +303,7 @@ def _words(fragment: Fragment) -> list[str]:
     return [f"words.s{i:x}" for i in range(fragment.width)] if fragment.width > 1 else ["words"]
 
 
-def _stored_at_edges(piece: _Piece, fragment: Fragment, value: str) -> Iterator[str]:
+def _stored_at_edges(piece: BlockSlice, fragment: Fragment, value: str) -> Iterator[str]:
     """Loop of bounds-checked stores of the variable's first word; each iteration shifts the next one there."""
     width = fragment.width
     row, column = piece.coordinates(0 if width == 1 else None)[0]
