@@ -12,6 +12,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from codegen.opencl.prelude.macros import LIKELY
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, empty, vector_type, width_of
@@ -230,4 +231,4 @@ def likely_in_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp) -> str:
         emitter.in_bounds[operation] = name = emitter.name("inside")
         emitter.line(f"const int {name} = ({y} >= 0) & ({x} >= 0) & ({y} <= {desc.height} - {rows}) "
                      f"& ({x} <= {desc.width} - {columns});")
-    return f"__builtin_expect({emitter.in_bounds[operation]}, 1)"
+    return f"{LIKELY}({emitter.in_bounds[operation]})"

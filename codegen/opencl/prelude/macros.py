@@ -12,6 +12,8 @@ FILL = "XETILE_FILL"
 """The same for functions that give their results through pointers, which fewer compilers can keep."""
 FETCH = "XETILE_FETCH"
 """``FETCH(pointer)``: prefetch of a cache line; nothing, unless it is defined for a processor."""
+LIKELY = "XETILE_LIKELY"
+"""``LIKELY(condition)``: a condition that mostly holds; itself, unless it is defined for a processor."""
 ROLLED = "XETILE_ROLLED"
 """Defined where main loops that no author asked for are left out (``xegpu.skip_if_rolled``)."""
 MICROKERNELS = "XETILE_MICROKERNELS"
@@ -38,6 +40,7 @@ CPU_FILL = (FILL, "__attribute__((noinline))")
 CPU_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
 """``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
 is a call per lane there, and SPIR-V has no such instruction."""
+CPU_LIKELY = (f"{LIKELY}(condition)", "__builtin_expect(condition, 1)")
 NAMED_BARRIERS = ((f"{SIGNAL}(id, count)", "(void)(id)"), (f"{WAIT}(id)", _BARRIER),
                   (f"{SIGNAL}_AT(id, count)", "(void)(id)"), (f"{WAIT}_AT(id)", _BARRIER))
 """Named barriers in uniform control flow, as work-group barriers at the wait."""
@@ -67,7 +70,8 @@ def name_of(macro: tuple[str, str]) -> str:
 
 
 def fallbacks(text: str) -> str:
-    """Definitions, as nothing, of the optional macros that a text uses, unless they are defined before it."""
-    used = [name for word, name in ((CALL, CALL), (FILL, FILL), (FETCH, CPU_FETCH[0])) if word in text]
-    lines = [f"#ifndef {name.partition('(')[0]}\n#define {name}\n#endif\n" for name in used]
+    """Definitions of the optional macros that a text uses, as nothing or what is in them, unless they are defined."""
+    optional = ((CALL, ""), (FILL, ""), (CPU_FETCH[0], ""), (CPU_LIKELY[0], "(condition)"))
+    used = [macro for macro in optional if name_of(macro) in text]
+    lines = [f"#ifndef {name_of(macro)}\n{define(macro)}#endif\n" for macro in used]
     return "".join([*lines, "\n" * bool(used)])
