@@ -293,6 +293,27 @@ def test_long_steps_go_over_the_end(where: str) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
+@xt.kernel
+def from_the_second_step(A, B, C):
+    """A's columns from 16 on, in steps of 16: the constant is the loop's start and step."""
+    a, b, total = xt.init_tile(A, (0, 16), (16, 16)), xt.init_tile(B, (16, 0), (16, 16)), xt.zeros((16, 16), xt.f32)
+    for _ in xt.range(16, A.shape[1], 16):
+        total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+        a, b = xt.update_tile_offset(a, 0, 16), xt.update_tile_offset(b, 16, 0)
+    xt.store_tile(total, xt.init_tile(C, (0, 0), (16, 16)))
+
+
+@pytest.mark.parametrize("where", EXECUTIONS)
+def test_long_steps_from_where_a_short_one_ends(where: str) -> None:
+    if where != "numpy:xegpu":
+        require_device()
+    rng = np.random.default_rng(8)
+    a, b = rng.integers(-5, 6, (16, 77)).astype(np.float32), rng.integers(-5, 6, (77, 16)).astype(np.float32)
+    c = np.zeros((16, 16), np.float32)
+    from_the_second_step.on(where, target="cpu")[1](a, b, c)
+    np.testing.assert_array_equal(c, a[:, 16:] @ b[16:])
+
+
 def test_the_depth_must_suit_the_lanes() -> None:
     @xt.kernel
     def odd(A, B, C):

@@ -76,6 +76,37 @@ def test_limits_that_wrap(target: str) -> None:
     np.testing.assert_array_equal(out, _expected(q, k, ahead, "causal"))
 
 
+@xt.kernel
+def replaced(Q, K, P, O):  # noqa: E741
+    """Row sums of the products of Q and K, of P, from before the loop, up to the diagonal, and of 2 from key 70 on."""
+    q, other, out = (xt.load_tile(xt.init_tile(Q, (0, 0), (BM, D))), xt.load_tile(xt.init_tile(P, (0, 0), (BM, BN))),
+                     xt.zeros((BM, 16), xt.f32))
+    row, column = (xt.iota((BM, BN), axis) for axis in (0, 1))
+    for n in xt.range(0, K.shape[0], BN):
+        s = xt.tile_mma(q, xt.tile_transpose(xt.load_tile(xt.init_tile(K, (n, 0), (BN, D)))))
+        at = column + n.to(xt.i32)
+        s = xt.where(at >= 70, 2.0, xt.where(at <= row + 40, other, s))
+        out = xt.tile_mma(s.to(xt.bf16), xt.full((BN, 16), 1.0, xt.bf16), out)
+    xt.store_tile(out, xt.init_tile(O, (0, 0), (BM, 16)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_selections_of_a_value_from_before_the_loop(execution: Execution) -> None:
+    """Of two selections, one of the other's result: the first loop has neither."""
+    rng = np.random.default_rng(5)
+    q, k = (rng.integers(-2, 3, (size, D)).astype(ml_dtypes.bfloat16) for size in (BM, 96))
+    p, out = rng.integers(-3, 4, (BM, BN)).astype(np.float32), np.zeros((BM, 16), np.float32)
+    execution.bind(replaced)[1](q, k, p, out)
+    s, at = q.astype(np.int64) @ k.astype(np.int64).T, np.arange(96)
+    s = np.where(at >= 70, 2, np.where(at <= np.arange(BM)[:, None] + 40, np.tile(p, 3), s))
+    np.testing.assert_array_equal(out, s.sum(axis=1, keepdims=True) * np.ones((1, 16)))
+    if execution.target == "pvc":
+        matrix, result = xt.Spec((None, D), "bf16"), xt.Spec((None, None), "f32")
+        text = replaced.lower(matrix, matrix, result, result, target="pvc").stages["index-set-splitting"]
+        (product,) = [line for line in text.split("scf.for")[1].splitlines() if "truncf" in line]
+        assert "arith.truncf %other :" in product
+
+
 def _loops(mask: str, target: str, barrier: int | None = None) -> str:
     matrix = xt.Spec((None, D), "bf16")
     lowered = masked.lower(matrix, matrix, xt.Spec((None, 16), "f32"), 5, target=target, mask=mask,

@@ -72,3 +72,31 @@ def test_a_product_takes_the_place_of_the_sum(form: str) -> None:
 def test_other_sums_stay() -> None:
     assert _stage("squared", "pvc") is None
     assert _stage("scaled", "dg2") is None
+
+
+@xt.kernel
+def of_tf32(S, V, O, T, *, rounded=False):  # noqa: E741
+    """S @ V in tf32, and the sums of the rows of S."""
+    out, total = xt.zeros((BM, D), xt.f32), xt.zeros((BM, 1), xt.f32)
+    A, B = (S, V) if rounded else (xt.view(S, xt.tf32), xt.view(V, xt.tf32))
+    for n in xt.range(0, S.shape[1], BN):
+        p, v = (xt.load_tile(xt.init_tile(X, at, (BN, D) if X is B else (BM, BN))).to(xt.tf32)
+                for X, at in ((A, (0, n)), (B, (n, 0))))
+        out = xt.tile_mma(p, v, out)
+        total = total + xt.tile_reduce("add", p.to(xt.f32), 1)
+    xt.store_tile(out, xt.init_tile(O, (0, 0), (BM, D)))
+    xt.store_tile(total, xt.init_tile(T, (0, 0), (BM, 1)))
+
+
+@pytest.mark.parametrize("execution", [execution for execution in EXECUTIONS if execution.target != "dg2"], ids=str)
+@pytest.mark.parametrize("rounded", [False, True])
+def test_bits_that_the_matrix_engine_ignores(execution: Execution, rounded: bool) -> None:
+    """A view of float32 as tf32 has them, so that its sum is none of products; what was rounded to tf32 has not."""
+    s, v = np.full((BM, 2 * BN), 1 + 2**-13, np.float32), np.ones((2 * BN, D), np.float32)
+    out, total = np.zeros((BM, D), np.float32), np.zeros((BM, 1), np.float32)
+    execution.bind(of_tf32)[1](s, v, out, total, rounded=rounded)
+    np.testing.assert_array_equal(out, 2 * BN)
+    np.testing.assert_array_equal(total, 2 * BN * (1 if rounded else 1 + 2**-13))
+    matrix = xt.Spec((None, None), "f32")
+    stages = of_tf32.lower(*[matrix] * 4, target="pvc", rounded=rounded).stages
+    assert ("row-sums-by-mma" in stages) == rounded

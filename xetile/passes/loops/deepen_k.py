@@ -24,7 +24,7 @@ from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
 from xegpu.ir.matchers import number, same_number
 from xegpu.ir.memref import static_form
-from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp
 from xetile.dialect.types import TileType
@@ -143,13 +143,14 @@ def _ends_at(init: tile_ops.InitTileOp, stop: SSAValue) -> bool:
 
 
 def _loop(rewriter: _DeepenKRewriter, loop: scf.ForOp) -> None:
-    if loop in rewriter.factors:  # the step may be shared with other loops, which keep it
-        step = rewriter.lookup(loop.step)
-        rewriter.converted_values[loop.step] = ConvertedValues((rewriter.scaled(loop.step, loop),))
+    if loop not in rewriter.factors:
         rewriter.loop(loop)
-        rewriter.converted_values[loop.step] = step
         return
+    step = rewriter.scaled(loop.step, loop)
     rewriter.loop(loop)
+    new = rewriter.lookup(loop.results[0]).values[0].owner
+    assert isinstance(new, scf.ForOp)
+    new.operands[2] = step  # the constant may be a bound as well, or the step of other loops, which keep it
 
 
 def _init_tile(rewriter: _DeepenKRewriter, operation: tile_ops.InitTileOp) -> None:

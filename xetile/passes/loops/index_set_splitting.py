@@ -72,8 +72,8 @@ class IndexSetSplitting:
 
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     for operation in around.walk():
-        if isinstance(operation, scf.ForOp) and (number(operation.step) or 0) > 0 \
-                and BARRIER not in operation.attributes \
+        if isinstance(operation, scf.ForOp) and 0 < (number(operation.step) or 0) < _SMALL \
+                and not any(BARRIER in inner.attributes for inner in operation.walk()) \
                 and abs(number(operation.lb) or 0) < _SMALL and not _continues(operation) \
                 and any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and all(isinstance(inner, (*_STRAIGHT, scf.ForOp)) or inner.has_trait(Pure)
@@ -222,8 +222,9 @@ def _split(inserter: Inserter, loop: scf.ForOp, splits: list[_Split]) -> None:
     loop.parent.insert_op_before(first, loop)
     first.operands = [loop.lb, end, loop.step, *loop.iter_args]
     for split in splits:
-        copied = values[split.selection.result]
-        copied.replace_all_uses_with(values[split.selection.lhs if split.holds else split.selection.rhs])
+        copied = values[split.selection.result].owner
+        assert isinstance(copied, SelectOp)
+        copied.result.replace_all_uses_with(copied.lhs if split.holds else copied.rhs)
     for old, new in zip(loop.results, first.results, strict=True):
         new.name_hint = old.name_hint
     loop.operands = [end, loop.ub, loop.step, *first.results]

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import Float32Type, FloatAttr, ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import of_mlir, tf32
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.verifier import verify_inserted
@@ -127,7 +127,8 @@ def _rows_of(value: SSAValue, target: Target) -> SSAValue | None:
                      and use.operation.parent is reduction.parent for use in rows.uses)
     assert isinstance(rows.type, VectorType)
     dtype = of_mlir(rows.type.element_type)
-    return rows if multiplied and target.multiplies(dtype, dtype) else None
+    exact = dtype is not tf32 or isinstance(rows.owner, arith.TruncFOp)  # a view's other bits are added, not multiplied
+    return rows if multiplied and exact and target.multiplies(dtype, dtype) else None
 
 
 def _multiplied(inserter: Inserter, loop: scf.ForOp, found: _Sum, columns: int) -> scf.ForOp:
