@@ -92,6 +92,22 @@ def test_text_keeps_the_padding():
         assert str(xt.parse(text)) == text
 
 
+@xt.kernel
+def padded_twice(A, C, D):
+    """A tile outside A with paddings whose exponents differ in their signs alone."""
+    outside = xt.init_tile(A, (-8, 0), (8, 16))
+    xt.store_tile(xt.load_tile(outside, padding=1e20), xt.init_tile(C, (0, 0), (8, 16)))
+    xt.store_tile(xt.load_tile(outside, padding=1e-20), xt.init_tile(D, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize(("where", "target"), [("numpy", None), ("opencl:cpu", "pvc"), ("opencl:cpu", "cpu")])
+def test_exponents_of_either_sign(where, target):
+    c, d = np.zeros((8, 16)), np.zeros((8, 16))
+    padded_twice.on(where, **execution(where, target))[1](np.zeros((8, 16)), c, d)
+    assert (c == 1e20).all()
+    assert (d == 1e-20).all()
+
+
 def test_zero_costs_nothing():
     specs = xt.Spec((13, 50), "f32"), xt.Spec((24, 64), "f32")
     assert "xegpu.pad" not in shifted.lower(*specs, padding=0.0).xegpu
