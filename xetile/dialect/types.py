@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -14,7 +15,7 @@ from xdsl.printer import Printer
 
 from xegpu.dialect.hints import Hint
 from xegpu.dialect.types import SgMapAttr, parse_fields, print_fields
-from xegpu.ir.dtypes import DType, i1, integers_of, of_mlir
+from xegpu.ir.dtypes import DType, i1, integers_of, of_mlir, round_to
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import ElementTypeError, Invalid, RankError, ShapeError, misread
 from xegpu.support.lookahead import next_token
@@ -266,6 +267,14 @@ def check_padding(number: float, dtype: DType) -> None:
     if (isinstance(number, float) and not number.is_integer()) or int(number) not in held:
         raise Invalid("XT1125", f"padding {number} does not fit {dtype}\ngive an integer from {held[0]} to {held[-1]}",
                       alone=True, kind=ElementTypeError)
+
+
+def padding_attribute(number: float, dtype: DType) -> Attribute | None:
+    """Padding attribute of a number that an element type holds; None for 0 without a sign, which is the default."""
+    if not dtype.is_float:
+        return IntegerAttr(int(number), dtype.mlir) if number else None  # type: ignore[call-overload,no-any-return]
+    rounded = float(round_to(np.asarray(number), dtype).item())
+    return FloatAttr(rounded, dtype.mlir) if rounded or np.signbit(rounded) else None  # type: ignore
 
 
 def accumulators_of(a: DType, b: DType) -> list[DType]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xegpu.target.cache_policy import BY_KIND
-from xetile.dialect.types import CacheHintAttr, check_padding
+from xetile.dialect.types import CacheHintAttr, check_padding, padding_attribute
 from xetile.frontend.constants import python_number
 from xetile.frontend.notes import at_author_line
 from xetile.frontend.tracer import current
@@ -20,7 +18,7 @@ from xetile.lang.checks import describe_argument
 
 
 def padding_of(padding: Any, dtype: DType) -> Attribute | None:
-    """Padding attribute; None for zero, which is the default padding.
+    """Padding attribute; None for zero without a sign, which is the default padding.
 
     Args:
         padding: a Python number.
@@ -40,12 +38,7 @@ def padding_of(padding: Any, dtype: DType) -> Attribute | None:
     if dtype.kind == "s":
         check_zero_padding(number, dtype, dtypes.f16)
     at_author_line(lambda: check_padding(number, dtype))
-    rounded = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
-    if rounded == 0:
-        return None
-    if dtype.is_float:
-        return FloatAttr(float(rounded.item()), dtype.mlir)  # type: ignore[call-overload,no-any-return]
-    return IntegerAttr(int(number), dtype.mlir)  # type: ignore[call-overload,no-any-return]
+    return padding_attribute(number, dtype)
 
 
 def check_zero_padding(padding: float, dtype: DType, wider: DType) -> None:

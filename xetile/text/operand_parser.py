@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, VectorType
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import OptOperandDef
 from xdsl.utils.exceptions import VerifyException
@@ -17,7 +17,14 @@ from xegpu.dialect.hints import LEVELS
 from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.mlir.atomic_kind import KINDS, full_name, kinds_of
 from xegpu.support.errors import error_parts
-from xetile.dialect.types import CacheHintAttr, WgMapAttr, check_padding, not_a_map, number_of_padding
+from xetile.dialect.types import (
+    CacheHintAttr,
+    WgMapAttr,
+    check_padding,
+    not_a_map,
+    number_of_padding,
+    padding_attribute,
+)
 from xetile.dialect.wg_map import WgMap
 from xetile.dialect.wg_map_inference import map_of
 from xetile.text.grammar import Entry, Sketch, agrees
@@ -211,15 +218,13 @@ def hints_of(sketch: Sketch) -> dict[str, Attribute]:
 
 
 def padding_of(sketch: Sketch, dtype: DType) -> Attribute | None:
-    """Padding in the tile's element type; None for zero, the default."""
+    """Padding in the tile's element type; None for 0 without a sign, the default."""
     attribute = sketch.take("padding")
     if attribute is None:
         return None
     number = verified(sketch, lambda: number_of_padding(attribute, dtype))
     verified(sketch, lambda: check_padding(number, dtype))
-    if number == 0:
-        return None
-    return FloatAttr(float(number), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
+    return padding_attribute(number, dtype)
 
 
 def create(kind: type[Operation], operands: Sequence[SSAValue], results: Sequence[Attribute],

@@ -47,7 +47,7 @@ def _integer(number: int, dtype: DType) -> str:
         return str(int(number != 0))  # MLIR's true is -1
     # C has no negative literals, and takes the magnitude of the smallest number for a wider type.
     if number in (-(1 << 31), -(1 << 63)):
-        return f"({number + 1}{'L' if number < -(1 << 31) else ''} - 1)"
+        return f"({number + 1}{'L' if dtype.opencl == 'long' else ''} - 1)"
     return f"{number}ul" if number >= 1 << 63 else str(number)
 
 

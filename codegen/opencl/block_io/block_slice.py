@@ -65,7 +65,7 @@ class BlockSlice:
     def touches(self) -> str:
         """C condition: partly in bounds; false for an array without elements."""
         rows, columns = self.shape
-        return f"y > -{rows} && x > -{columns} && y < height && x < width"
+        return f"y > -{rows} && x > -{columns} && max(y, 0) < height && max(x, 0) < width"
 
     def coordinates(self, word: int | None = None) -> list[tuple[str, str]]:
         """Row and column expressions of each element of a lane's word ``i``, or of word ``word``."""

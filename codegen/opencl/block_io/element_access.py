@@ -130,7 +130,7 @@ def _by_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp, inside: list[s
 
 def _inlined_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
     """Define a load of one variable in bounds on a processor, and return its name."""
-    name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
+    name, dtype, c_type = piece.function("read"), piece.desc.dtype.opencl, fragment.c_type
     words = [_packed([piece.unchecked(*at) for at in piece.coordinates(i)], dtype, fragment.word)
              for i in range(fragment.width)]
     value = words[0] if fragment.width == 1 else f"({c_type})({', '.join(words)})"

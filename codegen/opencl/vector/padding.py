@@ -58,7 +58,7 @@ def _load_of(operation: PadOp) -> LoadNdOp | None:
 def _padding_function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[Word], padding: str) -> str:
     """Define a function that pads one variable, whose words have the offsets ``words``, and return its name."""
     rows, columns = (max(axis) + unit for axis, unit in zip(zip(*words, strict=True), lanes.unit, strict=True))
-    label = "".join(character if character.isalnum() else "_" for character in padding)
+    label = "".join(character if character.isalnum() else "_" for character in padding.replace("+", ""))
     name = f"pad_{fragment.dtype}_{rows}x{columns}_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_by_{label}"
     across = lanes.wi_layout[1]
     parts = fragment.renamed(("value",) * (fragment.units // fragment.width)).words()[:fragment.width]

@@ -6,7 +6,7 @@ becomes
     %a = load_nd %e {mode = vc, vnni_axis = 1} : tensor_desc<8x16xbf16> -> vector<8x8x2xbf16>
     %c = dpas %a, %b {mode = vc} : vector<8x8x2xbf16>, vector<8x16x2xbf16> -> vector<8x16xf32>
 
-Operations that only the present version has (``mad``, ``pad``, ``convert_layout`` ...) are unchanged.
+Operations that only the present version has (``mad``, ``convert_layout`` ...) are unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import FenceOp
 from xegpu.dialect.types import DescriptorType
-from xegpu.dialect.vector import PackOp
+from xegpu.dialect.vector import PackOp, PadOp
 from xegpu.interop.v1 import dialect
 from xegpu.interop.v1.importer import KINDS, SCOPES
 from xegpu.interop.v1.types import VC, OlderDescType, earlier_map
@@ -48,7 +48,8 @@ def exported(function: func.FuncOp) -> func.FuncOp:
     """Convert a kernel to version 1.
 
     Raises:
-        TargetError: a SIMT kernel whose dpas has an operand A that was not loaded through a descriptor.
+        TargetError: a SIMT kernel whose dpas has an operand A that was not loaded through a descriptor; a fence that
+            the host sees; a padding other than zero.
     """
     rewriter = _Export(view_webs(function))
     return rewriter.function(function, [rewriter.typed(argument,
@@ -182,8 +183,14 @@ def _fence(rewriter: _Export, operation: FenceOp) -> None:
         "fence_scope": StringAttr(scopes[operation.scope.data])}))
 
 
+def _pad(rewriter: _Export, operation: PadOp) -> None:
+    raise TargetError("XT3415", f"the earlier generation pads with zero, not with {operation.number}",
+                      "leave the padding out, and select by position with xt.where", rewriter.where())
+
+
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
     **{present: _same_form(older) for present, older in dialect.SAME_FORM.items()},
     gather_scatter.CreateTdescOp: _create_tdesc, LoadNdOp: _load_nd, DpasOp: _dpas, FenceOp: _fence,
+    PadOp: _pad,
     ShapeCastOp: _shape_cast,
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.conftest import require_device
+from tests.conftest import require_device, require_ocloc
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
@@ -49,3 +49,34 @@ def test_every_view_gives_the_same_product(name: str, acc_type, step: int, targe
         a, b, inner, BK=step, acc_type=acc_type)
     np.testing.assert_array_equal(inner, a.astype(np.float64) @ b.astype(np.float64))
     assert frame.sum() - inner.sum() == 7 * (frame.size - inner.size)
+
+
+@xt.kernel
+def rows_apart(A, C):
+    """Sums of two slices of more words than a processor loads without calls, which nothing says to be out of bounds."""
+    first, second = (xt.vector.transfer_read(A, (row, 0), (64, 64)) for row in (0, 1))
+    xt.vector.transfer_write(first + second, C, (0, 0))
+
+
+@pytest.mark.execution("opencl:cpu")
+@pytest.mark.parametrize("name", ["f32", "i64", "i8"])
+def test_slices_in_bounds_are_loaded_with_and_without_calls_in_one_kernel(name: str) -> None:
+    require_device()
+    a = RNG.integers(-4, 5, (65, 64)).astype(dtypes.of(name).numpy)
+    c = np.zeros_like(a[:-1])
+    rows_apart.on("opencl:cpu", target="cpu")[1](a, c)
+    np.testing.assert_array_equal(c, a[:-1] + a[1:])
+
+
+@xt.kernel
+def padded(A, C):
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (-3, -3), (8, 16)), padding=5), xt.init_tile(C, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("shape", [(0, 7), (7, 0)])
+def test_tiles_over_the_corner_of_an_empty_array_read_nothing(shape: tuple[int, int]) -> None:
+    """Machine code in the simulator, which checks each access: an array without elements has no memory to read."""
+    require_ocloc()
+    c = np.zeros((8, 16), np.float32)
+    padded.on("machine:dg2")[1](np.empty(shape, np.float32), c)
+    assert (c == 5).all()

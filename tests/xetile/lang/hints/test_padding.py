@@ -47,6 +47,23 @@ def test_all_four_edges(dtype, padding, where, target):
 
 
 @pytest.mark.parametrize(("where", "target"), EXECUTIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_negative_zero_keeps_its_sign(dtype, where, target):
+    a, c = np.ones((13, 50), dtype), np.ones((8, 16), dtype)
+    shifted.on(where, **execution(where, target))[1, 1](a, c, padding=-0.0)
+    assert np.signbit(c[:3].astype(np.float32)).all()
+    assert (c[:3] == 0).all()
+
+
+def test_negative_zero_is_read_back_from_text():
+    lowered = shifted.lower(xt.Spec((13, 50), "f32"), xt.Spec((8, 16), "f32"), padding=-0.0)
+    for text in (lowered.xetile, lowered.xegpu):
+        c = np.ones((8, 16), np.float32)
+        xt.parse(text)["shifted"][1, 1](np.ones((13, 50), np.float32), c)
+        assert np.signbit(c[:3]).all()
+
+
+@pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_operands_of_a_product(where, target):
     @xt.kernel
     def product(A, B, C, *, padding=0):
@@ -90,6 +107,22 @@ def test_text_keeps_the_padding():
         xt.parse(text)["shifted"].on("numpy")[3, 4](a, c)
         assert np.array_equal(c, expected), stage
         assert str(xt.parse(text)) == text
+
+
+@xt.kernel
+def padded_twice(A, C, D):
+    """A tile outside A with paddings whose exponents differ in their signs alone."""
+    outside = xt.init_tile(A, (-8, 0), (8, 16))
+    xt.store_tile(xt.load_tile(outside, padding=1e20), xt.init_tile(C, (0, 0), (8, 16)))
+    xt.store_tile(xt.load_tile(outside, padding=1e-20), xt.init_tile(D, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize(("where", "target"), [("numpy", None), ("opencl:cpu", "pvc"), ("opencl:cpu", "cpu")])
+def test_exponents_of_either_sign(where, target):
+    c, d = np.zeros((8, 16)), np.zeros((8, 16))
+    padded_twice.on(where, **execution(where, target))[1](np.zeros((8, 16)), c, d)
+    assert (c == 1e20).all()
+    assert (d == 1e-20).all()
 
 
 def test_zero_costs_nothing():

@@ -256,3 +256,19 @@ def test_sizes_of_arrays_of_other_ranks(where: str, request: pytest.FixtureReque
     c = np.zeros((8, 16), np.int32)
     several_ranks.on(where)[1](np.zeros(9, np.float32), np.zeros((2, 3, 4), np.float16), c)
     assert (c == 409).all()
+
+
+@xt.kernel
+def limited(C, n, *, limit):
+    value = xt.maximum(n, limit) - xt.minimum(limit, n)
+    xt.store_tile(xt.full((8, 16), value, xt.i64), xt.init_tile(C, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("limit", [-2 ** 31, 2 ** 31, -2 ** 63, 7])
+@pytest.mark.parametrize("where", ["numpy", "opencl:cpu"])
+def test_limits_of_numbers_of_64_bits(where: str, limit: int, request: pytest.FixtureRequest) -> None:
+    if where == "opencl:cpu":
+        request.getfixturevalue("cpu_queue")
+    c, number = np.zeros((8, 16), np.int64), np.int64(-5_000_000_000)
+    limited.on(where)[1](c, number, limit=limit)
+    assert (c == abs(int(number) - limit)).all()
