@@ -35,7 +35,11 @@ def comparisons(kernel: ParsedKernel, name: str, mlir_opt: str) -> Iterator[tupl
     args = [_argument(type_, memory) for type_ in kernel.argument_types]
     if any(arg is None for arg in args):
         return
-    expected = _launched(kernel, Execution("numpy", "pvc"), args)
+    try:
+        expected = _launched(kernel, Execution("numpy", "pvc"), args)
+    except XeError as error:
+        yield "numpy", f"[{error.code}]"
+        return
     for execution in _EXECUTIONS:
         yield str(execution), _outcome(lambda: _launched(kernel, execution, args), expected)  # noqa: B023
     for form in _PRINTED:
@@ -43,6 +47,9 @@ def comparisons(kernel: ParsedKernel, name: str, mlir_opt: str) -> Iterator[tupl
             printed = getattr(kernel.lower(*args, target="pvc"), form)
         except TargetError:
             continue  # LLVM's form lacks something of it, which the message says
+        except XeError as error:  # not lowered, either
+            yield form, f"[{error.code}]"
+            continue
         for passes in _PASSES:
             done = subprocess.run([mlir_opt, *passes], input=printed, text=True, capture_output=True, check=False)
             what = " ".join((form, *passes))
