@@ -46,6 +46,7 @@ from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
 from xetile.passes.row_major import RowMajor
+from xetile.passes.slm_transpose import SlmTranspose
 from xetile.passes.split_int4_mma import SplitInt4Mma
 from xetile.passes.to_xegpu import ToXeGPU
 
@@ -100,6 +101,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
     ("row-major", lambda options: RowMajor(options.access)),
+    ("slm-transpose", lambda options: SlmTranspose(options.target, options.access) if options.loads_shares else None),
     ("split-int4-mma", lambda options: None if options.target.multiplies(i4x2, i4x2) else SplitInt4Mma()),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),
     ("deepen-k", lambda options: DeepenK() if options.target.fuses_loads else None),
