@@ -17,24 +17,28 @@ stores side by side: a message that stores 512 bytes, and one that loads them, t
 Each subgroup has rows of its own, so that nobody waits: messages of one subgroup to shared local memory keep their
 order. A tile whose rows do not fill the lanes of a subgroup is loaded and stored with more of them.
 
-Where several subgroups multiply the same rows, :mod:`xetile.passes.cooperative_loads` has taken larger tiles already.
+Where several subgroups multiply the same rows by many columns, :mod:`xetile.passes.cooperative_loads` has taken the
+tile already.
 A tile is unchanged if its array is out of reach of 2D block messages, or if shared local memory does not suffice.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from xdsl.dialects import arith, func, gpu, memref
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, StridedLayoutAttr, UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects import arith, func, gpu, memref, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, StridedLayoutAttr, UnitAttr, VectorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.slm import allocations, bytes_of
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import SubgroupBarrierOp
+from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import subgroup_count
-from xegpu.ir.memref import SHARED_SPACE, exchanged
+from xegpu.ir.memref import SHARED_SPACE, exchanged, is_shared
+from xegpu.ir.use_def import array_of
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xegpu.target.targets import Target
@@ -42,9 +46,14 @@ from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.wg_map import Pair
 from xetile.passes.blocking.block_sizes import BlockSizes
+from xetile.passes.cooperative_loads.analysis import ROOM, has_words, rows_for_lanes
 
 _BITS = (8, 16)
 """Element sizes that no message transposes, but which one loads in words of several rows."""
+_BYTES = 512
+"""Bytes of the largest message that stores to shared local memory."""
+_MANY = 3
+"""Messages of a step that store, from which on a prefetch behind them saves instructions."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,12 @@ class SlmTranspose:
         if not inits:
             return function
         rewriter = _SlmTransposeRewriter(self, function)
-        return rewriter.function(function) if any(rewriter.padded(init.result) for init in inits) else function
+        if not any(rewriter.padded(init.result) for init in inits):
+            return function
+        new = rewriter.function(function)
+        if not self.target.immediate_offsets:
+            _prefetch_last(new, self.target)
+        return new
 
 
 class _SlmTransposeRewriter(Rewriter):
@@ -96,17 +110,15 @@ class _SlmTransposeRewriter(Rewriter):
         return self._sizes.tiles.note("padded", tile, self._padded)
 
     def _padded(self, tile: SSAValue) -> Pair | None:
-        parameters, lanes = tile_ops.tile_of(tile), self.target.subgroup_size
+        parameters = tile_ops.tile_of(tile)
         if parameters.encoding.order != (0, 1) or parameters.dtype.bits not in _BITS or \
                 self._sizes.role(tile) != "a":
             return None
         inits = [init for value in self._sizes.tiles.members(tile)
                  if isinstance(init := value.owner, tile_ops.InitTileOp)]
-        form, (rows, columns) = self._sizes.mma_shape_of(tile), parameters.shape
-        shape = -(-rows // lanes) * lanes, columns
-        if form is None or form.engine != "dpas" or \
-                any(access_kind(init, self._kinds) != "block-columns" for init in inits) or \
-                self.target.largest_block("read_transform", parameters.dtype.bits, lanes, shape[::-1]) is None:
+        form, shape = self._sizes.mma_shape_of(tile), rows_for_lanes(parameters.shape, self.target)
+        if form is None or form.engine != "dpas" or not has_words(shape, parameters.dtype, self.target) or \
+                any(access_kind(init, self._kinds) != "block-columns" for init in inits):
             return None
         return shape if self._has_room(shape, parameters) else None
 
@@ -201,3 +213,51 @@ def _load_tile(rewriter: _SlmTransposeRewriter, operation: tile_ops.LoadTileOp) 
     rewriter.emit(tile_ops.StoreTileOp(words, into))
     rewriter.emit(SubgroupBarrierOp())
     rewriter.set(operation.result, rewriter.emit(tile_ops.LoadTileOp(out_of)))
+
+
+def _prefetch_last(function: func.FuncOp, target: Target) -> None:
+    """Put prefetches behind all other messages of a loop that stores to shared local memory, in place.
+
+    On Xe-HPC the registers of a message that stores may not be written again before it has read them, for which Intel's
+    compiler takes three instructions for each store of a step, but for the last message of a step if nobody waits for
+    it: then four for all. So where there are many stores, and no prefetches, the next tile of A is prefetched; unless
+    registers are scarce, and written again before the end of a step.
+    """
+    for loop in [operation for operation in function.walk() if isinstance(operation, scf.ForOp)]:
+        block = loop.body.block
+        stores = [operation for operation in block.ops if isinstance(operation, tile_ops.StoreTileOp)
+                  and is_shared(array_of(operation.tile).type)]
+        prefetches: list[Operation] = [operation for operation in block.ops
+                                       if isinstance(operation, tile_ops.PrefetchTileOp)]
+        for prefetch in prefetches if stores else ():
+            prefetch.detach()  # type: ignore[no-untyped-call]
+        if not prefetches and sum(map(_messages, stores)) >= _MANY and _bytes(block) <= ROOM * max(
+                target.registers) * target.register_bytes:
+            moved = _next_tile(stores[-1])
+            prefetches = [] if moved is None else [tile_ops.PrefetchTileOp(moved)]
+        end = block.last_op
+        assert end is not None
+        if stores:
+            block.insert_ops_before(prefetches, end)
+
+
+def _bytes(block: Block) -> int:
+    """Bytes that the vectors of a step take, loaded, stored and carried."""
+    vectors = [*block.args, *(operation.results[0] for operation in block.ops
+                              if isinstance(operation, tile_ops.LoadTileOp))]
+    return sum(prod(type_.get_shape()) * of_mlir(type_.element_type).bytes for value in vectors
+               if isinstance(type_ := value.type, VectorType))
+
+
+def _messages(store: tile_ops.StoreTileOp) -> int:
+    """Messages of 512 bytes that a store takes."""
+    tile = tile_ops.tile_of(store.tile)
+    return prod(tile.shape) * tile.dtype.bytes // _BYTES
+
+
+def _next_tile(store: tile_ops.StoreTileOp) -> SSAValue | None:
+    """The tile of the step behind the one that a store's value is loaded from, where a loop carries it."""
+    load = store.value.owner
+    assert isinstance(load, tile_ops.LoadTileOp)
+    moves = [use.operation for use in load.tile.uses if isinstance(use.operation, tile_ops.UpdateTileOffsetOp)]
+    return moves[0].result if isinstance(load.tile, BlockArgument) and len(moves) == 1 else None

@@ -123,7 +123,8 @@ def _emit(emitter: Emitter, create: CreateNdTdescOp, user: _Access, wanted: Sequ
         return
     emitter.function(_MACRO, SLM_ADDRESS)
     access, made = access_of(emitter, user), emitter.values[create.result]
-    parts = [f"({wrapping(at)}) * {weight}" for at, weight in zip((made.row, made.column), _weights(access), strict=True)]
+    offsets = zip((made.row, made.column), _weights(access), strict=True)
+    parts = [f"({wrapping(at)}) * {weight}" for at, weight in offsets]
     if isinstance(user, StoreNdOp):
         parts.append(access.lane_offset())
     names = {distance: emitter.name("at") for distance in wanted}
