@@ -46,7 +46,7 @@ from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
 from xetile.passes.row_major import RowMajor
-from xetile.passes.slm_transpose import SlmTranspose
+from xetile.passes.cooperative_loads.slm_transpose import SlmTranspose
 from xetile.passes.split_int4_mma import SplitInt4Mma
 from xetile.passes.to_xegpu import ToXeGPU
 

@@ -102,7 +102,7 @@ Shares = Mapping[scf.ForOp, list["Share"]]
 
 def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Target) -> tuple[Shares, Shares]:
     """The loops of a kernel that get cooperative loads, as far as shared local memory suffices, and those in which each
-    subgroup is to transpose its own operands (:mod:`xetile.passes.slm_transpose`).
+    subgroup is to transpose its own operands (:mod:`xetile.passes.cooperative_loads.slm_transpose`).
 
     Args:
         function: a kernel whose tiles are not distributed yet.

@@ -47,7 +47,7 @@ class CarryTiles:
         if not any(_induced_tiles(loop) for loop in function.walk() if isinstance(loop, scf.ForOp)):
             return function
         new = _CarryTilesRewriter().function(function)
-        return new if cooperative_loops(new, self.access, self.target) else function
+        return new if any(cooperative_loops(new, self.access, self.target)) else function
 
 
 def _induced_tiles(loop: scf.ForOp) -> list[tile_ops.InitTileOp]:
