@@ -35,6 +35,7 @@ from xetile.passes.blocking import Blocking
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
+from xetile.passes.cooperative_loads.slm_transpose import SlmTranspose
 from xetile.passes.distribute_subgroups import DistributeSubgroups
 from xetile.passes.duplicate_loads import DuplicateLoads
 from xetile.passes.f16_operands import F16Operands
@@ -46,7 +47,6 @@ from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
 from xetile.passes.row_major import RowMajor
-from xetile.passes.cooperative_loads.slm_transpose import SlmTranspose
 from xetile.passes.split_int4_mma import SplitInt4Mma
 from xetile.passes.to_xegpu import ToXeGPU
 
