@@ -73,7 +73,7 @@ def _hoisted(function: func.FuncOp) -> func.FuncOp:
 
 def _product_loops(function: func.FuncOp) -> list[scf.ForOp]:
     """The loops whose own bodies have products, outer ones first."""
-    return [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
+    return [loop for loop in function.walk() if type(loop) is scf.ForOp
             and any(isinstance(operation, DpasOp) for operation in loop.body.block.ops)]
 
 

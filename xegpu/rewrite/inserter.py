@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from xegpu.ir.create import create_like, index_constant
 from xegpu.ir.matchers import number
 
 
@@ -20,11 +21,9 @@ def copy_operation(operation: Operation, values: dict[SSAValue, SSAValue]) -> Op
         values: what the copy uses in the place of a value, itself where it is not named; results and block arguments of
             the copy are added.
     """
-    copied = type(operation).create(
-        operands=[values.get(operand, operand) for operand in operation.operands],
-        result_types=operation.result_types, properties=operation.properties,
-        attributes=operation.attributes, location=operation.location,
-        regions=[copy_region(region, values) for region in operation.regions] if operation.regions else ())
+    copied = create_like(operation, [values.get(operand, operand) for operand in operation.operands],
+                         [result.type for result in operation.results],
+                         [copy_region(region, values) for region in operation.regions])
     for old, new in zip(operation.results, copied.results, strict=True):
         values[old] = new
         new.name_hint = old.name_hint
@@ -72,7 +71,7 @@ class Inserter:
     def constant(self, value: int) -> SSAValue:
         """An index constant, one for each value."""
         if value not in self._constants:
-            copied = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            copied = index_constant(value)
             head = self.function.body.block
             assert head.first_op is not None
             head.insert_op_before(copied, head.first_op)
