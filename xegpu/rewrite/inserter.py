@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xegpu.ir.create import create_like, index_constant
 from xegpu.ir.matchers import number
+from xegpu.rewrite.verifier import verify_inserted
+
+Candidate = TypeVar("Candidate", bound=Operation)
+Plan = TypeVar("Plan")
 
 
 def copy_operation(operation: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
@@ -50,6 +57,30 @@ def copy_module(module: ModuleOp) -> ModuleOp:
     copied = copy_operation(module, {})
     assert isinstance(copied, ModuleOp)
     return copied
+
+
+def rewrite_in_place(module: ModuleOp, candidates: Callable[[Operation], Iterable[Candidate]],
+                     plan: Callable[[Candidate], Plan | None],
+                     change: Callable[[Inserter, Candidate, Plan], None]) -> ModuleOp:
+    """Change operations in a copy of a module, and verify what is inserted; the module itself if there are none.
+
+    Args:
+        module: what a pass is applied to; it stays as it is.
+        candidates: operations inside a module or function that may be changed, in the order in which they shall be.
+        plan: what there is to change about one; None, 0 or empty if it stays. It is asked right before the change, too.
+        change: changes a candidate of the copy.
+    """
+    if not any(plan(candidate) for candidate in candidates(module)):
+        return module
+    new = copy_module(module)
+    for function in new.body.block.ops:
+        assert isinstance(function, func.FuncOp)
+        inserter = Inserter(function)
+        for candidate in list(candidates(function)):
+            if planned := plan(candidate):
+                change(inserter, candidate, planned)
+        verify_inserted(function, inserter.inserted)
+    return new
 
 
 class Inserter:

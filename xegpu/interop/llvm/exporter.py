@@ -36,6 +36,7 @@ from xegpu.interop.llvm.types import Desc, DescType, Mixed
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import DescribedOp, exchanged, is_shared, static_form
+from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
@@ -246,7 +247,7 @@ def desc_type(shape: tuple[int, ...], element_type: Attribute, layout: Any = Non
 
 def drop_constant_carries(function: func.FuncOp) -> None:
     """Remove loop-invariant iter_args: offsets that every iteration yields unchanged."""
-    for loop in [operation for operation in function.walk() if isinstance(operation, scf.ForOp)]:
+    for loop in for_loops(function):
         block = loop.body.block
         terminator = block.last_op
         assert isinstance(terminator, scf.YieldOp)
