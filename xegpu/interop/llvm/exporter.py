@@ -135,13 +135,10 @@ class Export(Rewriter):
         source = self.single(operation.source)
         sizes, strides = ([number(value) for value in values] for values in (operation.shape, operation.strides))
         static = static_form(source.type)
-        if static is None or transposed or len(static[0]) != 2 or strides not in ([], [1, static[0][1]],
-                                                                                  [static[0][1], 1]):
-            self.refuse("XT3655", "LLVM's matrices in shared local memory are whole arrays or their transposes",
-                        "print the kernel in our own form: .xegpu or .stages")
         layout = MemLayoutAttr(MemLayout(tuple(strides))) if strides[:1] == [1] else None  # type: ignore[arg-type]
-        shape = static[0][::-1] if layout else static[0]
-        if sizes not in ([], list(shape)):
+        shape = () if static is None else static[0][::-1] if layout else static[0]
+        if static is None or transposed or len(shape) != 2 or sizes not in ([], list(shape)) \
+                or strides not in ([], [1, static[0][1]], [static[0][1], 1]):
             self.refuse("XT3655", "LLVM's matrices in shared local memory are whole arrays or their transposes",
                         "print the kernel in our own form: .xegpu or .stages")
         matrix = MemDescType(MemDesc(tuple(shape), type_.element_type, layout))
