@@ -15,13 +15,13 @@ from typing import Any
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, unaligned_words
-from codegen.opencl.block_io.block_slice import BLOCK_READS, BlockSlice, WholeBlock, block_of, position
+from codegen.opencl.block_io.block_slice import BLOCK_READS, BLOCK_WRITES, BlockSlice, WholeBlock, block_of, position
 from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
-from xegpu.dialect.bounds import is_unaligned_copy
+from xegpu.dialect.bounds import STORE_ALIGNMENT, is_unaligned_copy
 from xegpu.support.errors import TargetError
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
@@ -37,7 +37,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     block = block_of(emitter, desc_of(operation.desc))
     fragment = predicate.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
-    pieces = block.pieces(fragment.width)
+    pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     words = fragment.width * len(fragment.names)
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= _MOST_INLINED:
         emitter.inlined_words += words
@@ -54,9 +54,15 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         emitter.assign(operation.result, fragment, row_pointers.values(emitter, operation, fragment))
         predicate.from_memory(emitter, operation.result)
         return
-    emitter.function(_rows_function(emitter, block, fragment))
-    kind = "load" if operation.in_bounds is None else "read"
+    kind = "read"
+    if operation.in_bounds is not None and block.is_contiguous(emitter.values[operation.desc].pitch):
+        kind = "read_contiguous"
+        emitter.function("\n".join([*_head(block, fragment, kind), *_rows_read(block, fragment, contiguous=True), "}",
+                                    ""]))
+    else:
+        emitter.function(_rows_function(emitter, block, fragment))
     if operation.in_bounds is None:
+        kind = "load"
         emitter.function(_asking_function(emitter, block, fragment))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
@@ -212,24 +218,26 @@ def _packed(pieces: list[str], type_: str, word: str) -> str:
     return joined if vector == word else f"as_{word}({joined})"
 
 
-def _rows_read(block: WholeBlock, fragment: Fragment) -> Iterator[str]:
-    """Block reads of each row, as wide as possible; then each word from its rows."""
+def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = False) -> Iterator[str]:
+    """Block reads of each row, or of ``contiguous`` rows as one, as wide as possible; then each word from its rows."""
     bits, unit = block.row_bits, block.lanes.unit[1]
     (rows, columns), read = block.shape, BLOCK_READS[block.row_bits]
-    parts = vector_widths(columns // unit)
-    for row in range(rows):
+    together = rows if contiguous else 1
+    parts = vector_widths(together * columns // unit)
+    for row in range(0, rows, together):
         for start, width in parts:
             at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
                             + ([str(start * unit)] if start else []))
             number = "" if width == 1 else str(width)
             yield (f"  const {UNSIGNED[bits]}{number} row{row}_{start} = "
                    f"{read}{number}((global const {UNSIGNED[bits]} *)({at}));")
-    component = {start + i: (start, f".s{i:x}" if width > 1 else "") for start, width in parts for i in range(width)}
+    component = [f"{start}.s{i:x}" if width > 1 else str(start) for start, width in parts for i in range(width)]
     words = []
     for word in block.words:
         (row, column), step = word[0], block.lanes.wi_data[1]
-        start, part = component[column // unit]
-        words.append([f"row{row + i // step}_{start}{part}" for i in range(0, block.lanes.per_lane, step)])
+        lines = [divmod(row + i // step, together) for i in range(0, block.lanes.per_lane, step)]
+        words.append([f"row{line * together}_{component[(within * columns + column) // unit]}"
+                      for line, within in lines])
     yield from _assigned(words, bits, fragment)
 
 
@@ -251,7 +259,9 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         raise TargetError("XT9400",
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
-    pieces = block.pieces(fragment.width)
+    pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
+    contiguous = operation.in_bounds is not None and block.is_contiguous(emitter.values[operation.desc].pitch) and \
+        block.shape[1] * block.desc.dtype.bytes % STORE_ALIGNMENT == 0
 
     def calls(pieces: list[BlockSlice], kind: str) -> list[str]:
         return [f"{piece.function('store')}{kind}({_arguments(emitter, operation.desc, *piece.at)}, {name});"
@@ -265,10 +275,13 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         _by_bounds(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
         return
     for piece in pieces:
+        if contiguous:
+            emitter.function(_contiguous_store(piece, fragment))
+            continue
         if not piece.promised:
             emitter.function(_edge_store(piece, fragment))
         emitter.function(_inlined_store(piece, fragment))
-    for statement in calls(pieces, ""):
+    for statement in calls(pieces, "_contiguous" if contiguous else ""):
         emitter.line(statement)
 
 
@@ -290,6 +303,15 @@ def _inlined_store(piece: BlockSlice, fragment: Fragment) -> str:
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
                   f"  }} else {name}_edge(base, height, width, pitch, step, y, x, words);"]
     return "\n".join([*_head_of_store(name, fragment, piece), *stores, "}", ""])
+
+
+def _contiguous_store(piece: BlockSlice, fragment: Fragment) -> str:
+    """Store of one variable whose rows lie behind each other, by a 1D block write."""
+    bits, number = piece.desc.dtype.bits, "" if fragment.width == 1 else str(fragment.width)
+    return "\n".join([f"static void {piece.function('store')}_contiguous(global {fragment.word} *base, {_PARAMETERS}, "
+                      f"{fragment.c_type} words)", "{",
+                      f"  {BLOCK_WRITES[bits]}{number}((global {UNSIGNED[bits]} *)(base + y * (long)pitch + x), "
+                      f"as_{UNSIGNED[bits]}{number}(words));", "}", ""])
 
 
 def _edge_store(piece: BlockSlice, fragment: Fragment) -> str:
