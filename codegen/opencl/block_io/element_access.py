@@ -18,7 +18,7 @@ from codegen.opencl.block_io import row_pointers, unaligned_words
 from codegen.opencl.block_io.block_slice import BLOCK_READS, BLOCK_WRITES, BlockSlice, WholeBlock, block_of, position
 from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrapping
-from codegen.opencl.prelude.macros import CALL, FILL
+from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.bounds import STORE_ALIGNMENT, is_unaligned_copy
@@ -57,8 +57,9 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     kind = "read"
     if operation.in_bounds is not None and block.is_contiguous(emitter.values[operation.desc].pitch):
         kind = "read_contiguous"
-        emitter.function("\n".join([*_head(block, fragment, kind), *_rows_read(block, fragment, contiguous=True), "}",
-                                    ""]))
+        interleave = _interleave(emitter, block, fragment)
+        lines = _rows_read(block, fragment, contiguous=True, interleave=interleave)
+        emitter.function("\n".join([*_head(block, fragment, kind), *lines, "}", ""]))
     else:
         emitter.function(_rows_function(emitter, block, fragment))
     if operation.in_bounds is None:
@@ -198,11 +199,17 @@ def _bounds_checked_load(emitter: Emitter, piece: BlockSlice) -> Callable[[str, 
     return lambda row, column: f"{name}(base, height, width, pitch, step, {row}, {column})"
 
 
-def _assigned(words: list[list[str]], bits: int, fragment: Fragment) -> Iterator[str]:
-    """Assemble each variable from parts of ``bits`` bits; complete vectors are reinterpreted without moves."""
+def _assigned(words: list[list[str]], bits: int, fragment: Fragment, interleave: str = "") -> Iterator[str]:
+    """Assemble each variable from parts of ``bits`` bits; complete vectors are reinterpreted without moves.
+
+    A function that does so instead, if there is one, takes them as one vector: ``interleave``.
+    """
     for number in range(len(fragment.names)):
         group = words[number * fragment.width:(number + 1) * fragment.width]
         pieces = [piece for word in group for piece in word]
+        if interleave:
+            yield f"  *out{number} = {interleave}(({vector_type(UNSIGNED[bits], len(pieces))})({', '.join(pieces)}));"
+            continue
         step = min(len(pieces), 16)
         word_count = step // len(group[0])
         parts = [_packed(pieces[i:i + step], UNSIGNED[bits], vector_type(fragment.word, word_count))
@@ -218,12 +225,13 @@ def _packed(pieces: list[str], type_: str, word: str) -> str:
     return joined if vector == word else f"as_{word}({joined})"
 
 
-def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = False) -> Iterator[str]:
+def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = False,
+               interleave: str = "") -> Iterator[str]:
     """Block reads of each row, or of ``contiguous`` rows as one, as wide as possible; then each word from its rows."""
     bits, unit = block.row_bits, block.lanes.unit[1]
     (rows, columns), read = block.shape, BLOCK_READS[block.row_bits]
     together = rows if contiguous else 1
-    parts = vector_widths(together * columns // unit)
+    parts = vector_widths(together * columns // unit, 16 if contiguous and bits < 32 else 8)
     for row in range(0, rows, together):
         for start, width in parts:
             at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
@@ -238,7 +246,28 @@ def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = Fals
         lines = [divmod(row + i // step, together) for i in range(0, block.lanes.per_lane, step)]
         words.append([f"row{line * together}_{component[(within * columns + column) // unit]}"
                       for line, within in lines])
-    yield from _assigned(words, bits, fragment)
+    yield from _assigned(words, bits, fragment, interleave)
+
+
+def _interleave(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
+    """Define the function that makes 32-bit words of pairs of rows of 16 elements, and return its name.
+
+    A register of 64 bytes holds two such rows, and an instruction of 32 lanes moves a row of each of two registers to
+    every other half of a word. Intel's compiler takes one of 16 lanes for each row. Empty where there is none.
+    """
+    if block.lanes.wi_data != (2, 1) or block.row_bits != 16 or block.shape[1] != block.subgroup or \
+            emitter.target.register_bytes != 4 * block.subgroup or fragment.width == 1:
+        return ""
+    name, count = f"interleaved_{2 * fragment.width}_rows", fragment.width
+    lines = ["{", *(f".decl {variable} v_type=G type=uw num_elts={32 * count} align=GRF alias=<%{number}, 0>"
+                    for number, variable in enumerate("OI")),
+             *(f"mov (M1_NM, 32) O({at},{half})<2> I({at},{16 * half})<32;16,1>"
+               for at in range(0, count, 2) for half in (0, 1)), "}"]
+    assembly = "".join(f'    "{line}\\n"\n' for line in lines)
+    emitter.function(f"static {fragment.c_type} {name}(ushort{2 * count} rows)\n{{\n#ifdef {NO_VISA}\n"
+                     f"  return as_{fragment.c_type}(rows);\n#else\n  {fragment.c_type} words;\n  __asm__(\n{assembly}"
+                     f"    : \"=rw\"(words) : \"rw\"(rows));\n  return words;\n#endif\n}}\n")
+    return name
 
 
 def _words_read(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> Iterator[str]:
