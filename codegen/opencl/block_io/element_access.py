@@ -229,16 +229,14 @@ def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = Fals
                interleave: str = "") -> Iterator[str]:
     """Block reads of each row, or of ``contiguous`` rows as one, as wide as possible; then each word from its rows."""
     bits, unit = block.row_bits, block.lanes.unit[1]
-    (rows, columns), read = block.shape, BLOCK_READS[block.row_bits]
+    rows, columns = block.shape
     together = rows if contiguous else 1
     parts = vector_widths(together * columns // unit, 16 if contiguous and bits < 32 else 8)
     for row in range(0, rows, together):
         for start, width in parts:
             at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
                             + ([str(start * unit)] if start else []))
-            number = "" if width == 1 else str(width)
-            yield (f"  const {UNSIGNED[bits]}{number} row{row}_{start} = "
-                   f"{read}{number}((global const {UNSIGNED[bits]} *)({at}));")
+            yield from _block_read(bits, width, f"row{row}_{start}", at, 8 * unit)
     component = [f"{start}.s{i:x}" if width > 1 else str(start) for start, width in parts for i in range(width)]
     words = []
     for word in block.words:
@@ -247,6 +245,18 @@ def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = Fals
         words.append([f"row{line * together}_{component[(within * columns + column) // unit]}"
                       for line, within in lines])
     yield from _assigned(words, bits, fragment, interleave)
+
+
+def _block_read(bits: int, width: int, name: str, at: str, half: int) -> Iterator[str]:
+    """Declaration of a vector that a 1D block message reads; one of 16, which CPUs lack, is two there, ``half`` apart."""
+    vector, read = vector_type(UNSIGNED[bits], width), BLOCK_READS[bits]
+    pointer = f"(global const {UNSIGNED[bits]} *)"
+    whole = f"  const {vector} {name} = {read}{'' if width == 1 else width}({pointer}({at}));"
+    if width < 16:
+        yield whole
+        return
+    halves = ", ".join(f"{read}8({pointer}({each}))" for each in (at, f"{at} + {half}"))
+    yield from (f"#ifdef {NO_VISA}", f"  const {vector} {name} = ({vector})({halves});", "#else", whole, "#endif")
 
 
 def _interleave(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
