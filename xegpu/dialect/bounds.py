@@ -62,9 +62,9 @@ def is_unaligned_copy(desc: TensorDesc) -> bool:
 class InBoundsOp(IRDLOperation):
     """Bounds check of a box (top, left, bottom, right), relative to a descriptor's offsets.
 
-    ``inside`` also says that its rows begin at a multiple of ``alignment`` bytes (4 where it is left out), where messages
-    need that. ``rows`` and ``columns`` are how far the box could go on, down and to the right, and still lie inside;
-    they are negative where it does not.
+    ``inside`` also says that its rows begin at a multiple of ``alignment`` bytes (4 where it is left out), where
+    messages need that. ``rows`` and ``columns`` are how far the box could go on, down and to the right, and still lie
+    inside; they are negative where it does not.
     """
 
     name = "xegpu.in_bounds"
@@ -104,9 +104,9 @@ class InBoundsOp(IRDLOperation):
                           "the first two\nwrite [0, 0, 8, 16] for a block of 8 x 16 where the descriptor stands",
                           alone=True)
         if self.alignment is not None and self.alignment.value.data not in (ALIGNMENT, STORE_ALIGNMENT):
-            raise Invalid("XT3124", f"messages take rows at multiples of {ALIGNMENT} or {STORE_ALIGNMENT} bytes, not of "
-                          f"{self.alignment.value.data}\nleave alignment out, or write {STORE_ALIGNMENT} for stores",
-                          alone=True)
+            raise Invalid("XT3124", f"messages take rows at multiples of {ALIGNMENT} or {STORE_ALIGNMENT} bytes, not "
+                          f"of {self.alignment.value.data}\nleave alignment out, or write {STORE_ALIGNMENT} for "
+                          "stores", alone=True)
 
 
 OPERATIONS = (InBoundsOp,)

@@ -248,7 +248,7 @@ def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = Fals
 
 
 def _block_read(bits: int, width: int, name: str, at: str, half: int) -> Iterator[str]:
-    """Declaration of a vector that a 1D block message reads; one of 16, which CPUs lack, is two there, ``half`` apart."""
+    """Declaration of a vector that a 1D block message reads; one of 16, which CPUs lack, is two ``half`` apart there."""
     vector, read = vector_type(UNSIGNED[bits], width), BLOCK_READS[bits]
     pointer = f"(global const {UNSIGNED[bits]} *)"
     whole = f"  const {vector} {name} = {read}{'' if width == 1 else width}({pointer}({at}));"

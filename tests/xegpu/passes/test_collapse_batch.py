@@ -46,7 +46,8 @@ def view(values: np.ndarray, kind: str) -> np.ndarray:
     n, rows, columns = values.shape
     shape, part = {
         "plain": (values.shape, np.s_[:]), "rows apart": ((n, rows, columns + 16), np.s_[:, :, :columns]),
-        "matrices apart": ((n, rows + 2, columns), np.s_[:, :rows]), "every other": ((2 * n, rows, columns), np.s_[::2]),
+        "matrices apart": ((n, rows + 2, columns), np.s_[:, :rows]),
+        "every other": ((2 * n, rows, columns), np.s_[::2]),
         "all reversed": (values.shape, np.s_[::-1, ::-1]), "transposed": ((n, columns, rows), np.s_[:]),
         "odd start": ((values.size + 1,), np.s_[1:]),
     }[kind]
@@ -132,7 +133,8 @@ def test_the_first_loop_does_all_of_contiguous_arrays_and_nothing_of_others() ->
         np.testing.assert_array_equal(c, expected, kind)
 
 
-@pytest.mark.parametrize(("size", "target", "most"), [(16, "pvc", 43), (16, "bmg", 34), (32, "pvc", 56), (32, "bmg", 43)])
+@pytest.mark.parametrize(("size", "target", "most"), [(16, "pvc", 43), (16, "bmg", 34), (32, "pvc", 56),
+                                                      (32, "bmg", 43)])
 def test_addresses_and_bounds_are_not_asked_for_again_in_each_step(size: int, target: str, most: int) -> None:
     require_ocloc()
     array, result = xt.Spec((10000, size, size), "bf16"), xt.Spec((10000, size, size), "f32")

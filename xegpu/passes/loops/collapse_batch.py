@@ -15,9 +15,9 @@ becomes
 Each step of the loop that was written has other matrices, so that base addresses and bounds are computed anew, and of
 each 2D block message the whole address. In the first loop of the two only a row changes. It runs where %holds, which is
 asked once: the matrices lie behind each other (``distance = height * pitch``), and all rows that a step reaches are
-rows of its own matrix. What is reached without 2D block messages must be whole rows of a narrow array, ``%width`` and
-``%pitch`` are the tile's columns: a block of such rows is contiguous, and takes 1D block messages, of which it begins on
-the boundaries. Columns beyond an array's are left to the 2D block messages, which know its width.
+rows of its own matrix. What is reached without 2D block messages must be whole rows of a narrow array, whose width and
+pitch are the tile's columns: such rows are contiguous, and 1D block messages take several at once. Columns beyond an
+array's are left to 2D block messages, which know its width.
 
 Loops are taken that multiply, are straight, and make descriptors whose matrix the counter numbers.
 """
@@ -58,7 +58,7 @@ from xegpu.rewrite.verifier import verify_inserted
 _MESSAGES = (LoadNdOp, StoreNdOp, PrefetchNdOp)
 _Message = LoadNdOp | StoreNdOp | PrefetchNdOp
 _MOST_ROWS = {"block": 1 << 24, "rows": 1 << 30}
-"""Rows of all matrices together: as a surface of 2D block messages has them (hardware.md), and as an index counts them."""
+"""Rows of all matrices together, as the surface of a 2D block message has them, and as an index counts them."""
 _FARTHEST = 1 << 30
 """Where a counter stops whose step is not known: it stays within 32 bits behind the last one."""
 
