@@ -52,6 +52,11 @@ def row_bits(desc: TensorDesc, lanes: int) -> int:
     return bits if desc.sg_map.wi_layout == (1, lanes) and bits in _ROW_BITS else 0
 
 
+def fills_writes(desc: TensorDesc) -> bool:
+    """Whether rows of a block fill 1D block writes, whose addresses are then multiples of :data:`STORE_ALIGNMENT`."""
+    return desc.shape[-1] * desc.block.array_length * desc.dtype.bytes % STORE_ALIGNMENT == 0
+
+
 def is_unaligned_copy(desc: TensorDesc) -> bool:
     """Whether blocks are read by vectors of words in each lane's own rows, which may begin in the middle of a word."""
     return desc.block.memory_scope == "global" and desc.block.access == "rows" and desc.dtype.bits == 16 and \

@@ -21,7 +21,7 @@ from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrappin
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
-from xegpu.dialect.bounds import STORE_ALIGNMENT, is_unaligned_copy
+from xegpu.dialect.bounds import fills_writes, is_unaligned_copy
 from xegpu.support.errors import TargetError
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
@@ -248,7 +248,7 @@ def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = Fals
 
 
 def _block_read(bits: int, width: int, name: str, at: str, half: int) -> Iterator[str]:
-    """Declaration of a vector that a 1D block message reads; one of 16, which CPUs lack, is two ``half`` apart there."""
+    """Declaration of a vector that a 1D block message reads; one of 16, which CPUs lack, is two ``half`` apart."""
     vector, read = vector_type(UNSIGNED[bits], width), BLOCK_READS[bits]
     pointer = f"(global const {UNSIGNED[bits]} *)"
     whole = f"  const {vector} {name} = {read}{'' if width == 1 else width}({pointer}({at}));"
@@ -299,8 +299,8 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
     pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
-    contiguous = operation.in_bounds is not None and block.is_contiguous(emitter.values[operation.desc].pitch) and \
-        block.shape[1] * block.desc.dtype.bytes % STORE_ALIGNMENT == 0
+    by_rows = operation.in_bounds is not None and block.row_bits > 0 and fills_writes(block.desc)
+    contiguous = by_rows and block.is_contiguous(emitter.values[operation.desc].pitch)
 
     def calls(pieces: list[BlockSlice], kind: str) -> list[str]:
         return [f"{piece.function('store')}{kind}({_arguments(emitter, operation.desc, *piece.at)}, {name});"
@@ -314,13 +314,13 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         _by_bounds(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
         return
     for piece in pieces:
-        if contiguous:
-            emitter.function(_contiguous_store(piece, fragment))
+        if by_rows:
+            emitter.function(_rows_store(block, piece, fragment, contiguous))
             continue
         if not piece.promised:
             emitter.function(_edge_store(piece, fragment))
         emitter.function(_inlined_store(piece, fragment))
-    for statement in calls(pieces, "_contiguous" if contiguous else ""):
+    for statement in calls(pieces, "_contiguous" if contiguous else "_rows" if by_rows else ""):
         emitter.line(statement)
 
 
@@ -344,13 +344,23 @@ def _inlined_store(piece: BlockSlice, fragment: Fragment) -> str:
     return "\n".join([*_head_of_store(name, fragment, piece), *stores, "}", ""])
 
 
-def _contiguous_store(piece: BlockSlice, fragment: Fragment) -> str:
-    """Store of one variable whose rows lie behind each other, by a 1D block write."""
-    bits, number = piece.desc.dtype.bits, "" if fragment.width == 1 else str(fragment.width)
-    return "\n".join([f"static void {piece.function('store')}_contiguous(global {fragment.word} *base, {_PARAMETERS}, "
-                      f"{fragment.c_type} words)", "{",
-                      f"  {BLOCK_WRITES[bits]}{number}((global {UNSIGNED[bits]} *)(base + y * (long)pitch + x), "
-                      f"as_{UNSIGNED[bits]}{number}(words));", "}", ""])
+def _rows_store(block: WholeBlock, piece: BlockSlice, fragment: Fragment, contiguous: bool) -> str:
+    """Store of one variable by 1D block writes: of all its rows if they are ``contiguous``, else of each word."""
+    bits, unit, across = block.row_bits, block.lanes.unit[1], piece.shape[1] // block.lanes.unit[1]
+    parts = [("y", "x", "words", fragment.width)] if contiguous else \
+        [(_plus("y", i // across), _plus("x", i % across * unit), word, 1) for i, word in enumerate(_words(fragment))]
+    kind = "contiguous" if contiguous else "rows"
+    lines = []
+    for row, column, words, width in parts:
+        number = "" if width == 1 else str(width)
+        lines.append(f"  {BLOCK_WRITES[bits]}{number}((global {UNSIGNED[bits]} *)(base + ({row}) * (long)pitch + "
+                     f"{column}), as_{UNSIGNED[bits]}{number}({words}));")
+    return "\n".join([f"static void {piece.function('store')}_{kind}(global {fragment.word} *base, {_PARAMETERS}, "
+                      f"{fragment.c_type} words)", "{", *lines, "}", ""])
+
+
+def _plus(coordinate: str, distance: int) -> str:
+    return f"{coordinate} + {distance}" if distance else coordinate
 
 
 def _edge_store(piece: BlockSlice, fragment: Fragment) -> str:

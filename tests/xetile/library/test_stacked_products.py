@@ -34,8 +34,9 @@ def test_each_product_is_its_own(size: tuple[int, int, int], execution: Executio
     with np.errstate(invalid="ignore"):
         expected = np.maximum(np.matmul(a.astype(np.float32), b.astype(np.float32)) * 0.5 - c, 0)
     got = c.copy()
+    stacked = (x if x.shape[-1] < 32 else x.reshape(-1, x.shape[-1]) for x in (a, b, got))
     execution.bind(stacked_product)[-(-count // each)](
-        *(x if x.shape[-1] < 32 else x.reshape(-1, x.shape[-1]) for x in (a, b, got)), 0.5, -1.0, count, each, M=m, N=-(-n // 16) * 16, K=k,
+        *stacked, 0.5, -1.0, count, each, M=m, N=-(-n // 16) * 16, K=k,
         scaled=True, added=True, activation=lambda x: xt.maximum(x, 0))
     sound = [i for i in range(count) if i not in (3, 5)]
     np.testing.assert_array_equal(got[sound], expected[sound])

@@ -43,8 +43,8 @@ from xegpu.dialect.block_io import (
     UpdateNdOffsetOp,
     desc_of,
 )
-from xegpu.dialect.bounds import ALIGNMENT, STORE_ALIGNMENT, InBoundsOp
-from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.bounds import ALIGNMENT, STORE_ALIGNMENT, InBoundsOp, fills_writes
+from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.ir.memref import is_address
@@ -55,6 +55,7 @@ from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.verifier import verify_inserted
 
+_PRODUCTS = (DpasOp, DpasScaledOp, MadOp)
 _MESSAGES = (LoadNdOp, StoreNdOp, PrefetchNdOp)
 _Message = LoadNdOp | StoreNdOp | PrefetchNdOp
 _MOST_ROWS = {"block": 1 << 24, "rows": 1 << 30}
@@ -87,7 +88,7 @@ def _candidates(around: ModuleOp | func.FuncOp) -> Iterator[scf.ForOp]:
     """Straight loops of products, without those that do what a main loop leaves."""
     for loop in around.walk():
         if isinstance(loop, scf.ForOp) and not _is_remainder(loop) and \
-                any(isinstance(operation, DpasOp) for operation in loop.body.block.ops) and \
+                any(isinstance(operation, _PRODUCTS) for operation in loop.body.block.ops) and \
                 all(isinstance(operation, (*_MESSAGES, scf.YieldOp)) or
                     (operation.has_trait(Pure) and not operation.regions) for operation in loop.body.block.ops):
             yield loop
@@ -136,8 +137,12 @@ class _Matrix:
     @property
     def alignment(self) -> int:
         """What whole rows begin at a multiple of, in bytes, for the messages that they take."""
-        fills = self.columns * desc_of(self.maker.result).dtype.bytes % STORE_ALIGNMENT == 0
-        return STORE_ALIGNMENT if fills and any(isinstance(each, StoreNdOp) for each in self.messages) else ALIGNMENT
+        return max(map(_alignment, self.messages))
+
+
+def _alignment(message: _Message) -> int:
+    """What the rows of a message begin at a multiple of, in bytes, where 1D block messages reach them."""
+    return STORE_ALIGNMENT if isinstance(message, StoreNdOp) and fills_writes(desc_of(message.desc)) else ALIGNMENT
 
 
 def _matrices(loop: scf.ForOp) -> list[_Matrix]:
@@ -182,12 +187,13 @@ def _messages(desc: SSAValue) -> list[_Message] | None:
 
 def _box(message: _Message, maker: CreateNdTdescOp) -> tuple[int, int, int, int] | None:
     """Top and bottom of what a message reaches, from where its descriptor is made, with left and right columns; None
-    where its row is not known, or without 2D block messages its column."""
+    where its row is not known, or without 2D block messages its column, or that is off the boundaries of 1D ones."""
     desc, at = desc_of(message.desc), position_of(message.desc)
-    if at.root is not maker.result or at.row.terms != (OffsetOf(maker.result, 0),) or \
-            (at.column.terms and desc.block.access == "rows"):
-        return None
     top, left = at.row.constant, at.column.constant
+    is_aligned = not at.column.terms and left * desc.dtype.bytes % _alignment(message) == 0
+    if at.root is not maker.result or at.row.terms != (OffsetOf(maker.result, 0),) or \
+            (desc.block.access == "rows" and not is_aligned):
+        return None
     return top, left, top + desc.shape[0], left + desc.shape[1] * desc.block.array_length
 
 
