@@ -8,7 +8,8 @@ becomes
       %c = load_mma %a, %b, %acc : tile<32x64xbf16>, tile<64x64xbf16>
       %a1 = update_tile_offset %a, [0, 64] ; %b1 = update_tile_offset %b, [64, 0]
 
-A loop that runs to the last column of A may step over its end, where loads are zeros. So the loop must have no other
+A loop that runs to the last column of A, or to their number rounded up to whole steps, may step over its end, where
+loads are zeros. So the loop must have no other
 operations, start at the offset of A's tile, and have no results but accumulators, which must not be rounded each step.
 """
 
@@ -123,7 +124,8 @@ def _covers_k(loop: scf.ForOp, product: LoadMmaOp, step: int) -> bool:
     if _advance(loop, product.a) != (0, step) or _advance(loop, product.b) != (step, 0):
         return False
     init = loop.iter_args[loop.body.block.args.index(product.a) - 1].owner  # type: ignore[arg-type]
-    return isinstance(init, tile_ops.InitTileOp) and same_number(init.offsets[-1], loop.lb) and _ends_at(init, loop.ub)
+    return isinstance(init, tile_ops.InitTileOp) and same_number(init.offsets[-1], loop.lb) \
+        and _ends_at(init, loop.ub, step)
 
 
 def _advance(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
@@ -134,12 +136,33 @@ def _advance(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
     return tuple(number(offset) for offset in moves[0].offsets) if len(moves) == 1 else ()
 
 
-def _ends_at(init: tile_ops.InitTileOp, stop: SSAValue) -> bool:
-    """Whether a loop's upper bound is the number of columns of a tile's array."""
+def _ends_at(init: tile_ops.InitTileOp, stop: SSAValue, step: int) -> bool:
+    """Whether a loop's upper bound is the number of columns of a tile's array, or that rounded up to whole steps."""
     if init.shape:
-        return same_number(init.shape[-1], stop)
+        rounded = _before_rounding(stop, step)
+        return same_number(init.shape[-1], stop) or (rounded is not None and same_number(init.shape[-1], rounded))
     static = static_form(init.source.type)
-    return static is not None and number(stop) == static[0][-1]
+    return static is not None and number(stop) in (static[0][-1], -(-static[0][-1] // step) * step)
+
+
+def _before_rounding(value: SSAValue, step: int) -> SSAValue | None:
+    """``size`` of a value ``(size + (step - 1)) // step * step``; None for any other value."""
+    quotient = _other_operand(value, arith.MuliOp, step)
+    if quotient is None or not isinstance(quotient.owner, (arith.FloorDivSIOp, arith.ShRSIOp)):
+        return None
+    division = quotient.owner
+    by = number(division.rhs)
+    divisor = 1 << by if by is not None and isinstance(division, arith.ShRSIOp) else by
+    return _other_operand(division.lhs, arith.AddiOp, step - 1) if divisor == step else None
+
+
+def _other_operand(value: SSAValue, kind: type[arith.AddiOp | arith.MuliOp], constant: int) -> SSAValue | None:
+    """The operand of a commutative operation beside a constant; None for any other value."""
+    owner = value.owner
+    if not isinstance(owner, kind):
+        return None
+    return next((other for other, own in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)) if number(own) == constant),
+                None)
 
 
 def _loop(rewriter: _DeepenKRewriter, loop: scf.ForOp) -> None:
