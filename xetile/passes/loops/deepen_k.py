@@ -9,8 +9,8 @@ becomes
       %a1 = update_tile_offset %a, [0, 64] ; %b1 = update_tile_offset %b, [64, 0]
 
 A loop that runs to the last column of A, or to their number rounded up to whole steps, may step over its end, where
-loads are zeros. So the loop must have no other
-operations, start at the offset of A's tile, and have no results but accumulators, which must not be rounded each step.
+loads are zeros. So the loop must have no other operations, start at the offset of A's tile, and have no results but
+accumulators, which must not be rounded each step.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
 from xegpu.ir.matchers import number, same_number
 from xegpu.ir.memref import static_form
 from xegpu.rewrite.rewriter import Rewriter, rewrite
+from xegpu.target.gemm_microkernel import MicrokernelShape
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp
 from xetile.dialect.types import TileType
@@ -34,7 +35,10 @@ _FACTORS = (16, 8, 4, 2)
 _DEEPEST = 128
 """The largest K tile: sums of 8-bit integers that are computed as floats stay exact, and longer ones are no faster."""
 _DEEPEST_OF_FLOATS = 512
-"""The largest K tile with f32 accumulators: each step loads and stores them all, and packs a smaller panel of B."""
+"""The largest K tile with f32 accumulators, and of micro-kernels: each step loads and stores them all, and packs a
+smaller panel of B."""
+_EXACT = 1 << 24
+"""Sums of integers up to this are exact in float32, in which text without micro-kernels adds up products of bytes."""
 _PANEL = 4096
 """The most elements of a panel of B that is widened while it is packed: as f32 half of a 32 KiB L1 cache."""
 _ALLOWED = (LoadMmaOp, tile_ops.UpdateTileOffsetOp, tile_ops.PrefetchTileOp, arith.ConstantOp, scf.YieldOp)
@@ -90,17 +94,24 @@ def _factor(loop: scf.ForOp, webs: Webs) -> int:
         return 1
     if not all(_covers_k(loop, product, step) for product in products):
         return 1
-    if all(_is_of_floats(product) for product in products):
-        return next((f for f in _FACTORS if step * f <= _DEEPEST_OF_FLOATS), 1)
+    if deepest := min(_deepest_by_call(product) for product in products):
+        return next((f for f in _FACTORS if step * f <= deepest), 1)
     tiles = [tile_ops.tile_of(product.b) for product in products]
     widened = max((tile.shape[1] for tile in tiles if tile.dtype is not f32), default=0)
     return next((f for f in _FACTORS if step * f <= _DEEPEST and step * f * widened <= _PANEL), 1)
 
 
-def _is_of_floats(product: LoadMmaOp) -> bool:
-    types = {tile_ops.tile_of(tile).dtype for tile in (product.a, product.b)}
-    return len(types) == 1 and types <= {f32, bf16, f16} \
-        and of_mlir(product.result.type.element_type) is f32  # type: ignore[attr-defined]
+def _deepest_by_call(product: LoadMmaOp) -> int:
+    """The largest K tile of a product of floats, or of bytes that a micro-kernel multiplies; 0 for another product."""
+    a, b = (tile_ops.tile_of(tile) for tile in (product.a, product.b))
+    acc = of_mlir(product.result.type.element_type)  # type: ignore[attr-defined]
+    if a.dtype is b.dtype and a.dtype in (f32, bf16, f16):
+        return _DEEPEST_OF_FLOATS if acc is f32 else 0
+    shape = MicrokernelShape(a.shape[0], b.shape[1], a.dtype, b.dtype)
+    if not shape.has_bytes or not shape.fits or acc is not shape.accumulator:
+        return 0
+    largest = (1 << a.dtype.bits - a.dtype.signed) * (1 << b.dtype.bits - b.dtype.signed)
+    return min(_EXACT // largest, _DEEPEST_OF_FLOATS)
 
 
 def _is_sole_use(loop: scf.ForOp, position: int, webs: Webs) -> bool:
