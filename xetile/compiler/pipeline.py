@@ -19,6 +19,7 @@ from xegpu.passes.interleave_rows import InterleaveRows
 from xegpu.passes.legalize import Legalize
 from xegpu.passes.licm import Licm
 from xegpu.passes.loops.coalesce_gathers import CoalesceGathers
+from xegpu.passes.loops.collapse_batch import CollapseBatch
 from xegpu.passes.loops.hoist_payloads import HoistPayloads
 from xegpu.passes.loops.peel_bounds import PeelBounds
 from xegpu.passes.loops.unroll import Unroll
@@ -124,6 +125,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("grf-mode", lambda options: GrfMode(options.target) if max(options.target.registers) else None),
     ("unroll", lambda options: Unroll(options.target)),
     ("coalesce-gathers", lambda options: CoalesceGathers() if options.target.block_io else None),
+    ("collapse-batch", lambda options: None if options.target.fuses_loads else CollapseBatch()),
     ("peel-bounds", lambda options: PeelBounds()),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )

@@ -40,13 +40,13 @@ _BELOW = 1 << 28
 def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: ArrayValue,
            row: Coordinate) -> tuple[ArrayValue, Coordinate]:
     """Matrix selected by a descriptor's leading offsets, and its row there: out of bounds if one of them is."""
-    lead = [emitter.values[offset] for offset in operation.offsets[:-2]]
+    lead = [axis for axis, offset in enumerate(operation.offsets[:-2]) if not operation.is_single(axis)]
     if not lead:
         return array, row
     stem = operation.result.name_hint or array.name
     inside, first, name = (emitter.name(f"{stem}_{part}") for part in ("inside", "first", "matrix"))
-    each = [(atom(index), atom(size), atom(stride))
-            for index, size, stride in zip(lead, array.sizes[:-2], array.strides[:-2], strict=True)]
+    each = [(atom(emitter.values[operation.offsets[axis]]), atom(array.sizes[axis]), atom(array.strides[axis]))
+            for axis in lead]
     within = " && ".join(f"(uint){index} < (uint){size}" for index, size, _ in each)
     displaced = " + ".join(f"{index} * (long){stride}" for index, _, stride in each)
     if not desc_of(operation.result).block.boundary_check:
