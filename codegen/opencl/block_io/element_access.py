@@ -28,6 +28,8 @@ _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
 _MOST_INLINED = 256
 """Words of a processor's lanes that a kernel loads without calls: Intel's compiler takes 2.5 ms for each."""
 
+_NARROW = ("char", "uchar", "short", "ushort")
+"""Words for which processors have no scatter instruction, and OpenCL C no broadcast."""
 _KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
 """Width of a vector to its components without the first, in vectors that exist."""
 
@@ -260,14 +262,14 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     if emitter.target.is_cpu and not block.promised:
         inside = [replace(piece, in_bounds=True) for piece in pieces]
         for piece, edge in zip(inside, pieces, strict=True):
-            emitter.function(_inlined_store(piece, fragment))
+            emitter.function(_inlined_store(emitter, piece, fragment))
             emitter.function(_edge_store(edge, fragment))
         _by_bounds(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
         return
     for piece in pieces:
         if not piece.promised:
             emitter.function(_edge_store(piece, fragment))
-        emitter.function(_inlined_store(piece, fragment))
+        emitter.function(_inlined_store(emitter, piece, fragment))
     for statement in calls(pieces, ""):
         emitter.line(statement)
 
@@ -278,14 +280,18 @@ def _head_of_store(name: str, fragment: Fragment, piece: BlockSlice, attribute: 
             *(f"  {line}" for line in position(piece.lanes, piece.subgroup))]
 
 
-def _inlined_store(piece: BlockSlice, fragment: Fragment) -> str:
+def _inlined_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
     """Element-wise store of one variable, with an inlined bounds check unless it is known to be in bounds.
 
     Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own,
-    and processors scatter what they could store as a vector.
+    and processors scatter what they could store as a vector. Where all lanes hold one element, in a type that cannot be
+    scattered, a processor stores that of the first; it would store one after the other, with a branch each.
     """
     name = piece.function("store")
-    stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(_words(fragment))]
+    is_first = emitter.target.is_cpu and piece.lanes.wi_layout == (1, 1) and fragment.word in _NARROW
+    values = [f"({fragment.word})sub_group_broadcast((uint){value}, 0)" if is_first else value
+              for value in _words(fragment)]
+    stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(values)]
     if not piece.promised:
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
                   f"  }} else {name}_edge(base, height, width, pitch, step, y, x, words);"]
