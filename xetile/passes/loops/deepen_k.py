@@ -25,6 +25,7 @@ from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
 from xegpu.ir.matchers import number, same_number
 from xegpu.ir.memref import static_form
+from xegpu.ir.region_branch import for_loops
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xegpu.target.gemm_microkernel import MicrokernelShape
 from xetile.dialect import tile_ops
@@ -65,8 +66,7 @@ class _DeepenKRewriter(Rewriter):
         super().__init__({scf.ForOp: _loop, tile_ops.InitTileOp: _init_tile,
                           tile_ops.UpdateTileOffsetOp: _update_tile_offset})
         webs = view_webs(function)
-        self.factors = {loop: factor for loop in function.walk() if isinstance(loop, scf.ForOp)
-                        if (factor := _factor(loop, webs)) > 1}
+        self.factors = {loop: factor for loop in for_loops(function) if (factor := _factor(loop, webs)) > 1}
         self.shapes: dict[SSAValue, tuple[int, int]] = {}
         for loop, factor in self.factors.items():
             for product in _products(loop):
