@@ -10,7 +10,7 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import cache_controls, element_access, payload, slm
+from codegen.opencl.block_io import cache_controls, element_access, payload, slm, slm_addresses
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, block_word
 from codegen.opencl.vector import shuffle_rows
@@ -72,6 +72,7 @@ def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     array, row = matrix(emitter, operation, array, row)
     step = "1" if desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
+    slm_addresses.prepare(emitter, operation)
 
 
 def _update_nd_offset(emitter: Emitter, operation: UpdateNdOffsetOp) -> None:
