@@ -30,7 +30,7 @@ from functools import reduce
 from typing import Any
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -70,7 +70,7 @@ class CollapseBatch:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with loops over one matrix each; itself where no loop goes over a batch."""
-        if not any(_matrices(loop) for loop in _candidates(module)):
+        if not _has_batches(module) or not any(_matrices(loop) for loop in _candidates(module)):
             return module
         new = copy_module(module)
         for function in new.body.block.ops:
@@ -82,6 +82,13 @@ class CollapseBatch:
             verify_inserted(function, inserter.inserted)
             erase_dead(function.body.block)
         return new
+
+
+def _has_batches(module: ModuleOp) -> bool:
+    """Whether a kernel takes arrays of more than two dimensions; most take none, and are not looked through."""
+    return any(isinstance(argument.type, MemRefType) and len(argument.type.get_shape()) > 2
+               for function in module.body.block.ops if isinstance(function, func.FuncOp)
+               for argument in function.body.block.args)
 
 
 def _candidates(around: ModuleOp | func.FuncOp) -> Iterator[scf.ForOp]:
