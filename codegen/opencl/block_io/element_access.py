@@ -28,8 +28,9 @@ _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
 _MOST_INLINED = 256
 """Words of a processor's lanes that a kernel loads without calls: Intel's compiler takes 2.5 ms for each."""
 
-_NARROW = ("char", "uchar", "short", "ushort")
-"""Words for which processors have no scatter instruction, and OpenCL C no broadcast."""
+_OF_FIRST_LANE = {"half": "as_half((ushort)sub_group_broadcast((uint)as_ushort({0}), 0))"} | {
+    word: f"({word})sub_group_broadcast((uint){{0}}, 0)" for word in ("char", "uchar", "short", "ushort")}
+"""The first lane's word, of types for which processors have no scatter instruction, by 32 bits."""
 _KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
 """Width of a vector to its components without the first, in vectors that exist."""
 
@@ -340,9 +341,8 @@ def _inlined_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> s
     scattered, a processor stores that of the first; it would store one after the other, with a branch each.
     """
     name = piece.function("store")
-    is_first = emitter.target.is_cpu and piece.lanes.wi_layout == (1, 1) and fragment.word in _NARROW
-    values = [f"({fragment.word})sub_group_broadcast((uint){value}, 0)" if is_first else value
-              for value in _words(fragment)]
+    is_first = emitter.target.is_cpu and piece.lanes.wi_layout == (1, 1) and fragment.word in _OF_FIRST_LANE
+    values = [_OF_FIRST_LANE[fragment.word].format(value) if is_first else value for value in _words(fragment)]
     stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(values)]
     if not piece.promised:
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
