@@ -94,8 +94,8 @@ class Schedule:
         if taken <= room * _COMFORTABLE / _MARGIN:
             return sunk
         ordered = copied(function)
-        for loop in filter(_may_sink_loads, ordered.walk()):
-            order_products(loop.body.block)
+        for loop in [operation for operation in ordered.walk() if _may_sink_loads(operation)]:
+            order_products(loop.regions[0].block)
         ordered = _scheduled(ordered, loads=True)
         if live_bytes(ordered, grouped=False) <= room * _COMFORTABLE / _MARGIN:
             return ordered
