@@ -16,7 +16,7 @@ from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, n
 from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED, number
+from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED, main_loop_of, number
 from xegpu.ir.region_branch import TERMINATORS, forwarded
 from xegpu.ir.use_def import root_definitions
 
@@ -42,8 +42,6 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     pointer_steps = row_pointers.declare(emitter, loop)
     may_be_left_out = SKIP_IF_ROLLED in loop.attributes
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
-    if DISABLE_UNROLL in loop.attributes:
-        emitter.line(NO_UNROLL)
     # LLVM does not rotate a loop whose condition has a convergent call.
     bound = "sub_group_broadcast({}, 0)" if DISABLE_ROTATE in loop.attributes else "{}"
     header = f"{counter} < {bound.format(stop)}; {counter} += {step}"
@@ -54,6 +52,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         trips = emitter.name("trips")
         emitter.line(f"uint {trips} = {_trips(counter if is_remainder else start, stop, step, loop)};")
         header = f"{bound.format(trips)} > 0; --{trips}, {counter} += {step}"
+    if DISABLE_UNROLL in loop.attributes:
+        emitter.line(NO_UNROLL)
     emitter.line(f"for ({first}; {', '.join([header, *pointer_steps])}) {{")
     emitter.depth += 1
     yielded = _body(emitter, loop, carried_values)
@@ -99,14 +99,14 @@ def _moves_blocks(counter: SSAValue) -> bool:
 
 def _loop_start(loop: scf.ForOp) -> SSAValue:
     """Start of a loop; that of its main loop for a remainder loop."""
-    main = loop.lb.owner
-    return main.lb if isinstance(main, scf.ForOp) and MAIN_LOOP in main.attributes else loop.lb
+    main = main_loop_of(loop)
+    return loop.lb if main is None else main.lb
 
 
 def _is_remainder(loop: scf.ForOp) -> bool:
     """Whether a loop is the remainder of a main loop and the only user of its results, the counter included."""
-    main = loop.lb.owner
-    return isinstance(main, scf.ForOp) and MAIN_LOOP in main.attributes \
+    main = main_loop_of(loop)
+    return main is not None \
         and [*loop.iter_args, loop.lb] == list(main.results) and all(value.has_one_use() for value in main.results)
 
 

@@ -95,10 +95,14 @@ def declarations(predefined: Collection[str], lanes: int) -> str:
 _SURFACE = "XETILE_GLOBAL void *, int, int, int, int2"
 
 
+def _undeclared(name: str) -> TargetError:
+    return TargetError("XT9405", f"the builtin {name} has no declaration in C++", BUG)
+
+
 def _block_io(name: str) -> str:
     match = re.fullmatch(r"intel_sub_group_2d_block_([a-z]+(?:_[a-z]+)?)_(\d+)b_\d+r(\d+)x\d+c", name)
     if match is None:
-        raise TargetError("XT9405", f"the builtin {name} has no declaration in C++", BUG)
+        raise _undeclared(name)
     kind, bits, columns = match[1], int(match[2]), int(match[3])
     if kind == "prefetch":
         return f"XETILE_EXTERN void {name}({_SURFACE});\n"
@@ -112,7 +116,7 @@ def _dpas(name: str, lanes: int) -> str:
         return f"XETILE_EXTERN float8 {name}(short8, int8, float8, uchar, uchar);\n"
     match = re.fullmatch(r"intel_sub_group_(\w+?)_(\w+?)_matrix_mad_k\d+", name)
     if match is None:
-        raise TargetError("XT9405", f"the builtin {name} has no declaration in C++", BUG)
+        raise _undeclared(name)
     a_type, b_type = match.groups()
     return "".join(_dpas_line(name, a_type, b_type, accumulator, lanes, rows)
                    for accumulator in _accumulators(a_type, lanes) for rows in (1, 2, 4, 8))

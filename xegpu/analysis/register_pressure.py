@@ -16,7 +16,7 @@ from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.region_branch import is_loop
+from xegpu.ir.region_branch import for_loops, is_loop
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
 VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
@@ -61,8 +61,8 @@ def live_bytes(function: func.FuncOp, *, grouped: bool = True) -> int:
 
 def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
     """Largest number of bytes of loop-carried fragments among loops with products, and that loop."""
-    loops = [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
-             and any(isinstance(operation, (DpasOp, MadOp)) for operation in loop.walk())]
+    loops = [loop for loop in for_loops(function)
+             if any(isinstance(operation, (DpasOp, MadOp)) for operation in loop.walk())]
     sizes = [(sum(bytes_of(value) for value in loop.iter_args), loop) for loop in loops]
     return max(sizes, key=lambda entry: entry[0], default=(0, None))
 

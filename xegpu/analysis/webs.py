@@ -31,7 +31,8 @@ class Webs:
         for operation in function.walk():
             if operation.regions:
                 self._join_forwarded(operation)
-            self._join(list(links(operation)))
+            if values := list(links(operation)):
+                self._join(values)
         self._noted: dict[tuple[str, SSAValue], Any] = {}
         self._members: dict[SSAValue, list[SSAValue]] = defaultdict(list)
         for value in self._parent:
@@ -44,10 +45,10 @@ class Webs:
                 self._join([before[0], value, *before[1:]])
 
     def _join(self, values: list[SSAValue]) -> None:
-        for value in values:
-            first, other = self.root(values[0]), self.root(value)
-            self._parent.setdefault(first, first)
-            self._parent[other] = first
+        first = self.root(values[0])
+        self._parent.setdefault(first, first)
+        for value in values[1:]:
+            self._parent[self.root(value)] = first
 
     def root(self, value: SSAValue) -> SSAValue:
         """Representative of the web of ``value``."""

@@ -25,6 +25,7 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescType, check_division, check_load
+from xegpu.ir.create import initialize
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import DescribedOp, array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
@@ -135,7 +136,7 @@ class UpdateNdOffsetOp(IRDLOperation):
     assembly_format = "$desc `,` `[` $offsets `]` attr-dict `:` type($desc) `->` type($result)"
 
     def __init__(self, desc: SSAValue, offsets: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[desc, offsets], result_types=[desc.type])
+        initialize(self, [desc, *offsets], [desc.type], {})
 
     def verify_(self) -> None:
         check_block(desc_of(self.desc))
@@ -178,7 +179,7 @@ class SetNdOffsetsOp(IRDLOperation):
     assembly_format = "$desc `,` `[` $row `,` $column `]` attr-dict `:` type($desc) `->` type($result)"
 
     def __init__(self, desc: SSAValue, row: SSAValue, column: SSAValue) -> None:
-        super().__init__(operands=[desc, row, column], result_types=[desc.type])
+        initialize(self, [desc, row, column], [desc.type], {})
 
     def verify_(self) -> None:
         check_block(desc_of(self.desc))
@@ -245,7 +246,7 @@ class LoadNdOp(HintedOp):
         parameters = desc_of(desc)
         bits = (transpose_bit_width or parameters.dtype.bits) if transpose else 0
         result = vector_type(loaded_shape(parameters, packed, bits), parameters.element_type)
-        super().__init__(operands=[desc], result_types=[result], properties={
+        initialize(self, [desc], [result], {
             "packed": UnitAttr() if packed else None,
             "transpose": ArrayAttr([IntegerAttr(axis, i64) for axis in (1, 0)]) if transpose else None,
             "transpose_bit_width": IntegerAttr(transpose_bit_width, i64) if transpose_bit_width else None})
@@ -336,18 +337,22 @@ def check_words(along: str, size: int, together: int, element: Attribute) -> Non
 
 @operation_definition
 class StoreNdOp(HintedOp):
-    """Block store; elements outside the array are dropped."""
+    """Block store; elements outside the array are dropped. ``in_bounds`` says that there are none.
+
+    Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then.
+    """
 
     name = "xegpu.store_nd"
     RECORD: ClassVar[Record] = MOVED
     MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
+    in_bounds = opt_prop_def(UnitAttr)
     traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
 
     def __init__(self, value: SSAValue, desc: SSAValue) -> None:
-        super().__init__(operands=[value, desc])
+        initialize(self, [value, desc], [], {})
 
     def verify_(self) -> None:
         check_hints(self, "store")

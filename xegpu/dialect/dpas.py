@@ -26,6 +26,7 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import DESC, check_block, desc_of
 from xegpu.dialect.types import MAP_NAMES, SgMapAttr, check_dpas, two_sizes
+from xegpu.ir.create import initialize
 from xegpu.ir.dtypes import STORED, DType, e4m3, e5m2, f32, of_mlir, u8
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import Record
@@ -113,11 +114,9 @@ class ProductOp(MultiplyAddOp):
                  maps: tuple[LaneMap, LaneMap, LaneMap] | None = None) -> None:
         assert result is not None or acc is not None
         attributes = [None, None, None] if maps is None else [_lane_map(lanes) for lanes in maps]
-        super().__init__(
-            operands=[a, b, [acc] if acc is not None else []],
-            result_types=[result if result is not None else acc.type],  # type: ignore[union-attr]
-            properties=dict(zip(("sg_map_a", "sg_map_b", "sg_map_c"), attributes, strict=True)),
-        )
+        initialize(self, [a, b] if acc is None else [a, b, acc],
+                   [result if result is not None else acc.type],  # type: ignore[union-attr]
+                   dict(zip(("sg_map_a", "sg_map_b", "sg_map_c"), attributes, strict=True)))
 
     @property
     def maps(self) -> tuple[LaneMap, LaneMap, LaneMap] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
@@ -31,6 +31,13 @@ OPTIONS = frozenset((UNROLL, BARRIER))
 
 MAIN_LOOP = "xegpu.main_loop"
 """The loop behind it does the steps that it leaves: from where it ended, the last value that it carries."""
+
+
+def main_loop_of(loop: scf.ForOp) -> scf.ForOp | None:
+    """Main loop of which a loop does the steps that are left; None for other loops."""
+    before = loop.lb.owner
+    return before if isinstance(before, scf.ForOp) and MAIN_LOOP in before.attributes else None
+
 
 SKIP_IF_ROLLED = "xegpu.skip_if_rolled"
 """A main loop that a text for a device may leave out: the other one then does all steps."""

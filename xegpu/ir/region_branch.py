@@ -19,6 +19,11 @@ def is_loop(operation: Operation | None) -> bool:
     return isinstance(operation, LOOPS)
 
 
+def for_loops(around: Operation) -> list[scf.ForOp]:
+    """The ``scf.for`` loops of an operation, itself included, outer ones first."""
+    return [operation for operation in around.walk() if type(operation) is scf.ForOp]
+
+
 def forwarded(block: Block) -> Sequence[SSAValue]:
     """Values that the terminator of a block forwards; the condition of ``scf.condition`` is none of them."""
     end = block.last_op

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DenseArrayBase, IndexType, IntegerAttr, VectorType, i64
@@ -26,6 +26,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from xegpu.ir.create import initialize
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.support.errors import Invalid
@@ -42,6 +43,11 @@ def integers(values: Sequence[int]) -> IntegersAttr:
 @lru_cache(maxsize=4096)
 def _integers(values: tuple[int, ...]) -> IntegersAttr:
     return ArrayAttr([IntegerAttr(value, i64) for value in values])
+
+
+@lru_cache(maxsize=4096)
+def _positions(values: tuple[int, ...]) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i64, values)
 
 
 def values_of(attribute: IntegersAttr) -> tuple[int, ...]:
@@ -113,8 +119,7 @@ class ExtractOp(IRDLOperation):
 
     def __init__(self, vector: SSAValue, positions: Sequence[SSAValue | int], result_type: Attribute) -> None:
         static, dynamic = split_dynamic_index_list(positions, DYNAMIC_INDEX)
-        super().__init__(operands=[vector, dynamic], result_types=[result_type],
-                         properties={"static_position": DenseArrayBase.from_list(i64, static)})
+        initialize(self, [vector, *dynamic], [result_type], {"static_position": _positions(tuple(static))})
 
     def verify_(self) -> None:
         source, result = self.vector.type, self.result.type
@@ -144,10 +149,8 @@ class ExtractStridedSliceOp(IRDLOperation):
 
     def __init__(self, source: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> None:
         element: Attribute = source.type.element_type  # type: ignore[attr-defined]
-        super().__init__(
-            operands=[source], result_types=[vector_type(sizes, element)],
-            properties={"offsets": integers(offsets), "sizes": integers(sizes), "strides": integers([1] * len(sizes))},
-        )
+        initialize(self, [source], [vector_type(sizes, element)], {
+            "offsets": integers(offsets), "sizes": integers(sizes), "strides": integers([1] * len(sizes))})
 
     def verify_(self) -> None:
         offsets, sizes = values_of(self.offsets), values_of(self.sizes)

@@ -27,8 +27,8 @@ from xegpu.dialect.dpas import LoadMadOp
 from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
 from xegpu.ir.kernel_attributes import subgroup_size
 from xegpu.ir.matchers import number
-from xegpu.rewrite.inserter import Inserter, copy_module
-from xegpu.rewrite.verifier import verify_inserted
+from xegpu.ir.region_branch import for_loops
+from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 
@@ -38,17 +38,7 @@ class FuseStore:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with fused stores; itself where there are none."""
-        if not any(_fusible_product(operation) is not None for operation in module.walk()):
-            return module
-        new = copy_module(module)
-        for function in new.body.block.ops:
-            assert isinstance(function, func.FuncOp)
-            inserter = Inserter(function)
-            for operation in list(function.walk()):
-                if (product := _fusible_product(operation)) is not None:
-                    _fuse(inserter, product)
-            verify_inserted(function, inserter.inserted)
-        return new
+        return rewrite_in_place(module, for_loops, _fusible_product, _fuse)
 
 
 @dataclass(frozen=True)
@@ -68,9 +58,9 @@ class _Product:
     stores: tuple[StoreNdOp, ...]
 
 
-def _fusible_product(loop: Operation) -> _Product | None:
+def _fusible_product(loop: scf.ForOp) -> _Product | None:
     """The product of a loop that does nothing else, from zero, and whose sums are stored, once, all in one place."""
-    if not isinstance(loop, scf.ForOp) or isinstance(loop.parent_op(), LoadMadStoreOp):
+    if isinstance(loop.parent_op(), LoadMadStoreOp):
         return None
     body = list(loop.body.block.ops)
     mads = [operation for operation in body if isinstance(operation, LoadMadOp)]
@@ -153,8 +143,8 @@ def _ends_kernel(product: _Product) -> bool:
     return isinstance(after, func.ReturnOp) and isinstance(block.parent_op(), func.FuncOp)  # type: ignore[union-attr]
 
 
-def _fuse(inserter: Inserter, product: _Product) -> None:
-    loop, ends = product.loop, _ends_kernel(product)
+def _fuse(inserter: Inserter, loop: scf.ForOp, product: _Product) -> None:
+    ends = _ends_kernel(product)
     for operation in _needed(product):
         operation.detach()  # type: ignore[no-untyped-call]
         loop.parent.insert_op_before(operation, loop)  # type: ignore[union-attr]

@@ -34,6 +34,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from xegpu.dialect.block_io import LoadNdOp
 from xegpu.dialect.dpas import DpasOp
+from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, values_of
 from xegpu.rewrite.rewriter import copied, rewrite
 
@@ -54,11 +55,11 @@ class InterleaveRows:
 
 
 def _interleaved(function: func.FuncOp) -> func.FuncOp:
-    if not any(_Loop(operation).is_regular() for operation in function.walk() if isinstance(operation, scf.ForOp)):
+    if not any(_Loop(loop).is_regular() for loop in for_loops(function)):
         return function
     new = copied(function)
-    for operation in list(new.walk()):
-        if isinstance(operation, scf.ForOp) and (found := _Loop(operation)).is_regular():
+    for loop in for_loops(new):
+        if (found := _Loop(loop)).is_regular():
             found.change()
     return new
 

@@ -36,6 +36,7 @@ from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.matchers import number
+from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.rewriter import copied, rewrite
@@ -73,8 +74,8 @@ def _hoisted(function: func.FuncOp) -> func.FuncOp:
 
 def _product_loops(function: func.FuncOp) -> list[scf.ForOp]:
     """The loops whose own bodies have products, outer ones first."""
-    return [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
-            and any(isinstance(operation, DpasOp) for operation in loop.body.block.ops)]
+    return [loop for loop in for_loops(function)
+            if any(isinstance(operation, DpasOp) for operation in loop.body.block.ops)]
 
 
 def terms(value: SSAValue) -> list[SSAValue]:

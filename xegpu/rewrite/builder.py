@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from xegpu.ir.create import index_constant
 from xegpu.ir.matchers import number
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.verifier import known_valid
@@ -57,7 +57,7 @@ class Builder:
     def constant(self, value: int) -> SSAValue:
         """Index constant, pooled at the head of the entry block."""
         if value not in self._constants:
-            operation = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            operation = index_constant(value)
             known_valid.operations.add(operation)
             self._at_head(operation)
             self._constants[value] = operation.result

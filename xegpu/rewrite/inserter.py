@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from xegpu.ir.create import create_like, index_constant
 from xegpu.ir.matchers import number
+from xegpu.rewrite.verifier import verify_inserted
+
+Candidate = TypeVar("Candidate", bound=Operation)
+Plan = TypeVar("Plan")
 
 
 def copy_operation(operation: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
@@ -20,11 +28,9 @@ def copy_operation(operation: Operation, values: dict[SSAValue, SSAValue]) -> Op
         values: what the copy uses in the place of a value, itself where it is not named; results and block arguments of
             the copy are added.
     """
-    copied = type(operation).create(
-        operands=[values.get(operand, operand) for operand in operation.operands],
-        result_types=operation.result_types, properties=operation.properties,
-        attributes=operation.attributes, location=operation.location,
-        regions=[copy_region(region, values) for region in operation.regions] if operation.regions else ())
+    copied = create_like(operation, [values.get(operand, operand) for operand in operation.operands],
+                         [result.type for result in operation.results],
+                         [copy_region(region, values) for region in operation.regions])
     for old, new in zip(operation.results, copied.results, strict=True):
         values[old] = new
         new.name_hint = old.name_hint
@@ -53,6 +59,30 @@ def copy_module(module: ModuleOp) -> ModuleOp:
     return copied
 
 
+def rewrite_in_place(module: ModuleOp, candidates: Callable[[Operation], Iterable[Candidate]],
+                     plan: Callable[[Candidate], Plan | None],
+                     change: Callable[[Inserter, Candidate, Plan], None]) -> ModuleOp:
+    """Change operations in a copy of a module, and verify what is inserted; the module itself if there are none.
+
+    Args:
+        module: what a pass is applied to; it stays as it is.
+        candidates: operations inside a module or function that may be changed, in the order in which they shall be.
+        plan: what there is to change about one; None, 0 or empty if it stays. It is asked right before the change, too.
+        change: changes a candidate of the copy.
+    """
+    if not any(plan(candidate) for candidate in candidates(module)):
+        return module
+    new = copy_module(module)
+    for function in new.body.block.ops:
+        assert isinstance(function, func.FuncOp)
+        inserter = Inserter(function)
+        for candidate in list(candidates(function)):
+            if planned := plan(candidate):
+                change(inserter, candidate, planned)
+        verify_inserted(function, inserter.inserted)
+    return new
+
+
 class Inserter:
     """Inserts operations into a function: constants at its head, others in front of an operation.
 
@@ -72,7 +102,7 @@ class Inserter:
     def constant(self, value: int) -> SSAValue:
         """An index constant, one for each value."""
         if value not in self._constants:
-            copied = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            copied = index_constant(value)
             head = self.function.body.block
             assert head.first_op is not None
             head.insert_op_before(copied, head.first_op)

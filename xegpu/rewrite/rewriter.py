@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from xegpu.ir.create import create_like
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import TERMINATORS
 from xegpu.ir.traits import moves_view, type_inference
@@ -135,13 +137,13 @@ class Rewriter(Builder):
             self.set(operation.result, self.constant(number(operation.result) or 0))
         else:
             encoded = operation.operands[:1] if keeps_type(operation) else operation.operands
-            formed = next((o for o in encoded if self.lookup(o).encoding is not None), None)
-            types = self._result_types(operation, operands, None if formed is None else self.single(formed))
-            copied = self.like(operation, operands, types)
-            form = None if formed is None else self.lookup(formed).encoding
+            formed = next((parts for o in encoded if (parts := self.lookup(o)).encoding is not None), None)
+            part, form = (None, None) if formed is None else (formed.values[0], formed.encoding)
+            copied = self.like(operation, operands, self._result_types(operation, operands, part))
             for before, after in zip(operation.results, copied.results, strict=True):
                 after.name_hint = before.name_hint
-                self.set(before, after, form if _is_composite(before) else None)
+                encoding = form if form is not None and _is_composite(before) else None
+                self.converted_values[before] = ConvertedValues((after,), encoding)
 
     def each_part(self, operation: Operation) -> None:
         """Clone an operation for each part of its operands; an operand with one part is used in every clone."""
@@ -183,8 +185,7 @@ class Rewriter(Builder):
 
     def like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
         """Emit a copy of an operation with other operands and result types."""
-        copied = type(operation).create(operands=operands, result_types=types, properties=operation.properties,
-                                        attributes=operation.attributes, location=operation.location)
+        copied = create_like(operation, operands, types)
         self.emit(copied)
         if _have_types([value.type for value in operands], operation.operands) and \
                 _have_types(types, operation.results):
@@ -206,6 +207,7 @@ class Rewriter(Builder):
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         new.attributes.update(loop.attributes)
         self.emit(new)
+        known_valid.operations.add(new)  # arguments and results have the types of the initial values; see `close`
         self.regroup(loop.res, carried, new.res)
 
     def _while(self, loop: scf.WhileOp) -> None:
@@ -254,7 +256,9 @@ class Rewriter(Builder):
                           f"a value is {other.type} before the body of a loop or condition and {value.type} after it",
                           "a tile may go to another array only where both are stored in the same order: pass a "
                           "contiguous copy of one", **{"the value before": other, "the value after": value})
-        block.add_op(scf.YieldOp(*values))
+        end = scf.YieldOp(*values)
+        known_valid.operations.add(end)
+        block.add_op(end)
 
     def regroup(self, old: Sequence[SSAValue], like: Sequence[ConvertedValues], new: Sequence[SSAValue]) -> None:
         """Set the replacements of several values: ``new`` in order, grouped in the encodings of ``like``."""
@@ -291,7 +295,13 @@ def _have_types(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
 
 def _is_composite(value: SSAValue) -> bool:
     """Whether a value has an encoding: an element of a vector, taken out as a number, has none."""
-    return not isinstance(value.type, IndexType | IntegerType | AnyFloat)
+    return not _is_number(type(value.type))
+
+
+@cache
+def _is_number(kind: type[Attribute]) -> bool:
+    """Whether a class of types is one of numbers; ``AnyFloat`` alone is ten classes, each of which runs Python code."""
+    return issubclass(kind, IndexType | IntegerType | AnyFloat)
 
 
 def keeps_type(operation: Operation) -> bool:

@@ -22,6 +22,7 @@ from xegpu.dialect.dpas import (
     SCALED,
     MultiplyAddOp,
     ScaledMultiplyAddOp,
+    check_accumulator,
     check_scaled_types,
 )
 from xegpu.ir.op_definition import operation_definition
@@ -70,13 +71,6 @@ def _check_blocks(a: Sequence[int], b: Sequence[int], c: Sequence[int] | None) -
                       f"pack it so: xt.tile_pack(acc, ({a[0]}, {b[1]}))", about=("acc", "a", "b"))
 
 
-def check_accumulator(acc: SSAValue, result: SSAValue) -> None:
-    """Verify that a product has the type of its accumulator."""
-    if acc.type != result.type:
-        raise Invalid("XT2116", f"the accumulator is {acc.type}, the result {result.type}\n"
-                      "a product has the type of what it is added to: make both the same")
-
-
 @operation_definition
 class TileMmaOp(MultiplyAddOp):
     """Matrix product ``a @ b``, plus ``acc`` if there is one, of 2D or blocked 4D vectors."""
@@ -92,8 +86,7 @@ class TileMmaOp(MultiplyAddOp):
 
     def verify_(self) -> None:
         check_product_shapes(shape_of(self.a), shape_of(self.b), shape_of(self.result))
-        if self.acc is not None:
-            check_accumulator(self.acc, self.result)
+        check_accumulator(self.a, self.acc, self.result)
         verify_product_types(self.a.type, self.b.type, self.result.type)
         acc = None if self.acc is None else map_of(self.acc)
         result = None if self.wg_map is None else self.wg_map.data
@@ -114,7 +107,7 @@ class TileMmaScaledOp(ScaledMultiplyAddOp):
                          properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
 
     def verify_(self) -> None:
-        check_accumulator(self.acc, self.result)
+        check_accumulator(self.a, self.acc, self.result)
         check_scaled_types(self.a.type, self.b.type, self.result.type, self.scale_a.type, self.scale_b.type)
         check_product_shapes(shape_of(self.a), shape_of(self.b), shape_of(self.acc))
         (m, k), (_, n) = flat_shape(shape_of(self.a)), flat_shape(shape_of(self.b))
@@ -151,6 +144,6 @@ class LoadMmaOp(IRDLOperation):
 
     def verify_(self) -> None:
         a, b = tile_of(self.a), tile_of(self.b)
-        check_accumulator(self.acc, self.result)
+        check_accumulator(self.a, self.acc, self.result)
         check_product_shapes(a.shape, b.shape, flat_shape(shape_of(self.result)))
         verify_product_types(VectorType(a.element_type, a.shape), VectorType(b.element_type, b.shape), self.result.type)

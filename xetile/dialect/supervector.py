@@ -37,7 +37,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.dialect.dpas import MULTIPLIED
+from xegpu.dialect.dpas import MULTIPLIED, check_accumulator
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import ADDRESSED, Record
@@ -45,7 +45,6 @@ from xegpu.ir.traits import ReadsMemory, WritesMemory
 from xegpu.mlir.vector import VECTOR
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.contract import check_contraction
-from xetile.dialect.mma import check_accumulator
 from xetile.dialect.permutation_map import (
     Permutation,
     check_indices,
@@ -282,8 +281,7 @@ class ContractOp(IRDLOperation):
     def verify_(self) -> None:
         check_contraction([self.lhs.type, self.rhs.type, self.result.type], self.axes, self.iterators)
         _check_wg_map(self.wg_map, self.result.type)
-        if self.acc is not None:
-            check_accumulator(self.acc, self.result)
+        check_accumulator(self.lhs, self.acc, self.result)
 
 
 SuperVector = Dialect(NAME, [TransferReadOp, TransferWriteOp, TypeCastOp, ContractOp], [])

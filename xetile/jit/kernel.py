@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 from xegpu.ir.dtypes import DType
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.arith import FAST_DIVISION
-from xegpu.support.errors import ArgumentError, ShapeError, TraceError
+from xegpu.support.errors import ArgumentError, Note, ShapeError, TraceError
 from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target.grf_mode import REGISTERS
@@ -135,12 +135,7 @@ class Kernel(BaseKernel):
         unknown = set(constants) - set(self._constants)
         missing = {name for name, default in self._constants.items() if default is inspect.Parameter.empty}
         if unknown:
-            name = sorted(unknown)[0]
-            near = difflib.get_close_matches(name, self._constants, 1)
-            guess = f"did you mean {near[0]}? " if near else ""
-            raise ArgumentError("XT1012",
-                                f"{self.name} has no constant {name}", f"{guess}its constants, the keyword-only "
-                                f"parameters, are {', '.join(self._constants) or 'none'}", notes=self.defined())
+            raise unknown_constant(self.name, min(unknown), self._constants, self.defined())
         if missing - set(constants):
             name = sorted(missing - set(constants))[0]
             raise ArgumentError("XT1013", f"{self.name} needs a value for its constant {name}",
@@ -239,6 +234,14 @@ class FlatKernel(Kernel):
         return super()._call_grid_function(function, self.assemble(args), constants)
 
 
+def unknown_constant(kernel: str, name: str, constants: Collection[str], notes: Sequence[Note] = ()) -> ArgumentError:
+    """Error for a name that is none of a kernel's constants."""
+    near = difflib.get_close_matches(name, constants, 1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    return ArgumentError("XT1012", f"{kernel} has no constant {name}", f"{guess}its constants, the keyword-only "
+                         f"parameters, are {', '.join(constants) or 'none'}", notes=notes)
+
+
 def _symbol_builders(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
     return [partial(_symbol, argument.name, argument.dtype, argument.rank, argument.packed) for argument in arguments]
 
@@ -270,9 +273,15 @@ class _Options(TypedDict, total=False):
 
 
 @overload
-def kernel(function: Callable[..., Any], **options: Unpack[_Options]) -> Kernel: ...
+def kernel(function: Callable[..., Any], **options: Unpack[_Options]) -> Kernel:
+    """A kernel of a function: ``@xt.kernel``, or ``xt.kernel(function, **options)``."""
+
+
 @overload
-def kernel(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], Kernel]:
+    """A decorator with options: ``@xt.kernel(subgroups=(8, 4))``."""
+
+
 def kernel(function: Callable[..., Any] | None = None, *, grid: Callable[..., Any] | None = None,
            subgroups: tuple[int, int] = (1, 1), registers: int | None = None, fast_division: bool = False,
            fast_math: bool = False, may_alias: bool = False) -> Any:

@@ -29,7 +29,7 @@ from xetile.text.gpu_module import printed
 from xetile.text.llvm import LLVMReader, is_llvm
 from xetile.text.parse_hints import hint_of, is_miscounted, reworded, vector_expected
 from xetile.text.reader import FOREIGN_READERS, Reader
-from xetile.text.reader.dense_literals import MOST_ELEMENTS
+from xetile.text.reader.dense_literals import MOST_ELEMENTS, too_many_elements
 from xetile.text.types import read_tensor_desc
 
 _DEEPEST = 60
@@ -163,9 +163,7 @@ def _check_lengths(text: str, name: str) -> None:
                             _range(text, name, start, start + 1))
     for found in _DENSE.finditer(text):
         if (count := found[0].count(",") + 1) > MOST_ELEMENTS:
-            raise TextError("XT2074", f"a constant of {count} elements that may differ is larger than any register",
-                            "load the numbers from an array; a number that is the same everywhere is written once: "
-                            "dense<0.0>", _range(text, name, found.start(), found.start() + len("dense")))
+            raise TextError(*too_many_elements(count), _range(text, name, found.start(), found.start() + len("dense")))
 
 
 def _notes(error: ParseError, word: str, reader: Reader | None) -> list[Note]:

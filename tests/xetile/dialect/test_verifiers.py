@@ -133,7 +133,7 @@ TEXT: dict[str, tuple[tuple[str, str], str]] = {
     "a product's result": (product("32x16xf16", "16x32xf16", "32x16xf32"), "XT1253"),
     "a product of 2D and 4D": (product("32x16xf16", "1x2x16x16xf16", "32x32xf32"), "XT1254"),
     "a product of blocks": (product("4x1x8x16xf16", "2x2x8x16xf16", "4x2x8x16xf32"), "XT1255"),
-    "a product's accumulator": (product("32x16xf16", "16x32xf16", "32x32xf32", "32x32xf16"), "XT2116"),
+    "a product's accumulator": (product("32x16xf16", "16x32xf16", "32x32xf32", "32x32xf16"), "XT3201"),
     "a product of two types": (product("32x16xf16", "16x32xbf16", "32x32xf32"), "XT1251"),
     "a product's sum": (product("32x32xi8", "32x32xi8", "32x32xf32"), "XT1252"),
     "a permutation": (one("tile_transpose", "32x16xf16", "[0, 1] %v", "32x16xf16"), "XT2118"),

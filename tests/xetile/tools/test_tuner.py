@@ -222,7 +222,7 @@ def test_the_budget_ends_it() -> None:
 
 
 @pytest.mark.parametrize(("space", "text"), [
-    ({}, "BM"), ([], "XT7103"), ({"BN": [1]}, "XT7104"), ({"BM": 8}, "XT7102")])
+    ({}, "BM"), ([], "XT7103"), ({"BN": [1]}, "XT1012"), ({"BM": 8}, "XT7102")])
 def test_spaces_that_are_none(space: Any, text: str) -> None:
     if space == {}:
         assert configurations(space, ["BM"], "k") == [{}]

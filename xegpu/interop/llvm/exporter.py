@@ -36,6 +36,7 @@ from xegpu.interop.llvm.types import Desc, DescType, Mixed
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import DescribedOp, exchanged, is_shared, static_form
+from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
@@ -134,13 +135,10 @@ class Export(Rewriter):
         source = self.single(operation.source)
         sizes, strides = ([number(value) for value in values] for values in (operation.shape, operation.strides))
         static = static_form(source.type)
-        if static is None or transposed or len(static[0]) != 2 or strides not in ([], [1, static[0][1]],
-                                                                                  [static[0][1], 1]):
-            self.refuse("XT3655", "LLVM's matrices in shared local memory are whole arrays or their transposes",
-                        "print the kernel in our own form: .xegpu or .stages")
         layout = MemLayoutAttr(MemLayout(tuple(strides))) if strides[:1] == [1] else None  # type: ignore[arg-type]
-        shape = static[0][::-1] if layout else static[0]
-        if sizes not in ([], list(shape)):
+        shape = () if static is None else static[0][::-1] if layout else static[0]
+        if static is None or transposed or len(shape) != 2 or sizes not in ([], list(shape)) \
+                or strides not in ([], [1, static[0][1]], [static[0][1], 1]):
             self.refuse("XT3655", "LLVM's matrices in shared local memory are whole arrays or their transposes",
                         "print the kernel in our own form: .xegpu or .stages")
         matrix = MemDescType(MemDesc(tuple(shape), type_.element_type, layout))
@@ -246,7 +244,7 @@ def desc_type(shape: tuple[int, ...], element_type: Attribute, layout: Any = Non
 
 def drop_constant_carries(function: func.FuncOp) -> None:
     """Remove loop-invariant iter_args: offsets that every iteration yields unchanged."""
-    for loop in [operation for operation in function.walk() if isinstance(operation, scf.ForOp)]:
+    for loop in for_loops(function):
         block = loop.body.block
         terminator = block.last_op
         assert isinstance(terminator, scf.YieldOp)

@@ -315,18 +315,21 @@ def _thread_id(rewriter: Import, operation: gpu.ThreadIdOp) -> None:
     rewriter.set(operation.result, rewriter.constant(0))
 
 
-def _block_dim(rewriter: Import, operation: gpu.BlockDimOp) -> None:
+def _threads(rewriter: Import) -> int:
+    """Threads of a work-group; an error where the kernel does not say how many."""
     if rewriter.threads is None:
         rewriter.refuse("XT3638", "nothing says how many threads a work-group has",
-                     "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
-    rewriter.set(operation.result, rewriter.constant(rewriter.threads if operation.dimension.data.value == "x" else 1))
+                        "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
+    return rewriter.threads
+
+
+def _block_dim(rewriter: Import, operation: gpu.BlockDimOp) -> None:
+    threads = _threads(rewriter)
+    rewriter.set(operation.result, rewriter.constant(threads if operation.dimension.data.value == "x" else 1))
 
 
 def _num_subgroups(rewriter: Import, operation: gpu.NumSubgroupsOp) -> None:
-    if rewriter.threads is None:
-        rewriter.refuse("XT3638", "nothing says how many threads a work-group has",
-                     "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
-    rewriter.set(operation.result, rewriter.constant(rewriter.threads // LANES))
+    rewriter.set(operation.result, rewriter.constant(_threads(rewriter) // LANES))
 
 
 def constant(rewriter: Import, operation: arith.ConstantOp) -> None:

@@ -41,14 +41,14 @@ from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vector import ExtractScalarOp, IotaOp
 from xegpu.ir.kernel_attributes import subgroup_size
-from xegpu.ir.matchers import MAIN_LOOP, number
+from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
+from xegpu.ir.region_branch import for_loops
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, values_of, vector_type
 from xegpu.passes.loops.unroll import split_loop
 from xegpu.rewrite.dce import erase, erase_dead
-from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
-from xegpu.rewrite.verifier import verify_inserted
+from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 
 _BODY = (LoadNdOp, StoreNdOp, PrefetchNdOp, LoadGatherOp, scf.YieldOp)
 _BITS = (16, 32)
@@ -64,27 +64,15 @@ class CoalesceGathers:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with coalesced gathers; itself where there are none."""
-        if not any(_plan(loop) for loop in _loops(module)):
-            return module
-        new = copy_module(module)
-        for function in new.body.block.ops:
-            assert isinstance(function, func.FuncOp)
-            inserter = Inserter(function)
-            for loop in list(_loops(function)):
-                if plan := _plan(loop):
-                    _coalesce(inserter, loop, plan)
-            verify_inserted(function, inserter.inserted)
-        return new
+        return rewrite_in_place(module, _loops, _plan, _coalesce)
 
 
 def _loops(around: Operation) -> Iterator[scf.ForOp]:
     """Loops of products that load by gathers, without branches and barriers, and without what main loops leave."""
-    for loop in around.walk():
-        if not isinstance(loop, scf.ForOp) or number(loop.step) is None:
+    for loop in for_loops(around):
+        if number(loop.step) is None or main_loop_of(loop) is not None:
             continue
-        before, body = loop.lb.owner, list(loop.body.block.ops)
-        if isinstance(before, scf.ForOp) and MAIN_LOOP in before.attributes:
-            continue
+        body = list(loop.body.block.ops)
         if all(any(isinstance(operation, kind) for operation in body) for kind in (DpasOp, LoadGatherOp)) and all(
                 isinstance(operation, _BODY) or (operation.has_trait(Pure) and not operation.regions)
                 for operation in body):

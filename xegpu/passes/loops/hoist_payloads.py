@@ -58,6 +58,7 @@ from xegpu.dialect.payload import (
 )
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL
+from xegpu.ir.region_branch import for_loops
 from xegpu.ir.use_def import root_definitions
 from xegpu.passes.loops.unroll import trips_of
 from xegpu.rewrite.dce import erase, erase_dead
@@ -87,15 +88,15 @@ class HoistPayloads:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with hoisted addresses; itself where there is nothing to hoist."""
-        if not any(_has_invariant_parts(loop, self.target.immediate_offsets) for loop in _loops(module)) and \
-                not any(_may_share(loop, self.target) for loop in _loops(module)):
+        if not any(_has_invariant_parts(loop, self.target.immediate_offsets) for loop in for_loops(module)) and \
+                not any(_may_share(loop, self.target) for loop in for_loops(module)):
             return module
         new = copy_module(module)
         changed = False
         for function in new.body.block.ops:
             assert isinstance(function, func.FuncOp)
             inserter = Inserter(function)
-            for loop in _loops(function):
+            for loop in for_loops(function):
                 if messages := _messages(loop):
                     room = _has_room(loop, self.target)
                     _LoopAddresses(inserter, loop, self.target.immediate_offsets, room).hoist(messages)
@@ -127,10 +128,6 @@ def _has_room(loop: scf.ForOp, target: Target) -> bool:
              if not is_inside(value, loop) and not isinstance(value.owner, BroadcastOp)}
     kept = sum(map(bytes_of, (*loop.iter_args, *outer))) * target.subgroup_size / target.register_bytes
     return kept + len(_messages(loop)) <= _KEPT * registers
-
-
-def _loops(around: Operation) -> list[scf.ForOp]:
-    return [operation for operation in around.walk() if type(operation) is scf.ForOp]
 
 
 def _messages(loop: scf.ForOp) -> list[_Message]:

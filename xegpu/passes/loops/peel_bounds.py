@@ -21,12 +21,11 @@ of the checks, and spill. Where the loop can be left at its head, the compiler s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 
@@ -46,12 +45,12 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, SetNdOffsetsOp, de
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_unaligned_copy, row_bits
 from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.kernel_attributes import function_of, subgroup_size
-from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, number
+from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, main_loop_of, number
+from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.arith import SelectOp
 from xegpu.passes.loops.unroll import split_loop
-from xegpu.rewrite.inserter import Inserter, copy_module
+from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.rewrite.offsets import index_of
-from xegpu.rewrite.verifier import verify_inserted
 
 _Box = tuple[int, int, int, int]
 
@@ -62,30 +61,13 @@ class PeelBounds:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with peeled loops; itself where no loop reads blocks by rows."""
-        if not any(_reads(loop) for loop in _candidates(module)):
-            return module
-        new = copy_module(module)
-        for function in new.body.block.ops:
-            assert isinstance(function, func.FuncOp)
-            inserter = Inserter(function)
-            for loop in list(_candidates(function)):
-                if reads := _reads(loop):
-                    _peel(inserter, loop, reads)
-            verify_inserted(function, inserter.inserted)
-        return new
+        return rewrite_in_place(module, _candidates, _reads, _peel)
 
 
-def _candidates(around: Operation) -> Iterator[scf.ForOp]:
+def _candidates(around: Operation) -> list[scf.ForOp]:
     """The loops that may be peeled, without those that do what a main loop leaves."""
-    for operation in around.walk():
-        if isinstance(operation, scf.ForOp) and may_peel(operation) and not _is_remainder(operation) \
-                and number(operation.step) is not None:
-            yield operation
-
-
-def _is_remainder(loop: scf.ForOp) -> bool:
-    before = loop.lb.owner
-    return isinstance(before, scf.ForOp) and MAIN_LOOP in before.attributes
+    return [loop for loop in for_loops(around)
+            if may_peel(loop) and main_loop_of(loop) is None and number(loop.step) is not None]
 
 
 @dataclass(frozen=True)

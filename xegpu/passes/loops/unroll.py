@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -37,9 +37,9 @@ from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
 from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
+from xegpu.ir.region_branch import for_loops
 from xegpu.rewrite.dce import erase
-from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
-from xegpu.rewrite.verifier import verify_inserted
+from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xegpu.target.targets import Target
 
 _FACTORS = (8, 4, 2)
@@ -62,24 +62,37 @@ class Unroll:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with unrolled loops; itself where there is nothing to unroll."""
-        if not any(_has_work(loop, self.target) for loop in _loops(module)):
-            return module
-        new = copy_module(module)
-        for function in new.body.block.ops:
-            assert isinstance(function, func.FuncOp)
-            inserter = Inserter(function)
-            for loop in reversed(_loops(function)):  # inner ones first
-                _unroll(inserter, loop, self.target)
-            verify_inserted(function, inserter.inserted)
-        return new
+        return rewrite_in_place(module, lambda around: reversed(for_loops(around)),  # inner ones first
+                                self._factor, self._unroll)
 
+    def _factor(self, loop: scf.ForOp) -> int:
+        """The unroll factor of a loop; 0 where there is nothing to do, its options included."""
+        factor = factor_of(loop, self.target)
+        return factor if factor > 1 or not OPTIONS.isdisjoint(loop.attributes) else 0
 
-def _loops(around: Operation) -> list[scf.ForOp]:
-    return [operation for operation in around.walk() if isinstance(operation, scf.ForOp)]
-
-
-def _has_work(loop: scf.ForOp, target: Target) -> bool:
-    return not OPTIONS.isdisjoint(loop.attributes) or factor_of(loop, target) > 1
+    def _unroll(self, inserter: Inserter, loop: scf.ForOp, factor: int) -> None:
+        period, trips = _period(loop, self.target), trips_of(loop)
+        asked = not OPTIONS.isdisjoint(loop.attributes)
+        for name in OPTIONS:
+            loop.attributes.pop(name, None)
+        step, body = loop.step, list(loop.body.block.ops)[:-1]
+        if factor == 1:
+            if period:
+                _between_barriers(inserter, body)
+            return
+        if asked and trips is not None and trips % factor == 0 and not may_peel(loop):
+            loop.operands = [loop.lb, loop.ub, inserter.multiply(loop, step, factor), *loop.iter_args]
+            main = loop
+        else:
+            main, rest = split_loop(inserter, loop, factor)
+            if not asked:
+                main.attributes[SKIP_IF_ROLLED] = UnitAttr()
+            if period == 1:
+                _between_barriers(inserter, list(rest.body.block.ops)[:-1])
+        steps = _repeat(inserter, main, body, step, factor)
+        if period and factor % period == 0:
+            for position in range(0, factor, period):
+                _between_barriers(inserter, steps[position])
 
 
 def factor_of(loop: scf.ForOp, target: Target) -> int:
@@ -121,31 +134,6 @@ def _own_factor(loop: scf.ForOp, target: Target) -> int:
     return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= _MESSAGES
                  and (factor - 1) * step < DISTANCE
                  and (trips is None or (trips % factor == 0 and trips > factor))), 1)
-
-
-def _unroll(inserter: Inserter, loop: scf.ForOp, target: Target) -> None:
-    factor, period, trips = factor_of(loop, target), _period(loop, target), trips_of(loop)
-    asked = not OPTIONS.isdisjoint(loop.attributes)
-    for name in OPTIONS:
-        loop.attributes.pop(name, None)
-    step, body = loop.step, list(loop.body.block.ops)[:-1]
-    if factor == 1:
-        if period:
-            _between_barriers(inserter, body)
-        return
-    if asked and trips is not None and trips % factor == 0 and not may_peel(loop):
-        loop.operands = [loop.lb, loop.ub, inserter.multiply(loop, step, factor), *loop.iter_args]
-        main = loop
-    else:
-        main, rest = split_loop(inserter, loop, factor)
-        if not asked:
-            main.attributes[SKIP_IF_ROLLED] = UnitAttr()
-        if period == 1:
-            _between_barriers(inserter, list(rest.body.block.ops)[:-1])
-    steps = _repeat(inserter, main, body, step, factor)
-    if period and factor % period == 0:
-        for position in range(0, factor, period):
-            _between_barriers(inserter, steps[position])
 
 
 def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue,

@@ -14,6 +14,7 @@ from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
+from xegpu.ir.region_branch import for_loops
 from xegpu.ir.use_def import array_of
 from xegpu.mlir.vector import shape_of
 from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
@@ -113,7 +114,7 @@ def _bound(value: SSAValue, shapes: Sequence[Sequence[int | None]]) -> int | Non
 
 def _hot(function: func.FuncOp) -> tuple[int, Operation]:
     """Number of loops, and the innermost one with products, else the innermost, else the function."""
-    loops = [op for op in function.walk() if isinstance(op, scf.ForOp)]
+    loops = for_loops(function)
     with_products = [loop for loop in loops if any(isinstance(op, TileMmaOp) for op in loop.walk())]
     return len(loops), next(reversed(with_products or loops), function)
 

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 
 from xegpu.analysis.register_pressure import accumulated
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.region_branch import for_loops
 from xegpu.support.errors import TargetError
 from xegpu.support.location import Location, SourceLocation
 from xegpu.target import grf_mode
@@ -74,7 +75,7 @@ def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None
 def _largest_carried(modules: Mapping[str, ModuleOp], origin: Origin | None, change: Mapping[str, int] | None) -> str:
     """Description of the largest vector that a subgroup's loop carries, with the constants that determine it."""
     stage = after(modules, "distribute-subgroups")
-    types = [] if stage is None else [value.type for loop in stage.walk() if isinstance(loop, scf.ForOp)
+    types = [] if stage is None else [value.type for loop in for_loops(stage)
                                       for value in loop.iter_args if isinstance(value.type, VectorType)]
     if not types:
         return "what a subgroup accumulates"

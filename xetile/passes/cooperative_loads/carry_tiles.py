@@ -20,6 +20,7 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
+from xegpu.ir.region_branch import for_loops
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
@@ -44,10 +45,10 @@ class CarryTiles:
         return rewrite(module, self._rewrite_function)
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
-        if not any(_induced_tiles(loop) for loop in function.walk() if isinstance(loop, scf.ForOp)):
+        if not any(_induced_tiles(loop) for loop in for_loops(function)):
             return function
         new = _CarryTilesRewriter().function(function)
-        return new if cooperative_loops(new, self.access, self.target) else function
+        return new if any(cooperative_loops(new, self.access, self.target)) else function
 
 
 def _induced_tiles(loop: scf.ForOp) -> list[tile_ops.InitTileOp]:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, i32
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -35,8 +35,7 @@ from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.matchers import BARRIER, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import shape_of
-from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
-from xegpu.rewrite.verifier import verify_inserted
+from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp
@@ -57,17 +56,7 @@ class IndexSetSplitting:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such loops split; the module itself if there are none."""
-        if not any(_splits(loop) for loop in _candidates(module)):
-            return module
-        new = copy_module(module)
-        for function in new.body.block.ops:
-            assert isinstance(function, func.FuncOp)
-            inserter = Inserter(function)
-            for loop in list(_candidates(function)):
-                if splits := _splits(loop):
-                    _split(inserter, loop, splits)
-            verify_inserted(function, inserter.inserted)
-        return new
+        return rewrite_in_place(module, _candidates, _splits, _split)
 
 
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:

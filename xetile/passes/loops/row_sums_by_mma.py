@@ -19,15 +19,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, func, math, scf
+from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import Float32Type, FloatAttr, ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.dtypes import of_mlir, tf32
+from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.vector import shape_of
-from xegpu.rewrite.inserter import Inserter, copy_module
-from xegpu.rewrite.verifier import verify_inserted
+from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
@@ -45,20 +45,14 @@ class RowSumsByMma:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such sums as products; the module itself if there are none."""
-        if not any(self._sums(loop) for loop in _loops(module)):
-            return module
-        new = copy_module(module)
-        for function in new.body.block.ops:
-            assert isinstance(function, func.FuncOp)
-            inserter = Inserter(function)
-            for loop in list(_loops(function)):
-                for found in self._sums(loop):
-                    loop = _multiplied(inserter, loop, found, self.target.subgroup_size)
-            verify_inserted(function, inserter.inserted)
-        return new
+        return rewrite_in_place(module, for_loops, self._sums, self._multiply)
 
     def _sums(self, loop: scf.ForOp) -> list[_Sum]:
         return [found for argument in loop.body.block.args[1:] if (found := _sum_of(argument, loop, self.target))]
+
+    def _multiply(self, inserter: Inserter, loop: scf.ForOp, sums: list[_Sum]) -> None:
+        for found in sums:
+            loop = _multiplied(inserter, loop, found, self.target.subgroup_size)
 
 
 @dataclass(frozen=True)
@@ -76,10 +70,6 @@ class _Sum:
     factor: SSAValue | None
     rows: SSAValue
     result: Operation
-
-
-def _loops(around: Operation) -> list[scf.ForOp]:
-    return [operation for operation in around.walk() if isinstance(operation, scf.ForOp)]
 
 
 def _sum_of(argument: BlockArgument, loop: scf.ForOp, target: Target) -> _Sum | None:

@@ -22,6 +22,12 @@ MOST_ELEMENTS = 1 << 16
 """Elements that a vector constant may list."""
 
 
+def too_many_elements(count: int) -> tuple[str, str, str]:
+    """Code, message and hint of a constant that lists more."""
+    return ("XT2074", f"a constant of {count} elements that may differ is larger than any register",
+            "load the numbers from an array; a number that is the same everywhere is written once: dense<0.0>")
+
+
 @dataclass
 class _Dense:
     """State of the vector constant that is being parsed.
@@ -94,8 +100,7 @@ class DenseLiteralParser(Parser):
         count = prod(type_.get_shape())
         if not self._dense.is_splat:
             if count > MOST_ELEMENTS:
-                fail(self, "XT2074", f"a constant of {count} elements that may differ is larger than any register",
-                     "load the numbers from an array; a number that is the same everywhere is written once: dense<0.0>")
+                fail(self, *too_many_elements(count))
             return type_
         if not type_.get_shape() or count < 1:  # nothing to save, and xDSL's checks to pass
             return type_

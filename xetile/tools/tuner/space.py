@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from xegpu.support.errors import ArgumentError
+from xetile.jit.kernel import unknown_constant
 
 Configuration = dict[str, Any]
 """Compile-time constants by name."""
@@ -47,8 +48,7 @@ def configurations(space: Space, constants: Sequence[str], kernel: str) -> list[
                             '{"BM": [128, 256], "BK": [32, 64]}, or a list of configurations')
     unknown = sorted({name for configuration in every for name in configuration} - set(constants))
     if unknown:
-        raise ArgumentError("XT7104", f"{kernel} has no constant {unknown[0]}",
-                            f"its constants, the keyword-only parameters, are {', '.join(constants) or 'none'}")
+        raise unknown_constant(kernel, unknown[0], constants)
     found: list[Configuration] = []
     for configuration in every:
         if configuration not in found:
