@@ -69,6 +69,7 @@ def test_nothing_is_spilled(target: str) -> None:
     heads, wide, rows = (xt.Spec((4, 1024, size), dtype) for size, dtype in ((64, xt.bf16), (64, xt.f32), (1, xt.f32)))
     report = backward_dq.lower(heads, heads, heads, heads, rows, rows, wide, target=target).report(remedies=False)
     assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.density >= 0.15
 
 
 @xt.kernel
