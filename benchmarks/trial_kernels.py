@@ -159,6 +159,18 @@ def rows_of(A: Any, indices: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 64,
 
 
 @xt.kernel
+def moved_rows(A: Any, indices: Any, B: Any, C: Any, *, BM: int = 16, BN: int = 64, BK: int = 32) -> None:
+    """The same with a tile that is made before the loop, and moves."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    a = xt.init_tile(A, (xt.load_tile(xt.init_tile(indices, (m, 0), (BM, 1))), 0), (BM, BK))
+    b, acc = xt.init_tile(B, (0, n), (BK, BN)), xt.zeros((BM, BN), xt.f32)
+    for _ in xt.range(0, A.shape[1], BK):
+        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
 def distributed(A: Any, B: Any, C: Any, *, BM: int = 256, BN: int = 256, BK: int = 32, sg: Any = (8, 4)) -> None:
     """Product of tiles that a work-group's subgroups share."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
@@ -246,9 +258,12 @@ def _example(causal: bool) -> Callable[[str], Report]:
     return report
 
 
-def _gathered(target: str) -> Report:
-    return rows_of.lower(_matrix(xt.bf16), xt.Spec((4096, 1), xt.i32), _matrix(xt.bf16), _matrix(xt.f32),
-                         target=target).report(remedies=False)
+def _gathered(kernel: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        return kernel.lower(_matrix(xt.bf16), xt.Spec((4096, 1), xt.i32), _matrix(xt.bf16), _matrix(xt.f32),
+                            target=target).report(remedies=False)
+
+    return report
 
 
 def _distributed(columns: int, inner: int, dtype: Any) -> Callable[[str], Report]:
@@ -311,7 +326,8 @@ ATTENTION = (
           targets=("dg2",)),
 )
 MEMORY = (
-    Trial("rows of an index vector, bf16", _gathered, 0.30),
+    Trial("rows of an index vector, bf16", _gathered(rows_of), 0.30),
+    Trial("rows of an index vector, a tile that moves, bf16", _gathered(moved_rows), 0.30),
     Trial("B of 50257 columns, bf16", _distributed(50257, 4096, xt.bf16), 0.30),
     Trial("A of 4097 columns, f16", _distributed(4096, 4097, xt.f16), 0.30),
     Trial("10,000 products of 16 x 16, bf16 into f32", _small(16), 0.25),

@@ -45,6 +45,7 @@ from xetile.passes.loops.deepen_k import DeepenK
 from xetile.passes.loops.index_set_splitting import IndexSetSplitting
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
+from xetile.passes.loops.simplify_indvars import SimplifyIndvars
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
 from xetile.passes.row_major import RowMajor
@@ -91,6 +92,7 @@ class Options:
 PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("assign-wg-map", lambda options: AssignWgMap()),
     ("lower-supervector", lambda options: LowerSupervector()),
+    ("simplify-indvars", lambda options: SimplifyIndvars()),
     ("carry-tiles", lambda options: CarryTiles(options.target, options.access) if options.loads_shares else None),
     ("cooperative-loads", lambda options: CooperativeLoads(options.target, options.access)
         if options.loads_shares else None),

@@ -99,7 +99,9 @@ OTHER_TOOLS = {
     "static_range": "range(n), Python's own, which unrolls", "static_assert": "assert, on compile-time constants",
     "static_print": "print", "debug_barrier": "xt.barrier()", "sigmoid": "1 / (1 + xt.exp(-x))",
     "softmax": 'e / xt.tile_reduce("add", e, axis) with e = xt.exp(x - xt.tile_reduce("max", x, axis))',
-    "topk": "xt.top_k(x, k)",
+    "gelu": "0.5 * x * (1 + xt.erf(x * 0.5 ** 0.5))", "silu": "x / (1 + xt.exp(-x))", "relu": "xt.maximum(x, 0.0)",
+    "topk": "xt.top_k(x, k)", "cast": "x.to(dtype)", "clamp": "xt.minimum(xt.maximum(x, low), high)",
+    "pow": "a ** b", "stack": "xt.concatenate([a, b], axis)", "cat": "xt.concatenate([a, b], axis)",
     "broadcast_to": "an operator or xt.where, which repeat dimensions of size one", "atomic_add":
     'xt.atomic_rmw_tile("add", x, tile)', "atomic_max": 'xt.atomic_rmw_tile("max", x, tile)',
     "atomic_min": 'xt.atomic_rmw_tile("min", x, tile)',

@@ -144,7 +144,8 @@ class _Branch:
         """Error for a body that is left early."""
         return TraceError("XT1321", f"the body of {self.construct.name} is left before its end, by {how}",
                           "let it run to its end: it is recorded whether the condition holds or not; move code that "
-                          "does not depend on the condition after the body", self._location)
+                          "does not depend on the condition after the body, and leave the kernel with "
+                          "xt.return_if(condition)", self._location)
 
     def _runs_now(self) -> bool:
         """Whether the body runs, in eager execution."""

@@ -388,7 +388,10 @@ def _of_signature(error: TypeError) -> XeError | None:
     if call is None or not inspect.isfunction(public) or not _is_authors(chain[-1][0]):
         return None
     location = Location(tuple((frame.f_code, at) for frame, at in reversed(chain) if _is_authors(frame)))
-    return ArgumentError("XT1084", str(error), f"call it as {signature_text(call[1], public)}", location)
+    masked = re.search(r"unexpected keyword argument '(mask|other)'$", str(error)) and "tile" in call[1]
+    bounds = "; what lies outside an array needs no mask, and rows= and columns= of xt.init_tile are nearer bounds" \
+        if masked else ""
+    return ArgumentError("XT1084", str(error), f"call it as {signature_text(call[1], public)}{bounds}", location)
 
 
 def _describe(value: object) -> str:

@@ -35,6 +35,9 @@ def masked(Q, K, O, ahead, *, mask="causal", subgroups=2, barrier=None):  # noqa
             s = xt.where(inside & (at <= first + ahead), s, 1.0)
         elif mask == "hidden":
             s = xt.where(inside, xt.where(at > first + ahead, 1.0, s), 1.0)
+        elif mask == "one row":
+            inside = xt.iota((1, BN), 1, wg_map=xt.wg_map(layout, (1, BN))) < (keys - n).to(xt.i32)
+            s = xt.where(inside & (at <= first + ahead), xt.where(inside, s, 1.0), 1.0)
         elif mask == "window":
             s = xt.where(inside & (at <= first + ahead) & (at + 40 > first), s, 1.0)
         else:
@@ -48,14 +51,15 @@ def _expected(q: Any, k: Any, ahead: int, mask: str) -> Any:
     row, column = np.arange(len(q))[:, None], np.arange(len(k))
     with np.errstate(over="ignore"):
         limit = (row.astype(np.int32) + np.int32(ahead)).astype(np.int64)  # wraps
-    seen = {"causal": column <= limit, "hidden": ~(column > limit), "window": (column <= limit) & (column + 40 > row),
+    seen = {"causal": column <= limit, "one row": column <= limit, "hidden": ~(column > limit),
+            "window": (column <= limit) & (column + 40 > row),
             "rows": np.broadcast_to(row < 20, s.shape)}[mask]
     padding = -len(k) % BN
     return (np.where(seen, s, 1).sum(axis=1, keepdims=True) + padding) * np.ones((1, 16))
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
-@pytest.mark.parametrize("mask", ["causal", "hidden", "window", "rows"])
+@pytest.mark.parametrize("mask", ["causal", "one row", "hidden", "window", "rows"])
 @pytest.mark.parametrize(("keys", "ahead"), [(96, 64), (100, 61), (100, -7), (31, 0)])
 def test_all_masks(execution: Execution, mask: str, keys: int, ahead: int) -> None:
     """Tiles that are seen as a whole, in part and not at all."""
@@ -114,7 +118,7 @@ def _loops(mask: str, target: str, barrier: int | None = None) -> str:
     return lowered.stages.get("index-set-splitting", "")
 
 
-@pytest.mark.parametrize("mask", ["causal", "hidden", "rows"])
+@pytest.mark.parametrize("mask", ["causal", "one row", "hidden", "rows"])
 def test_the_first_loop_has_no_mask(mask: str) -> None:
     """The selection stays in the text of the first loop, and nothing uses it there."""
     first, rest = _loops(mask, "pvc").split("scf.for")[1:]
