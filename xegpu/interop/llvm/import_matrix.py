@@ -25,7 +25,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.interop.llvm.matrix import (
+from xegpu.interop.llvm.dialect.matrix import (
     CreateMemDescOp,
     LoadMatrixOp,
     MatrixOp,
