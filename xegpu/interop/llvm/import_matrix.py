@@ -133,7 +133,7 @@ def starts_of(rewriter: Any, operation: MatrixOp) -> list[SSAValue]:
 
 
 def refuse_part(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> None:
-    """Refuse an access of what is no block of a matrix.
+    """Refuse an access to a part that is not a block of a matrix.
 
     Raises:
         TextError: always.

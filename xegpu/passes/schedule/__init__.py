@@ -165,7 +165,7 @@ class _Behind:
         self._noted = len(order)
 
     def forget(self) -> None:
-        """From here on nothing goes behind what came before."""
+        """Scheduling barrier: operations from here on stay behind it."""
         self._positions.clear()
 
     def takes(self, operation: Operation, waiting: dict[Operation, None]) -> bool:
