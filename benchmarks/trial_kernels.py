@@ -172,6 +172,17 @@ def distributed(A: Any, B: Any, C: Any, *, BM: int = 256, BN: int = 256, BK: int
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
 
+@xt.kernel
+def small_products(A: Any, B: Any, C: Any, *, each: int = 8, size: int = 32) -> None:
+    """Products of small matrices of a batch, several a subgroup, one after another."""
+    first = xt.group_id(0) * each
+    for i in xt.range(first, first + each):
+        a = xt.load_tile(xt.init_tile(A, (i, 0, 0), (size, size)))
+        b = xt.load_tile(xt.init_tile(B, (i, 0, 0), (size, size)))
+        c = xt.tile_mma(a, b, xt.zeros((size, size), xt.f32))
+        xt.store_tile(c.to(C.dtype), xt.init_tile(C, (i, 0, 0), (size, size)))
+
+
 def _matrix(dtype: Any) -> xt.Spec:
     return xt.Spec((4096, 4096), dtype)
 
@@ -249,8 +260,18 @@ def _distributed(columns: int, inner: int, dtype: Any) -> Callable[[str], Report
     return report
 
 
+def _small(size: int, to: Any = xt.f32) -> Callable[[str], Report]:
+    inputs, result = xt.Spec((10000, size, size), xt.bf16), xt.Spec((10000, size, size), to)
+
+    def report(target: str) -> Report:
+        return small_products.lower(inputs, inputs, result, target=target, size=size).report(remedies=False)
+
+    return report
+
+
 def _stacked(size: int) -> Callable[[str], Report]:
-    inputs, result = xt.Spec((10000 * size, size), xt.bf16), xt.Spec((10000 * size, size), xt.f32)
+    shape = (10000, size, size) if size < 32 else (10000 * size, size)  # as xt.matmul passes them
+    inputs, result = xt.Spec(shape, xt.bf16), xt.Spec((10000 * size, size), xt.f32)
 
     def report(target: str) -> Report:
         return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=size, N=size, K=size,
@@ -293,6 +314,10 @@ MEMORY = (
     Trial("rows of an index vector, bf16", _gathered, 0.30),
     Trial("B of 50257 columns, bf16", _distributed(50257, 4096, xt.bf16), 0.30),
     Trial("A of 4097 columns, f16", _distributed(4096, 4097, xt.f16), 0.30),
+    Trial("10,000 products of 16 x 16, bf16 into f32", _small(16), 0.25),
+    Trial("10,000 products of 32 x 32, bf16 into f32", _small(32), 0.25),
+    Trial("10,000 products of 48 x 48, bf16 into f32", _small(48), 0.25),
+    Trial("10,000 products of 16 x 16 by xt.matmul, bf16 into f32", _stacked(16), 0.25),
     Trial("10,000 products of 32 x 32 by xt.matmul, bf16 into f32", _stacked(32), 0.25),
     Trial("10,000 products of 48 x 48 by xt.matmul, bf16 into f32", _stacked(48), 0.25),
 )

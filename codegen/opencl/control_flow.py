@@ -42,8 +42,6 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     pointer_steps = row_pointers.declare(emitter, loop)
     may_be_left_out = SKIP_IF_ROLLED in loop.attributes
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
-    if DISABLE_UNROLL in loop.attributes:
-        emitter.line(NO_UNROLL)
     # LLVM does not rotate a loop whose condition has a convergent call.
     bound = "sub_group_broadcast({}, 0)" if DISABLE_ROTATE in loop.attributes else "{}"
     header = f"{counter} < {bound.format(stop)}; {counter} += {step}"
@@ -54,6 +52,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         trips = emitter.name("trips")
         emitter.line(f"uint {trips} = {_trips(counter if is_remainder else start, stop, step, loop)};")
         header = f"{bound.format(trips)} > 0; --{trips}, {counter} += {step}"
+    if DISABLE_UNROLL in loop.attributes:
+        emitter.line(NO_UNROLL)
     emitter.line(f"for ({first}; {', '.join([header, *pointer_steps])}) {{")
     emitter.depth += 1
     yielded = _body(emitter, loop, carried_values)

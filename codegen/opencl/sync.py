@@ -27,6 +27,7 @@ from xegpu.dialect.sync import (
     InitNbarrierOp,
     NbarrierArriveOp,
     NbarrierWaitOp,
+    SubgroupBarrierOp,
 )
 from xegpu.ir.traits import read_operands, written_operand
 from xegpu.ir.use_def import arrays_of
@@ -46,6 +47,12 @@ def _control_arrive(emitter: Emitter, operation: ControlBarrierArriveOp) -> None
 
 def _control_wait(emitter: Emitter, operation: ControlBarrierWaitOp) -> None:
     emitter.line("intel_work_group_barrier_wait(0);")
+
+
+def _subgroup_barrier(emitter: Emitter, operation: SubgroupBarrierOp) -> None:
+    """Emit OpenCL's barrier, for which Intel's compiler makes no instruction: messages of one thread to shared local
+    memory keep their order."""
+    emitter.line("sub_group_barrier(CLK_LOCAL_MEM_FENCE);")
 
 
 def _fence(emitter: Emitter, operation: FenceOp) -> None:
@@ -177,6 +184,7 @@ RULES: dict[type[Operation], Rule] = {
     BarrierOp: _barrier,
     ControlBarrierArriveOp: _control_arrive,
     ControlBarrierWaitOp: _control_wait,
+    SubgroupBarrierOp: _subgroup_barrier,
     FenceOp: _fence,
     AllocNbarrierOp: _allocate,
     InitNbarrierOp: _init,

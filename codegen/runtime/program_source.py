@@ -45,7 +45,9 @@ from codegen.toolchain.logger import LOGGER
 from codegen.toolchain.ocloc import compile_spirv, has_ocloc, with_standard
 from codegen.toolchain.spirv import entry_points
 from codegen.toolchain.sycl import compile_sycl, has_sycl_compiler
+from xegpu.ir import dtypes
 from xegpu.support.errors import ToolError
+from xegpu.target.gemm_microkernel import MicrokernelShape
 from xegpu.target.targets import DEFAULT_TARGET, find_target
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
@@ -220,6 +222,14 @@ def opencl_for_cpu(text: str, device: Any) -> str:
         LOGGER.info("%s gets no functions of whole vectors: Intel's compiler for x86-64 alone takes them", device.name)
         return _portable(text)
     return define(CPU_FETCH, CPU_FILL, CPU_LIKELY) + _cpu_gemm_macros(text) + _portable(text)
+
+
+def has_microkernel(queue: Queue, shape: MicrokernelShape) -> bool:
+    """Whether the programs of a queue get the micro-kernel of a shape, not the portable text."""
+    if requested_spirv_compiler() or not has_intel_cpu_compiler(queue.sycl_device):
+        return False
+    return shape.fits and (not shape.has_bytes or all(has_feature(product.feature) for product in DOT_PRODUCTS
+                                                      if product.elements == dtypes.i8.name))
 
 
 def multiplier(product: DotProduct) -> str:

@@ -237,6 +237,8 @@ XETILE_BLOCKS(_uc, uchar)
 XETILE_BLOCKS(_us, ushort)
 XETILE_BLOCKS(_ui, uint)
 XETILE_BLOCKS(_ul, ulong)
+XETILE_BLOCK(_uc, uchar, 16)
+XETILE_BLOCK(_us, ushort, 16)
 
 // --- synchronisation -------------------------------------------------------------------------------------------------
 

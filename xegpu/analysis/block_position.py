@@ -147,7 +147,8 @@ def _initial_offsets(desc: SSAValue) -> tuple[Sum, Sum]:
         return Sum((OffsetOf(desc, 0),)), Sum((OffsetOf(desc, 1),))
     *batch, row, column = owner.offsets
     # One of a batch stands below all rows where there is no such matrix.
-    return Sum((OffsetOf(desc, 0),)) if batch else sum_of(row), sum_of(column)
+    stays = all(owner.is_single(axis) for axis in range(len(batch)))
+    return sum_of(row) if stays else Sum((OffsetOf(desc, 0),)), sum_of(column)
 
 
 def surface_of(root: SSAValue) -> tuple[Any, ...] | None:

@@ -9,7 +9,7 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
-from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
+from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp, SubgroupBarrierOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
 _GEMM_OPS = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, ExtractOp, xvector.ShuffleOp,
@@ -58,8 +58,8 @@ def has_barrier(loop: scf.ForOp) -> bool:
 
 
 def _is_exchange(operation: Operation) -> bool:
-    """Whether an operation belongs to the exchange of operands between subgroups."""
+    """Whether an operation belongs to the exchange of operands in shared local memory."""
     if isinstance(operation, CreateNdTdescOp):
         return desc_of(operation.result).block.memory_scope == "slm"
-    return isinstance(operation, _BARRIERS) or (
+    return isinstance(operation, (*_BARRIERS, SubgroupBarrierOp)) or (
         isinstance(operation, StoreNdOp) and is_shared(operation))

@@ -337,13 +337,17 @@ def check_words(along: str, size: int, together: int, element: Attribute) -> Non
 
 @operation_definition
 class StoreNdOp(HintedOp):
-    """Block store; elements outside the array are dropped."""
+    """Block store; elements outside the array are dropped. ``in_bounds`` says that there are none.
+
+    Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then.
+    """
 
     name = "xegpu.store_nd"
     RECORD: ClassVar[Record] = MOVED
     MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
+    in_bounds = opt_prop_def(UnitAttr)
     traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
 

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IndexType, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import DESC, check_block, desc_of
@@ -25,6 +33,8 @@ from xegpu.support.errors import Invalid
 
 ALIGNMENT = 4
 """Subgroup block reads take rows that begin at a multiple of these bytes."""
+STORE_ALIGNMENT = 16
+"""Subgroup block writes go to a multiple of these bytes."""
 _ROW_BITS = (8, 16, 32)
 """Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
 
@@ -42,6 +52,11 @@ def row_bits(desc: TensorDesc, lanes: int) -> int:
     return bits if desc.sg_map.wi_layout == (1, lanes) and bits in _ROW_BITS else 0
 
 
+def fills_writes(desc: TensorDesc) -> bool:
+    """Whether rows of a block fill 1D block writes, whose addresses are then multiples of :data:`STORE_ALIGNMENT`."""
+    return desc.shape[-1] * desc.block.array_length * desc.dtype.bytes % STORE_ALIGNMENT == 0
+
+
 def is_unaligned_copy(desc: TensorDesc) -> bool:
     """Whether blocks are read by vectors of words in each lane's own rows, which may begin in the middle of a word."""
     return desc.block.memory_scope == "global" and desc.block.access == "rows" and desc.dtype.bits == 16 and \
@@ -52,23 +67,33 @@ def is_unaligned_copy(desc: TensorDesc) -> bool:
 class InBoundsOp(IRDLOperation):
     """Bounds check of a box (top, left, bottom, right), relative to a descriptor's offsets.
 
-    ``inside`` also says that its rows begin on 4-byte boundaries, where reads need that. ``rows`` and ``columns`` are
-    how far the box could go on, down and to the right, and still lie inside; they are negative where it does not.
+    ``inside`` also says that its rows begin at a multiple of ``alignment`` bytes (4 where it is left out), where
+    messages need that. ``rows`` and ``columns`` are how far the box could go on, down and to the right, and still lie
+    inside; they are negative where it does not.
     """
 
     name = "xegpu.in_bounds"
     RECORD: ClassVar[Record] = MOVED
     desc = operand_def(DESC)
     box = prop_def(IntegersAttr)
+    alignment = opt_prop_def(IntegerAttr)
     inside = result_def(i1)
     rows = result_def(IndexType)
     columns = result_def(IndexType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc $box attr-dict `:` type($desc)"
 
-    def __init__(self, desc: SSAValue, box: tuple[int, int, int, int]) -> None:
-        super().__init__(operands=[desc], result_types=[i1, IndexType(), IndexType()],
-                         properties={"box": integers(box)})
+    def __init__(self, desc: SSAValue, box: tuple[int, int, int, int], alignment: int = ALIGNMENT) -> None:
+        super().__init__(operands=[desc], result_types=[i1, IndexType(), IndexType()], properties={
+            "box": integers(box), "alignment": None if alignment == ALIGNMENT else IntegerAttr(alignment, i64)})
+
+    @property
+    def bytes_of_alignment(self) -> int:
+        """What rows begin at a multiple of, in bytes; 1 where messages take rows of any alignment."""
+        desc = desc_of(self.desc)
+        multiple = ALIGNMENT if self.alignment is None else self.alignment.value.data
+        return 1 if is_unaligned_copy(desc) or desc.dtype.bytes % multiple == 0 else multiple
 
     @property
     def sides(self) -> tuple[int, int, int, int]:
@@ -83,6 +108,10 @@ class InBoundsOp(IRDLOperation):
             raise Invalid("XT3123", f"{list(sides)} is no box: it has top, left, bottom and right, the last two behind "
                           "the first two\nwrite [0, 0, 8, 16] for a block of 8 x 16 where the descriptor stands",
                           alone=True)
+        if self.alignment is not None and self.alignment.value.data not in (ALIGNMENT, STORE_ALIGNMENT):
+            raise Invalid("XT3124", f"messages take rows at multiples of {ALIGNMENT} or {STORE_ALIGNMENT} bytes, not "
+                          f"of {self.alignment.value.data}\nleave alignment out, or write {STORE_ALIGNMENT} for "
+                          "stores", alone=True)
 
 
 OPERATIONS = (InBoundsOp,)

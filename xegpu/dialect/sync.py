@@ -84,6 +84,15 @@ class ControlBarrierWaitOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
+@operation_definition
+class SubgroupBarrierOp(IRDLOperation):
+    """Barrier of a subgroup's lanes: what they read of shared local memory behind it, any of them wrote before it."""
+
+    name = "xegpu.subgroup_barrier"
+    RECORD: ClassVar[Record] = ARRIVED
+    assembly_format = "attr-dict"
+
+
 @irdl_attr_definition
 class NbarrierType(ParametrizedAttribute, TypeAttribute):
     """Type of a named barrier, with an id and a number of participants."""
@@ -259,7 +268,7 @@ class NbarrierWaitOp(NbarrierOp):
 
 
 NAMED = (AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp)
-OPERATIONS = (FenceOp, ControlBarrierArriveOp, ControlBarrierWaitOp, *NAMED)
+OPERATIONS = (FenceOp, ControlBarrierArriveOp, ControlBarrierWaitOp, SubgroupBarrierOp, *NAMED)
 """The operations that our dialect and LLVM's have in the same form."""
 
 

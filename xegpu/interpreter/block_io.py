@@ -22,7 +22,7 @@ from xegpu.dialect.block_io import (
     UpdateNdOffsetOp,
     desc_of,
 )
-from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp
+from xegpu.dialect.bounds import InBoundsOp
 from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSetOp, SubgroupBroadcastOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, Semantics, TileView
@@ -115,8 +115,8 @@ def _in_bounds(machine: Interpreter, operation: InBoundsOp, operands: Sequence[A
         for index, count, stride in zip(window.lead, array.shape, array.strides, strict=False):
             exists, address = exists & (index >= 0) & (index < count), address + index * stride
     inside = exists & (row + top >= 0) & (column + left >= 0) & (row + bottom <= height) & (column + right <= width)
-    if size < ALIGNMENT:
-        inside = inside & ((address | pitch | (column + left) * size) % ALIGNMENT == 0)
+    if (multiple := operation.bytes_of_alignment) > 1:
+        inside = inside & ((address | pitch | (column + left) * size) % multiple == 0)
     rows, columns = height - (row + bottom), width - (column + right)
     return [np.bool_(inside) if np.ndim(inside) == 0 else inside, rows, columns]
 

@@ -70,6 +70,10 @@ class DescribedOp(IRDLOperation):
                  strides: Sequence[SSAValue], result: Attribute) -> None:
         super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
 
+    def is_single(self, axis: int) -> bool:
+        """Whether a dimension is known to have one index, at which the tile or descriptor stands."""
+        return bool(self.shape) and number(self.shape[axis]) == 1 and number(self.offsets[axis]) == 0
+
 
 ALIGNED = "aligned"
 """Attribute of an init operation with explicit sizes and strides: its memory satisfies the rules of 2D block IO."""

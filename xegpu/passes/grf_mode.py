@@ -27,6 +27,8 @@ from xegpu.target.targets import Target
 _WITH_ADDRESSES, _WITH_PRODUCTS = 0.7, 0.65
 """Fraction of the registers that fragments may take where memory is not read by 2D block messages: the addresses of
 other messages take a register or more each. Beside products there are more of them: all rows of A and B are read."""
+_WITH_SHARED = 0.75
+"""The same beside messages to shared local memory, of which a loop keeps the addresses."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,7 @@ def _fragment_registers(function: func.FuncOp, target: Target) -> float:
 
 def fragment_share(function: func.FuncOp) -> float:
     """Fraction of the registers that fragments may take, by how memory is accessed."""
-    accesses = {desc_of(operation.desc).block.access for operation in function.walk()
-                if isinstance(operation, (LoadNdOp, StoreNdOp))}
-    if accesses <= {"block"}:
-        return FOR_FRAGMENTS
+    descs = [desc_of(operation.desc) for operation in function.walk() if isinstance(operation, (LoadNdOp, StoreNdOp))]
+    if all(desc.block.memory_scope == "slm" or desc.block.access == "block" for desc in descs):
+        return _WITH_SHARED if any(desc.block.memory_scope == "slm" for desc in descs) else FOR_FRAGMENTS
     return _WITH_PRODUCTS if any(isinstance(operation, DpasOp) for operation in function.walk()) else _WITH_ADDRESSES

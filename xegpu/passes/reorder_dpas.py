@@ -108,7 +108,7 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
             return []
         if carried >= room:
             continue
-        order = order or _Ordering(products).order
+        order = order or ordered(products)
         if carried + _most(order) + (0 if is_large else _early(products)) <= room:
             return order
     return []
@@ -132,6 +132,11 @@ def _users(operation: Operation) -> Iterator[Operation]:
             yield from _users(use.operation)
         else:
             yield use.operation
+
+
+def ordered(products: list[DpasOp]) -> list[DpasOp]:
+    """Products in an order in which few of their operands are alive at once; each sum keeps its order."""
+    return _Ordering(products).order
 
 
 class _Ordering:

@@ -19,6 +19,7 @@ from xegpu.passes.interleave_rows import InterleaveRows
 from xegpu.passes.legalize import Legalize
 from xegpu.passes.licm import Licm
 from xegpu.passes.loops.coalesce_gathers import CoalesceGathers
+from xegpu.passes.loops.collapse_batch import CollapseBatch
 from xegpu.passes.loops.hoist_payloads import HoistPayloads
 from xegpu.passes.loops.peel_bounds import PeelBounds
 from xegpu.passes.loops.unroll import Unroll
@@ -35,6 +36,7 @@ from xetile.passes.blocking import Blocking
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
+from xetile.passes.cooperative_loads.slm_transpose import SlmTranspose
 from xetile.passes.distribute_subgroups import DistributeSubgroups
 from xetile.passes.duplicate_loads import DuplicateLoads
 from xetile.passes.f16_operands import F16Operands
@@ -100,6 +102,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
     ("row-major", lambda options: RowMajor(options.access)),
+    ("slm-transpose", lambda options: SlmTranspose(options.target, options.access) if options.loads_shares else None),
     ("split-int4-mma", lambda options: None if options.target.multiplies(i4x2, i4x2) else SplitInt4Mma()),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),
     ("deepen-k", lambda options: DeepenK() if options.target.fuses_loads else None),
@@ -122,6 +125,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("grf-mode", lambda options: GrfMode(options.target) if max(options.target.registers) else None),
     ("unroll", lambda options: Unroll(options.target)),
     ("coalesce-gathers", lambda options: CoalesceGathers() if options.target.block_io else None),
+    ("collapse-batch", lambda options: None if options.target.fuses_loads else CollapseBatch()),
     ("peel-bounds", lambda options: PeelBounds()),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )

@@ -11,6 +11,7 @@ the functions inside it and the author's functions that these call read, with th
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -96,12 +97,13 @@ class Captures:
         key: tuple[Any, ...] = (_origin(chain.get),)
         for attribute in chain.attributes:
             value = get()
-            if _is_language(value):
+            if _is_language(value) and getattr(value, attribute, None) is not os.environ:
                 return
             if not _is_followed(value, attribute):
                 break
-            member = next((vars(kind)[attribute] for kind in type(value).__mro__ if attribute in vars(kind)), None)
+            member = _member(get, attribute)
             if isinstance(member, property):
+                self._add_read(f"{shown}.{attribute}", functools.partial(_member, get, attribute), (*key, attribute))
                 if isinstance(member.fget, FunctionType):
                     self._visit_method(member.fget, get, f"{shown}.{attribute}")
                 return
@@ -121,6 +123,8 @@ class Captures:
 
     def _visit_method(self, function: FunctionType, get_self: Callable[[], Any], shown: str) -> None:
         if not is_opaque(function):
+            if "super" in function.__code__.co_names:  # methods of bases, which no chain names
+                self._add_read(shown, get_self, (_origin(get_self),))
             parameters = function.__code__.co_varnames[:function.__code__.co_argcount]
             self._visit_function(function, {name: Chain(get_self, f"{shown}: {name}") for name in parameters[:1]})
 
@@ -135,7 +139,7 @@ class Captures:
 
 def _is_language(value: Any) -> bool:
     """Whether a value is code of the language itself, of NumPy, or of Python's library."""
-    return isinstance(value, (ModuleType, FunctionType, type)) and is_opaque(value)
+    return value is not Absent and isinstance(value, (ModuleType, FunctionType, type)) and is_opaque(value)
 
 
 def _is_followed(value: Any, attribute: str) -> bool:
@@ -155,6 +159,11 @@ def _origin(get: Any) -> tuple[Any, ...]:
 
 def _constant(value: Any) -> Any:
     return value
+
+
+def _member(get: Callable[[], Any], name: str) -> Any:
+    """What the class of an object has by a name, None if it has nothing."""
+    return next((vars(kind)[name] for kind in type(get()).__mro__ if name in vars(kind)), None)
 
 
 def _attribute(get: Callable[[], Any], name: str) -> Any:

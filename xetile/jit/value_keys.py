@@ -9,6 +9,7 @@ that are found on the way are collected, since calls of the value run them.
 from __future__ import annotations
 
 import functools
+import os
 import types
 from collections import deque
 from collections.abc import Hashable, Iterable
@@ -25,7 +26,7 @@ NUMBERS = (float, complex, int, str, bytes)
 _EXACT = frozenset({int, bool, str, bytes, type(None)})
 """Types whose values are equal only if they are the same to a kernel."""
 SEQUENCES = (list, tuple, deque)
-MAPPINGS = (dict, MappingProxyType)
+MAPPINGS = (dict, MappingProxyType, type(os.environ))
 SETS = (set, frozenset)
 _BUILTIN = frozenset({*NUMBERS, bool, *SEQUENCES, *MAPPINGS, *SETS, bytearray})
 """Types whose objects have no attributes."""
@@ -88,7 +89,7 @@ class KeyBuilder:
         if kind in (list, tuple, dict):
             return kind, self._items_key(value)
         if isinstance(value, _BY_IDENTITY):
-            return Identity(value)
+            return Identity(value), self._kind_key(kind)
         if isinstance(value, FunctionType):
             self._add_function(value)
             return Identity(value)
@@ -96,7 +97,7 @@ class KeyBuilder:
             return Identity(value) if is_opaque(value) else (Identity(value), self._class_key(value))
         for base in NUMBERS:
             if isinstance(value, base):
-                return kind, base.__repr__(value), self._attributes_key(value)
+                return self._kind_key(kind), base.__repr__(value), self._attributes_key(value)
         if isinstance(value, (np.generic, np.ndarray)):
             return self._array_key(value)
         if isinstance(value, np.dtype):
@@ -107,7 +108,7 @@ class KeyBuilder:
             self.is_mutable = True
             return kind, self.key(value.func), self.key(value.args), self.key(value.keywords)
         if isinstance(value, (*SEQUENCES, *MAPPINGS, *SETS, bytearray)):
-            return kind, self._items_key(value), self._attributes_key(value)
+            return self._kind_key(kind), self._items_key(value), self._attributes_key(value)
         self.is_mutable = True
         if isinstance(wrapped := getattr(value, "__dict__", {}).get("__wrapped__"), FunctionType):
             self._add_function(wrapped)  # of functools.wraps, functools.cache, and kernels that are called as helpers
@@ -119,14 +120,19 @@ class KeyBuilder:
 
     def _array_key(self, value: np.generic | np.ndarray) -> Hashable:
         self.is_mutable |= isinstance(value, np.ndarray)
+        kind, attributes = self._kind_key(type(value)), () if is_opaque(type(value)) else self._attributes_key(value)
         if value.dtype.hasobject:
-            return type(value), value.shape, self.key(value.tolist())
+            return kind, value.shape, self.key(value.tolist()), attributes
         data = value.tobytes()
         if len(data) > _COPIED_BYTES:
             from hashlib import blake2b  # lazy import: few kernels capture arrays of that size
 
             data = blake2b(data).digest()
-        return type(value), value.dtype, value.shape, data
+        return kind, value.dtype, value.shape, data, attributes
+
+    def _kind_key(self, kind: type) -> Hashable:
+        """The type of a value: that of a class of the author's has what its methods read."""
+        return kind if kind in _BUILTIN or is_opaque(kind) else self.key(kind)
 
     def _items_key(self, value: Any) -> Hashable:
         self.is_mutable |= not isinstance(value, (tuple, frozenset))

@@ -12,6 +12,7 @@ import numpy as np
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, ShapeError
+from xegpu.target.gemm_microkernel import MicrokernelShape
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import AtTheCall
 from xetile.library.activations import Activation, find_activation
@@ -31,7 +32,7 @@ from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.padding import copied_where_cheaper
 from xetile.library.stacked_products import launch_stacked, stacked_product, stacks
 from xetile.library.streamk import streamed_product, sum_of_shares
-from xetile.library.tile_heuristics import Tiling, choose_plan
+from xetile.library.tile_heuristics import Tiling, choose_plan, with_tall_subgroups
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,
@@ -102,6 +103,11 @@ class Epilogue:
     def factors(self, sums: DType) -> tuple[float, float]:
         """Alpha and beta as run-time arguments; a beta of one that is a whole number leaves sums of integers exact."""
         return self.alpha, 1 if self.beta == 1 and not sums.is_float else self.beta
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the result is the product as it is."""
+        return self.alpha == 1 and self.beta == 0 and self.activation is None
 
     @property
     def makes_floats(self) -> bool:
@@ -263,6 +269,8 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     tiling = plan.tiling
     if copies and sharing:
         a, b = copied_where_cheaper(a, b, c, plan, device, _executor_of(c))
+    if device.fuses_loads and bias is None and epilogue.is_identity and _is_stored_by_microkernel(a, b, c, tiling):
+        tiling = with_tall_subgroups(tiling)
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
     ending = {**epilogue.constants, "spread": spread}
     last = ((c if bias is None else bias).argument, *factors)
@@ -278,6 +286,15 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     bound[(*grid[:2], batch * tiling.parts)](a.argument, b.argument, work.argument, work.argument, 1.0, 0.0,
                                              **constants, parts=tiling.parts)
     _sum_parts(work, c, last, ending, target)
+
+
+def _is_stored_by_microkernel(a: Operand, b: Operand, c: Operand, tiling: Tiling) -> bool:
+    """Whether one call of a micro-kernel makes and stores a subgroup's tile of C on the queue of C."""
+    from codegen.runtime.program_source import has_microkernel  # the emitter, which an import of xetile leaves alone
+
+    shape = MicrokernelShape(tiling.rows, tiling.columns // tiling.layout[1], a.dtype, b.dtype)
+    return c.library is not np and c.dtype is shape.accumulator and not shape.is_skinny \
+        and has_microkernel(c.array.sycl_queue, shape) and all(x.strides()[-1] == 1 for x in (a, b, c))
 
 
 def _sum_parts(work: Operand, c: Operand, last: tuple[Any, ...], ending: dict[str, Any],

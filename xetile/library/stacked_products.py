@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from xegpu.dialect.bounds import STORE_ALIGNMENT
 from xegpu.ir import dtypes
 from xegpu.target.block2d import access
 from xegpu.target.targets import Target
@@ -23,6 +24,8 @@ from xetile.library.matmul_kernels import finished
 _MOST_SUMS = 48 * 48
 """Elements of a result that fit the registers beside its operands, without spills: 144 of 256 registers of 64 bytes."""
 _MOST_DEPTH = 64
+_SHORTEST_ROW = 64
+"""Bytes of a row that 2D block messages take at least."""
 _LEAST_A_CORE = 8
 """Products for which a core is busy with one a subgroup: one for each of its engines."""
 _SUBGROUPS_A_CORE = 32
@@ -36,22 +39,29 @@ def stacked_product(A: Any, B: Any, C: Any, alpha: Any, beta: Any, count: Any, e
     """Kernel: C[i] = activation(alpha * A[i] @ B[i] + beta * C[i]) for ``each`` of ``count`` products a subgroup.
 
     A, B and C are stacks of matrices with M, K and M rows, as one matrix each, so that one address and one set of
-    bounds serves all products. Columns beyond the arrays' are zeros, or not stored; there are no rows beyond.
+    bounds serves all products, or as batches, which the compiler stacks: it knows then that each is whole rows. Columns
+    beyond the arrays' are zeros, or not stored; there are no rows beyond.
     """
     first = group_id(0) * each
     for i in device_range(first, minimum(first + each, count), 1):
-        c = init_tile(C, (i * M, 0), (M, N))
-        x = multiply(load_tile(init_tile(A, (i * M, 0), (M, K))), load_tile(init_tile(B, (i * K, 0), (K, N))))
+        c = init_tile(C, _first(C, i, M), (M, N))
+        a, b = init_tile(A, _first(A, i, M), (M, K)), init_tile(B, _first(B, i, K), (K, N))
+        x = multiply(load_tile(a), load_tile(b))
         store_tile(finished(x, C, c, None, alpha, beta, (), scaled=scaled, added=added, bias_tile=None,
                             activation=activation), c)
 
 
+def _first(array: Any, number: Any, rows: int) -> tuple[Any, ...]:
+    """First element of a matrix of ``rows`` rows in a batch or a stack."""
+    return (number, 0, 0) if len(array.shape) == 3 else (number * rows, 0)
+
+
 def stacks(a: Operand, b: Operand, c: Operand, target: Target) -> Sequence[Operand] | None:
-    """The three arrays of a batch as stacks, if :func:`stacked_product` takes them; else None.
+    """The three arrays as :func:`stacked_product` takes them, if it does; else None.
 
     It takes 16-bit floats on targets with block messages: M a multiple of 8 and K one of the matrix engine's depth,
-    of no more than 48 x 48 results, all contiguous and within reach of block messages, and at least one product for
-    each vector engine.
+    of no more than 48 x 48 results, all contiguous and within reach of 2D block messages, or with whole rows of a tile
+    within reach of 1D ones, and at least one product for each vector engine.
     """
     (rows, depth), columns = a.shape[-2:], b.shape[-1]
     if not target.block_io or a.dtype is not b.dtype or a.dtype not in (dtypes.f16, dtypes.bf16):
@@ -63,17 +73,18 @@ def stacks(a: Operand, b: Operand, c: Operand, target: Target) -> Sequence[Opera
         return None
     if a.shape[:-2] != b.shape[:-2] or not all(each.array.flags.c_contiguous for each in (a, b, c)):
         return None
-    found = [each.reshaped((math.prod(each.shape[:-1]), each.shape[-1])) for each in (a, b, c)]
-    return found if all(_is_blocked(each, target) for each in found) else None
+    found = [_reached(each, tile, target) for each, tile in ((a, depth), (b, _rounded(columns)),
+                                                             (c, _rounded(columns)))]
+    return [each for each in found if each] if all(found) else None
 
 
 def launch_stacked(found: Sequence[Operand], rows: int, depth: int, factors: tuple[float, float], target: Target,
                    bound: Any, **ending: Any) -> None:
     """Launch :func:`stacked_product`, bound to an executor, on the stacks of :func:`stacks`."""
     a, b, c = found
-    count = a.shape[0] // rows
+    count = math.prod(a.shape[:-1]) // rows
     each = min(max(count // (target.cores * _SUBGROUPS_A_CORE), 1), _MOST_A_SUBGROUP)
-    bound[-(-count // each)](a.argument, b.argument, c.argument, *factors, count, each, M=rows, N=_rounded(b.shape[1]),
+    bound[-(-count // each)](a.argument, b.argument, c.argument, *factors, count, each, M=rows, N=_rounded(b.shape[-1]),
                              K=depth, **ending)
 
 
@@ -81,6 +92,14 @@ def _rounded(columns: int) -> int:
     return -(-columns // 16) * 16
 
 
-def _is_blocked(operand: Operand, target: Target) -> bool:
-    found = Argument.of(operand.name, operand.argument)
-    return access(target, found.pointer, found.shape, found.strides, operand.dtype.bytes) == "block"
+def _reached(operand: Operand, columns: int, target: Target) -> Operand | None:
+    """A batch as one matrix where 2D block messages reach that; as it is if its rows are too short for them, and are
+    those of a tile of ``columns`` columns, which 1D block messages reach."""
+    stack = operand.reshaped((math.prod(operand.shape[:-1]), operand.shape[-1]))
+    found = Argument.of(stack.name, stack.argument)
+    if access(target, found.pointer, found.shape, found.strides, operand.dtype.bytes) == "block":
+        return stack
+    is_narrow = operand.shape[-1] == columns and columns * operand.dtype.bytes < _SHORTEST_ROW
+    if is_narrow and (found.pointer or 0) % STORE_ALIGNMENT == 0:
+        return operand.reshaped((math.prod(operand.shape[:-2]), *operand.shape[-2:]))
+    return None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import cache_controls, element_access, payload, slm
+from codegen.opencl.block_io import cache_controls, element_access, payload, slm, slm_addresses
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, block_word
 from codegen.opencl.vector import shuffle_rows
@@ -40,13 +40,13 @@ _BELOW = 1 << 28
 def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: ArrayValue,
            row: Coordinate) -> tuple[ArrayValue, Coordinate]:
     """Matrix selected by a descriptor's leading offsets, and its row there: out of bounds if one of them is."""
-    lead = [emitter.values[offset] for offset in operation.offsets[:-2]]
+    lead = [axis for axis, offset in enumerate(operation.offsets[:-2]) if not operation.is_single(axis)]
     if not lead:
         return array, row
     stem = operation.result.name_hint or array.name
     inside, first, name = (emitter.name(f"{stem}_{part}") for part in ("inside", "first", "matrix"))
-    each = [(atom(index), atom(size), atom(stride))
-            for index, size, stride in zip(lead, array.sizes[:-2], array.strides[:-2], strict=True)]
+    each = [(atom(emitter.values[operation.offsets[axis]]), atom(array.sizes[axis]), atom(array.strides[axis]))
+            for axis in lead]
     within = " && ".join(f"(uint){index} < (uint){size}" for index, size, _ in each)
     displaced = " + ".join(f"{index} * (long){stride}" for index, _, stride in each)
     if not desc_of(operation.result).block.boundary_check:
@@ -72,6 +72,7 @@ def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     array, row = matrix(emitter, operation, array, row)
     step = "1" if desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
+    slm_addresses.prepare(emitter, operation)
 
 
 def _update_nd_offset(emitter: Emitter, operation: UpdateNdOffsetOp) -> None:

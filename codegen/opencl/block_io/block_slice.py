@@ -15,6 +15,7 @@ from xegpu.support.errors import TargetError
 BLOCK_READS = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_read_us",
                32: "intel_sub_group_block_read"}
 """Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
+BLOCK_WRITES = {bits: name.replace("read", "write") for bits, name in BLOCK_READS.items()}
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,10 @@ class WholeBlock(BlockSlice):
     def function(self, kind: str) -> str:
         """Name of the function that loads or stores the block, different from that of a piece."""
         return super().function(f"{kind}_block")
+
+    def is_contiguous(self, pitch: str) -> bool:
+        """Whether its rows are known to lie behind each other, none of which a 1D block message would skip."""
+        return bool(self.row_bits) and pitch == str(self.shape[1])
 
     def pieces(self, width: int) -> list[BlockSlice]:
         """Split of the block into pieces, for variables of ``width`` words."""

@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from codegen.opencl.emitter import Emitter, Rule, wrapping
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_unaligned_copy
+from xegpu.dialect.bounds import InBoundsOp
 
 
 def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
@@ -18,9 +18,9 @@ def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
     conditions = [f"{wrapping(at)} >= 0" for at in first]
     conditions += [f"{wrapping(first[0])} <= {desc.height} - {bottom - top}",
                    f"{wrapping(first[1])} <= {desc.width} - {right - left}"]
-    if size < ALIGNMENT and not is_unaligned_copy(desc_of(operation.desc)):
+    if (multiple := operation.bytes_of_alignment) > 1:
         bits = f"(uint)(ulong){desc.array.name} | (uint)({desc.pitch}) * {size}u | (uint)({first[1]}) * {size}u"
-        conditions.append(f"(({bits}) & {ALIGNMENT - 1}u) == 0")
+        conditions.append(f"(({bits}) & {multiple - 1}u) == 0")
     emitter.define(operation.inside, "bool", " && ".join(conditions))
     for result, end, coordinate in ((operation.rows, desc.height, last[0]), (operation.columns, desc.width, last[1])):
         if result.first_use is not None:

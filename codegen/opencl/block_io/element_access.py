@@ -15,13 +15,13 @@ from typing import Any
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, unaligned_words
-from codegen.opencl.block_io.block_slice import BLOCK_READS, BlockSlice, WholeBlock, block_of, position
+from codegen.opencl.block_io.block_slice import BLOCK_READS, BLOCK_WRITES, BlockSlice, WholeBlock, block_of, position
 from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrapping
-from codegen.opencl.prelude.macros import CALL, FILL
+from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
-from xegpu.dialect.bounds import is_unaligned_copy
+from xegpu.dialect.bounds import fills_writes, is_unaligned_copy
 from xegpu.support.errors import TargetError
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
@@ -37,7 +37,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     block = block_of(emitter, desc_of(operation.desc))
     fragment = predicate.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
-    pieces = block.pieces(fragment.width)
+    pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     words = fragment.width * len(fragment.names)
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= _MOST_INLINED:
         emitter.inlined_words += words
@@ -54,9 +54,16 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         emitter.assign(operation.result, fragment, row_pointers.values(emitter, operation, fragment))
         predicate.from_memory(emitter, operation.result)
         return
-    emitter.function(_rows_function(emitter, block, fragment))
-    kind = "load" if operation.in_bounds is None else "read"
+    kind = "read"
+    if operation.in_bounds is not None and block.is_contiguous(emitter.values[operation.desc].pitch):
+        kind = "read_contiguous"
+        interleave = _interleave(emitter, block, fragment)
+        lines = _rows_read(block, fragment, contiguous=True, interleave=interleave)
+        emitter.function("\n".join([*_head(block, fragment, kind), *lines, "}", ""]))
+    else:
+        emitter.function(_rows_function(emitter, block, fragment))
     if operation.in_bounds is None:
+        kind = "load"
         emitter.function(_asking_function(emitter, block, fragment))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
@@ -192,11 +199,17 @@ def _bounds_checked_load(emitter: Emitter, piece: BlockSlice) -> Callable[[str, 
     return lambda row, column: f"{name}(base, height, width, pitch, step, {row}, {column})"
 
 
-def _assigned(words: list[list[str]], bits: int, fragment: Fragment) -> Iterator[str]:
-    """Assemble each variable from parts of ``bits`` bits; complete vectors are reinterpreted without moves."""
+def _assigned(words: list[list[str]], bits: int, fragment: Fragment, interleave: str = "") -> Iterator[str]:
+    """Assemble each variable from parts of ``bits`` bits; complete vectors are reinterpreted without moves.
+
+    A function that does so instead, if there is one, takes them as one vector: ``interleave``.
+    """
     for number in range(len(fragment.names)):
         group = words[number * fragment.width:(number + 1) * fragment.width]
         pieces = [piece for word in group for piece in word]
+        if interleave:
+            yield f"  *out{number} = {interleave}(({vector_type(UNSIGNED[bits], len(pieces))})({', '.join(pieces)}));"
+            continue
         step = min(len(pieces), 16)
         word_count = step // len(group[0])
         parts = [_packed(pieces[i:i + step], UNSIGNED[bits], vector_type(fragment.word, word_count))
@@ -212,25 +225,59 @@ def _packed(pieces: list[str], type_: str, word: str) -> str:
     return joined if vector == word else f"as_{word}({joined})"
 
 
-def _rows_read(block: WholeBlock, fragment: Fragment) -> Iterator[str]:
-    """Block reads of each row, as wide as possible; then each word from its rows."""
+def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = False,
+               interleave: str = "") -> Iterator[str]:
+    """Block reads of each row, or of ``contiguous`` rows as one, as wide as possible; then each word from its rows."""
     bits, unit = block.row_bits, block.lanes.unit[1]
-    (rows, columns), read = block.shape, BLOCK_READS[block.row_bits]
-    parts = vector_widths(columns // unit)
-    for row in range(rows):
+    rows, columns = block.shape
+    together = rows if contiguous else 1
+    parts = vector_widths(together * columns // unit, 16 if contiguous and bits < 32 else 8)
+    for row in range(0, rows, together):
         for start, width in parts:
             at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
                             + ([str(start * unit)] if start else []))
-            number = "" if width == 1 else str(width)
-            yield (f"  const {UNSIGNED[bits]}{number} row{row}_{start} = "
-                   f"{read}{number}((global const {UNSIGNED[bits]} *)({at}));")
-    component = {start + i: (start, f".s{i:x}" if width > 1 else "") for start, width in parts for i in range(width)}
+            yield from _block_read(bits, width, f"row{row}_{start}", at, 8 * unit)
+    component = [f"{start}.s{i:x}" if width > 1 else str(start) for start, width in parts for i in range(width)]
     words = []
     for word in block.words:
         (row, column), step = word[0], block.lanes.wi_data[1]
-        start, part = component[column // unit]
-        words.append([f"row{row + i // step}_{start}{part}" for i in range(0, block.lanes.per_lane, step)])
-    yield from _assigned(words, bits, fragment)
+        lines = [divmod(row + i // step, together) for i in range(0, block.lanes.per_lane, step)]
+        words.append([f"row{line * together}_{component[(within * columns + column) // unit]}"
+                      for line, within in lines])
+    yield from _assigned(words, bits, fragment, interleave)
+
+
+def _block_read(bits: int, width: int, name: str, at: str, half: int) -> Iterator[str]:
+    """Declaration of a vector that a 1D block message reads; one of 16, which CPUs lack, is two ``half`` apart."""
+    vector, read = vector_type(UNSIGNED[bits], width), BLOCK_READS[bits]
+    pointer = f"(global const {UNSIGNED[bits]} *)"
+    whole = f"  const {vector} {name} = {read}{'' if width == 1 else width}({pointer}({at}));"
+    if width < 16:
+        yield whole
+        return
+    halves = ", ".join(f"{read}8({pointer}({each}))" for each in (at, f"{at} + {half}"))
+    yield from (f"#ifdef {NO_VISA}", f"  const {vector} {name} = ({vector})({halves});", "#else", whole, "#endif")
+
+
+def _interleave(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
+    """Define the function that makes 32-bit words of pairs of rows of 16 elements, and return its name.
+
+    A register of 64 bytes holds two such rows, and an instruction of 32 lanes moves a row of each of two registers to
+    every other half of a word. Intel's compiler takes one of 16 lanes for each row. Empty where there is none.
+    """
+    if block.lanes.wi_data != (2, 1) or block.row_bits != 16 or block.shape[1] != block.subgroup or \
+            emitter.target.register_bytes != 4 * block.subgroup or fragment.width == 1:
+        return ""
+    name, count = f"interleaved_{2 * fragment.width}_rows", fragment.width
+    lines = ["{", *(f".decl {variable} v_type=G type=uw num_elts={32 * count} align=GRF alias=<%{number}, 0>"
+                    for number, variable in enumerate("OI")),
+             *(f"mov (M1_NM, 32) O({at},{half})<2> I({at},{16 * half})<32;16,1>"
+               for at in range(0, count, 2) for half in (0, 1)), "}"]
+    assembly = "".join(f'    "{line}\\n"\n' for line in lines)
+    emitter.function(f"static {fragment.c_type} {name}(ushort{2 * count} rows)\n{{\n#ifdef {NO_VISA}\n"
+                     f"  return as_{fragment.c_type}(rows);\n#else\n  {fragment.c_type} words;\n  __asm__(\n{assembly}"
+                     f"    : \"=rw\"(words) : \"rw\"(rows));\n  return words;\n#endif\n}}\n")
+    return name
 
 
 def _words_read(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> Iterator[str]:
@@ -251,7 +298,9 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         raise TargetError("XT9400",
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
-    pieces = block.pieces(fragment.width)
+    pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
+    by_rows = operation.in_bounds is not None and block.row_bits > 0 and fills_writes(block.desc)
+    contiguous = by_rows and block.is_contiguous(emitter.values[operation.desc].pitch)
 
     def calls(pieces: list[BlockSlice], kind: str) -> list[str]:
         return [f"{piece.function('store')}{kind}({_arguments(emitter, operation.desc, *piece.at)}, {name});"
@@ -265,10 +314,13 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         _by_bounds(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
         return
     for piece in pieces:
+        if by_rows:
+            emitter.function(_rows_store(block, piece, fragment, contiguous))
+            continue
         if not piece.promised:
             emitter.function(_edge_store(piece, fragment))
         emitter.function(_inlined_store(piece, fragment))
-    for statement in calls(pieces, ""):
+    for statement in calls(pieces, "_contiguous" if contiguous else "_rows" if by_rows else ""):
         emitter.line(statement)
 
 
@@ -290,6 +342,25 @@ def _inlined_store(piece: BlockSlice, fragment: Fragment) -> str:
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
                   f"  }} else {name}_edge(base, height, width, pitch, step, y, x, words);"]
     return "\n".join([*_head_of_store(name, fragment, piece), *stores, "}", ""])
+
+
+def _rows_store(block: WholeBlock, piece: BlockSlice, fragment: Fragment, contiguous: bool) -> str:
+    """Store of one variable by 1D block writes: of all its rows if they are ``contiguous``, else of each word."""
+    bits, unit, across = block.row_bits, block.lanes.unit[1], piece.shape[1] // block.lanes.unit[1]
+    parts = [("y", "x", "words", fragment.width)] if contiguous else \
+        [(_plus("y", i // across), _plus("x", i % across * unit), word, 1) for i, word in enumerate(_words(fragment))]
+    kind = "contiguous" if contiguous else "rows"
+    lines = []
+    for row, column, words, width in parts:
+        number = "" if width == 1 else str(width)
+        lines.append(f"  {BLOCK_WRITES[bits]}{number}((global {UNSIGNED[bits]} *)(base + ({row}) * (long)pitch + "
+                     f"{column}), as_{UNSIGNED[bits]}{number}({words}));")
+    return "\n".join([f"static void {piece.function('store')}_{kind}(global {fragment.word} *base, {_PARAMETERS}, "
+                      f"{fragment.c_type} words)", "{", *lines, "}", ""])
+
+
+def _plus(coordinate: str, distance: int) -> str:
+    return f"{coordinate} + {distance}" if distance else coordinate
 
 
 def _edge_store(piece: BlockSlice, fragment: Fragment) -> str:

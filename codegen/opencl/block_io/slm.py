@@ -14,7 +14,7 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import slm_visa
+from codegen.opencl.block_io import slm_addresses, slm_visa
 from codegen.opencl.block_io.slm_access import LINE, SlmAccess
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
@@ -50,14 +50,17 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     fragment = predicate.in_memory(emitter.fresh(operation.result))
     access = SlmAccess(operation.desc, fragment, emitter.subgroup)
     emitter.values[operation.result] = fragment
-    name = f"load_slm_{access.label}"
+    addresses = slm_addresses.addresses(emitter, operation)
+    at = _registers(addresses)
+    name = f"load_slm_{access.label}{_suffix(addresses)}"
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
-    head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {_PARAMETERS}{results})"
+    head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {_PARAMETERS}{_declared(at)}{results})"
     values = enumerate(_variables(access)) if access.runs else ()
-    fast = [*_read(emitter, access, slm_visa.bytes_near(operation)), *(f"*out{i} = {value};" for i, value in values)]
-    _access_function(emitter, access, head, fast, "load")
+    read = _read(emitter, access, slm_visa.bytes_near(operation), _numbered(addresses))
+    _access_function(emitter, access, head, [*read, *(f"*out{i} = {value};" for i, value in values)], "load")
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
-    emitter.line(f"{name}({access.call(emitter)}, {', '.join(f'&{variable}' for variable in fragment.names)});")
+    arguments = [access.call(emitter), *at, *(f"&{variable}" for variable in fragment.names)]
+    emitter.line(f"{name}({', '.join(arguments)});")
     predicate.from_memory(emitter, operation.result)
 
 
@@ -66,11 +69,38 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
     renamed = fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names))))
     access = SlmAccess(operation.desc, renamed, emitter.subgroup)
-    name = f"store_slm_{access.label}"
+    addresses = slm_addresses.addresses(emitter, operation)
+    at = _registers(addresses)
+    name = f"store_slm_{access.label}{_suffix(addresses)}"
     values = "".join(f", {fragment.c_type} {variable}" for variable in access.fragment.names)
-    head = f"static void {name}(local {access.desc.dtype.opencl} *base, {_PARAMETERS}{values})"
-    _access_function(emitter, access, head, list(_written(emitter, access)), "store")
-    emitter.line(f"{name}({access.call(emitter)}, {', '.join(fragment.names)});")
+    head = f"static void {name}(local {access.desc.dtype.opencl} *base, {_PARAMETERS}{_declared(at)}{values})"
+    _access_function(emitter, access, head, list(_written(emitter, access, _numbered(addresses))), "store")
+    emitter.line(f"{name}({', '.join([access.call(emitter), *at, *fragment.names])});")
+
+
+_Addresses = Sequence[tuple[str, int]]
+"""Of each message the register of its address, and the bytes from there to what it moves."""
+
+
+def _registers(addresses: _Addresses) -> list[str]:
+    """The registers of addresses, each once."""
+    return [*dict.fromkeys(name for name, _ in addresses)]
+
+
+def _declared(registers: Sequence[str]) -> str:
+    """Parameters for registers of addresses."""
+    return "".join(f", uint at{i}" for i in range(len(registers)))
+
+
+def _numbered(addresses: _Addresses) -> _Addresses:
+    """Addresses by the names that they have as parameters."""
+    registers = _registers(addresses)
+    return [(f"at{registers.index(name)}", distance) for name, distance in addresses]
+
+
+def _suffix(addresses: _Addresses) -> str:
+    """Suffix of the name of an access function whose addresses are in registers."""
+    return "" if not addresses else "_kept" + "".join(f"_{distance}" for _, distance in _numbered(addresses))
 
 
 def _access_function(emitter: Emitter, access: SlmAccess, head: str, fast: list[str], kind: str) -> None:
@@ -96,9 +126,12 @@ def _pointer(access: SlmAccess, run: Run, constant: str, words: int = 1) -> str:
     return f"(local {constant}{word} *)({at})"
 
 
-def _read(emitter: Emitter, access: SlmAccess, near: int) -> Iterator[str]:
+def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses) -> Iterator[str]:
     wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
     messages = [(access.runs[i].start * access.size, i, count) for i, count in wide.items()]
+    if addresses:
+        yield from slm_visa.kept(emitter, f"base + {access.start()}", messages, addresses)
+        return
     if together := len(messages) > 1 and not emitter.target.immediate_offsets:
         yield from slm_visa.together(f"base + {access.start()}", messages, near)
     for i, run in enumerate(access.runs):
@@ -115,7 +148,7 @@ def _read(emitter: Emitter, access: SlmAccess, near: int) -> Iterator[str]:
         yield f"const {vector_type(word, width)} run{i} = {value};"
 
 
-def _written(emitter: Emitter, access: SlmAccess) -> Iterator[str]:
+def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iterator[str]:
     for i, run in enumerate(access.runs):
         word, width = UNSIGNED[8 * access.size * run.elements], len(run.words)
         yield f"const {vector_type(word, width)} run{i} = {_gathered(access, run, word)};"
@@ -123,7 +156,8 @@ def _written(emitter: Emitter, access: SlmAccess) -> Iterator[str]:
         if run.together:
             yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
         elif width == 1 or access.is_aligned(run):  # SYCL's compiler makes vstore8 two stores
-            yield f"*{_pointer(access, run, '', width)} = run{i};"
+            plain = f"*{_pointer(access, run, '', width)} = run{i};"
+            yield from slm_visa.stored(plain, f"run{i}", *addresses[i]) if addresses else [plain]
         else:
             yield f"vstore{width}(run{i}, 0, {pointer});"
 

@@ -112,6 +112,46 @@ def together(address: str, messages: Sequence[tuple[int, int, int]], near: int) 
             yield from _named(first, count)
 
 
+def kept(emitter: Emitter, address: str, messages: Sequence[tuple[int, int, int]],
+         addresses: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Statements of messages whose addresses are in the first words of registers, which name their runs.
+
+    Args:
+        emitter: gets the macro for compilers without vISA.
+        address: where the block starts.
+        messages: of each the distance in bytes from there, the number of its first run, and how many it has.
+        addresses: of each the register, and the bytes from there.
+    """
+    for (distance, first, count), (register, behind) in zip(messages, addresses, strict=True):
+        words = _WORDS[count]
+        emitter.function(_macro(words))
+        yield f"{words} wide{first};"
+        yield f"#ifdef {NO_VISA}"
+        yield f"{SLM_READ}{words}(wide{first}, {address}, {distance:#x});"
+        yield "#else"
+        yield (f'__asm__ volatile("lsc_load.slm (M1_NM, 1) %0:d64x64t flat[%1+{behind:#x}]:a32" '
+               f': "=rw"(wide{first}) : "rw"({register}) : "memory");')
+        yield "#endif"
+        yield from _named(first, count)
+
+
+def stored(plain: str, words: str, register: str, behind: int) -> Iterator[str]:
+    """Statements that store eight 32-bit words of each lane, at an address that a register has for each lane.
+
+    Args:
+        plain: the statement for compilers without vISA.
+        words: the variable.
+        register: the register.
+        behind: bytes from there.
+    """
+    yield f"#ifdef {NO_VISA}"
+    yield plain
+    yield "#else"
+    yield (f'__asm__ volatile("lsc_store.slm (M1_NM, 16) flat[%0+{behind:#x}]:a32 %1:d32x8" '
+           f': : "rw"({register}), "rw"({words}) : "memory");')
+    yield "#endif"
+
+
 def _assembly(distances: Sequence[int]) -> Iterator[str]:
     """vISA of messages at distances: addresses in the first words of registers, then the messages."""
     count = len(distances)

@@ -192,11 +192,11 @@ def _portable(run: WordRun) -> Iterator[str]:
     yield f"return ({vector_type('uint', run.width)})({', '.join(parts)});"
 
 
-def vector_widths(count: int) -> list[tuple[int, int]]:
-    """Split of ``count`` words into vectors of 8, 4, 2 and 1: start and width of each."""
+def vector_widths(count: int, most: int = 8) -> list[tuple[int, int]]:
+    """Split of ``count`` words into vectors of ``most``, half as many ... and 1: start and width of each."""
     parts, start = [], 0
     while start < count:
-        width = next(width for width in (8, 4, 2, 1) if start + width <= count)
+        width = next(width for width in (16, 8, 4, 2, 1) if width <= most and start + width <= count)
         parts.append((start, width))
         start += width
     return parts

@@ -30,6 +30,8 @@ F64_TO_F32 = "XETILE_F64_TO_F32"
 """``F64_TO_F32(to, from)``: conversion that Intel's GPU compiler gets wrong for vectors."""
 SLM_READ = "XETILE_SLM_READ_"
 """With an OpenCL vector type behind it, ``SLM_READ(words, from, distance)``: 512 bytes of shared local memory."""
+SLM_ADDRESS = "XETILE_SLM_ADDRESS"
+"""``SLM_ADDRESS(at, pointer)``: an address in shared local memory, in a register that a loop keeps."""
 
 _BARRIER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
 

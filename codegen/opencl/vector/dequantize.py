@@ -1,9 +1,10 @@
-"""``xegpu.dequantize`` in OpenCL C: 4-bit weights to operand B of DPAS, by five or six instructions a register.
+"""``xegpu.dequantize`` in OpenCL C: 4-bit weights to operand B of DPAS, by four or six instructions a register.
 
 For f16, two rows of words become two of pairs, lower halves with lower halves and upper with upper, once for all
 weights of a word. Both come before the first weight: the compiler spills if the words live as long as their weights are
-used. This is virtual assembly (vISA), whose instructions have 32 lanes of 16 bits; of OpenCL C Intel's compiler makes a
-register for each 16-bit number, and moves the pairing to where the weights are. It needs registers of 64 bytes.
+used. This is virtual assembly (vISA), whose instructions have 32 lanes, two registers of words at a time; of OpenCL C
+Intel's compiler makes a register for each 16-bit number, and moves the pairing to where the weights are. It needs
+registers of 64 bytes.
 """
 
 from __future__ import annotations
@@ -11,24 +12,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
+import numpy as np
+from xdsl.ir import Block, Operation
 
 from codegen.opencl.arith import converted
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import computed, rounded, vector_type
+from xegpu.analysis.integer_range import Range
+from xegpu.analysis.integral_floats import integral_range
 from xegpu.dialect.convert_layout import MASK, DequantizeOp
 from xegpu.ir.dtypes import DType, bf16, f16, i32, u32
 
-_BIASED: dict[DType, dict[int, tuple[str, str]]] = {
-    # The mantissa's last place is one from 1024 to 2048, and its fifth-last from 64 to 128: weights in these bits make
-    # it 1024 + weight and 64 + weight.
-    f16: {0: ("0x6400:uw", "0xe400:hf"), 4: ("0x5400:uw", "0xd400:hf")},
-}
-"""For the lowest bit of a weight in 16 bits: bits that make it a number, and minus what that is too large by."""
+_BIASES: dict[int, int] = {0: 1024, 4: 64}
+"""For the lowest bit of a weight in 16 bits, what it is too large by if the other bits are those of this number in f16:
+the mantissa's last place is one from 1024 to 2048, and its fifth-last from 64 to 128."""
+
+_LAST_IN_MANTISSA, _MANTISSA_SHIFT = 16, 12
+"""The last bit at which a weight begins that lies in the mantissa of f32; what words are shifted by for a later one."""
+
+_EXACT_ZEROS: dict[DType, Range] = {f16: Range(-512, 1023), bf16: Range(-240, 255)}
+"""Integers that are exact with a bias added to them, and whose differences from weights are exact."""
+
+_TWICE = 0x10001
+"""Factor that copies 16 bits to both halves of a word."""
 
 _TEMPORARY_ROWS = 4
-"""Rows of f32 that are in registers at a time on the way to bf16."""
+"""Rows of 32 bits that are in registers at a time on the way to a result."""
 
 
 @dataclass(frozen=True)
@@ -39,59 +49,131 @@ class _Dequantization:
         result: element type.
         shift: lowest bit of the weights, in pairs of 16 bits for f16, in words for bf16.
         width: registers.
+        exact: whether differences of weights and zero points are exact, so that a bias may be part of the zero points.
+        zero: the zero point if there is only one, which is exact then.
     """
 
     result: DType
     shift: int
     width: int
+    exact: bool
+    zero: int | None
 
     @property
     def name(self) -> str:
         """Name of its function."""
-        return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}"
+        less = "" if not self.exact else "_less_integers" if self.zero is None else \
+            f"_less_{self.zero}".replace("-", "minus_")
+        return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{less}"
+
+    @property
+    def step(self) -> int:
+        """Registers of words of an instruction."""
+        return _registers_at_once(self.width)
+
+    def inputs(self) -> Iterator[tuple[str, str, int, str]]:
+        """Names, types and elements of the vISA's operands, and OpenCL C that gives them."""
+        for source in self.sources():
+            yield source.upper(), "ud", self.width * 16, source
+        if self.zero is None:
+            yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
+        yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
+        if self.result is f16 or self.exact:  # immediate operands of bfn have 16 bits
+            bias, mask = self._bits(self._bias), MASK << self._masked_at
+            both = (mask * _TWICE, bias * _TWICE) if self.result is f16 else (mask, bias)
+            yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", both, strict=True))
+
+    def sources(self) -> str:
+        """Parameters that have the weights."""
+        return "p" if self.result is f16 else "ac"
+
+    @property
+    def _bias(self) -> float:
+        """What the weights are too large by if their other bits are those of this number."""
+        return _BIASES[self.shift] if self.result is f16 else 2.0 ** (23 - self._masked_at)
+
+    @property
+    def _masked_at(self) -> int:
+        """Lowest bit of the weights where their other bits become those of the bias."""
+        is_late = self.result is bf16 and self.shift > _LAST_IN_MANTISSA
+        return self.shift - _MANTISSA_SHIFT if is_late else self.shift
+
+    def _bits(self, value: float) -> int:
+        """The bits of a number of the type that is computed with."""
+        return int(np.float16(value).view(np.uint16) if self.result is f16 else np.float32(value).view(np.uint32))
+
+    def _less(self) -> str:
+        """What biased weights are added to that gives exact differences."""
+        kind = "hf" if self.result is f16 else "f"
+        return "(-)Y(0,0)<1;1,0>" if self.zero is None else f"{self._bits(-self._bias - self.zero):#x}:{kind}"
 
     def lines(self) -> Iterator[str]:
-        """The vISA: pairs ``P``, results ``U``, zero points ``Z`` and scales ``S``."""
-        if self.result is bf16:
-            yield from self._bf16()
-            return
-        for name, number in (("U", 0), ("P", 1)):
-            yield f".decl {name} v_type=G type=uw num_elts={self.width * 32} align=GRF alias=<%{number}, 0>"
+        """The vISA."""
+        for number, (name, kind, elements, _) in enumerate(self.inputs(), 1):
+            align = "GRF" if elements > 1 else "dword"
+            yield f".decl {name} v_type=G type={kind} num_elts={elements} align={align} alias=<%{number}, 0>"
+        yield from self._f16() if self.result is f16 else self._bf16()
+
+    def _f16(self) -> Iterator[str]:
+        """From pairs ``P`` to numbers that are a bias too large, then as f16 (``H``)."""
+        yield f".decl U v_type=G type=ud num_elts={self.width * 16} align=GRF alias=<%0, 0>"
         yield f".decl H v_type=G type=hf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
-        yield ".decl Z v_type=G type=hf num_elts=32 align=GRF alias=<%2, 0>"
-        yield ".decl S v_type=G type=hf num_elts=32 align=GRF alias=<%3, 0>"
-        exponent, excess = _BIASED[self.result][self.shift]
-        for line in (f"bfn.xf8 (M1_NM, 32) U({{0}},0)<1> {MASK << self.shift:#x}:uw P({{0}},0)<1;1,0> {exponent}",
-                     f"add (M1_NM, 32) {{h}} {{v}} {excess}",
-                     "add (M1_NM, 32) {h} {v} (-)Z(0,0)<1;1,0>",
-                     "mul (M1_NM, 32) {h} {v} S(0,0)<1;1,0>"):
+        if self.exact and self.zero is None:  # one operand for all biases: the compiler spills if each has its own
+            yield f".decl Y v_type=G type=hf num_elts=32 align=GRF{'' if self.shift else ' alias=<Z, 0>'}"
+            if self.shift:
+                yield f"add (M1_NM, 32) Y(0,0)<1> Z(0,0)<1;1,0> {self._bits(self._bias - _BIASES[0]):#x}:hf"
+        for register in range(0, self.width, self.step):
+            yield _masked(16 * self.step, f"U({register},0)", f"P({register},0)")
+        for line in (*self._differences(), "mul (M1_NM, 32) {to} {of} S(0,0)<1;1,0>"):
             for register in range(self.width):
-                yield line.format(register, h=f"H({register},0)<1>", v=f"H({register},0)<1;1,0>")
+                yield line.format(to=f"H({register},0)<1>", of=f"H({register},0)<1;1,0>")
+
+    def _differences(self) -> Iterator[str]:
+        """From biased weights in f16 to their differences from zero points, which are rounded."""
+        if not self.exact:
+            yield f"add (M1_NM, 32) {{to}} {{of}} {self._bits(-self._bias):#x}:hf"
+            yield "add (M1_NM, 32) {to} {of} (-)Z(0,0)<1;1,0>"
+            return
+        yield f"add (M1_NM, 32) {{to}} {{of}} {self._less()}"
 
     def _bf16(self) -> Iterator[str]:
         """From words ``A`` and ``C`` by f32, whose 24 bits change no sum or product of bf16 that is rounded again."""
         yield f".decl B v_type=G type=bf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
-        for name, number in (("A", 1), ("C", 2)):
-            yield f".decl {name} v_type=G type=ud num_elts={self.width * 16} align=GRF alias=<%{number}, 0>"
-        for name, number in (("Z", 3), ("S", 4)):
-            yield f".decl {name} v_type=G type=f num_elts=16 align=GRF alias=<%{number}, 0>"
         # Few temporary registers, in turn: one variable for all rows would live as long as the statement.
-        step = 2 if self.width % 2 == 0 else 1  # rows of an instruction, in registers one behind the other
         yield f".decl F v_type=G type=f num_elts={_TEMPORARY_ROWS * 16} align=GRF"
         yield f".decl U v_type=G type=ud num_elts={_TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
-        yield f".decl D v_type=G type=bf num_elts={_TEMPORARY_ROWS * 32} align=GRF"
-        for first in range(0, 2 * self.width, step):
-            at = first % _TEMPORARY_ROWS
+        if not self.exact:
+            yield f".decl D v_type=G type=bf num_elts={_TEMPORARY_ROWS * 32} align=GRF"
+        elif self.zero is None:
+            yield ".decl Y v_type=G type=f num_elts=32 align=GRF"
+            yield from (f"add (M1_NM, 16) Y({row},0)<1> Z(0,0)<1;1,0> {self._bits(self._bias):#x}:f"
+                        for row in range(self.step))
+        for first in range(0, 2 * self.width, self.step):
             words = f"{'AC'[first // self.width]}({first % self.width},0)"
-            yield f"and (M1_NM, {16 * step}) U({at},0)<1> {words}<1;1,0> {MASK << self.shift:#x}:ud"
-            yield f"mov (M1_NM, {16 * step}) F({at},0)<1> U({at},0)<1;1,0>"
-            # mad writes the beginnings of registers alone: into an upper half the compiler writes by a move more
-            power = (127 - self.shift) << 23  # the bits of 2**-shift
-            for row in range(first, first + step):
-                f, d = f"F({row % _TEMPORARY_ROWS},0)", f"D({row % _TEMPORARY_ROWS},0)"
-                yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {power:#x}:f (-)Z(0,0)<1;1,0>" if self.shift else \
-                    f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
-                yield f"mul (M1_NM, 16) B({row // 2},{row % 2})<2> {d}<1;1,0> S(0,0)<1;1,0>"
+            yield from self._exact_products(first, words) if self.exact else self._products(first, words)
+
+    def _products(self, first: int, words: str) -> Iterator[str]:
+        """Differences that are rounded, times the scale, of the rows of an instruction."""
+        at, lanes = first % _TEMPORARY_ROWS, 16 * self.step
+        yield f"and (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {MASK << self.shift:#x}:ud"
+        yield f"mov (M1_NM, {lanes}) F({at},0)<1> U({at},0)<1;1,0>"
+        # mad writes the beginnings of registers alone: into an upper half the compiler writes by a move more
+        for row in range(first, first + self.step):
+            f, d = f"F({row % _TEMPORARY_ROWS},0)", f"D({row % _TEMPORARY_ROWS},0)"
+            yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {self._bits(2.0 ** -self.shift):#x}:f (-)Z(0,0)<1;1,0>" \
+                if self.shift else f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
+            yield f"mul (M1_NM, 16) B({row // 2},{row % 2})<2> {d}<1;1,0> S(0,0)<1;1,0>"
+
+    def _exact_products(self, first: int, words: str) -> Iterator[str]:
+        """Differences that are exact, times the scale, of the rows of an instruction."""
+        at, lanes = first % _TEMPORARY_ROWS, 16 * self.step
+        if self.shift != self._masked_at:
+            yield f"shr (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {_MANTISSA_SHIFT}:ud"
+            words = f"U({at},0)"
+        yield _masked(lanes, f"U({at},0)", words)
+        yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {self._less()}"
+        for row in range(first, first + self.step):
+            yield f"mul (M1_NM, 16) B({row // 2},{row % 2})<2> F({row % _TEMPORARY_ROWS},0)<1;1,0> S(0,0)<1;1,0>"
 
     def portable(self) -> Iterator[str]:
         """OpenCL C, for compilers without vISA."""
@@ -117,12 +199,15 @@ class _Dequantization:
     def function(self, emitter: Emitter) -> str:
         """Define the function, and return its name."""
         register, words = self.result.register, vector_type("uint", self.width)
-        row = "const uint z = as_ushort(zero) * 0x10001u, s = as_ushort(scale) * 0x10001u;" if self.result is f16 else \
-            "const uint z = (uint)zero << 16, s = (uint)scale << 16;"
+        if self.result is f16:
+            zero = f"(half)(zero + {_BIASES[0]}.0h)" if self.exact else "zero"
+            row = f"const uint z = as_ushort({zero}) * {_TWICE:#x}u, s = as_ushort(scale) * {_TWICE:#x}u;"
+        else:
+            row = "const uint z = (uint)zero << 16, s = (uint)scale << 16;"
         lines = "".join(f'    "{line}\\n"\n' for line in ("{", *self.lines(), "}"))
-        sources = "p" if self.result is f16 else "ac"
-        operands = ", ".join(f'"rw"({name})' for name in (*sources, "z", "s"))
-        parameters = ", ".join(f"{words} {name}" for name in sources)
+        operands = ", ".join(f'"rw{"" if elements > 1 else ".u"}"({expression})'
+                             for _, _, elements, expression in self.inputs())
+        parameters = ", ".join(f"{words} {name}" for name in self.sources())
         emitter.function(f"static {words} {self.name}({parameters}, {register} zero, {register} scale)\n{{\n"
                          f"#ifdef {NO_VISA}\n" + "\n".join(self.portable()) + f"\n#else\n  {row}\n  {words} words;\n"
                          f'  __asm__(\n{lines}    : "=rw"(words) : {operands});\n'
@@ -130,57 +215,106 @@ class _Dequantization:
         return self.name
 
 
-def _pair_function(emitter: Emitter, half: int, width: int) -> str:
-    """Define a function that pairs halves of consecutive words, as VNNI form does, and return its name."""
-    name, words = f"{('lower', 'upper')[half]}_halves_of_{2 * width}", vector_type("uint", width)
+def _masked(lanes: int, to: str, words: str) -> str:
+    """vISA for weights in words with the bits of their bias; xf8 of bfn is the truth table of a & b | c."""
+    return f"bfn.xf8 (M1_NM, {lanes}) {to}<1> M(0,0)<0;1,0> {words}<1;1,0> E(0,0)<0;1,0>"
+
+
+def _registers_at_once(width: int) -> int:
+    """Registers of words of an instruction: of consecutive ones it takes two."""
+    return 2 if width % 2 == 0 else 1
+
+
+def _shift_function(emitter: Emitter, width: int, bits: int) -> str:
+    """Define a function that shifts words to the right, and return its name."""
+    name, words, step = f"shift_by_{bits}_of_{width}", vector_type("uint", width), _registers_at_once(width)
+    lines = [f".decl {letter} v_type=G type=ud num_elts={width * 16} align=GRF alias=<%{number}, 0>"
+             for number, letter in enumerate("SW")]
+    lines += [f"shr (M1_NM, {16 * step}) S({row},0)<1> W({row},0)<1;1,0> {bits}:ud" for row in range(0, width, step)]
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
+    emitter.function(f"static {words} {name}({words} words)\n{{\n#ifdef {NO_VISA}\n  return words >> {bits};\n#else\n"
+                     f"  {words} shifted;\n  __asm__(\n{assembly}"
+                     '    : "=rw"(shifted) : "rw"(words));\n  return shifted;\n#endif\n}\n')
+    return name
+
+
+def _pair_function(emitter: Emitter, width: int) -> str:
+    """Define a function that pairs halves of consecutive words, as VNNI form does, and return its name.
+
+    Of two variables of rows it gives the pairs of lower halves, and those of upper halves.
+    """
+    name, words = f"pair_halves_of_{2 * width}", vector_type("uint", width)
     rows = [f"{'ab'[row // width]}{f'.s{row % width:x}' if width > 1 else ''}" for row in range(2 * width)]
     even, odd = (f"({words})({', '.join(rows[first::2])})" for first in range(2))
-    portable = f"{even} >> 16 | ({odd} & 0xffff0000u)" if half else f"({even} & 0xffffu) | {odd} << 16"
-    lines = [f".decl {letter} v_type=G type=uw num_elts={width * 32} align=GRF alias=<%{number}, 0>"
-             for number, letter in enumerate("PAB")]
-    lines += [f"mov (M1_NM, 16) P({row // 2},{row % 2})<2> {'AB'[row // width]}({row % width},{half})<2;1,0>"
-              for row in range(2 * width)]
-    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
-    emitter.function(f"static {words} {name}({words} a, {words} b)\n{{\n#ifdef {NO_VISA}\n  return {portable};\n#else\n"
-                     f"  {words} pairs;\n  __asm__(\n{assembly}"
-                     '    : "=rw"(pairs) : "rw"(a), "rw"(b));\n  return pairs;\n#endif\n}\n')
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *_pairing(width), "}"))
+    emitter.function(f"static void {name}({words} a, {words} b, private {words} *pairs)\n{{\n#ifdef {NO_VISA}\n"
+                     f"  const {words} even = {even}, odd = {odd};\n  pairs[0] = (even & 0xffffu) | odd << 16;\n"
+                     f"  pairs[1] = even >> 16 | (odd & 0xffff0000u);\n#else\n  {words} lower, upper;\n"
+                     f'  __asm__(\n{assembly}    : "=rw"(lower), "=rw"(upper) : "rw"(a), "rw"(b));\n'
+                     "  pairs[0] = lower;\n  pairs[1] = upper;\n#endif\n}\n")
     return name
 
 
-def _shift_function(emitter: Emitter, width: int) -> str:
-    """Define a function that shifts words to the right by a byte, two registers an instruction, and return its name."""
-    name, words, step = f"upper_bytes_of_{width}", vector_type("uint", width), 2 if width % 2 == 0 else 1
-    lines = [f".decl {letter} v_type=G type=ud num_elts={width * 16} align=GRF alias=<%{number}, 0>"
-             for number, letter in enumerate("BP")]
-    lines += [f"shr (M1_NM, {16 * step}) B({row},0)<1> P({row},0)<1;1,0> 8:ud" for row in range(0, width, step)]
-    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
-    emitter.function(f"static {words} {name}({words} pairs)\n{{\n#ifdef {NO_VISA}\n  return pairs >> 8;\n#else\n"
-                     f"  {words} bytes;\n  __asm__(\n{assembly}"
-                     '    : "=rw"(bytes) : "rw"(pairs));\n  return bytes;\n#endif\n}\n')
-    return name
+def _pairing(width: int) -> Iterator[str]:
+    """The vISA of :func:`_pair_function`: lower and upper pairs ``L`` and ``U`` of rows in ``A``, then ``B``."""
+    for number, letter in enumerate("LUAB"):
+        yield f".decl {letter} v_type=G type=ud num_elts={width * 16} align=GRF alias=<%{number}, 0>"
+    # Two rows with their halves exchanged. Few temporary registers, in turn: one variable for all rows would live as
+    # long as the statement.
+    yield f".decl X v_type=G type=ud num_elts={_TEMPORARY_ROWS * 16} align=GRF"
+    for pair in range(width):
+        at, (a, b) = 2 * pair % _TEMPORARY_ROWS, \
+            (f"{'AB'[row // width]}({row % width},0)<1;1,0>" for row in (2 * pair, 2 * pair + 1))
+        if width > 1:
+            yield f"rol (M1_NM, 32) X({at},0)<1> {a} 16:ud"
+        else:
+            yield from (f"rol (M1_NM, 16) X({at + row},0)<1> {words} 16:ud" for row, words in enumerate((a, b)))
+        # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
+        yield f"bfn.xd8 (M1_NM, 16) L({pair},0)<1> 0xffff:uw {a} X({at + 1},0)<1;1,0>"
+        yield f"bfn.xd8 (M1_NM, 16) U({pair},0)<1> 0xffff:uw X({at},0)<1;1,0> {b}"
+
+
+def _pairs(emitter: Emitter, block: Block | None, width: int, a: str, b: str) -> str:
+    """The array of pairs that a block's operations share: those of lower halves and those of upper halves."""
+    c_type, call = vector_type("uint", width), f"{_pair_function(emitter, width)}({a}, {b}"
+    key = block, c_type, call
+    if key not in emitter.shared:
+        emitter.shared[key] = name = emitter.name("pairs")
+        emitter.line(f"{c_type} {name}[2];")
+        emitter.line(f"{call}, {name});")
+    return emitter.shared[key]
+
+
+def _exact_zeros(operation: DequantizeOp, element: DType) -> Range | None:
+    """Range of zero points that are integers and so small that nothing is rounded but the product; None for others."""
+    exact, found = _EXACT_ZEROS[element], integral_range(operation.zero)
+    return found if found is not None and found.within(exact.low, exact.high) else None
 
 
 def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
     (zero,), (scale,) = emitter.words(operation.zero), emitter.words(operation.scale)
-    c_type, element = vector_type("uint", result.width), result.dtype
-    shift = operation.first_bit % (8 if element is f16 else 32)
-    called = _Dequantization(element, shift, result.width).function(emitter)
-    half, upper_byte = operation.first_bit // 16, operation.first_bit % 16 >= 8
+    c_type, element, first_bit = vector_type("uint", result.width), result.dtype, operation.first_bit
+    zeros = _exact_zeros(operation, element)
+    constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
+    if element is f16:
+        bits = first_bit % 16 // 8 * 8  # that pairs are shifted by
+        first_bit %= 16
+    else:  # of words at once, for all weights; with zero points in registers as well the compiler spills
+        bits = _MANTISSA_SHIFT if constant is not None and first_bit > _LAST_IN_MANTISSA else 0
+    called = _Dequantization(element, first_bit - bits, result.width, zeros is not None, constant).function(emitter)
+
+    def shifted(part: str) -> str:
+        return part if not bits else emitter.common(
+            operation.parent, "shifted", c_type, f"{_shift_function(emitter, result.width, bits)}({part})")
+
     calls = []
     for first in range(0, words.units, 2 * result.width):
         (a,), (b,) = (words.slice(start, result.width).names for start in (first, first + result.width))
         a, b = (f"as_{c_type}({part})" if words.dtype is i32 else part for part in (a, b))
-        if element is bf16:
-            calls.append(f"{called}({a}, {b}, {zero}, {scale})")
-            continue
-        both = [emitter.common(operation.parent, "pairs", c_type,
-                               f"{_pair_function(emitter, each, result.width)}({a}, {b})") for each in range(2)]
-        pairs = both[half]
-        if upper_byte:
-            shifted = f"{_shift_function(emitter, result.width)}({pairs})"
-            pairs = emitter.common(operation.parent, "pairs", c_type, shifted)
-        calls.append(f"{called}({pairs}, {zero}, {scale})")
+        parts = (a, b) if element is bf16 else \
+            (f"{_pairs(emitter, operation.parent, result.width, a, b)}[{operation.first_bit // 16}]",)
+        calls.append(f"{called}({', '.join((*map(shifted, parts), zero, scale))})")
     emitter.assign(operation.result, result, calls)
 
 

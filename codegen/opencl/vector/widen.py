@@ -116,27 +116,53 @@ class _Widening:
         yield f".decl T v_type=G type=w num_elts={size} align=GRF"
         yield f".decl TU v_type=G type=uw num_elts={size} align=GRF alias=<T, 0>"
         for line in _TO_F16[self.source]:
-            yield from (self._instruction(line, register) for register in range(self.registers))
+            yield from (self._instruction(line, register, self.bytes_at(register), self.lanes)
+                        for register in range(self.registers))
         if self.result is bf16:
             moves = [[f"mov (M1_NM, 16) F({2 * register + part},0)<1> H({register},{16 * part})<1;1,0>"
                       for part in range(self.lanes // 16)] for register in range(self.registers)]
             yield from self._upper_halves(moves)
 
-    def _instruction(self, line: str, register: int) -> str:
+    def _instruction(self, line: str, register: int, region: str, lanes: int) -> str:
+        """A line of the tables above, for a register of words, or two of 32-bit lanes, and the bytes of a region."""
         opcode, *operands = line.split()
-        at = {"b": self.bytes_at(register)}
+        at = {"b": region}
         texts = []
         for position, operand in enumerate(operands):
             region = "<1>" if position == 0 else "<1;1,0>"
             regions = {name.lower(): f"{name}({register},0){region}" for name in ("W", "U", "H", "T", "TU")}
             regions |= {name.lower(): f"{name}({2 * register},0){region}" for name in ("D", "F")}
             texts.append(operand.format(**regions, **at))
-        return f"{opcode} (M1_NM, {self.lanes}) {' '.join(texts)}"
+        return f"{opcode} (M1_NM, {lanes}) {' '.join(texts)}"
 
     def _through_f32(self, lines: tuple[str, ...]) -> Iterator[str]:
         """From bytes to bf16 by instructions of 32-bit lanes."""
-        yield from self._upper_halves([[self._instruction(line, register) for line in lines]
-                                       for register in range(self.registers)])
+        if self.source in _NAN_AS_F32:
+            yield from self._upper_halves([[self._instruction(line, register, self.bytes_at(register), self.lanes)
+                                            for line in lines] for register in range(self.registers)])
+            return
+        # Of an exact result in f32 the lower half is zero: the second of a pair is in its place, and the upper half of
+        # the first is or-ed to it. Few temporary registers, in turn: one variable for all rows would live as long as
+        # the statement.
+        yield ".decl D v_type=G type=d num_elts=128 align=GRF"
+        for name, kind, size in (("F", "f", 128), ("DU", "ud", 128), ("FU", "uw", 256)):
+            yield f".decl {name} v_type=G type={kind} num_elts={size} align=GRF alias=<D, 0>"
+        yield f".decl R v_type=G type=ud num_elts={self.registers * 16} align=GRF alias=<%0, 0>"
+        step = min(4, self.rows)  # rows of an instruction
+        for row in range(0, self.rows, step):
+            first, second = row // 2 % 4, row // 2 % 4 + 1
+            for register, element in ((first, 0), (second, 1)):
+                region = self._every_other_byte(row, element)
+                yield from (self._instruction(line, register, region, 8 * step) for line in lines)
+            yield f"or (M1_NM, {8 * step}) R({row // 2},0)<1> DU({2 * second},0)<1;1,0> FU({2 * first},1)<2;1,0>"
+
+    def _every_other_byte(self, row: int, element: int) -> str:
+        """vISA region of the first or second elements of pairs, of four rows from one of the slice's on."""
+        if self.side == "a":
+            at, region = (self.first + row) * 32 + 16 * self.half, "<32;8,2>" if self.rows > 1 else "<2;1,0>"
+        else:  # words of four rows, which are two of pairs
+            at, region = (self.first + row) // 4 * 64, "<2;16,4>"
+        return f"B({(at + element) // 64},{(at + element) % 64}){region}"
 
     def _upper_halves(self, conversions: list[list[str]]) -> Iterator[str]:
         """The upper halves of f32, which are the exact result; conversions to f32 for each register."""

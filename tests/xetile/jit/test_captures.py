@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from enum import IntEnum
 from functools import partial, reduce
 from types import MappingProxyType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -118,6 +120,45 @@ class Derived(Factors):
     """A helper that inherits its methods."""
 
 
+class BySuper(Factors):
+    """A helper whose method calls that of its base."""
+
+    def in_lambda(self, v: Any) -> Any:
+        return super().in_lambda(v)
+
+
+class Row(NamedTuple):
+    """Values that extend a builtin type, whose methods read a global: a named tuple."""
+
+    by: int = 1
+
+    def apply(self, v: Any) -> Any:
+        return v * FACTOR * self.by
+
+
+class Mapped(dict[str, int]):
+    """A dict that has all keys."""
+
+    def __missing__(self, key: str) -> int:
+        return FACTOR
+
+
+class Kind(IntEnum):
+    """An integer with a name."""
+
+    ONE = 1
+
+    @property
+    def factor(self) -> int:
+        return self.value * FACTOR
+
+
+class Labelled(np.ndarray):
+    """An array with an attribute."""
+
+    by: int
+
+
 class Counted:
     """An object whose constructor reads a global."""
 
@@ -139,6 +180,13 @@ def by_alias(v: Any) -> Any:
     return v * third.by + 0 * first.by
 
 
+def by_missing_global(v: Any) -> Any:
+    try:
+        return v * FACTOR_OF_A_TEST  # type: ignore[name-defined]
+    except NameError:
+        return v * 2
+
+
 def by_local_import(v: Any) -> Any:
     import settings_of_a_test as settings  # type: ignore[import-not-found]
     return v * settings.factor
@@ -157,6 +205,9 @@ OBJECTS = np.empty(1, object)
 QUEUE = deque([2])
 PROXIED = {"a": 2}
 PROXY = MappingProxyType(PROXIED)
+ROW, ROWS, KINDS, MAPPED = Row(), [Row()], [Kind.ONE], Mapped()
+LABELLED = np.ones(2).view(Labelled)
+LABELLED.by = 2
 PARTIAL = partial(lambda table, v: v * table[0], [2])
 FROZEN = SimpleNamespace(inner=(SimpleNamespace(by=2),))
 
@@ -189,10 +240,26 @@ OBJECT_BODIES: dict[str, tuple[Callable[[Any], Any], Callable[[pytest.MonkeyPatc
     "deque": (lambda v: v * QUEUE[0], lambda patch: put(QUEUE, 0)),
     "proxy": (lambda v: v * PROXY["a"], lambda patch: patch.setitem(PROXIED, "a", 3)),
     "object in a tuple": (lambda v: v * FROZEN.inner[0].by, lambda patch: patch.setattr(FROZEN.inner[0], "by", 3)),
+    "property that is replaced": (lambda v: v * THE.tile_rows,
+                                  lambda patch: patch.setattr(Factors, "tile_rows", property(lambda self: 3))),
+    "method of a base": (lambda v: BY_SUPER.apply(v), lambda patch: patch.setattr(BY_SUPER, "by", 3)),
+    "method of a base that is replaced": (lambda v: BY_SUPER.apply(v),
+                                          lambda patch: patch.setattr(Factors, "in_lambda", lambda self, v: v * 3)),
+    "method of a named tuple": (lambda v: ROW.apply(v), lambda patch: patch.setitem(globals(), "FACTOR", 3)),
+    "named tuple in a list": (lambda v: max(ROWS).apply(v),
+                              lambda patch: patch.setitem(globals(), "FACTOR", 3)),
+    "method of a dict": (lambda v: v * MAPPED["rows"], lambda patch: patch.setitem(globals(), "FACTOR", 3)),
+    "property of an enumerator": (lambda v: v * Kind.ONE.factor, lambda patch: patch.setitem(globals(), "FACTOR", 3)),
+    "enumerator in a list": (lambda v: v * KINDS[0].factor, lambda patch: patch.setitem(globals(), "FACTOR", 3)),
+    "attribute of an array": (lambda v: v * LABELLED.by, lambda patch: patch.setattr(LABELLED, "by", 3)),
+    "environment": (lambda v: v * int(os.environ.get("XETILE_TEST_FACTOR", "2")),
+                    lambda patch: patch.setenv("XETILE_TEST_FACTOR", "3")),
+    "variable that is there later": (by_missing_global,
+                                     lambda patch: patch.setitem(globals(), "FACTOR_OF_A_TEST", 3)),
     "local import": (by_local_import, lambda patch: patch.setattr(MODULE, "factor", 3)),
     "import from": (by_import_from, lambda patch: patch.setattr(MODULE, "factor", 3)),
 }
-THE, DERIVED = Factors(), Derived()
+THE, DERIVED, BY_SUPER = Factors(), Derived(), BySuper()
 
 
 def kernel_of(body: Callable[[Any], Any]) -> Any:

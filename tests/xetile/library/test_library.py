@@ -86,6 +86,25 @@ def test_types_are_numpys_and_errors_within_the_bound(types: tuple[str, str]) ->
 
 
 @pytest.mark.launches
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "i8"])
+@pytest.mark.parametrize(("m", "n", "k"), [(261, 150, 333), (128, 17, 64), (7, 300, 1)])
+def test_products_that_are_stored_as_they_are(dtype: str, m: int, n: int, k: int) -> None:
+    """On a CPU device its subgroups have all rows of a work-group; operands and result are parts of larger arrays."""
+    types = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8}
+    a, b = whole(2, m, k + 3, dtype=types[dtype]), whole(2, k, n + 5, dtype=types[dtype])
+    dpnp, sums = require_dpnp(), np.int32 if dtype == "i8" else np.float32
+    out = dpnp.full((2, m + 1, n + 2), 7, dtype=sums, device=DEVICE_FILTER)
+    left, right = (on_device(x) for x in (a, b))
+    if dtype == "bf16":
+        left, right = xt.view(left.array[..., 2:-1], xt.bf16), xt.view(right.array[..., 5:], xt.bf16)
+    else:
+        left, right = left[..., 2:-1], right[..., 5:]
+    xt.matmul(left, right, out=out[:, :m, 1:-1])
+    expected = np.full(out.shape, 7, sums)
+    expected[:, :m, 1:-1] = a[..., 2:-1].astype(sums) @ b[..., 5:].astype(sums)
+    np.testing.assert_array_equal(dpnp.asnumpy(out), expected)
+
+
 def test_integers_wrap_around_or_widen() -> None:
     a, b = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((9, 40), (40, 8)))
     for result in both(xt.matmul, a, b):

@@ -19,8 +19,8 @@ NUMPY, PVC, BMG = Execution("numpy", "pvc"), Execution("numpy:xegpu", "pvc"), Ex
 DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
 BF16, F16 = Types(xt.bf16, xt.bf16, xt.f32), Types(xt.f16, xt.f16, xt.f32)
 I8, U8 = Types(xt.i8, xt.u8, xt.i32), Types(xt.u8, xt.u8, xt.i32)
-SG, BM, BN, BK = (2, 2), 64, 64, 32
-MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": SG, "data_a": (32, BK), "data_b": (BK, 32), "data_c": (32, 32)}
+SG, BM, BN, BK = (2, 2), 64, 128, 32
+MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": SG, "data_a": (32, BK), "data_b": (BK, 64), "data_c": (32, 64)}
 
 
 def by_columns(generator: np.random.Generator, dtype: Any, *shape: int) -> Array:
@@ -80,7 +80,7 @@ def test_fewer_shares_than_subgroups(execution: Execution) -> None:
     """Of 8 bits there may be as few as that; then several subgroups hand over the same."""
     generator = np.random.default_rng(4)
     a, b = by_columns(generator, xt.i8, 72, 100), integers(generator, xt.i8, 100, 40)
-    maps = {"BM": 32, "BN": 64, "BK": 32, "sg": SG, "data_a": (16, 32), "data_b": (32, 32), "data_c": (16, 32)}
+    maps = {"BM": 32, "BN": 128, "BK": 32, "sg": SG, "data_a": (16, 32), "data_b": (32, 64), "data_c": (16, 64)}
     assert is_shared(gemm_shared, a, b, np.zeros((72, 40), np.int32), acc=xt.i32, **maps)
     check(execution.bind(gemm_shared), (a, b), (3, 1), multiplied(a, b, xt.i32), acc=xt.i32, **maps)
 
@@ -97,7 +97,7 @@ def test_the_product_of_the_tutorial(execution: Execution) -> None:
 def parts(A, A2, B, C, *, sg=SG):
     """For each matrix of a batch the sum of two products, of which each instance does some steps, at times none."""
     m, n, part = xt.group_id(0) * BM, xt.group_id(1) * BN, xt.group_id(2)
-    map_a, map_b, map_c = xt.wg_map(sg, (32, BK)), xt.wg_map(sg, (BK, 32)), xt.wg_map(sg, (32, 32))
+    map_a, map_b, map_c = xt.wg_map(sg, (32, BK)), xt.wg_map(sg, (BK, 64)), xt.wg_map(sg, (32, 64))
     for matrix in xt.range(A.shape[0]):
         start, stop = part * 64 * matrix, xt.minimum(part * 64 * matrix + 64 * part, A.shape[2])
         a = xt.init_tile(A, (matrix, m, start), (BM, BK), wg_map=map_a)
@@ -143,7 +143,7 @@ def test_several_loops_and_operands(execution: Execution) -> None:
 def transposed_product(AT, BT, C):
     """Operands that are stored row by row, and transposed when they are loaded."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    map_a, map_b, map_c = xt.wg_map(SG, (32, BK)), xt.wg_map(SG, (BK, 32)), xt.wg_map(SG, (32, 32))
+    map_a, map_b, map_c = xt.wg_map(SG, (32, BK)), xt.wg_map(SG, (BK, 64)), xt.wg_map(SG, (32, 64))
     a = xt.init_tile(AT, (0, m), (BK, BM), wg_map=map_a.transposed())
     b = xt.init_tile(BT, (n, 0), (BN, BK), wg_map=map_b.transposed())
     ahead = xt.init_tile(AT, (BK, m), (BK, BM), wg_map=xt.wg_map((1, 4), (BK, BM // 4)))
@@ -163,19 +163,19 @@ def test_transposed_when_loaded(execution: Execution) -> None:
     generator = np.random.default_rng(5)
     at, bt = by_columns(generator, xt.bf16, 100, 80).T, by_columns(generator, xt.bf16, 80, 72).T
     assert is_shared(transposed_product, at, bt, np.zeros((100, 72), np.float32))
-    check(execution.bind(transposed_product), (at, bt), (2, 2), multiplied(at.T, bt.T, xt.f32))
+    check(execution.bind(transposed_product), (at, bt), (2, 1), multiplied(at.T, bt.T, xt.f32))
 
 
 @xt.kernel
 def anew(A, B, C, *, ahead=1):
     """Tiles made in each step, at the loop's counter."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    map_c = xt.wg_map(SG, (32, 32))
+    map_c = xt.wg_map(SG, (32, 64))
     total = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
     for k in xt.range(0, A.shape[1], BK):
         xt.prefetch_tile(xt.init_tile(A, (m, k + ahead * BK), (BM, BK), wg_map=xt.wg_map((4, 1), (BM // 4, BK))))
         a = xt.load_tile(xt.init_tile(A, (m, k), (BM, BK), wg_map=xt.wg_map(SG, (32, BK))))
-        b = xt.load_tile(xt.init_tile(B, (k, n), (BK, BN), wg_map=xt.wg_map(SG, (BK, 32))))
+        b = xt.load_tile(xt.init_tile(B, (k, n), (BK, BN), wg_map=xt.wg_map(SG, (BK, 64))))
         total = xt.tile_mma(a, b, total)
     xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
@@ -186,13 +186,13 @@ def test_tiles_made_in_each_step(execution: Execution) -> None:
     generator = np.random.default_rng(6)
     a, b = by_columns(generator, xt.bf16, 100, 80), integers(generator, xt.bf16, 80, 72)
     assert is_shared(anew, a, b, np.zeros((100, 72), np.float32))
-    check(execution.bind(anew), (a, b), (2, 2), multiplied(a, b, xt.f32))
+    check(execution.bind(anew), (a, b), (2, 1), multiplied(a, b, xt.f32))
 
 
 @xt.kernel
 def described(A, B, C, *, rows, depth):
     """Memory of which the kernel says that it holds columns."""
-    map_a, map_b, map_c = xt.wg_map(SG, (32, BK)), xt.wg_map(SG, (BK, 32)), xt.wg_map(SG, (32, 32))
+    map_a, map_b, map_c = xt.wg_map(SG, (32, BK)), xt.wg_map(SG, (BK, 64)), xt.wg_map(SG, (32, 64))
     a = xt.init_tile(A, (0, 0), (BM, BK), wg_map=map_a, base_shape=(rows, depth), base_strides=(1, 128), aligned=True)
     b = xt.init_tile(B, (0, 0), (BK, BN), wg_map=map_b)
     total = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
@@ -218,8 +218,8 @@ def test_memory_that_a_kernel_describes(execution: Execution) -> None:
 @xt.kernel
 def variants(A, B, C, *, way="", rows=32, across=2):
     sg = (2, across)
-    map_a, map_b = xt.wg_map(sg, (rows, BK)), xt.wg_map(sg, (BK, 32))
-    map_c = xt.wg_map(sg, (rows, 32))
+    map_a, map_b = xt.wg_map(sg, (rows, BK)), xt.wg_map(sg, (BK, 64))
+    map_c = xt.wg_map(sg, (rows, 64))
     shape = (2 * rows, BN // 2 * across)
     if way == "memory":
         taken = xt.init_tile(xt.alloc_slm((8, 64, 128), xt.u8), (0, 0, 0), (2, 16), wg_map=xt.wg_map(sg, (1, 16)))

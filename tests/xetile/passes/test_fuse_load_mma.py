@@ -243,13 +243,17 @@ def test_wrong_text_is_refused(stage: str) -> None:
 
 
 @xt.kernel
-def summed(A, B, C, *, first=0, ahead=0, twice=False, seen=False, acc=xt.f32, step=16):
-    """16 x 16 a work-group in steps of 16 columns of A, from ``first`` on; K is known at run time."""
+def summed(A, B, C, *, first=0, ahead=0, twice=False, seen=False, acc=xt.f32, step=16, rounded=None):
+    """16 x 16 a work-group in steps of 16 columns of A, from ``first`` on; K is known at run time.
+
+    The loop ends at K, or at K ``rounded`` up to a multiple.
+    """
     m, n = xt.group_id(0) * 16, xt.group_id(1) * 16
     a, b = xt.init_tile(A, (m, first), (16, 16)), xt.init_tile(B, (first, n), (16, 16))
     pa = xt.init_tile(A, (m, ahead), (16, 16))
     total = xt.zeros((16, 16), acc)
-    for k in xt.range(0, A.shape[1], step):
+    stop = A.shape[1] if rounded is None else (A.shape[1] + (rounded - 1)) // rounded * rounded
+    for k in xt.range(0, stop, step):
         xt.prefetch_tile(pa)
         total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
         if twice:
@@ -263,6 +267,7 @@ def summed(A, B, C, *, first=0, ahead=0, twice=False, seen=False, acc=xt.f32, st
 
 @pytest.mark.parametrize(("constants", "depth"), [
     ({}, 256), ({"first": 16}, 16), ({"twice": True}, 16), ({"seen": True}, 16), ({"step": 32}, 16),
+    ({"rounded": 16}, 256), ({"rounded": 24}, 16), ({"rounded": 32}, 16),
 ], ids=str)
 def test_how_long_a_step_may_be(constants: dict[str, Any], depth: int) -> None:
     text = _text_after(summed.lower(MATRIX, MATRIX, MATRIX, target="cpu", **constants), "deepen-k")
@@ -278,8 +283,9 @@ def test_sums_that_are_rounded_at_each_step_keep_it() -> None:
         assert f"tile<16x{depth}xf16>, !xetile.tile<{depth}x16xf16>" in text
 
 
+@pytest.mark.parametrize("rounded", [None, 16])
 @pytest.mark.parametrize("where", EXECUTIONS)
-def test_long_steps_go_over_the_end(where: str) -> None:
+def test_long_steps_go_over_the_end(where: str, rounded: int | None) -> None:
     """A and B end in the midst of a step, and at other places; what B has there is no number."""
     if where != "numpy:xegpu":
         require_device()
@@ -289,7 +295,7 @@ def test_long_steps_go_over_the_end(where: str) -> None:
     c = np.full((42, 43), 7, np.float32)
     expected = c.copy()
     expected[1:41, 1:41] = a @ b[:141]
-    summed.on(where, target="cpu")[3, 3](a, b, c[1:41, 1:41])
+    summed.on(where, target="cpu")[3, 3](a, b, c[1:41, 1:41], rounded=rounded)
     np.testing.assert_array_equal(c, expected)
 
 

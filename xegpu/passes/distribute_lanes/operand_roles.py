@@ -40,7 +40,8 @@ def transposes(webs: Webs, desc: SSAValue, target: Target) -> bool:
 
 
 def _transposes(webs: Webs, desc: SSAValue, target: Target) -> bool:
-    users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
+    users = [use.operation for use in webs.uses(desc)
+             if not isinstance(use.operation, (UpdateNdOffsetOp, PrefetchNdOp))]
     if users and all(isinstance(user, StoreNdOp) for user in users):
         loads = [_load_of(user.operands[0]) for user in users]
         return _is_transposed(desc) and all(load is not None and transposes(webs, load.desc, target) for load in loads)

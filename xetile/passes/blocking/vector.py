@@ -118,7 +118,8 @@ def copies_transpose(tiles: Webs, tile: SSAValue) -> bool:
         tiles: the webs of the kernel's tiles.
         tile: one of its tiles.
     """
-    users = [use.operation for use in tiles.uses(tile) if not isinstance(use.operation, tile_ops.UpdateTileOffsetOp)]
+    others = tile_ops.UpdateTileOffsetOp, tile_ops.PrefetchTileOp
+    users = [use.operation for use in tiles.uses(tile) if not isinstance(use.operation, others)]
     if users and all(isinstance(user, tile_ops.StoreTileOp) for user in users):
         return _is_slm_transpose(tile) and all(_is_copied(user.operands[0]) for user in users)
     loaded = [user.result for user in users if isinstance(user, tile_ops.LoadTileOp)]

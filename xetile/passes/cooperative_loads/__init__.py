@@ -65,7 +65,7 @@ from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes.blocking.unpack_blocks import BLOCKS
-from xetile.passes.cooperative_loads.analysis import Share, cooperative_loops, narrow_prefetches
+from xetile.passes.cooperative_loads.analysis import Share, Shares, cooperative_loops, narrow_prefetches
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,12 @@ class CooperativeLoads:
         return rewrite(module, self._rewrite_function)
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
-        loops = cooperative_loops(function, self.access, self.target)
-        if not loops:
+        loops, alone = cooperative_loops(function, self.access, self.target)
+        if not loops and not any(narrow_prefetches(loop, share, self.target)
+                                 for loop, shares in alone.items() for share in shares):
             return function
-        new = _CooperativeLoadsRewriter(self.target, loops).function(function)
-        layout = next(reversed(loops.values()))[0].map.sg_layout  # the barrier counts these subgroups
+        new = _CooperativeLoadsRewriter(self.target, loops, alone).function(function)
+        layout = [*(loops or alone).values()][-1][0].map.sg_layout  # the barrier counts these subgroups
         new.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in layout])
         return new
 
@@ -99,14 +100,15 @@ class _CooperativeLoadsRewriter(Rewriter):
 
     Attributes:
         loops: those with cooperative loads, and their shared operands.
+        alone: those where each subgroup transposes its own operands; only their prefetches change.
         values: operands loaded from shared local memory, by their old loads.
         arrays: allocations in shared local memory.
     """
 
-    def __init__(self, target: Target, loops: Mapping[scf.ForOp, list[Share]]) -> None:
+    def __init__(self, target: Target, loops: Shares, alone: Shares) -> None:
         super().__init__({tile_ops.LoadTileOp: _load_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
                           TileTransposeOp: _tile_transpose})
-        self.target, self.loops = target, loops
+        self.target, self.loops, self.alone = target, loops, alone
         self.values: dict[tile_ops.LoadTileOp, SSAValue] = {}
         self.arrays: dict[tuple[Pair, Attribute, int], SSAValue] = {}
 
@@ -114,6 +116,9 @@ class _CooperativeLoadsRewriter(Rewriter):
         """A loop; where it has shares, they are loaded a step ahead."""
         shares = self.loops.get(loop)
         if shares is None:
+            for share in self.alone.get(loop, ()):
+                for position in narrow_prefetches(loop, share, self.target):
+                    self.set(loop.iter_args[position], self._widened_prefetch(loop.iter_args[position], share), "wider")
             super().loop(loop)
             return
         barrier = self.emit(InitNbarrierOp(self.constant(0), self.constant(shares[0].map.subgroups)))

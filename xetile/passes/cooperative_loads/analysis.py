@@ -15,6 +15,7 @@ from xegpu.dialect.sync import NbarrierOp
 from xegpu.ir.dtypes import DType
 from xegpu.ir.region_branch import LOOPS
 from xegpu.ir.use_def import array_of
+from xegpu.mlir.vector import shape_of
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
@@ -26,6 +27,12 @@ from xetile.passes.distribute_subgroups import slm_bytes
 
 _LEAST = 2048
 """Least bytes of a 16-bit operand of a subgroup in a step: to transpose fewer in registers is faster than a barrier."""
+_FEW = 64
+"""Columns of C of a subgroup under which it transposes A alone, if it can: a barrier a step has too few products to
+pay, and the share of A in what is loaded from shared local memory is largest where there are more."""
+ROOM = 0.85
+"""Part of the registers for the vectors of a step, up to which each has registers of its own: fitted on pvc (0.81 had,
+1.0 had not)."""
 _COLUMNS = "block-columns"
 """Access kind of a column-major array that 2D block messages can reach."""
 _ROWS = "block"
@@ -78,13 +85,24 @@ class Share:
         """Size of the double buffer in shared local memory."""
         return 2 * prod(self.shape) * self.tile.dtype.bytes
 
+    @property
+    def pays(self) -> bool:
+        """Whether it is large enough for a barrier in each step."""
+        return not self.by_columns or self.tile.dtype.bits < 16 or \
+            prod(self.map.sg_data) * self.tile.dtype.bytes >= _LEAST
+
     def array(self, number: int) -> tuple[Pair, Attribute, int]:
         """Key of the SLM array of a loop's ``number``-th operand; loops with equal keys reuse the array."""
         return self.shape, self.tile.element_type, number
 
 
-def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Target) -> dict[scf.ForOp, list[Share]]:
-    """The loops of a kernel that get cooperative loads, each with its shares, as far as shared local memory suffices.
+Shares = Mapping[scf.ForOp, list["Share"]]
+"""Loops, each with its operands that several subgroups need."""
+
+
+def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Target) -> tuple[Shares, Shares]:
+    """The loops of a kernel that get cooperative loads, as far as shared local memory suffices, and those in which each
+    subgroup is to transpose its own operands (:mod:`xetile.passes.cooperative_loads.slm_transpose`).
 
     Args:
         function: a kernel whose tiles are not distributed yet.
@@ -93,22 +111,27 @@ def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Targ
     """
     kinds = {type(operation) for operation in function.walk()}
     if any(issubclass(kind, NbarrierOp) for kind in kinds):  # one split barrier is open at a time
-        return {}
+        return {}, {}
     access_kinds = dict(zip(function.body.block.args, access, strict=True))
     # Leaves half for layout conversions elsewhere in the kernel.
     free = target.slm_bytes // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
     found: dict[scf.ForOp, list[Share]] = {}
+    alone: dict[scf.ForOp, list[Share]] = {}
     arrays: set[tuple[Pair, Attribute, int]] = set()
     for loop in function.walk():
         if not isinstance(loop, scf.ForOp) or not (shares := loop_shares(loop, access_kinds, target)):
             continue
+        if _transpose_alone(shares, target, free):
+            alone[loop] = shares
+            continue
+        shares = [share for share in shares if share.pays]
         new = {share.array(number): share.bytes for number, share in enumerate(shares)
                if share.array(number) not in arrays}  # arrays of earlier loops are reused
-        if sum(new.values()) <= free:
+        if shares and sum(new.values()) <= free:
             free -= sum(new.values())
             arrays.update(new)
             found[loop] = shares
-    return found
+    return found, alone
 
 
 def loop_shares(loop: scf.ForOp, kinds: Mapping[Any, str], target: Target) -> list[Share]:
@@ -123,6 +146,41 @@ def loop_shares(loop: scf.ForOp, kinds: Mapping[Any, str], target: Target) -> li
         return []
     found = (_share(loop, argument, kinds, target) for argument in loop.body.block.args[1:])
     return [share for share in found if share is not None]
+
+
+def _transpose_alone(shares: Sequence[Share], target: Target, free: int) -> bool:
+    """Whether each subgroup of a loop is to transpose its own operands."""
+    own = {(rows_for_lanes(share.map.sg_data, target), share.tile.dtype) for share in shares}
+    return all(share.by_columns and (not share.pays or (_columns(share) < _FEW and _has_registers(share, target)))
+               for share in shares) and all(has_words(shape, dtype, target) for shape, dtype in own) and \
+        sum(shares[0].map.subgroups * prod(shape) * dtype.bytes for shape, dtype in own) <= free
+
+
+def _has_registers(share: Share, target: Target) -> bool:
+    """Whether A, its transpose, B and C of a subgroup have registers of their own, where a register that a message
+    stores costs instructions before it is written again."""
+    (rows, depth), columns = share.map.sg_data, _columns(share)
+    taken = (2 * rows + columns) * depth * share.tile.dtype.bytes + rows * columns * 4
+    return target.immediate_offsets or taken <= ROOM * max(target.registers) * target.register_bytes
+
+
+def _columns(share: Share) -> int:
+    """Columns of products of an operand A that a subgroup has."""
+    users = [use.operation for use in share.load.result.uses]
+    products = [inner.operation for user in users if isinstance(user, TileTransposeOp) for inner in user.result.uses]
+    product = (products or users)[0]
+    assert isinstance(product, TileMmaOp)
+    return shape_of(product.result)[1] // share.map.sg_layout[1]
+
+
+def rows_for_lanes(shape: Pair, target: Target) -> Pair:
+    """The shape of a tile of A with as many rows as whole subgroups have lanes."""
+    return -(-shape[0] // target.subgroup_size) * target.subgroup_size, shape[1]
+
+
+def has_words(shape: Pair, dtype: DType, target: Target) -> bool:
+    """Whether messages load the transpose of a tile of A in words of several rows."""
+    return target.largest_block("read_transform", dtype.bits, target.subgroup_size, shape[::-1]) is not None
 
 
 def _is_folded(operation: Operation) -> bool:
@@ -209,7 +267,7 @@ def _shares(shape: Pair, map_: WgMap, dtype: DType, target: Target) -> WgMap | N
     """The map of an operand's transpose for cooperative loads: the smallest VNNI-transforming message each."""
     rows, columns = shape
     covers_k = map_.sg_layout[1] > 1 and map_.sg_data == (rows // map_.sg_layout[0], columns)
-    if dtype.bits not in (8, 16) or not covers_k or (dtype.bits == 16 and prod(map_.sg_data) * dtype.bytes < _LEAST):
+    if dtype.bits not in (8, 16) or not covers_k:
         return None
     blocks = {(block.rows, block.columns * block.blocks) for block in target.blocks
               if block.kind == "read_transform" and block.bits == dtype.bits}

@@ -48,7 +48,7 @@ class CarryTiles:
         if not any(_induced_tiles(loop) for loop in for_loops(function)):
             return function
         new = _CarryTilesRewriter().function(function)
-        return new if cooperative_loops(new, self.access, self.target) else function
+        return new if any(cooperative_loops(new, self.access, self.target)) else function
 
 
 def _induced_tiles(loop: scf.ForOp) -> list[tile_ops.InitTileOp]:

@@ -8,8 +8,9 @@ becomes
       %c = load_mma %a, %b, %acc : tile<32x64xbf16>, tile<64x64xbf16>
       %a1 = update_tile_offset %a, [0, 64] ; %b1 = update_tile_offset %b, [64, 0]
 
-A loop that runs to the last column of A may step over its end, where loads are zeros. So the loop must have no other
-operations, start at the offset of A's tile, and have no results but accumulators, which must not be rounded each step.
+A loop that runs to the last column of A, or to their number rounded up to whole steps, may step over its end, where
+loads are zeros. So the loop must have no other operations, start at the offset of A's tile, and have no results but
+accumulators, which must not be rounded each step.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from xegpu.ir.matchers import number, same_number
 from xegpu.ir.memref import static_form
 from xegpu.ir.region_branch import for_loops
 from xegpu.rewrite.rewriter import Rewriter, rewrite
+from xegpu.target.gemm_microkernel import MicrokernelShape
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp
 from xetile.dialect.types import TileType
@@ -34,7 +36,10 @@ _FACTORS = (16, 8, 4, 2)
 _DEEPEST = 128
 """The largest K tile: sums of 8-bit integers that are computed as floats stay exact, and longer ones are no faster."""
 _DEEPEST_OF_FLOATS = 512
-"""The largest K tile with f32 accumulators: each step loads and stores them all, and packs a smaller panel of B."""
+"""The largest K tile with f32 accumulators, and of micro-kernels: each step loads and stores them all, and packs a
+smaller panel of B."""
+_EXACT = 1 << 24
+"""Sums of integers up to this are exact in float32, in which text without micro-kernels adds up products of bytes."""
 _PANEL = 4096
 """The most elements of a panel of B that is widened while it is packed: as f32 half of a 32 KiB L1 cache."""
 _ALLOWED = (LoadMmaOp, tile_ops.UpdateTileOffsetOp, tile_ops.PrefetchTileOp, arith.ConstantOp, scf.YieldOp)
@@ -89,17 +94,24 @@ def _factor(loop: scf.ForOp, webs: Webs) -> int:
         return 1
     if not all(_covers_k(loop, product, step) for product in products):
         return 1
-    if all(_is_of_floats(product) for product in products):
-        return next((f for f in _FACTORS if step * f <= _DEEPEST_OF_FLOATS), 1)
+    if deepest := min(_deepest_by_call(product) for product in products):
+        return next((f for f in _FACTORS if step * f <= deepest), 1)
     tiles = [tile_ops.tile_of(product.b) for product in products]
     widened = max((tile.shape[1] for tile in tiles if tile.dtype is not f32), default=0)
     return next((f for f in _FACTORS if step * f <= _DEEPEST and step * f * widened <= _PANEL), 1)
 
 
-def _is_of_floats(product: LoadMmaOp) -> bool:
-    types = {tile_ops.tile_of(tile).dtype for tile in (product.a, product.b)}
-    return len(types) == 1 and types <= {f32, bf16, f16} \
-        and of_mlir(product.result.type.element_type) is f32  # type: ignore[attr-defined]
+def _deepest_by_call(product: LoadMmaOp) -> int:
+    """The largest K tile of a product of floats, or of bytes that a micro-kernel multiplies; 0 for another product."""
+    a, b = (tile_ops.tile_of(tile) for tile in (product.a, product.b))
+    acc = of_mlir(product.result.type.element_type)  # type: ignore[attr-defined]
+    if a.dtype is b.dtype and a.dtype in (f32, bf16, f16):
+        return _DEEPEST_OF_FLOATS if acc is f32 else 0
+    shape = MicrokernelShape(a.shape[0], b.shape[1], a.dtype, b.dtype)
+    if not shape.has_bytes or not shape.fits or acc is not shape.accumulator:
+        return 0
+    largest = (1 << a.dtype.bits - a.dtype.signed) * (1 << b.dtype.bits - b.dtype.signed)
+    return min(_EXACT // largest, _DEEPEST_OF_FLOATS)
 
 
 def _is_sole_use(loop: scf.ForOp, position: int, webs: Webs) -> bool:
@@ -123,7 +135,8 @@ def _covers_k(loop: scf.ForOp, product: LoadMmaOp, step: int) -> bool:
     if _advance(loop, product.a) != (0, step) or _advance(loop, product.b) != (step, 0):
         return False
     init = loop.iter_args[loop.body.block.args.index(product.a) - 1].owner  # type: ignore[arg-type]
-    return isinstance(init, tile_ops.InitTileOp) and same_number(init.offsets[-1], loop.lb) and _ends_at(init, loop.ub)
+    return isinstance(init, tile_ops.InitTileOp) and same_number(init.offsets[-1], loop.lb) \
+        and _ends_at(init, loop.ub, step)
 
 
 def _advance(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
@@ -134,12 +147,33 @@ def _advance(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
     return tuple(number(offset) for offset in moves[0].offsets) if len(moves) == 1 else ()
 
 
-def _ends_at(init: tile_ops.InitTileOp, stop: SSAValue) -> bool:
-    """Whether a loop's upper bound is the number of columns of a tile's array."""
+def _ends_at(init: tile_ops.InitTileOp, stop: SSAValue, step: int) -> bool:
+    """Whether a loop's upper bound is the number of columns of a tile's array, or that rounded up to whole steps."""
     if init.shape:
-        return same_number(init.shape[-1], stop)
+        rounded = _before_rounding(stop, step)
+        return same_number(init.shape[-1], stop) or (rounded is not None and same_number(init.shape[-1], rounded))
     static = static_form(init.source.type)
-    return static is not None and number(stop) == static[0][-1]
+    return static is not None and number(stop) in (static[0][-1], -(-static[0][-1] // step) * step)
+
+
+def _before_rounding(value: SSAValue, step: int) -> SSAValue | None:
+    """``size`` of a value ``(size + (step - 1)) // step * step``; None for any other value."""
+    quotient = _other_operand(value, arith.MuliOp, step)
+    if quotient is None or not isinstance(quotient.owner, (arith.FloorDivSIOp, arith.ShRSIOp)):
+        return None
+    division = quotient.owner
+    by = number(division.rhs)
+    divisor = 1 << by if by is not None and isinstance(division, arith.ShRSIOp) else by
+    return _other_operand(division.lhs, arith.AddiOp, step - 1) if divisor == step else None
+
+
+def _other_operand(value: SSAValue, kind: type[arith.AddiOp | arith.MuliOp], constant: int) -> SSAValue | None:
+    """The operand of a commutative operation beside a constant; None for any other value."""
+    owner = value.owner
+    if not isinstance(owner, kind):
+        return None
+    return next((other for other, own in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)) if number(own) == constant),
+                None)
 
 
 def _loop(rewriter: _DeepenKRewriter, loop: scf.ForOp) -> None:

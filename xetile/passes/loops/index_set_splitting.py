@@ -148,6 +148,8 @@ def _splits(loop: scf.ForOp) -> list[_Split]:
 def _comparisons(condition: SSAValue, holds: bool, loop: scf.ForOp) -> list[_Comparison] | None:
     """Comparisons that decide a condition for all elements; None if there are none."""
     owner = condition.owner
+    while isinstance(owner, (BroadcastOp, TileBroadcastOp)):
+        owner = owner.operands[0].owner
     if isinstance(owner, (arith.AndIOp, arith.OrIOp)) and isinstance(owner, arith.AndIOp) == holds:
         sides = [_comparisons(side, holds, loop) for side in (owner.lhs, owner.rhs)]
         return None if None in sides else [each for side in sides if side for each in side]

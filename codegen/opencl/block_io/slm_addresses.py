@@ -1,0 +1,133 @@
+"""Addresses of SLM messages in registers that a loop keeps, in inline virtual assembly (vISA).
+
+Where a loop loads and stores blocks of shared local memory that lie at the same place in each step, as operands that a
+subgroup transposes there, Intel's compiler takes each address for a number, and makes it again in each step: those of
+stores, one for each lane, by five instructions. Here an address is made where its descriptor is, by an instruction that
+the compiler does not look into, so that it stays in a register. Where messages take no distances
+(``Target.immediate_offsets``) each of them has a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from codegen.opencl.block_io import slm_visa
+from codegen.opencl.block_io.slm_access import SlmAccess
+from codegen.opencl.emitter import Emitter, wrapping
+from codegen.opencl.prelude.macros import NO_VISA, SLM_ADDRESS
+from codegen.opencl.values import Fragment
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.ir.matchers import number
+from xegpu.layout.slm_panels import Run
+
+_MOST = 16
+"""Registers of addresses that a kernel keeps."""
+_STORED = 32
+"""Bytes of a lane that the largest message stores (``d32x8``)."""
+_MACRO = f"""#ifdef {NO_VISA}
+#define {SLM_ADDRESS}(at, pointer) const uint at = 0
+#else
+#define {SLM_ADDRESS}(at, pointer) uint at; __asm__("mov (M1_NM, 16) %0(0,0)<1> %1(0,0)<1;1,0>" \\
+  : "=rw"(at) : "rw"((uint)(ulong)(pointer)))
+#endif
+"""
+_Access = LoadNdOp | StoreNdOp
+
+
+def prepare(emitter: Emitter, create: CreateNdTdescOp) -> None:
+    """Emit the addresses of what loops load and store through a descriptor, or at constant distances from it.
+
+    Args:
+        emitter: has the descriptor's value.
+        create: the operation that makes it.
+    """
+    block = desc_of(create.result).block
+    if block.memory_scope != "slm" or block.boundary_check or not emitter.target.block_io:
+        return
+    users = list(_users(create.result))
+    for kind in (LoadNdOp, StoreNdOp):
+        mine = [user for user in users if isinstance(user, kind) and user.parent is not create.parent]
+        found = [distances(emitter, user) for user in mine]
+        if mine and all(found):
+            wanted = sorted({distance for each in found for distance in each})
+            _emit(emitter, create, mine[0], wanted[:1] if emitter.target.immediate_offsets else wanted)
+
+
+def addresses(emitter: Emitter, operation: _Access) -> list[tuple[str, int]]:
+    """For each message of an access the register that has its address, and a distance from it; empty without them."""
+    root, _ = _root(operation.desc)
+    names = emitter.slm_addresses.get((root, type(operation)))
+    if names is None or operation.parent is root.owner.parent:  # type: ignore[union-attr]
+        return []
+    first = next(iter(names))
+    return [(names[at], 0) if at in names else (names[first], at - first) for at in distances(emitter, operation)]
+
+
+def distances(emitter: Emitter, operation: _Access) -> list[int]:
+    """Bytes from the first element of a descriptor, as it was created, to each message of an access through it; none
+    where there are other messages than the largest."""
+    access = access_of(emitter, operation)
+    root, (row, column) = _root(operation.desc)
+    if access.in_panel or not isinstance(root.owner, CreateNdTdescOp):
+        return []
+    if isinstance(operation, LoadNdOp):
+        wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes)
+        runs = [access.runs[i] for i in wide] if sum(wide.values()) == len(access.runs) else []
+    else:
+        runs = access.runs if all(_is_largest(access, run) for run in access.runs) else []
+    weights = _weights(access)
+    return [(row * weights[0] + column * weights[1] + run.start) * access.size for run in runs]
+
+
+def _is_largest(access: SlmAccess, run: Run) -> bool:
+    """Whether one message stores a run, and no larger one could."""
+    return not run.together and access.is_aligned(run) and len(run.words) * run.elements * access.size == _STORED
+
+
+def access_of(emitter: Emitter, operation: _Access) -> SlmAccess:
+    """The access of a load or store, whatever variables it loads or stores."""
+    desc = desc_of(operation.desc)
+    return SlmAccess(operation.desc, Fragment(desc.dtype, 0, 1, ()), emitter.subgroup)
+
+
+def _weights(access: SlmAccess) -> tuple[int, int]:
+    """Elements in memory from one row, and from one column, of a descriptor to the next."""
+    down, across = access.panels.weights
+    return (down, across) if access.form == "own" else (across, down)
+
+
+def _users(desc: SSAValue) -> Iterator[Operation]:
+    for use in desc.uses:
+        if isinstance(use.operation, UpdateNdOffsetOp):
+            yield from _users(use.operation.result)
+        else:
+            yield use.operation
+
+
+def _root(desc: SSAValue) -> tuple[SSAValue, tuple[int, int]]:
+    """The descriptor that another one is a constant distance from, and the rows and columns of that."""
+    rows = columns = 0
+    while isinstance(update := desc.owner, UpdateNdOffsetOp):
+        moved = [number(offset) for offset in update.offsets]
+        if None in moved:
+            break
+        desc, rows, columns = update.desc, rows + (moved[0] or 0), columns + (moved[1] or 0)
+    return desc, (rows, columns)
+
+
+def _emit(emitter: Emitter, create: CreateNdTdescOp, user: _Access, wanted: Sequence[int]) -> None:
+    """Emit addresses at distances in bytes from a descriptor's first element; for stores, each lane has its own."""
+    if sum(map(len, emitter.slm_addresses.values())) + len(wanted) > _MOST:
+        return
+    emitter.function(_MACRO, SLM_ADDRESS)
+    access, made = access_of(emitter, user), emitter.values[create.result]
+    offsets = zip((made.row, made.column), _weights(access), strict=True)
+    parts = [f"({wrapping(at)}) * {weight}" for at, weight in offsets]
+    if isinstance(user, StoreNdOp):
+        parts.append(access.lane_offset())
+    names = {distance: emitter.name("at") for distance in wanted}
+    for distance, name in names.items():
+        emitter.line(f"{SLM_ADDRESS}({name}, {' + '.join([made.array.name, *parts, str(distance // access.size)])});")
+    emitter.slm_addresses[create.result, type(user)] = names

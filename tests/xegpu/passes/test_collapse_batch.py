@@ -1,0 +1,142 @@
+"""Loops over the matrices of a batch: all as one where they lie behind each other, each by itself where they do not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import Execution
+from xegpu.ir import dtypes
+
+RNG = np.random.default_rng(11)
+VIEWS = ("plain", "transposed", "rows apart", "matrices apart", "every other", "all reversed", "odd start")
+
+
+@xt.kernel
+def products(A, B, C, each, *, M=16, N=16, K=16, first_row=0, acc=xt.f32):
+    """Several products a subgroup, as the tutorial's tiles write them."""
+    first = xt.group_id(0) * each
+    for i in xt.range(first, first + each):
+        a = xt.load_tile(xt.init_tile(A, (i, first_row, 0), (M, K)))
+        b = xt.load_tile(xt.init_tile(B, (i, 0, 0), (K, N)))
+        c = xt.tile_mma(a, b, xt.zeros((M, N), acc))
+        xt.store_tile(c.to(C.dtype), xt.init_tile(C, (i, first_row, 0), (M, N)))
+
+
+@xt.kernel
+def sums_of_heads(A, B, C, start, step, *, unroll=None):
+    """Sums of products of some heads of a batch, each head with the next one's B; the loop's step is known at run time,
+    unless it is unrolled."""
+    batch = xt.group_id(0)
+    c = xt.zeros((16, 16), xt.f32)
+    for h in xt.range(start, A.shape[1], step if unroll is None else 2, unroll=unroll):
+        c = xt.tile_mma(xt.load_tile(xt.init_tile(A, (batch, h, 0, 0), (16, 16))),
+                        xt.load_tile(xt.init_tile(B, (batch, h + 1, 0, 0), (16, 16))), c)
+    xt.store_tile(c, xt.init_tile(C, (batch, 0, 0), (16, 16)))
+
+
+def view(values: np.ndarray, kind: str) -> np.ndarray:
+    """The values in memory of another kind, filled up with threes."""
+    n, rows, columns = values.shape
+    shape, part = {
+        "plain": (values.shape, np.s_[:]), "rows apart": ((n, rows, columns + 16), np.s_[:, :, :columns]),
+        "matrices apart": ((n, rows + 2, columns), np.s_[:, :rows]),
+        "every other": ((2 * n, rows, columns), np.s_[::2]),
+        "all reversed": (values.shape, np.s_[::-1, ::-1]), "transposed": ((n, columns, rows), np.s_[:]),
+        "odd start": ((values.size + 1,), np.s_[1:]),
+    }[kind]
+    found = np.full(shape, 3, values.dtype)[part]
+    found = {"transposed": lambda: found.swapaxes(1, 2), "odd start": lambda: found.reshape(values.shape)}.get(
+        kind, lambda: found)()
+    found[...] = values
+    return found
+
+
+def check(execution: Execution, size: tuple[int, int, int], kinds: tuple[str, str, str], dtype: str = "bf16",
+          out: Any = np.float32, *, count: int = 5, each: int = 2, first_row: int = 0) -> None:
+    """Random integers, the results and all that lies beside them."""
+    rows, columns, depth = size
+    element, k = dtypes.of(dtype).numpy, 16 if dtypes.of(dtype).is_float else 32
+    a, b = (view(RNG.integers(-4, 5, shape).astype(element), kind)
+            for shape, kind in zip(((count, rows, depth), (count, depth, columns)), kinds, strict=False))
+    c = view(np.full((count, rows, columns), 7, out), kinds[2])
+    memory = c
+    while memory.base is not None:
+        memory = memory.base
+    beside = memory.copy()
+    execution.bind(products)[-(-count // each) + 1](
+        a, b, c, each, M=-(-rows // 8) * 8, N=-(-columns // 16) * 16, K=-(-depth // k) * k, first_row=first_row,
+        acc=xt.f32 if dtypes.of(dtype).is_float else xt.i32)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    expected[:, :first_row] = 7
+    np.testing.assert_array_equal(c.astype(np.float64), expected.astype(out).astype(np.float64))
+    c[...] = 7
+    np.testing.assert_array_equal(memory.astype(np.float64), beside.astype(np.float64))
+
+
+EXECUTIONS = [Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "dg2"), Execution("opencl:cpu", "pvc"),
+              Execution("opencl:cpu", "dg2"), Execution("machine:pvc", "pvc"), Execution("machine:bmg", "bmg")]
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+@pytest.mark.parametrize("execution", EXECUTIONS[:1] + EXECUTIONS[2:3], ids=str)
+def test_any_view_of_an_operand_gives_the_same_products(execution: Execution, kind: str) -> None:
+    for position in range(3):
+        kinds = tuple(kind if at == position else "plain" for at in range(3))
+        check(execution, (16, 16, 16), kinds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize(("size", "dtype", "out"), [
+    ((16, 16, 16), "bf16", ml_dtypes.bfloat16), ((16, 16, 16), "f16", np.float32), ((32, 32, 32), "bf16", np.float32),
+    ((16, 16, 32), "i8", np.int32), ((32, 32, 32), "u8", np.int32), ((24, 24, 24), "f16", np.float16),
+    ((13, 16, 16), "bf16", np.float32), ((16, 16, 16), "f32", np.float32)])
+def test_every_type_and_size(size: tuple[int, int, int], dtype: str, out: Any, execution: Execution) -> None:
+    check(execution, size, ("plain", "plain", "plain"), dtype, out)
+
+
+def test_batches_of_no_matrix_and_tiles_that_leave_theirs() -> None:
+    for count, first_row in ((0, 0), (1, 0), (3, 8), (3, 0)):
+        check(EXECUTIONS[0], (16, 16, 16), ("plain", "plain", "plain"), count=count, first_row=first_row)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS[:4:2], ids=str)
+@pytest.mark.parametrize("unroll", [None, 2])
+def test_one_of_several_leading_dimensions_and_sums_over_it(unroll: int | None, execution: Execution) -> None:
+    a, b = (RNG.integers(-4, 5, (3, 6, 16, 16)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    shifted = np.concatenate([b[:, 1:], np.zeros_like(b[:, :1])], axis=1).astype(np.float32)
+    for start, step in ((0, 2), (1, 2), (-2, 2), (6, 2)):
+        c = np.full((3, 16, 16), 7, np.float32)
+        execution.bind(sums_of_heads)[3](a, b, c, start, step, unroll=unroll)
+        heads = range(start, 6, step)
+        expected = sum((a[:, h].astype(np.float32) @ shifted[:, h] for h in heads if h >= 0), np.zeros_like(c))
+        np.testing.assert_array_equal(c, expected, f"from {start}")
+
+
+def test_the_first_loop_does_all_of_contiguous_arrays_and_nothing_of_others() -> None:
+    """The second loop is taken out of the text of the stage."""
+    array, result = xt.Spec((None, 16, 16), "bf16"), xt.Spec((None, 16, 16), "f32")
+    text = products.lower(array, array, result, 2, target="pvc").stages["collapse-batch"]
+    without, count = re.subn(r"scf\.for (%\w+) = (%next\w*) to %\w+", r"scf.for \1 = \2 to \2", text)
+    assert count == 1, "one loop goes on where the other one ended"
+    a, b = (RNG.integers(-4, 5, (4, 16, 16)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    for kind in VIEWS:
+        c = np.full((4, 16, 16), 7, np.float32)
+        xt.parse(without)["products"].on("numpy")[2](view(a, kind), b, c, 2)
+        expected = a.astype(np.float32) @ b.astype(np.float32) if kind == "plain" else np.full_like(c, 7)
+        np.testing.assert_array_equal(c, expected, kind)
+
+
+@pytest.mark.parametrize(("size", "target", "most"), [(16, "pvc", 43), (16, "bmg", 34), (32, "pvc", 56),
+                                                      (32, "bmg", 43)])
+def test_addresses_and_bounds_are_not_asked_for_again_in_each_step(size: int, target: str, most: int) -> None:
+    require_ocloc()
+    array, result = xt.Spec((10000, size, size), "bf16"), xt.Spec((10000, size, size), "f32")
+    report = products.lower(array, array, result, 8, target=target, M=size, N=size, K=size).report(remedies=False)
+    assert report.hot.total <= most

@@ -1,0 +1,109 @@
+"""A stored by columns: a subgroup transposes its own tile of A in shared local memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import Execution, Types, integers, tiles
+from tests.kernels import product as multiplied
+from tests.xetile.passes.test_cooperative_loads import by_columns, check
+
+NUMPY, PVC, BMG = Execution("numpy", "pvc"), Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "bmg")
+DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg", "dg2")]
+BF16, F16, TF32 = Types(xt.bf16, xt.bf16, xt.f32), Types(xt.f16, xt.f16, xt.f32), Types(xt.tf32, xt.tf32, xt.f32)
+I8, U8 = Types(xt.i8, xt.u8, xt.i32), Types(xt.u8, xt.u8, xt.i32)
+
+
+@xt.kernel
+def product(A, B, C, *, BM=32, BN=32, BK=32, acc=xt.f32):
+    """C = A @ B of one subgroup."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    a, b = xt.init_tile(A, (m, 0), (BM, BK)), xt.init_tile(B, (0, n), (BK, BN))
+    total = xt.zeros((BM, BN), acc)
+    for _ in xt.range(0, A.shape[1], BK):
+        total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel(subgroups=(2, 2))
+def several(A, A2, B, C, *, BM=16, BN=32, BK=32):
+    """A sum of products by four subgroups: of A at two depths, of which one stays in registers, and of A2, twice."""
+    sg, (matrix, M, N) = xt.subgroup_id(), (xt.group_id(2), xt.group_id(0), xt.group_id(1))
+    m, n = (M * 2 + sg // 2) * BM, (N * 2 + sg % 2) * BN
+    first = xt.load_tile(xt.init_tile(A, (matrix, m, 0), (BM, BK)))
+    total = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, B.shape[1], BK):
+        b = xt.load_tile(xt.init_tile(B, (matrix, k, n), (BK, BN)))
+        a, a2 = (xt.load_tile(xt.init_tile(array, (matrix, m, k), (BM, BK))) for array in (A, A2))
+        narrow = xt.load_tile(xt.init_tile(A2, (matrix, m, k), (BM, 16)))
+        total = xt.tile_mma(first, b, xt.tile_mma(a, b, xt.tile_mma(a2, b, total)))
+        total = xt.tile_mma(narrow, xt.load_tile(xt.init_tile(B, (matrix, k, n), (16, BN))), total)
+    xt.store_tile(total, xt.init_tile(C, (matrix, m, n), (BM, BN)))
+
+
+def transposes(kernel: Any, *given: Any, **constants: Any) -> bool:
+    """Whether the pass changed a kernel."""
+    return "slm-transpose" in kernel.lower(*given, **constants).stages
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("types", [BF16, F16, I8, U8, TF32], ids=str)
+@pytest.mark.parametrize("shape", [(32, 32, 32), (16, 64, 32), (8, 32, 64), (24, 16, 32), (48, 32, 32)], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, PVC, BMG, *DEVICE], ids=str)
+def test_the_result_is_right(types: Types, shape: tuple[int, int, int], execution: Execution) -> None:
+    """Rows, columns and K that are no whole tiles; K of less than a step, of one, and of several and a part."""
+    generator, (rows, columns, depth) = np.random.default_rng(1), shape
+    for k in (8, 64, 136):
+        a, b = by_columns(generator, types.a, 3 * rows - 5, k), integers(generator, types.b, k, 72)
+        grid = tiles(3 * rows - 5, rows), tiles(72, columns)
+        check(execution.bind(product), (a, b), grid, multiplied(a, b, types.acc), acc=types.acc, BM=rows, BN=columns,
+              BK=depth)
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("execution", [NUMPY, PVC, BMG, *DEVICE], ids=str)
+def test_several_operands_and_subgroups(execution: Execution) -> None:
+    """Tiles that stay in registers while others go through the same part of shared local memory; a batch."""
+    generator = np.random.default_rng(2)
+    a, a2 = (by_columns(generator, xt.bf16, 2, 60, 96) for _ in range(2))
+    b, c = integers(generator, xt.bf16, 2, 96, 72), np.full((2, 60, 80), 77, np.float32)
+    execution.bind(several)[tiles(60, 32), tiles(72, 64), 2](a, a2, b, c[..., :72])
+    for matrix in range(2):
+        wanted = multiplied(a[matrix], b[matrix], xt.f32) + multiplied(a2[matrix], b[matrix], xt.f32)
+        for k in range(0, 96, 32):
+            part, half = b[matrix][k:k + 32], slice(k, k + 16)
+            wanted += multiplied(a[matrix][:, :32], part, xt.f32) + multiplied(a2[matrix][:, half], part[:16], xt.f32)
+        np.testing.assert_array_equal(c[matrix, :, :72], wanted)
+    assert (c[..., 72:] == 77).all()
+
+
+def test_what_is_transposed_so() -> None:
+    """Elements of 8 and 16 bits of arrays that block messages reach, if shared local memory suffices."""
+    def specs(types: Types, *strides: int) -> list[xt.Spec]:
+        return [xt.Spec((512, 512), types.a, strides), xt.Spec((512, 512), types.b), xt.Spec((512, 512), types.acc)]
+
+    for types in (BF16, I8):
+        assert transposes(product, *specs(types, 1, 512), target="pvc", acc=types.acc)
+        assert not transposes(product, *specs(types, 1, 513), target="pvc", acc=types.acc)
+        assert not transposes(product, *specs(types, 512, 1), target="pvc", acc=types.acc)
+        assert not transposes(product, *specs(types, 1, 512), target="dg2", acc=types.acc)
+    assert not transposes(product, *specs(TF32, 1, 512), target="pvc")
+    assert not transposes(product, *specs(BF16, 1, 512), target="bmg", BM=256, BN=16, BK=256)
+
+
+@pytest.mark.parametrize(("shape", "target", "most"), [
+    ((32, 32, 32), "pvc", 58), ((32, 32, 32), "bmg", 33), ((8, 64, 32), "bmg", 22)], ids=str)
+def test_the_machine_code(shape: tuple[int, int, int], target: str, most: int) -> None:
+    """Instructions a step; nothing is spilled."""
+    require_ocloc()
+    specs = [xt.Spec((4096, 4096), xt.bf16, strides) for strides in ((1, 4096), (4096, 1))]
+    found = product.lower(*specs, xt.Spec((4096, 4096), xt.f32), target=target, BM=shape[0], BN=shape[1],
+                          BK=shape[2]).report()
+    assert found.hot.total / found.unrolled <= most
+    assert found.spill_size + found.private_size == 0

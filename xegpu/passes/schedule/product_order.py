@@ -1,0 +1,77 @@
+"""Product ordering: each block of an operand is multiplied completely before the next one is loaded.
+
+    %v0 = load_nd %V : 32x32 ; %v1 = load_nd %V + 32 : 32x32         2 blocks of depth, 2 of columns each
+    dpas %p0: %v0, %v0, %v1, %v1
+    dpas %p1: %v0, %v0, %v1, %v1                                     all loads are alive up to here
+becomes
+    %v0 = load_nd %V ; dpas %p0: %v0, %v0 ; dpas %p1: %v0, %v0
+    %v1 = load_nd %V + 32 ; dpas %p0: %v1, %v1 ; dpas %p1: %v1, %v1
+
+:mod:`xegpu.passes.reorder_dpas` does so in loops that only multiply; here the loop does more, as attention does. Products
+are ordered within groups of those that do not need each other's results but as sums, which keep their order. What uses
+a result moves behind the group.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation
+from xdsl.traits import Pure
+
+from xegpu.dialect.dpas import DpasOp
+from xegpu.passes.reorder_dpas import ordered
+
+
+def order_products(block: Block) -> None:
+    """Reorder the products of a block in place."""
+    group = _Group()
+    for operation in [*block.ops]:
+        needs = group.is_needed_by(operation)
+        if isinstance(operation, DpasOp):
+            if any(value.owner in group.users for value in (operation.a, operation.b, operation.acc) if value is not None) \
+                    or any(value.owner in group.products for value in (operation.a, operation.b)):
+                group.close()
+            group.add(operation)
+        elif operation is block.last_op or (needs and not operation.has_trait(Pure)):
+            group.close()
+        elif needs:
+            group.users[operation] = None
+
+
+class _Group:
+    """Products that may stand in any order, but for their sums.
+
+    Attributes:
+        products: in their present order.
+        users: what uses their results, or what is made of these.
+    """
+
+    def __init__(self) -> None:
+        self.products: dict[DpasOp, None] = {}
+        self.users: dict[Operation, None] = {}
+        self._between: list[Operation] = []
+
+    def add(self, product: DpasOp) -> None:
+        """Take a product, the last one so far."""
+        self.products[product] = None
+        self._between = [*self.users]
+
+    def is_needed_by(self, operation: Operation) -> bool:
+        """Whether an operation, or one in it, uses a product's result, or what was made of it."""
+        made = self.products.keys() | self.users.keys()
+        return any(operand.owner in made for inner in operation.walk() for operand in inner.operands)
+
+    def close(self) -> None:
+        """Put the products in order at the place of their last, with the users between them behind, and begin anew."""
+        products = ordered([*self.products])
+        if products != [*self.products]:
+            last = next(reversed(self.products))
+            block, following = last.parent, last.next_op
+            assert block is not None
+            assert following is not None
+            moved = [*products, *self._between]
+            for operation in moved:
+                operation.detach()  # type: ignore[no-untyped-call]
+            block.insert_ops_before(moved, following)
+        self.products.clear()
+        self.users.clear()
+        self._between = []

@@ -1,0 +1,263 @@
+"""Transposition of A through shared local memory: a subgroup stores rows of A's transpose, and loads rows of A.
+
+    %t = init_tile %A, [%m, %k] : tile<32x32xbf16, order = [0, 1]>          A stored by columns
+    %a = load_tile %t : -> vector<32x32xbf16>                               A of products
+becomes
+    %slm = memref.alloc() : memref<32x32xbf16, 3>                           as many rows for each subgroup
+    %t = init_tile of A's transpose, [%k, %m] : tile<32x32xbf16>
+    %w = load_tile %t : -> vector<32x32xbf16>
+    subgroup_barrier
+    store_tile %w, (init_tile of %slm's transpose : tile<32x32xbf16, order = [0, 1]>)
+    subgroup_barrier
+    %a = load_tile (init_tile %slm, [%0, %0] : tile<32x32xbf16>) : -> vector<32x32xbf16>
+
+No message transposes elements of fewer than 32 bits. In registers, a tile of A takes a move for each register of 16
+bits, and one for each element of 8. Loaded in VNNI format, as operand B is, a lane has words of a row of A, which it
+stores side by side: a message that stores 512 bytes, and one that loads them, take the place of eight registers' moves.
+Each subgroup has rows of its own, so that nobody waits: messages of one subgroup to shared local memory keep their
+order. A tile whose rows do not fill the lanes of a subgroup is loaded and stored with more of them.
+
+Where several subgroups multiply the same rows by many columns, :mod:`xetile.passes.cooperative_loads` has taken the
+tile already.
+A tile is unchanged if its array is out of reach of 2D block messages, or if shared local memory does not suffice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith, func, gpu, memref, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, StridedLayoutAttr, UnitAttr, VectorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from xegpu.analysis.memory_access import access_kind
+from xegpu.analysis.slm import allocations, bytes_of
+from xegpu.dialect.hints import hinted
+from xegpu.dialect.sync import SubgroupBarrierOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.kernel_attributes import subgroup_count
+from xegpu.ir.memref import SHARED_SPACE, exchanged, is_shared
+from xegpu.ir.use_def import array_of
+from xegpu.rewrite.memref_operands import spelled_out
+from xegpu.rewrite.rewriter import Rewriter, rewrite
+from xegpu.target.targets import Target
+from xetile.dialect import tile_ops
+from xetile.dialect.types import TileParameters, TileType
+from xetile.dialect.wg_map import Pair
+from xetile.passes.blocking.block_sizes import BlockSizes
+from xetile.passes.cooperative_loads.analysis import ROOM, has_words, rows_for_lanes
+
+_BITS = (8, 16)
+"""Element sizes that no message transposes, but which one loads in words of several rows."""
+_BYTES = 512
+"""Bytes of the largest message that stores to shared local memory."""
+_MANY = 3
+"""Messages of a step that store, from which on a prefetch behind them saves instructions."""
+
+
+@dataclass(frozen=True)
+class SlmTranspose:
+    """The pass.
+
+    Attributes:
+        target: its block messages and its shared local memory.
+        access: for each argument its access kind; those of column-major arrays end in ``columns``.
+    """
+
+    target: Target
+    access: tuple[str, ...]
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with such tiles of A transposed in shared local memory; itself if there are none."""
+        return rewrite(module, self._rewrite_function)
+
+    def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
+        inits = [operation for operation in function.walk() if isinstance(operation, tile_ops.InitTileOp)
+                 and tile_ops.tile_of(operation.result).encoding.order == (0, 1)]
+        if not inits:
+            return function
+        rewriter = _SlmTransposeRewriter(self, function)
+        if not any(rewriter.padded(init.result) for init in inits):
+            return function
+        new = rewriter.function(function)
+        if not self.target.immediate_offsets:
+            _prefetch_last(new, self.target)
+        return new
+
+
+class _SlmTransposeRewriter(Rewriter):
+    """Rewriter of one function.
+
+    Attributes:
+        subgroups: of a work-group.
+    """
+
+    def __init__(self, options: SlmTranspose, function: func.FuncOp) -> None:
+        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
+                          tile_ops.LoadTileOp: _load_tile})
+        self.target, self.subgroups = options.target, subgroup_count(function)
+        self._kinds = dict(zip(function.body.block.args, options.access, strict=True))
+        self._sizes = BlockSizes(function, options.target)
+        self._free = options.target.slm_bytes - sum(map(bytes_of, allocations(function)))
+        self._fits: dict[tuple[Pair, Attribute], bool] = {}
+        self._arrays: dict[tuple[Pair, Attribute], SSAValue] = {}
+        self._tiles: dict[tuple[Pair, Pair, Attribute], tuple[SSAValue, SSAValue]] = {}
+        self._subgroup: SSAValue | None = None
+
+    def padded(self, tile: SSAValue) -> Pair | None:
+        """Rows, as many as lanes hold, and columns of a tile that is transposed so; None of other tiles."""
+        return self._sizes.tiles.note("padded", tile, self._padded)
+
+    def _padded(self, tile: SSAValue) -> Pair | None:
+        parameters = tile_ops.tile_of(tile)
+        if parameters.encoding.order != (0, 1) or parameters.dtype.bits not in _BITS or \
+                self._sizes.role(tile) != "a":
+            return None
+        inits = [init for value in self._sizes.tiles.members(tile)
+                 if isinstance(init := value.owner, tile_ops.InitTileOp)]
+        form, shape = self._sizes.mma_shape_of(tile), rows_for_lanes(parameters.shape, self.target)
+        if form is None or form.engine != "dpas" or not has_words(shape, parameters.dtype, self.target) or \
+                any(access_kind(init, self._kinds) != "block-columns" for init in inits):
+            return None
+        return shape if self._has_room(shape, parameters) else None
+
+    def _has_room(self, shape: Pair, parameters: TileParameters) -> bool:
+        """Whether there is a buffer for tiles of a shape, or room for one; it is used by one tile after the other."""
+        key = shape, parameters.element_type
+        if key not in self._fits:
+            taken = self.subgroups * shape[0] * shape[1] * parameters.dtype.bytes
+            self._fits[key] = taken <= self._free
+            self._free -= taken if self._fits[key] else 0
+        return self._fits[key]
+
+    def buffer(self, padded: Pair, tile: TileParameters) -> tuple[SSAValue, SSAValue]:
+        """Tiles on this subgroup's part of shared local memory: one to store A's transpose, one to load A."""
+        key = padded, tile.shape, tile.element_type
+        if key not in self._tiles:
+            array, first = self._array(padded, tile.element_type), self._first_row(padded[0])
+            self._tiles[key] = self._stored(array, padded, first), self._in_bounds(tile_ops.InitTileOp(
+                array, [first, self.constant(0)], [], [], TileType(TileParameters(tile.shape, tile.element_type))))
+        return self._tiles[key]
+
+    def _array(self, padded: Pair, element: Attribute) -> SSAValue:
+        """The array in shared local memory, with rows for each subgroup, for tiles of A of a shape."""
+        if (padded, element) not in self._arrays:
+            shape = self.subgroups * padded[0], padded[1]
+            alloc = memref.AllocOp([], [], MemRefType(element, shape, memory_space=SHARED_SPACE))
+            alloc.memref.name_hint = "transposed"
+            self._arrays[padded, element] = self._head(alloc)
+        return self._arrays[padded, element]
+
+    def _first_row(self, rows: int) -> SSAValue:
+        """The first row of this subgroup."""
+        if self.subgroups == 1:
+            return self.constant(0)
+        if self._subgroup is None:
+            self._subgroup = self._head(gpu.SubgroupIdOp())  # type: ignore[no-untyped-call]
+        return self._head(arith.MuliOp(self._subgroup, self.constant(rows)))
+
+    def _stored(self, array: SSAValue, padded: Pair, first: SSAValue) -> SSAValue:
+        """The tile on the transpose of an array, from its column ``first`` on."""
+        type_, (rows, columns) = array.type, padded
+        assert isinstance(type_, MemRefType)
+        dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), SHARED_SPACE)
+        sizes, strides = ([self.constant(size) for size in pair] for pair in (type_.get_shape()[::-1], (1, columns)))
+        offsets, cast = [self.constant(0), first], self._head(memref.CastOp.get(array, dynamic))
+        tile = TileType(TileParameters((columns, rows), type_.element_type)).with_(order=(0, 1))
+        return self._in_bounds(tile_ops.InitTileOp(cast, offsets, sizes, strides, tile))
+
+    def _in_bounds(self, init_tile: tile_ops.InitTileOp) -> SSAValue:
+        """A tile that is known to be in bounds."""
+        init_tile.attributes = {tile_ops.IN_BOUNDS: UnitAttr(), **init_tile.attributes}
+        return self._head(init_tile)
+
+    def _head(self, operation: Operation) -> SSAValue:
+        """Emit an operation in front of all others, behind the constants."""
+        self._at_head(operation)
+        return operation.results[0]
+
+
+def _init_tile(rewriter: _SlmTransposeRewriter, operation: tile_ops.InitTileOp) -> None:
+    """A tile of A, or of its transpose."""
+    padded = rewriter.padded(operation.result)
+    if padded is None:
+        rewriter.copy(operation)
+        return
+    source, sizes, strides = spelled_out(rewriter, operation)
+    offsets = [rewriter.single(offset) for offset in operation.offsets]
+    type_ = TileType(TileParameters(padded[::-1], tile_ops.tile_of(operation.result).element_type))
+    init_tile = tile_ops.InitTileOp(source, exchanged(offsets), exchanged(sizes), exchanged(strides), type_)
+    is_larger = padded != tile_ops.tile_of(operation.result).shape
+    init_tile.attributes.update({name: value for name, value in operation.attributes.items()
+                                 if name in tile_ops.PROMISES and not (is_larger and name == tile_ops.IN_BOUNDS)})
+    rewriter.set(operation.result, rewriter.emit(init_tile), padded)
+
+
+def _update_tile_offset(rewriter: _SlmTransposeRewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
+    tile = rewriter.lookup(operation.tile)
+    offsets = [rewriter.single(offset) for offset in operation.offsets]
+    moved = tile_ops.UpdateTileOffsetOp(tile.values[0], exchanged(offsets) if tile.encoding else offsets)
+    rewriter.set(operation.result, rewriter.emit(moved), tile.encoding)
+
+
+def _load_tile(rewriter: _SlmTransposeRewriter, operation: tile_ops.LoadTileOp) -> None:
+    tile = rewriter.lookup(operation.tile)
+    if not tile.encoding:
+        rewriter.copy(operation)
+        return
+    words = rewriter.emit(hinted(tile_ops.LoadTileOp(tile.values[0]), operation))
+    words.name_hint = operation.result.name_hint
+    into, out_of = rewriter.buffer(tile.encoding, tile_ops.tile_of(operation.tile))
+    rewriter.emit(SubgroupBarrierOp())
+    rewriter.emit(tile_ops.StoreTileOp(words, into))
+    rewriter.emit(SubgroupBarrierOp())
+    rewriter.set(operation.result, rewriter.emit(tile_ops.LoadTileOp(out_of)))
+
+
+def _prefetch_last(function: func.FuncOp, target: Target) -> None:
+    """Put prefetches behind all other messages of a loop that stores to shared local memory, in place.
+
+    On Xe-HPC the registers of a message that stores may not be written again before it has read them, for which Intel's
+    compiler takes three instructions for each store of a step, but for the last message of a step if nobody waits for
+    it: then four for all. So where there are many stores, and no prefetches, the next tile of A is prefetched; unless
+    registers are scarce, and written again before the end of a step.
+    """
+    for loop in [operation for operation in function.walk() if isinstance(operation, scf.ForOp)]:
+        block = loop.body.block
+        stores = [operation for operation in block.ops if isinstance(operation, tile_ops.StoreTileOp)
+                  and is_shared(array_of(operation.tile).type)]
+        prefetches: list[Operation] = [operation for operation in block.ops
+                                       if isinstance(operation, tile_ops.PrefetchTileOp)]
+        for prefetch in prefetches if stores else ():
+            prefetch.detach()  # type: ignore[no-untyped-call]
+        if not prefetches and sum(map(_messages, stores)) >= _MANY and _bytes(block) <= ROOM * max(
+                target.registers) * target.register_bytes:
+            moved = _next_tile(stores[-1])
+            prefetches = [] if moved is None else [tile_ops.PrefetchTileOp(moved)]
+        end = block.last_op
+        assert end is not None
+        if stores:
+            block.insert_ops_before(prefetches, end)
+
+
+def _bytes(block: Block) -> int:
+    """Bytes that the vectors of a step take, loaded, stored and carried."""
+    vectors = [*block.args, *(operation.results[0] for operation in block.ops
+                              if isinstance(operation, tile_ops.LoadTileOp))]
+    return sum(prod(type_.get_shape()) * of_mlir(type_.element_type).bytes for value in vectors
+               if isinstance(type_ := value.type, VectorType))
+
+
+def _messages(store: tile_ops.StoreTileOp) -> int:
+    """Messages of 512 bytes that a store takes."""
+    tile = tile_ops.tile_of(store.tile)
+    return prod(tile.shape) * tile.dtype.bytes // _BYTES
+
+
+def _next_tile(store: tile_ops.StoreTileOp) -> SSAValue | None:
+    """The tile of the step behind the one that a store's value is loaded from, where a loop carries it."""
+    load = store.value.owner
+    assert isinstance(load, tile_ops.LoadTileOp)
+    moves = [use.operation for use in load.tile.uses if isinstance(use.operation, tile_ops.UpdateTileOffsetOp)]
+    return moves[0].result if isinstance(load.tile, BlockArgument) and len(moves) == 1 else None
