@@ -7,9 +7,9 @@ becomes
     %v0 = load_nd %V ; dpas %p0: %v0, %v0 ; dpas %p1: %v0, %v0
     %v1 = load_nd %V + 32 ; dpas %p0: %v1, %v1 ; dpas %p1: %v1, %v1
 
-:mod:`xegpu.passes.reorder_dpas` does so in loops that only multiply; here the loop does more, as attention does. Products
-are ordered within groups of those that do not need each other's results but as sums, which keep their order. What uses
-a result moves behind the group.
+:mod:`xegpu.passes.reorder_dpas` does so in loops that only multiply; here the loop does more, as attention does.
+Products are ordered within groups of those that do not need each other's results but as sums, which keep their order.
+What uses a result moves behind the group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def order_products(block: Block) -> None:
     for operation in [*block.ops]:
         needs = group.is_needed_by(operation)
         if isinstance(operation, DpasOp):
-            if any(value.owner in group.users for value in (operation.a, operation.b, operation.acc) if value is not None) \
+            operands = [value for value in (operation.a, operation.b, operation.acc) if value is not None]
+            if any(value.owner in group.users for value in operands) \
                     or any(value.owner in group.products for value in (operation.a, operation.b)):
                 group.close()
             group.add(operation)
