@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -69,7 +69,16 @@ class CollapseBatch:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with loops over one matrix each; itself where no loop goes over a batch."""
+        if not _has_batches(module):
+            return module
         return rewrite_in_place(module, _candidates, _matrices, _split, erases=True)
+
+
+def _has_batches(module: ModuleOp) -> bool:
+    """Whether a kernel takes arrays of more than two dimensions; most take none, and are not looked through."""
+    return any(isinstance(argument.type, MemRefType) and len(argument.type.get_shape()) > 2
+               for function in module.body.block.ops if isinstance(function, func.FuncOp)
+               for argument in function.body.block.args)
 
 
 def _split(inserter: Inserter, loop: scf.ForOp, matrices: list[_Matrix]) -> None:
@@ -259,15 +268,15 @@ class _Versions:
             columns = inserter.constant(matrix.columns)
             self._ask(width, "eq", columns)
             self._ask(pitch, "eq", columns)
-            box = (0, 0, 1, matrix.columns)
-            self._holds[self._before(InBoundsOp(self._collapsed(matrix), box, matrix.alignment), "inside")] = None
+            first_matrix, box = self._on_rows(matrix, matrix.height), (0, 0, 1, matrix.columns)
+            self._holds[self._before(InBoundsOp(first_matrix, box, matrix.alignment), "inside")] = None
 
-    def _collapsed(self, matrix: _Matrix) -> SSAValue:
-        """A descriptor before the loop on all matrices as one."""
+    def _on_rows(self, matrix: _Matrix, rows: SSAValue) -> SSAValue:
+        """A descriptor before the loop on the first rows of all matrices as one."""
         inserter, maker = self.inserter, matrix.maker
         offsets, shape, strides = list(maker.offsets), list(maker.shape), list(maker.strides)
         offsets[matrix.axis], shape[matrix.axis] = inserter.constant(0), inserter.constant(1)
-        shape[-2] = self._before(arith.MuliOp(matrix.count, matrix.height), "rows")
+        shape[-2] = rows
         if matrix.access == "rows":
             shape[-1] = strides[-2] = inserter.constant(matrix.columns)
         kind = maker.result.type
@@ -280,7 +289,8 @@ class _Versions:
         """Move a descriptor on all matrices to the one of a step, where the loop made one on that."""
         inserter, maker = self.inserter, matrix.maker
         row = inserter.before(maker, arith.MuliOp(maker.offsets[matrix.axis], matrix.height), "row")
-        moved = UpdateNdOffsetOp(self._collapsed(matrix), [row, inserter.constant(0)])
+        every = self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
+        moved = UpdateNdOffsetOp(every, [row, inserter.constant(0)])
         maker.result.replace_all_uses_with(inserter.before(maker, moved, maker.result.name_hint))
         for message in matrix.messages:
             if matrix.access == "rows" and not isinstance(message, PrefetchNdOp):
