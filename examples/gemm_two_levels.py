@@ -1,7 +1,7 @@
 """C = A @ B with prefetches into two levels of cache (XeTile.md, Appendix 2.5).
 
 Every step of K is prefetched into the near cache three steps ahead; every fourth step brings the next 128 columns of A
-and rows of B into the far one, behind a barrier that keeps the subgroups together. The seed's 512 x 256 tile leaves no
+and rows of B into the far one, behind a barrier that keeps the subgroups together. XeTile.md's 512 x 256 tile leaves no
 register for operands beside its 64 x 64 accumulators; 256 x 256 does.
 
     python examples/gemm_two_levels.py

@@ -194,7 +194,7 @@ SMALL = {
     "split_k": ["--m", "50", "--n", "60", "--k", "500", "--parts", "5"],
     "flash_attention": ["--heads", "2", "--m", "70", "--n", "90"],
 }
-"""The worked programs of the seed, and those beside them, at sizes that no tile divides."""
+"""The worked programs of the specification, and those beside them, at sizes that no tile divides."""
 KERNELS = {"flash_attention": "attention"}
 
 

@@ -49,9 +49,9 @@ with gc_paused_for_import():
     from xegpu.target.targets import TARGETS
     from xetile.compiler.arguments import Spec, at_the_call
     from xetile.dialect.wg_map import WgMap
-    from xetile.frontend.for_loop import range, while_
+    from xetile.frontend.control_flow.for_loop import range, while_
+    from xetile.frontend.control_flow.if_else import otherwise, return_if, when
     from xetile.frontend.foreign_names import module_hint
-    from xetile.frontend.if_else import otherwise, return_if, when
     from xetile.frontend.tiles import Array, Tile
     from xetile.frontend.values import Scalar, Vector
     from xetile.jit.kernel import Kernel, kernel

@@ -73,7 +73,9 @@ def test_other_devices(target: str, adapter: int, more: dict[str, str], tmp_path
 
 
 @pytest.mark.parametrize(("target", "adapter", "tests", "more"), [
-    pytest.param("pvc", 1, ["tests"], {}, id="pvc-1-all"),
+    pytest.param("pvc", 1, ["tests", "--ignore=tests/xetile/library", "--ignore=tests/xetile/runtime"], {}, id="pvc-1"),
+    pytest.param("pvc", 1, ["tests/xetile/library"], {}, id="pvc-1-library"),
+    pytest.param("pvc", 1, ["tests/xetile/runtime"], {}, id="pvc-1-runtime"),
     pytest.param("bmg", 2, ["tests/xetile/runtime"], {}, id="bmg-2"),
     pytest.param("bmg", 2, ["tests/xetile/library"], NEW, id="bmg-2-library"),
     pytest.param("pvc", 2, ["tests/codegen/runtime", "tests/xetile/jit"], {"XETILE_SPIRV": "ocloc"}, id="pvc-2-ocloc"),

@@ -20,7 +20,7 @@ _READ, _WRITE = 1, 2
 
 
 def barriers(function: func.FuncOp) -> set[Operation]:
-    """Operations in front of which the lanes of a subgroup must meet.
+    """Operations that need a subgroup barrier in front of them.
 
     Between two accesses of which one writes there is such an operation, or a barrier of the work-group, on every path.
     """

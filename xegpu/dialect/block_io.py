@@ -148,7 +148,7 @@ class UpdateNdOffsetOp(IRDLOperation):
 
 @operation_definition
 class GetNdOffsetsOp(IRDLOperation):
-    """The row and the column at which a descriptor stands."""
+    """Current offsets of a block descriptor: row and column."""
 
     name = "xegpu.get_nd_offsets"
     RECORD: ClassVar[Record] = MOVED

@@ -25,7 +25,7 @@ WIDENED = (e4m3, e5m2, i8, u8)
 class ConvertLayoutOp(UnaryVectorOp):
     """Layout conversion of a fragment from one lane map to another; elements move between lanes.
 
-    It goes beyond the seed, which has one map per memory operation and no values that need two.
+    It goes beyond the specification, which has one map per memory operation and no values that need two.
     """
 
     name = "xegpu.convert_layout"
@@ -69,7 +69,7 @@ class WidenOp(UnaryVectorOp):
 
     ``source_map`` and ``target_map`` are those of operand A or of operand B; elements of A move between lanes.
     ``block`` is the shape of the whole source, ``offsets`` are where the slice begins, one unit of ``target_map`` wide.
-    8-bit floats and integers are converted exactly. It goes beyond the seed.
+    8-bit floats and integers are converted exactly. It goes beyond the specification.
     """
 
     name = "xegpu.widen"
@@ -118,7 +118,7 @@ class DequantizeOp(IRDLOperation):
 
     ``%b = xegpu.dequantize %words, %zero, %scale {shift = 4, sg_map} : vector<16x1xui32>, vector<1x1xf16> ->
     vector<8x2xf16>``, fragments all: a lane has columns of weights, and their zero points and scales. The difference
-    and the product are each rounded to the result's element type. It goes beyond the seed.
+    and the product are each rounded to the result's element type. It goes beyond the specification.
     """
 
     name = "xegpu.dequantize"

@@ -1,4 +1,4 @@
-"""Debug operations ``xegpu.print`` and ``xegpu.assert``. They go beyond the seed.
+"""Debug operations ``xegpu.print`` and ``xegpu.assert``. They go beyond the specification.
 
 They are the same operations at every stage; vector operands are split with the other vectors. The last two vector
 operands are the row and column indices of the elements, so that each part knows the coordinates of its elements.

@@ -195,7 +195,7 @@ class DpasOp(ProductOp):
 
 @operation_definition
 class MadOp(ProductOp):
-    """Matrix multiply-accumulate in vector multiply-adds, for types without DPAS. It goes beyond the seed."""
+    """Matrix multiply-accumulate in vector multiply-adds, for types without DPAS. It goes beyond the specification."""
 
     name = "xegpu.mad"
     RECORD: ClassVar[Record] = MAD
@@ -206,7 +206,7 @@ OPERATIONS = (DpasOp, MadOp)
 
 @operation_definition
 class LoadMadOp(IRDLOperation):
-    """Fused load and ``mad``: ``acc + load(a) @ load(b)``, the accumulators in row-major blocks. Beyond the seed.
+    """Fused load and ``mad``: ``acc + load(a) @ load(b)``, the accumulators in row-major blocks. Beyond XeGPU.md.
 
     Out-of-bounds elements of one operand add nothing, even where the other operand is infinite or NaN.
     """
@@ -269,7 +269,7 @@ SCALE_MAPS = LaneMap((ROWS, 1)), LaneMap((1, 16))
 
 @operation_definition
 class DpasScaledOp(ScaledMultiplyAddOp):
-    """Scaled DPAS of 8-bit floats: D = C + (A x row scales) x (B x column scales), 8x32 by 32x16. Beyond the seed.
+    """Scaled DPAS of 8-bit floats: D = C + (A x row scales) x (B x column scales), 8x32 by 32x16. Beyond XeGPU.md.
 
     A scale is a byte s with the value 2^(s - 127); 255 is NaN (E8M0, OCP Microscaling Formats). Lane m holds the scale
     of row m of A, lane n that of column n of B, as in LLVM's ``xegpu.dpas_mx``. ``lanes`` is set on fragments: those of

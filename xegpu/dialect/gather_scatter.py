@@ -192,7 +192,7 @@ class LoadGatherOp(HintedOp):
     """Gather load; masked-off elements are ``padding`` and access no memory.
 
     The chunk is the first dimension: 4 elements of each of 16 lanes are a ``vector<4x16xf32>``, with
-    ``transpose = [1, 0]``. The padding goes beyond the seed, which leaves masked-off elements undefined.
+    ``transpose = [1, 0]``. The padding goes beyond the specification, which leaves masked-off elements undefined.
     """
 
     name = "xegpu.load_gather"
@@ -342,7 +342,7 @@ class AtomicRMWOp(IRDLOperation):
 class BlockElementsOp(IRDLOperation):
     """Conversion of a part of a block descriptor to a scattered one, one element a lane, with an in-bounds mask.
 
-    It goes beyond the seed, where scattered descriptors have offsets from a base only: those of a large array do not
+    It goes beyond XeGPU.md, where scattered descriptors have offsets from a base only: those of a large array do not
     fit a device's 32-bit index, while a block descriptor has the 64-bit address.
     """
 

@@ -5,7 +5,7 @@
 
 It is the same operation at every stage, as arithmetic is: vectors are split, distributed and blocked with the others.
 A text has fields: ``{0}``, ``{1}`` ... are the operands, ``{r0}``, ``{r1}`` ... the results, ``{lanes}`` is the
-subgroup size. It goes beyond the seed.
+subgroup size. It goes beyond the specification.
 """
 
 from __future__ import annotations

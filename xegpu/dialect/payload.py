@@ -1,4 +1,4 @@
-"""Address payloads: registers that hold where a 2D block message goes, made once and changed in place.
+"""Address payloads: message registers of 2D block IO, created once and updated in place.
 
     %p = payload_create %d : tensor_desc<8x16xbf16> -> payload<tensor_desc<8x16xbf16>>
     scf.for %k = ... {

@@ -1,4 +1,4 @@
-"""Reduction and broadcast of blocks in registers. They go beyond the seed, which leaves them to XeTile.
+"""Reduction and broadcast of blocks in registers. They go beyond the specification, which leaves them to XeTile.
 
 After ``distribute`` they work on fragments, with the lane maps of both sides and the shape of the larger block.
 """

@@ -1,4 +1,4 @@
-"""Scalar memory operations: ``load_scalar``, beyond the seed."""
+"""Scalar memory operations: ``load_scalar``, beyond the specification."""
 
 from __future__ import annotations
 

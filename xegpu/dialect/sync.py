@@ -1,6 +1,6 @@
 """Synchronisation: ``fence``, named barriers (XeGPU.md), scheduling barrier. For work-groups: MLIR's ``gpu.barrier``.
 
-Named barriers print in LLVM's syntax; the seed's spellings are read too.
+Named barriers print in LLVM's syntax; the specification's spellings are read too.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class AllocNbarrierOp(IRDLOperation):
         literal = parser.parse_optional_integer()
         if literal is not None:
             return cls(literal)
-        operand = parser.parse_unresolved_operand()  # the seed's form
+        operand = parser.parse_unresolved_operand()  # the specification's form
         parser.parse_punctuation(":")
         count = number(parser.resolve_operand(operand, parser.parse_type()))
         if count is None:
@@ -145,7 +145,7 @@ class AllocNbarrierOp(IRDLOperation):
 class InitNbarrierOp(IRDLOperation):
     """Initialisation of named barrier ``nbarrier_id`` with ``participant_thread_num`` subgroups.
 
-    ``producers`` of them only arrive, and the others only wait. The attribute goes beyond the seed, which leaves the
+    ``producers`` of them only arrive, and the others only wait. The attribute goes beyond XeGPU.md, which leaves the
     roles open; without it every participant arrives and waits, or there is one producer and one consumer.
     """
 
@@ -200,7 +200,7 @@ class InitNbarrierOp(IRDLOperation):
         types = [parser.parse_type()]
         parser.parse_punctuation(",")
         types.append(parser.parse_type())
-        if parser.parse_optional_keyword("into") is not None:  # the seed's form
+        if parser.parse_optional_keyword("into") is not None:  # the specification's form
             parser.parse_keyword("nbarrier")
         else:
             parser.parse_punctuation("->")
@@ -246,7 +246,7 @@ class NbarrierOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> NbarrierOp:
         operand = parser.parse_unresolved_operand()
-        if parser.parse_optional_punctuation(":") is not None:  # the seed leaves the type out
+        if parser.parse_optional_punctuation(":") is not None:  # the specification leaves the type out
             _parse_nbarrier(parser)
         return cls(parser.resolve_operand(operand, NbarrierType()))
 

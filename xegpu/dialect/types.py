@@ -142,7 +142,7 @@ class BlockTdesc:
         memory_scope: ``"global"`` or ``"slm"``.
         array_length: blocks side by side.
         boundary_check: whether elements outside the base read as zero and are not written.
-        access: access kind, one of :data:`ACCESS`. It goes beyond the seed, which leaves memory where 2D block IO is
+        access: access kind, one of :data:`ACCESS`. It goes beyond XeGPU.md, which leaves memory where 2D block IO is
             illegal to the lowering.
     """
 
@@ -173,7 +173,7 @@ class ScatterTdesc:
 
     Attributes:
         memory_scope: ``"global"`` or ``"slm"``.
-        chunk_size: adjacent elements that each lane accesses (the seed's ``chunk_size_per_lane``).
+        chunk_size: adjacent elements that each lane accesses (the specification's ``chunk_size_per_lane``).
     """
 
     memory_scope: str = "global"

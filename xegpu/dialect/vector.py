@@ -42,7 +42,7 @@ PADDED = Record((*NUMBERS, i1))
 
 @operation_definition
 class PackOp(UnaryVectorOp):
-    """VNNI packing of a block ``[k, n]`` in registers to ``[k / v, n, v]``. It goes beyond the seed.
+    """VNNI packing of a block ``[k, n]`` in registers to ``[k / v, n, v]``. It goes beyond the specification.
 
     After ``distribute`` both are fragments: ``[k, 1]`` to ``[k / v, v]``, the same elements of the same lane.
     """
@@ -77,7 +77,7 @@ class BitcastOp(UnaryVectorOp):
 
     ``%h = xegpu.bitcast %w : vector<8x16xui32> -> vector<16x16xf16>``: the order in which VNNI form holds the rows of
     B, so that packing the result moves nothing. Fragments keep their lanes. Pairs of 4-bit integers are read as bytes,
-    and bytes as pairs, element by element. It goes beyond the seed.
+    and bytes as pairs, element by element. It goes beyond the specification.
     """
 
     name = "xegpu.bitcast"
@@ -151,7 +151,7 @@ class ShuffleOp(IRDLOperation):
     ``%r = xegpu.shuffle %a, %b {mask = array<i32: 3, 1, ...>} : vector<8x16xf32>, vector<8x16xf32> -> vector<8x8xf32>``
     is what slices, casts and concatenations that do not keep to whole registers become. On fragments, ``blocks`` and
     ``maps`` are the shape of the block and the lane map of each source, and behind these of the result. It goes beyond
-    the seed.
+    the specification.
     """
 
     name = "xegpu.shuffle"
@@ -209,7 +209,7 @@ OPERATIONS = (ExtractScalarOp, PackOp, BitcastOp, ShuffleOp)
 
 @operation_definition
 class PadOp(IRDLOperation):
-    """Padding of a loaded block: out-of-bounds elements are replaced by ``padding``. It goes beyond the seed.
+    """Padding of a loaded block: out-of-bounds elements are replaced by ``padding``. It goes beyond the specification.
 
     Loads pad with zero; this is for every other value.
     """

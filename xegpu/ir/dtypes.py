@@ -23,7 +23,7 @@ class DType:
     """Element type.
 
     Attributes:
-        name: the name in the seeds (``bf16``, ``u8`` ...).
+        name: the name in the specifications (``bf16``, ``u8`` ...).
         bits: the bits that one element takes in memory.
         kind: ``"f"`` float, ``"i"`` signed, ``"u"`` unsigned, ``"x"`` index, ``"s"`` floats that are stored, multiplied
             by a matrix engine, widened and rounded to, and not calculated with; ``"p"`` bytes of two 4-bit integers

@@ -109,7 +109,7 @@ def _is_moved_by(desc: SSAValue, along: tuple[SSAValue | int, SSAValue | int]) -
 
 
 def _follow(loop: scf.ForOp, stores: tuple[StoreNdOp, ...]) -> bool:
-    """Whether stores come behind the loop with nothing between them that reads or writes memory."""
+    """Whether stores follow the loop without other memory accesses between them."""
     left, following = set(stores), loop.next_op
     while left and following is not None and (following in left or following.has_trait(Pure)):
         left.discard(following)  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ def _moved(desc: SSAValue, first: SSAValue) -> tuple[int | None, ...] | None:
 
 
 def _ends_kernel(product: _Product) -> bool:
-    """Whether nothing that a kernel does comes behind the stores: nothing of it can wait for these stores."""
+    """Whether the stores are the kernel's last memory accesses: nothing in it can wait for them."""
     block, after = product.loop.parent, product.loop.next_op
     while after is not None and (after in product.stores or after.has_trait(Pure)):
         after = after.next_op

@@ -119,7 +119,7 @@ def _axes(loop: scf.ForOp, position: int) -> Axes | None:
 
 
 def _is_carried_on(operation: Operation, loop: scf.ForOp) -> bool:
-    """Whether an operation stands in another body than that of the loop."""
+    """Whether an operation is in another block than the loop's body."""
     return operation.parent is not loop.body.block
 
 

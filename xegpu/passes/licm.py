@@ -85,7 +85,7 @@ def terms(value: SSAValue) -> list[SSAValue]:
 
 
 def _is_invariant(operation: Operation, block: Block) -> bool:
-    """Whether an operation computes indices or makes a descriptor from what stands outside, and cannot fail."""
+    """Whether an operation is loop-invariant: index arithmetic or a descriptor of outer values, which cannot fail."""
     kinds = (IndexType, TensorDescType)
     if not (operation.has_trait(Pure) or isinstance(operation, _POSITIONS)) or operation.regions:
         return False
@@ -97,7 +97,7 @@ def _is_invariant(operation: Operation, block: Block) -> bool:
 
 
 def _splats(operation: Operation, block: Block) -> list[Operation]:
-    """Operations of a block that make operands of a product out of one number that stands outside."""
+    """Loop-invariant splats: operations of a block that broadcast an outer number to an operand of a product."""
     found: dict[Operation, None] = {}
     for operand in (operation.a, operation.b) if isinstance(operation, DpasOp) else ():
         packed = operand.owner

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xegpu.ir.create import create_like, index_constant
 from xegpu.ir.matchers import number
+from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.verifier import verify_inserted
 
 Candidate = TypeVar("Candidate", bound=Operation)
@@ -61,7 +62,7 @@ def copy_module(module: ModuleOp) -> ModuleOp:
 
 def rewrite_in_place(module: ModuleOp, candidates: Callable[[Operation], Iterable[Candidate]],
                      plan: Callable[[Candidate], Plan | None],
-                     change: Callable[[Inserter, Candidate, Plan], None]) -> ModuleOp:
+                     change: Callable[[Inserter, Candidate, Plan], None], *, erases: bool = False) -> ModuleOp:
     """Change operations in a copy of a module, and verify what is inserted; the module itself if there are none.
 
     Args:
@@ -69,6 +70,7 @@ def rewrite_in_place(module: ModuleOp, candidates: Callable[[Operation], Iterabl
         candidates: operations inside a module or function that may be changed, in the order in which they shall be.
         plan: what there is to change about one; None, 0 or empty if it stays. It is asked right before the change, too.
         change: changes a candidate of the copy.
+        erases: whether operations that are dead afterwards are erased.
     """
     if not any(plan(candidate) for candidate in candidates(module)):
         return module
@@ -80,6 +82,8 @@ def rewrite_in_place(module: ModuleOp, candidates: Callable[[Operation], Iterabl
             if planned := plan(candidate):
                 change(inserter, candidate, planned)
         verify_inserted(function, inserter.inserted)
+        if erases:
+            erase_dead(function.body.block)
     return new
 
 

@@ -182,7 +182,7 @@ class TileConvLayoutOp(UnaryVectorOp):
 
 @operation_definition
 class TileBitcastOp(UnaryVectorOp):
-    """Bitcast of a vector to narrower elements: row ``i`` becomes rows, the lowest bits first (beyond the seed).
+    """Bitcast of a vector to narrower elements: row ``i`` becomes rows, the lowest bits first (beyond XeTile.md).
 
     ``%h = xetile.tile_bitcast %w : vector<16x64xui32> -> vector<32x64xf16>``. Rows of blocked vectors are those of
     their blocks. With ``axis = 1`` a column becomes columns. Back, pairs of bytes become words:

@@ -107,7 +107,7 @@ class WgMap:
         return (round_ * self.sg_layout[axis] + subgroup) * self.sg_data[axis] % size
 
     def owners(self, shape: Pair) -> dict[Pair, list[int]]:
-        """Linear ids of the subgroups that own each block, by the block's origin (the seed's 128x128 table)."""
+        """Linear ids of the subgroups that own each block, by the block's origin (XeTile.md's 128x128 table)."""
         self.check(shape)
         table: dict[Pair, list[int]] = {}
         for round_ in self.blocks(shape):

@@ -32,7 +32,7 @@ from xetile.library.matmul import finish_sums, matmul
 
 @dataclass
 class Slot:
-    """Buffer of a schedule, and what goes on in it.
+    """Buffer of a schedule, with its pending messages and launches.
 
     Attributes:
         memory: the flat array behind it; None for A and B themselves.

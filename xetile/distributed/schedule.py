@@ -41,7 +41,7 @@ def schedule(grid: Grid, rank: int, *, panel: int | None = None, overlap: str = 
 
 @dataclass(frozen=True)
 class _Panel:
-    """Operands of one product: where they lie, and the steps that bring them."""
+    """Panel: operands of one product, their buffers, and the steps that fill them."""
 
     a: str
     b: str

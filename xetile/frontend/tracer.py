@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
-from types import CodeType, FrameType
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import arith, func, memref, scf
@@ -31,7 +29,6 @@ from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType
 from xegpu.ir.region_branch import is_loop
 from xegpu.support.errors import (
-    ArgumentError,
     Invalid,
     Note,
     ShapeError,
@@ -45,15 +42,12 @@ from xegpu.support.notes import defined_at, notes_at, operand_notes
 from xetile.dialect.stage import STAGE
 from xetile.dialect.types import verify_same_subgroups
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.foreign_names import signature_text
+from xetile.frontend.author_frame import author_frame, is_authors, signature_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _PACKAGE = __name__.partition(".")[0]
-_OURS = f"{_PACKAGE}."
-_LIBRARY = f"{_PACKAGE}.library"
-"""Prefix of the library's modules, whose kernels count as authors' code."""
 
 
 class _Recordings(threading.local):
@@ -117,7 +111,7 @@ class Tracer:
 
     def location(self) -> Location:
         """Current location in the author's code."""
-        return Location.of_frame(_author(), self.code, _is_authors)
+        return Location.of_frame(author_frame(), self.code, is_authors)
 
     def emit(self, operation: Operation) -> Any:
         """Append and verify an operation with the author's location; returns its only result, if there is one."""
@@ -210,7 +204,7 @@ class Tracer:
 
     def _variable(self, value: SSAValue) -> str:
         """Name of a value in the author's code, for messages."""
-        author = _author()
+        author = author_frame()
         variables = {} if author is None else author.f_locals
         named = (name for name, variable in variables.items() if getattr(variable, "ssa", None) is value)
         name = next(named, value.name_hint)
@@ -289,24 +283,6 @@ def _is_of_another_function(value: SSAValue, function: func.FuncOp) -> bool:
     return parent is not None and parent is not function
 
 
-def _author() -> FrameType | None:
-    """Innermost frame of the author's code."""
-    frame: FrameType | None = sys._getframe(1)  # CPython: the frame of the caller
-    while frame is not None and not _is_authors(frame):
-        frame = frame.f_back
-    return frame
-
-
-def _is_authors(frame: FrameType) -> bool:
-    """Whether a frame runs the author's code: a condition of a loop is called by this package."""
-    return not _is_ours(frame.f_globals.get("__name__", ""))
-
-
-def _is_ours(module: str) -> bool:
-    """Whether a module is part of this package, the library excluded."""
-    return module.startswith(_OURS) and not module.startswith(_LIBRARY)
-
-
 def signless(mlir: Attribute) -> IntegerType | IndexType:
     """Signless integer type, for MLIR's arithmetic constants; index is unchanged."""
     return IntegerType(mlir.width.data) if isinstance(mlir, IntegerType) else IndexType()
@@ -367,7 +343,7 @@ def trace(
         try:
             returned = function(*(values if assemble is None else assemble(values)), **constants)
         except TypeError as error:
-            if (found := _of_signature(error)) is not None:
+            if (found := signature_error(error)) is not None:
                 raise found from None
             raise
         if returned is not None:
@@ -375,23 +351,6 @@ def trace(
                              "store what it computes to an array argument, and return nothing",
                              Location.of_definition(function.__code__))
         return tracer.finish(attributes)
-
-
-def _of_signature(error: TypeError) -> XeError | None:
-    """Error for a call of a function of the language with wrong parameters; None for any other TypeError."""
-    chain, innermost = [], error.__traceback__
-    while innermost is not None:
-        chain.append((innermost.tb_frame, innermost.tb_lasti))
-        innermost = innermost.tb_next
-    call = re.match(r"(\w+)\(\) (?:takes|got|missing)", str(error))
-    public = sys.modules[_PACKAGE].__dict__.get(call[1]) if call else None
-    if call is None or not inspect.isfunction(public) or not _is_authors(chain[-1][0]):
-        return None
-    location = Location(tuple((frame.f_code, at) for frame, at in reversed(chain) if _is_authors(frame)))
-    masked = re.search(r"unexpected keyword argument '(mask|other)'$", str(error)) and "tile" in call[1]
-    bounds = "; what lies outside an array needs no mask, and rows= and columns= of xt.init_tile are nearer bounds" \
-        if masked else ""
-    return ArgumentError("XT1084", str(error), f"call it as {signature_text(call[1], public)}{bounds}", location)
 
 
 def _describe(value: object) -> str:

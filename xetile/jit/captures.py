@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from xetile.frontend.frames import is_opaque
+from xetile.frontend.control_flow.frames import is_opaque
 from xetile.jit.bytecode_reads import Absent, Chain, reads
 from xetile.jit.value_keys import MAPPINGS, NUMBERS, SEQUENCES, SETS, Identity, KeyBuilder
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from xetile.frontend.frames import attribute_names, is_opaque
+from xetile.frontend.control_flow.frames import attribute_names, is_opaque
 
 NUMBERS = (float, complex, int, str, bytes)
 """Types whose ``repr`` is the value, sign and NaN included; their subclasses are compared by that of the base."""

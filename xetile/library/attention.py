@@ -17,7 +17,7 @@ from xegpu.support.errors import ElementTypeError, ShapeError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import AtTheCall
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.for_loop import range as device_range
+from xetile.frontend.control_flow.for_loop import range as device_range
 from xetile.jit.kernel import kernel
 from xetile.lang.creation import full, iota, zeros
 from xetile.lang.grid import group_id

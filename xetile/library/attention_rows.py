@@ -14,7 +14,7 @@ import numpy as np
 
 from xegpu.ir import dtypes
 from xegpu.target.targets import Target
-from xetile.frontend.for_loop import range as device_range
+from xetile.frontend.control_flow.for_loop import range as device_range
 from xetile.jit.kernel import kernel
 from xetile.lang.creation import full, iota, zeros
 from xetile.lang.grid import group_id

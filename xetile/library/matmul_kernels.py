@@ -8,7 +8,7 @@ from typing import Any
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.for_loop import range as device_range
+from xetile.frontend.control_flow.for_loop import range as device_range
 from xetile.jit.kernel import kernel
 from xetile.lang.creation import zeros
 from xetile.lang.grid import group_id

@@ -11,7 +11,7 @@ from xegpu.ir import dtypes
 from xegpu.target.block2d import access
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
-from xetile.frontend.for_loop import range as device_range
+from xetile.frontend.control_flow.for_loop import range as device_range
 from xetile.jit.kernel import kernel
 from xetile.lang.grid import group_id
 from xetile.lang.math import minimum

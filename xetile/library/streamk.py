@@ -18,8 +18,8 @@ from typing import Any
 
 from xegpu.ir.dtypes import DType
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.for_loop import range as device_range
-from xetile.frontend.if_else import otherwise, when
+from xetile.frontend.control_flow.for_loop import range as device_range
+from xetile.frontend.control_flow.if_else import otherwise, when
 from xetile.jit.kernel import kernel
 from xetile.lang.creation import zeros
 from xetile.lang.grid import group_id

@@ -31,7 +31,7 @@ from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, Xe
 from xegpu.support.location import Location
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.constants import python_number
-from xetile.frontend.if_else import KernelExit
+from xetile.frontend.control_flow.if_else import KernelExit
 from xetile.frontend.tracer import Tracer, recording
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.runtime.grid import Grid

@@ -1,4 +1,4 @@
-"""MLIR text to modules: where the syntax of an operation stands.
+"""MLIR text to modules: index of the files that parse each operation's syntax.
 
 One spelling is printed, and others are read:
 

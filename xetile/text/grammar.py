@@ -29,14 +29,14 @@ _TUPLE = re.compile(r"\s*:\s*(\d+)")
 _DEFINES = re.compile(r"(\s*:\s*\d+)?(\s*,\s*%[\w$.-]+(\s*:\s*\d+)?)*\s*=")
 _ARROWS = ("into", "to")
 _TYPE_WORDS = ("tile", "vector", "memref", "tensor_desc", "index", "int64", "uint64", "i64")
-"""Words that begin a type where the seeds leave out the colon."""
+"""Words that begin a type where the specifications leave out the colon."""
 _ATTRIBUTE_WORDS = ("true", "false", "array", "dense", "unit", "affine_map", "affine_set", "strided", "loc")
 """Words that begin an attribute of MLIR; any other word is itself the value."""
 
 
 @irdl_attr_definition
 class Bits16Type(ParametrizedAttribute, TypeAttribute):
-    """``b16``, the seed's spelling of a 16-bit element type that the tile determines."""
+    """``b16``, the specification's spelling of a 16-bit element type that the tile determines."""
 
     name = "xetile.b16"
 
@@ -246,7 +246,7 @@ def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
 
 
 def _starts_type(parser: Any) -> bool:
-    """Whether a type is next: the seed's table omits a colon."""
+    """Whether a type is next: the specification's table omits a colon."""
     token = next_token(parser)
     return token.kind is MLIRTokenKind.EXCLAMATION_IDENT or token.text in _TYPE_WORDS
 
@@ -273,7 +273,7 @@ def agrees(stated: Attribute, actual: Attribute) -> bool:
     if isinstance(stated, VectorType) and isinstance(actual, VectorType) and stated.element_type == Bits16Type():
         return stated.get_shape() == actual.get_shape() and of_mlir(actual.element_type).bits == 16
     if isinstance(stated, MemRefType) and is_shared(actual) and isinstance(actual,
-                                                                           MemRefType):  # ``alloc()`` in the seed
+                                                                           MemRefType):  # ``alloc()`` in XeTile.md
         return stated == actual or stated == MemRefType(actual.element_type, actual.shape, actual.layout)
     return stated == actual
 

@@ -21,7 +21,7 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.support.lookahead import next_token

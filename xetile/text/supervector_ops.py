@@ -1,4 +1,4 @@
-"""Rules of SuperVector operations: parse tree to operation, in the spellings of the seed and of MLIR's vector dialect.
+"""Rules of SuperVector operations: parse tree to operation, spelled as in SuperVector.md and in MLIR's vector dialect.
 
 vector_transfer_read %A, %i0, %i1, %f0 {permutation_map: (d0, d1) -> (d1, d0)} : (memref<?x?xf32>, ...) -> vector
 vector.transfer_read %A[%i0, %i1], %f0 {in_bounds = [true, false]} : memref<?x?xf32>, vector<32x64xf32>
@@ -135,7 +135,7 @@ def _type_cast(sketch: Sketch) -> Operation:
     _rank(sketch, source)
     memory = source.type
     assert isinstance(memory, MemRefType)
-    if isinstance(result, MemRefType) and not result.get_shape():  # the seed's memref of one vector
+    if isinstance(result, MemRefType) and not result.get_shape():  # the specification's memref of one vector
         result = MemRefType(result.element_type, [1], result.layout, result.memory_space)
     verified(sketch, lambda: check_cast(memory, result), source)
     if DYNAMIC_INDEX in memory.get_shape():

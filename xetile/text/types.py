@@ -1,4 +1,4 @@
-"""Types and attributes of XeTile and XeGPU text, in the spellings of the seed, XeGPU.md and mlir-extensions.
+"""Types and attributes of XeTile and XeGPU text, in the spellings of the specification, XeGPU.md and mlir-extensions.
 
 tile<64x32xbf16, #xetile.tile_attr<wg = #wg_map_a, order = [0, 1], inner_blocks = array<i64: 32,16>>>
 tile<256x32xf16  #mp_a>                  the map itself, with or without the comma
@@ -216,7 +216,7 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
 
 
 def read_memref(parser: AttrParser) -> Attribute:
-    """Parse the parameters after ``memref``, with the seed's layout ``affine_map=<...>`` and space ``slm``."""
+    """Parse the parameters after ``memref``, with the specification's layout ``affine_map=<...>`` and space ``slm``."""
     with parser.in_angle_brackets():
         if next_token(parser).text == "*":
             fail(parser, "XT2060", "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
@@ -350,7 +350,7 @@ def read_tensor_desc(parser: Any) -> TensorDesc:
 
 
 def _scatter(parser: Any, shape: list[int], found: dict[str, Any], at: Any) -> ScatterTdesc:
-    """Scatter attributes; an omitted chunk size is that of the shape, as in the seed."""
+    """Scatter attributes; an omitted chunk size is that of the shape, as in the specification."""
     found.pop("boundary_check", None)  # single elements have a mask for that
     chunk = found.pop("chunk_size", shape[1] if len(shape) == 2 else 1)
     if found.keys() - {"memory_scope"}:

@@ -1,4 +1,4 @@
-"""Rules of XeTile operations: parse tree to operation, in the spellings of the seed and mlir-extensions."""
+"""Rules of XeTile operations: parse tree to operation, in the spellings of the specification and mlir-extensions."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _finished(sketch: Sketch, new: Any, source: SSAValue) -> Operation:
 
 
 def _tile_conv_layout(sketch: Sketch) -> Operation:
-    """``tile_conv_layout``: of two maps without names the first is the result's (the seed's text), unless it is the
+    """``tile_conv_layout``: of two maps without names the first is the result's (XeTile.md's text), unless it is the
     source's."""
     (source,) = only(sketch, "%v", 1)
     bare, sketch.bare = [map_of_attribute(sketch, attribute) for attribute in sketch.bare], []
@@ -247,7 +247,7 @@ _EXTENSIONS: dict[str, Rule] = {
     "atomic_rmw": _atomic_rmw_tile, "load": _access(LoadGatherOp), "store": _access(StoreScatterOp),
 }
 RULES: dict[str, Rule] = {**_SEED, **{f"xetile.{name}": rule for name, rule in (_SEED | _EXTENSIONS).items()}}
-"""Names of operations in the text, with and without the prefix where the seed writes them without."""
+"""Names of operations in the text, with and without the prefix where the specification writes them without."""
 
 
 def read_operation(parser: Any, name: str, span: Any) -> Operation:

@@ -111,7 +111,7 @@ LOWERED: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], Perm
     "a row of a batch": ((3, 20, 40), (2, 5, 30), (64,), (2,), 1),
     "a matrix of a batch that is not there": ((3, 20, 40), (3, 5, 0), (16, 32), (1, 2), 6),
     "across a batch": ((6, 5, 40), (1, 2, 8), (4, 16), (0, 2), "run-time"),
-    "the seed's": ((7, 3, 6, 2), (1, 2, 3, 1), (3, 4, 5), (2, None, 0), None),
+    "the specification's": ((7, 3, 6, 2), (1, 2, 3, 1), (3, 4, 5), (2, None, 0), None),
     "three dimensions": ((6, 5, 40), (4, -1, 35), (3, 4, 16), (0, 1, 2), 9),
     "a line": ((100,), (70,), (64,), (0,), 3),
 }
@@ -171,7 +171,7 @@ def back(V, O, *, shape, indices, permutation):  # noqa: E741
 
 WRITES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], Permutation]] = {
     "transposed, over an edge": ((16, 32), (40, 20), (20, -1), (1, 0)),
-    "the seed's, smaller": ((8, 4, 16), (2, 9, 20, 12), (1, 2, 3, 5), (3, 1, 2)),
+    "the specification's, smaller": ((8, 4, 16), (2, 9, 20, 12), (1, 2, 3, 5), (3, 1, 2)),
     "across a batch": ((4, 16), (5, 3, 20), (2, 1, 3), (0, 2)),
     "a line": ((48,), (60,), (20,), (0,)),
     "a matrix that is not there": ((8, 16), (3, 20, 20), (-1, 2, 3), (1, 2)),
@@ -218,7 +218,7 @@ def test_a_broken_promise_is_seen_by_numpy() -> None:
 
 @xt.kernel
 def distributed(A, C, *, sg=4):
-    """vector<16x32x64> of the seed, distributed to the subgroups of a work-group by its collapsed rows."""
+    """vector<16x32x64> of the specification, distributed to the subgroups of a work-group by its collapsed rows."""
     map_ = xt.wg_map((sg, 1), (512 // sg, 64))
     v = xt.vector.transfer_read(A, (0, 1, 2), (16, 32, 64), permutation=(2, None, 0), padding=5, wg_map=map_)
     w = xt.vector.broadcast(1, (16, 32, 64), xt.f32, wg_map=map_)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import xetile as xt
@@ -31,14 +33,23 @@ def test_rows_of_16_bits_take_a_register_each() -> None:
     assert (report.spill_size, report.private_size, report.registers) == (0, 0, 256)
 
 
+FAMILIES = (r"matmul \S+ f16", r"matmul \S+ bf16", r"matmul \S+ f32", r"matmul \S+ [iu]8", "split-K", "stream-K",
+            "grouped", "int4", "scaled", "attention", "softmax|sum|argmax|cumsum|sort|top_k")
+"""Patterns of the names of kernels, parts for processes side by side: the products alone take minutes."""
+
+
+def test_every_kernel_is_of_one_family() -> None:
+    for target in ("dg2", "arl"):
+        for name, _ in kernels(xt.TARGETS[target]):
+            assert sum(re.match(family, name) is not None for family in FAMILIES) == 1, name
+
+
 @pytest.mark.everything
 @pytest.mark.parametrize("target", ["dg2", "arl"])
-@pytest.mark.parametrize("family", ["matmul", "split-K", "stream-K", "grouped", "int4", "scaled", "attention", "rows"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_no_ready_kernel_spills(target: str, family: str) -> None:
     require_ocloc()
-    rows = ("softmax", "sum", "argmax", "cumsum", "sort", "top_k")
-    found = [(name, lower) for name, lower in kernels(xt.TARGETS[target])
-             if name.startswith(rows if family == "rows" else family)]
+    found = [(name, lower) for name, lower in kernels(xt.TARGETS[target]) if re.match(family, name)]
     assert found
     for name, lower in found:
         report = lower().report(remedies=False)

@@ -11,18 +11,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xegpu.dialect import block_io, gather_scatter, reduction, sync
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.vector import BitcastOp, IotaOp
-from xegpu.interop.llvm import descriptors as llvm_descriptors
 from xegpu.interop.llvm import export_blocks as exports
 from xegpu.interop.llvm import export_vector
-from xegpu.interop.llvm import gather_scatter as llvm_gather_scatter
 from xegpu.interop.llvm import import_blocks as imports
-from xegpu.interop.llvm import ops as llvm
 from xegpu.interop.llvm.correspondence import SYNC, VECTOR, Correspondence, export_rules, import_rules
+from xegpu.interop.llvm.dialect import descriptors as llvm_descriptors
+from xegpu.interop.llvm.dialect import gather_scatter as llvm_gather_scatter
+from xegpu.interop.llvm.dialect import ops as llvm
+from xegpu.interop.llvm.dialect.matrix import CreateMemDescOp, LoadMatrixOp, StoreMatrixOp
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.interop.llvm.exporter import Export, as_gpu_module, check_chip
 from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc, load_matrix, store_matrix
 from xegpu.interop.llvm.importer import constant, create_nd_tdesc, update_nd_offset
-from xegpu.interop.llvm.matrix import CreateMemDescOp, LoadMatrixOp, StoreMatrixOp
-from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
 from xegpu.rewrite.signless import signless

@@ -16,10 +16,10 @@ from xdsl.irdl import IRDLOperation
 
 from xegpu.dialect import sync
 from xegpu.dialect.hints import CacheHintAttr, hints_of, words
-from xegpu.interop.llvm.gather_scatter import StoreOp
-from xegpu.interop.llvm.ops import MovementOp, StoreNdOp
-from xegpu.interop.llvm.types import split
-from xegpu.interop.llvm.vector import FenceOp, InsertStridedSliceOp
+from xegpu.interop.llvm.dialect.gather_scatter import StoreOp
+from xegpu.interop.llvm.dialect.ops import MovementOp, StoreNdOp
+from xegpu.interop.llvm.dialect.types import split
+from xegpu.interop.llvm.dialect.vector import FenceOp, InsertStridedSliceOp
 from xegpu.ir.assembly_format import WordAttr
 from xegpu.mlir import vector
 from xegpu.rewrite.rewriter import Rule

@@ -53,13 +53,13 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, Stor
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import of_locality, with_hints
 from xegpu.dialect.vector import BitcastOp, IotaOp
-from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import exported_hints
+from xegpu.interop.llvm.dialect import ops as upstream
+from xegpu.interop.llvm.dialect.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
+from xegpu.interop.llvm.dialect.matrix import LoadMatrixOp, StoreMatrixOp
+from xegpu.interop.llvm.dialect.types import Layout, LayoutAttr
 from xegpu.interop.llvm.export_vector import reduced
 from xegpu.interop.llvm.exporter import Export, desc_type
-from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
-from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp
-from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared

@@ -39,10 +39,10 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.interop.llvm.dialect.types import LayoutAttr, SliceAttr
+from xegpu.interop.llvm.dialect.types import Slice as SliceOf
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.interop.llvm.exporter import Export
-from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
-from xegpu.interop.llvm.types import Slice as SliceOf
-from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import DType, index, of_mlir
 from xegpu.mlir.arith import CmpFOp, FPToSIOp, FPToUIOp, SelectOp
 from xegpu.mlir.vector import ShapeCastOp

@@ -21,8 +21,8 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.scalar import LoadScalarOp
-from xegpu.interop.llvm.descriptors import CreateNdTdescOp
-from xegpu.interop.llvm.matrix import (
+from xegpu.interop.llvm.dialect.descriptors import CreateNdTdescOp
+from xegpu.interop.llvm.dialect.matrix import (
     CreateMemDescOp,
     LoadMatrixOp,
     MemDesc,
@@ -31,8 +31,8 @@ from xegpu.interop.llvm.matrix import (
     MemLayoutAttr,
     StoreMatrixOp,
 )
-from xegpu.interop.llvm.ops import LoadNdOp, StoreNdOp
-from xegpu.interop.llvm.types import Desc, DescType, Mixed
+from xegpu.interop.llvm.dialect.ops import LoadNdOp, StoreNdOp
+from xegpu.interop.llvm.dialect.types import Desc, DescType, Mixed
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import DescribedOp, exchanged, is_shared, static_form

@@ -39,13 +39,19 @@ from xegpu.dialect.hints import with_hints
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.dialect.types import BlockTdesc, ScatterTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vector import BitcastOp
-from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_hints
-from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
+from xegpu.interop.llvm.dialect import ops as upstream
+from xegpu.interop.llvm.dialect.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
+from xegpu.interop.llvm.dialect.scaled import DpasMxOp, TruncfOp
+from xegpu.interop.llvm.dialect.types import LayoutAttr, SliceAttr
+from xegpu.interop.llvm.dialect.vector import (
+    ConstantMaskOp,
+    CreateMaskOp,
+    InsertStridedSliceOp,
+    InterleaveOp,
+    MultiReductionOp,
+)
 from xegpu.interop.llvm.importer import Described, Import, matrix_at
-from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
-from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
-from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, InsertStridedSliceOp, InterleaveOp, MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import ConvertedValues

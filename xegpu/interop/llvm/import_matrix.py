@@ -25,7 +25,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.interop.llvm.matrix import (
+from xegpu.interop.llvm.dialect.matrix import (
     CreateMemDescOp,
     LoadMatrixOp,
     MatrixOp,
@@ -133,7 +133,7 @@ def starts_of(rewriter: Any, operation: MatrixOp) -> list[SSAValue]:
 
 
 def refuse_part(rewriter: Any, operation: MatrixOp, moved: SSAValue) -> None:
-    """Refuse an access of what is no block of a matrix.
+    """Refuse an access to a part that is not a block of a matrix.
 
     Raises:
         TextError: always.

@@ -32,11 +32,11 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.sync import CompileHintOp
-from xegpu.interop.llvm import ops
-from xegpu.interop.llvm.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.interop.llvm.dialect import ops
+from xegpu.interop.llvm.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.interop.llvm.dialect.types import Desc, desc_of
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.interop.llvm.export_vector import is_neutral
-from xegpu.interop.llvm.types import Desc, desc_of
-from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form

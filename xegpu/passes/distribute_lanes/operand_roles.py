@@ -131,7 +131,7 @@ def _is_stored(value: SSAValue) -> bool:
 
 
 def _load_of(value: SSAValue) -> LoadNdOp | None:
-    """The load that a value, or the blocks that it is one of, come from."""
+    """Block load that defines a value, looked up through extracts; None for others."""
     owner = value.owner
     if isinstance(owner, ExtractOp):
         return _load_of(owner.vector)
@@ -139,7 +139,7 @@ def _load_of(value: SSAValue) -> LoadNdOp | None:
 
 
 def _is_transposed(desc: SSAValue) -> bool:
-    """Whether a descriptor stands on the transpose of an array in shared local memory."""
+    """Whether a descriptor views the transpose of an array in shared local memory."""
     makers = [making.owner for making in root_definitions(desc)]
     return desc_of(desc).block.memory_scope == "slm" and all(
         isinstance(maker, CreateNdTdescOp) and geometry(maker) == "exchanged" for maker in makers)

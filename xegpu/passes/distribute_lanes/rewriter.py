@@ -78,7 +78,7 @@ class DistributeLanesRewriter(Rewriter):
             raise error.at(self.where()) from None
 
     def common_map(self, forms: Sequence[Distributed]) -> LaneMap:
-        """The map in which blocks of one shape meet: their own if they share one, else that for computing."""
+        """Common lane map of blocks of one shape: their own if they share one, else the default."""
         lanes = {form.lanes for form in forms}
         if len(lanes) == 1 and forms[0].lanes.per_lane == 1:
             return forms[0].lanes

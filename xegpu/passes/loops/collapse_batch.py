@@ -46,14 +46,13 @@ from xegpu.dialect.block_io import (
 from xegpu.dialect.bounds import ALIGNMENT, STORE_ALIGNMENT, InBoundsOp, fills_writes
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.dialect.types import TensorDescType
-from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
+from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, main_loop_of, number
 from xegpu.ir.memref import is_address
+from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.passes.licm import terms
 from xegpu.passes.loops.unroll import split_loop
-from xegpu.rewrite.dce import erase_dead
-from xegpu.rewrite.inserter import Inserter, copy_module
-from xegpu.rewrite.verifier import verify_inserted
+from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 
 _PRODUCTS = (DpasOp, DpasScaledOp, MadOp)
 _MESSAGES = (LoadNdOp, StoreNdOp, PrefetchNdOp)
@@ -70,18 +69,9 @@ class CollapseBatch:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with loops over one matrix each; itself where no loop goes over a batch."""
-        if not _has_batches(module) or not any(_matrices(loop) for loop in _candidates(module)):
+        if not _has_batches(module):
             return module
-        new = copy_module(module)
-        for function in new.body.block.ops:
-            assert isinstance(function, func.FuncOp)
-            inserter = Inserter(function)
-            for loop in list(_candidates(function)):
-                if matrices := _matrices(loop):
-                    _Versions(inserter, loop).split(matrices)
-            verify_inserted(function, inserter.inserted)
-            erase_dead(function.body.block)
-        return new
+        return rewrite_in_place(module, _candidates, _matrices, _split, erases=True)
 
 
 def _has_batches(module: ModuleOp) -> bool:
@@ -91,19 +81,18 @@ def _has_batches(module: ModuleOp) -> bool:
                for argument in function.body.block.args)
 
 
-def _candidates(around: ModuleOp | func.FuncOp) -> Iterator[scf.ForOp]:
+def _split(inserter: Inserter, loop: scf.ForOp, matrices: list[_Matrix]) -> None:
+    _Versions(inserter, loop).split(matrices)
+
+
+def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     """Straight loops of products, without those that do what a main loop leaves."""
-    for loop in around.walk():
-        if isinstance(loop, scf.ForOp) and not _is_remainder(loop) and \
+    for loop in for_loops(around):
+        if main_loop_of(loop) is None and \
                 any(isinstance(operation, _PRODUCTS) for operation in loop.body.block.ops) and \
                 all(isinstance(operation, (*_MESSAGES, scf.YieldOp)) or
                     (operation.has_trait(Pure) and not operation.regions) for operation in loop.body.block.ops):
             yield loop
-
-
-def _is_remainder(loop: scf.ForOp) -> bool:
-    before = loop.lb.owner
-    return isinstance(before, scf.ForOp) and MAIN_LOOP in before.attributes
 
 
 @dataclass(frozen=True)

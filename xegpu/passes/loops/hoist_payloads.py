@@ -220,7 +220,7 @@ class _LoopAddresses:
         return _stays(term, self.loop)
 
     def _start(self, still: Sum, use: Any = None) -> Sum:
-        """A sum that stays, in a value of its own for each use, of which a compiler cannot see what it is."""
+        """Loop-invariant sum in a value of its own for each use, opaque to the device's compiler."""
         key = still, use
         if key not in self._starts:
             total = index_of(self.inserter, self.loop, still)

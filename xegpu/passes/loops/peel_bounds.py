@@ -113,7 +113,7 @@ def _uniform(read: _Read, ranges: Ranges) -> _Read | None:
 
 
 def _read(load: LoadNdOp, loop: scf.ForOp) -> _Read | None:
-    """A load as one that a check before the loop can stand for; None if it cannot."""
+    """A load whose bounds check can be hoisted before the loop; None for others."""
     counter, desc = loop.body.block.args[0], desc_of(load.desc)
     at = position_of(load.desc)
     if is_inside(at.root, loop):

@@ -46,6 +46,7 @@ from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.dialect.sync import CompileHintOp
+from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
 from xegpu.passes.schedule.invariant_loads import reload_invariants
 from xegpu.passes.schedule.product_order import order_products
@@ -83,7 +84,7 @@ class Schedule:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         new = _scheduled(function, loads=not self.target.block_io)
-        if not self.target.block_io or not any(map(_may_sink_loads, new.walk())):
+        if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
             return new
         registers = max(modes(new, self.target), default=0)
         room = registers * self.target.register_bytes / self.target.subgroup_size * _MARGIN
@@ -94,14 +95,13 @@ class Schedule:
         if taken <= room * _COMFORTABLE / _MARGIN:
             return sunk
         ordered = copied(function)
-        for loop in [operation for operation in ordered.walk() if _may_sink_loads(operation)]:
-            order_products(loop.regions[0].block)
+        for loop in filter(_may_sink_loads, for_loops(ordered)):
+            order_products(loop.body.block)
         ordered = _scheduled(ordered, loads=True)
         if live_bytes(ordered, grouped=False) <= room * _COMFORTABLE / _MARGIN:
             return ordered
         sliced, again = copied(function), copied(function)
-        for loop in [operation for operation in sliced.walk() if _may_sink_loads(operation)] if taken > room else []:
-            assert isinstance(loop, scf.ForOp)
+        for loop in [each for each in for_loops(sliced) if _may_sink_loads(each)] if taken > room else []:
             slice_products(loop, self.target)
         reloaded = _scheduled(again, loads=True) if reload_invariants(again) else sunk
         choices = (sliced, reloaded) if taken > room else (reloaded, sunk)
@@ -118,10 +118,9 @@ def _scheduled(function: func.FuncOp, *, loads: bool) -> func.FuncOp:
     return new
 
 
-def _may_sink_loads(operation: Operation) -> bool:
+def _may_sink_loads(loop: scf.ForOp) -> bool:
     """Whether a loop multiplies and does more, so that its loads may move where registers do not suffice."""
-    return isinstance(operation, scf.ForOp) and not is_gemm_loop(operation) and any(
-        isinstance(inner, ProductOp) for inner in operation.body.block.ops)
+    return not is_gemm_loop(loop) and any(isinstance(inner, ProductOp) for inner in loop.body.block.ops)
 
 
 def _sink(block: Block, loads: bool) -> None:
@@ -174,7 +173,7 @@ class _Behind:
         self._noted = len(order)
 
     def forget(self) -> None:
-        """From here on nothing goes behind what came before."""
+        """Scheduling barrier: operations from here on stay behind it."""
         self._positions.clear()
 
     def takes(self, operation: Operation, waiting: dict[Operation, None]) -> bool:

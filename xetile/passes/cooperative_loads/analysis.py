@@ -219,7 +219,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
 
 
 def _is_unaligned(init: tile_ops.InitTileOp, kinds: Mapping[Any, str]) -> bool:
-    """Whether a tile stands on an array whose rows 2D block messages cannot reach."""
+    """Whether a tile's array is not aligned for 2D block messages."""
     return kinds.get(array_of(init.source)) == _UNALIGNED and access_kind(init, kinds) == _UNALIGNED
 
 

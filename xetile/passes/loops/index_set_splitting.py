@@ -106,7 +106,7 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What must be negative for all elements.
+    """Comparison as a linear sum that is negative where it holds.
 
     Attributes:
         total: the sum that must be negative.

@@ -180,7 +180,7 @@ class _Proof:
         self._steps(loop, carried)
 
     def _steps(self, loop: scf.ForOp, carried: list[State]) -> None:
-        """The steps of a loop with what it carries, until nothing changes."""
+        """Fixpoint of the states that a loop carries."""
         block = loop.body.block
         while True:
             self.states.update(zip(block.args[1:], carried, strict=True))
@@ -192,7 +192,7 @@ class _Proof:
         self.states.update(zip(loop.results, carried, strict=True))
 
     def behind(self, operation: Operation) -> None:
-        """What comes after an operation, in its block."""
+        """Operations after another one in its block."""
         following = operation.next_op
         while following is not None:
             self._operation(following)

@@ -103,7 +103,7 @@ def _reduced_last(operation: arith.AddfOp) -> tuple[SSAValue, SSAValue]:
 
 
 def _rows_of(value: SSAValue, target: Target) -> SSAValue | None:
-    """What a value has the sums of rows of, if that is an operand A of a matrix product, too."""
+    """Reduced operand of a row sum, if it is also operand A of a matrix product; None for others."""
     reduction = value.owner
     if not isinstance(reduction, TileReduceOp) or reduction.kind.data != "add" or axes_of(reduction) != (1,) \
             or not value.has_one_use():

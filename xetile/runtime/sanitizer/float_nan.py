@@ -96,7 +96,7 @@ class Numbers:
 
     def _look(self, machine: Interpreter, operation: Operation, operands: Sequence[Any], result: Any,
               creates: bool) -> None:
-        """Mark a result: what it has of its operands, and what the operation creates."""
+        """Taint of a result: propagated from its operands, and created by the operation."""
         if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or is_finite(result):
             self.taint.mark(machine, operation.results[0], [])
             return

@@ -35,7 +35,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.analysis.webs import Webs
-from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.mlir.vector import (

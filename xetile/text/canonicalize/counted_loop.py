@@ -93,7 +93,7 @@ def _counter_increment(block: Block, counter: BlockArgument) -> SSAValue | None:
 
 
 def edges_of(last: Operation | None) -> list[tuple[Block, Sequence[SSAValue]]]:
-    """Successors of a branch, with what it passes to each."""
+    """Successors of a branch, with the operands of each."""
     if isinstance(last, cf.BranchOp):
         return [(last.successor, last.arguments)]
     if isinstance(last, cf.ConditionalBranchOp):

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.interop.llvm.scaled import TruncfOp
+from xegpu.interop.llvm.dialect.scaled import TruncfOp
 from xegpu.ir.dtypes import BY_NAME, DType, f64, of_mlir
 from xegpu.mlir.arith import SelectOp
 from xegpu.mlir.float8 import rounded

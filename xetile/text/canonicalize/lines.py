@@ -25,7 +25,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
-from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.mlir.combining_kind import combined
 from xegpu.mlir.vector import ShapeCastOp, shape_of_type

@@ -14,7 +14,7 @@ from xdsl.dialects import vector as xdsl_vector
 from xdsl.dialects.builtin import ModuleOp, StringAttr, VectorType, i1
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
 
-from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.mlir.combining_kind import bitwise_kind
 from xegpu.mlir.gpu import SubgroupReduceOp
 

@@ -17,7 +17,8 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, Module
 from xdsl.ir import Operation
 
 from xegpu.dialect.sync import CompileHintOp
-from xegpu.interop.llvm import block_level, context
+from xegpu.interop.llvm import block_level
+from xegpu.interop.llvm.dialect import context
 from xegpu.interop.llvm.import_blocks import needs_blocks
 from xegpu.interop.llvm.import_matrix import allocate_shared
 from xegpu.interop.llvm.importer import LANES

@@ -23,10 +23,10 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.interop.llvm.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
+from xegpu.interop.llvm.dialect.gather_scatter import LoadOp, PrefetchOp, StepOp, StoreOp
+from xegpu.interop.llvm.dialect.matrix import flat_shape
 from xegpu.interop.llvm.import_blocks import load_scalar, source_of
 from xegpu.interop.llvm.importer import Described
-from xegpu.interop.llvm.matrix import flat_shape
 from xegpu.ir.memref import static_form
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.vector import shape_of

@@ -22,10 +22,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import with_hints
 from xegpu.interop.llvm.correspondence import exported_hints
+from xegpu.interop.llvm.dialect.gather_scatter import LoadOp, StepOp, StoreOp
+from xegpu.interop.llvm.dialect.types import LayoutAttr, Slice, SliceAttr
 from xegpu.interop.llvm.export_blocks import ELEMENTS, base_of_elements, padding
 from xegpu.interop.llvm.export_vector import RESULT
-from xegpu.interop.llvm.gather_scatter import LoadOp, StepOp, StoreOp
-from xegpu.interop.llvm.types import LayoutAttr, Slice, SliceAttr
 from xegpu.mlir.arith import IndexCastOp, SelectOp
 from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
 from xetile.dialect import gather_scatter

@@ -23,11 +23,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.hints import with_hints
-from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import exported_hints
+from xegpu.interop.llvm.dialect import ops as upstream
+from xegpu.interop.llvm.dialect.types import Layout, LayoutAttr
 from xegpu.interop.llvm.export_vector import RESULT, reduced
 from xegpu.interop.llvm.exporter import DescWithOffsets, Export, desc_type
-from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import TransposeOp, shape_of
 from xegpu.support.errors import Invalid, error_parts

@@ -24,12 +24,12 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import CacheHintAttr, words
-from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.correspondence import imported_policies
-from xegpu.interop.llvm.gather_scatter import StoreOp
+from xegpu.interop.llvm.dialect import ops as upstream
+from xegpu.interop.llvm.dialect.gather_scatter import StoreOp
+from xegpu.interop.llvm.dialect.matrix import MatrixOp, flat_shape
+from xegpu.interop.llvm.dialect.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.interop.llvm.importer import LANES, Described, Import
-from xegpu.interop.llvm.matrix import MatrixOp, flat_shape
-from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form

@@ -18,9 +18,9 @@ from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.interop.llvm.dialect.matrix import MatrixOp, matrix_of
 from xegpu.interop.llvm.import_matrix import starts_of, view_of
 from xegpu.interop.llvm.importer import LANES
-from xegpu.interop.llvm.matrix import MatrixOp, matrix_of
 from xegpu.mlir.gpu import SubgroupReduceOp
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rule

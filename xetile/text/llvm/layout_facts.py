@@ -16,13 +16,13 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
-from xegpu.interop.llvm import ops
+from xegpu.interop.llvm.dialect import ops
+from xegpu.interop.llvm.dialect.gather_scatter import LoadOp, StoreOp
+from xegpu.interop.llvm.dialect.matrix import LoadMatrixOp, StoreMatrixOp, flat_shape, matrix_of
+from xegpu.interop.llvm.dialect.types import Layout, LayoutAttr, SliceAttr, desc_of, shape_of
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.interop.llvm.export_vector import RESULT
-from xegpu.interop.llvm.gather_scatter import LoadOp, StoreOp
 from xegpu.interop.llvm.importer import LANES
-from xegpu.interop.llvm.matrix import LoadMatrixOp, StoreMatrixOp, flat_shape, matrix_of
-from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of, shape_of
-from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp

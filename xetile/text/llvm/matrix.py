@@ -20,10 +20,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, f32
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.interop.llvm.dialect.matrix import LoadMatrixOp, MatrixOp, StoreMatrixOp, flat_shape, matrix_of
+from xegpu.interop.llvm.dialect.scaled import DpasMxOp, TruncfOp
+from xegpu.interop.llvm.dialect.types import LayoutAttr
 from xegpu.interop.llvm.import_matrix import refuse_part, starts_of, view_of
-from xegpu.interop.llvm.matrix import LoadMatrixOp, MatrixOp, StoreMatrixOp, flat_shape, matrix_of
-from xegpu.interop.llvm.scaled import DpasMxOp, TruncfOp
-from xegpu.interop.llvm.types import LayoutAttr
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import tile_ops

@@ -20,9 +20,9 @@ from xdsl.dialects.builtin import IndexType, VectorType, i1
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.interop.llvm.dialect.matrix import flat_shape
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.interop.llvm.export_vector import is_neutral
-from xegpu.interop.llvm.matrix import flat_shape
-from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ShapeCastOp, shape_of, shape_of_type
 from xetile.dialect.reduction import TileReduceOp

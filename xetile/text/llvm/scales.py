@@ -18,8 +18,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.interop.llvm.matrix import MemDescType
-from xegpu.interop.llvm.types import DescType
+from xegpu.interop.llvm.dialect.matrix import MemDescType
+from xegpu.interop.llvm.dialect.types import DescType
 from xegpu.ir.dtypes import u8
 from xegpu.mlir.gpu import GpuFuncOp
 from xegpu.support.errors import ElementTypeError

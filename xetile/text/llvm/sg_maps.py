@@ -24,9 +24,9 @@ from xdsl.rewriter import Rewriter
 
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.types import SgMapAttr
+from xegpu.interop.llvm.dialect.ops import ConvertLayoutOp, DpasOp, LoadNdOp, StoreNdOp
+from xegpu.interop.llvm.dialect.types import DescType, Layout, LayoutAttr, desc_of, shape_of
 from xegpu.interop.llvm.importer import LANES
-from xegpu.interop.llvm.ops import ConvertLayoutOp, DpasOp, LoadNdOp, StoreNdOp
-from xegpu.interop.llvm.types import DescType, Layout, LayoutAttr, desc_of, shape_of
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.gpu import GpuFuncOp
 from xegpu.support.errors import Invalid, ShapeError

@@ -39,11 +39,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from xegpu.interop.llvm.descriptors import CreateNdTdescOp
-from xegpu.interop.llvm.gather_scatter import StepOp, StoreOp
+from xegpu.interop.llvm.dialect.descriptors import CreateNdTdescOp
+from xegpu.interop.llvm.dialect.gather_scatter import StepOp, StoreOp
+from xegpu.interop.llvm.dialect.ops import StoreNdOp
+from xegpu.interop.llvm.dialect.types import Desc, DescType
 from xegpu.interop.llvm.import_blocks import needs_blocks
-from xegpu.interop.llvm.ops import StoreNdOp
-from xegpu.interop.llvm.types import Desc, DescType
 from xegpu.ir.dtypes import of_mlir
 from xegpu.support.errors import TextError, XeError
 from xegpu.support.location import author_location

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from xdsl.dialects import func, memref, vector
 from xdsl.dialects.builtin import ModuleOp
 
-from xegpu.interop.llvm import descriptors as llvm_descriptors
 from xegpu.interop.llvm import export_vector
-from xegpu.interop.llvm import ops as llvm
 from xegpu.interop.llvm.correspondence import SYNC, VECTOR, Correspondence, export_rules, import_rules
+from xegpu.interop.llvm.dialect import descriptors as llvm_descriptors
+from xegpu.interop.llvm.dialect import ops as llvm
+from xegpu.interop.llvm.dialect.matrix import CreateMemDescOp
+from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.interop.llvm.exporter import as_gpu_module, check_chip
 from xegpu.interop.llvm.import_matrix import alloca, create_mem_desc
 from xegpu.interop.llvm.importer import create_nd_tdesc, update_nd_offset
-from xegpu.interop.llvm.matrix import CreateMemDescOp
-from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.mlir.vector import ExtractOp, ShapeCastOp, TransposeOp
 from xegpu.rewrite.signless import signless
 from xegpu.support.errors import TargetError

@@ -25,8 +25,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.interop.llvm.dialect.vector import ConstantMaskOp, CreateMaskOp, DeinterleaveOp, InterleaveOp
 from xegpu.interop.llvm.importer import LANES
-from xegpu.interop.llvm.vector import ConstantMaskOp, CreateMaskOp, DeinterleaveOp, InterleaveOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import ExtUIOp, SelectOp
 from xegpu.mlir.combining_kind import combined

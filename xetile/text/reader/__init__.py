@@ -1,4 +1,4 @@
-"""Reader of ``xt.parse``: MLIR's syntax with the spellings of the seed and mlir-extensions."""
+"""Reader of ``xt.parse``: MLIR's syntax with the spellings of the specification and mlir-extensions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _ATTRIBUTES: dict[str, Callable[[Any], Attribute]] = {
     "sg_map": lambda parser: SgMapAttr(read_sg_map(parser)),
     "cache_hint": lambda parser: CacheHintAttr(read_hint(parser)),
 }
-"""Attributes of XeTile, which the seed also writes without their dialect's name."""
+"""Attributes of XeTile, which the specification also writes without their dialect's name."""
 _PREFIXES = ("XeGPU.", "XeGpu.", "xegpu.")
 _LINE_BREAK = re.compile(r"\s*\n\s*")
 _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
@@ -74,7 +74,7 @@ _NUMBERS: dict[str, Attribute] = {
     **{f"int{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": unsigned_type(bits) for bits in (8, 16, 32, 64)},
 }
-"""Names of number types in the seeds."""
+"""Names of number types in the specifications."""
 _INTEGER = re.compile(r"[su]?i(\d+)")
 _MOST_BITS = 64
 """Bits of the widest integers; xDSL would compute the limits of any width."""
@@ -153,7 +153,7 @@ class Reader(DenseLiteralParser):
         return ModuleOp(operations_)
 
     def _parse_block_body(self, block: Block) -> None:
-        """Parse the operations of a block; aliases may be defined between them, as in the seed."""
+        """Parse the operations of a block; aliases may be defined between them, as in the specification."""
         while True:
             if next_token(self).kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
                 self._parse_alias_def()  # type: ignore[no-untyped-call]
@@ -196,7 +196,7 @@ class Reader(DenseLiteralParser):
         return self._bound
 
     def forget_results(self) -> None:
-        """Accept a name before an operation without results: the seed writes ``%v = xetile.store_tile``."""
+        """Accept a name before an operation without results: the specification writes ``%v = xetile.store_tile``."""
         self._bound.clear()
 
     def constant(self, number: int) -> SSAValue:
@@ -248,7 +248,7 @@ class Reader(DenseLiteralParser):
         return super()._parse_generic_operation(op_type)
 
     def parse_optional_type(self) -> Any:
-        """Parse an optional type: also ``tile<...>``, ``float``, and memrefs in the seed's spelling."""
+        """Parse an optional type: also ``tile<...>``, ``float``, and memrefs in the specification's spelling."""
         token = next_token(self)
         if (integer := _INTEGER.fullmatch(token.text)) and (len(integer[1]) > 4 or int(integer[1]) > _MOST_BITS):
             fail(self, "XT2078", f"there are no integers of {integer[1]:.20} bits here",
@@ -308,14 +308,14 @@ class Reader(DenseLiteralParser):
     def _parse_extended_type(self, name: str) -> Any:
         if name == "xetile.tile":
             return TileType(read_tile(self))
-        if name == "xegpu.tdesc_attr":  # the seed writes this attribute with the letter of types
+        if name == "xegpu.tdesc_attr":  # the specification writes this attribute with the letter of types
             return TdescAttr(TdescAttr.parse_parameter(self))
         if name == "xegpu.tensor_desc" and self.descriptor is not None:
             return self.descriptor(read_tensor_desc(self))
         return super()._parse_extended_type_or_attribute(name, True)
 
     def parse_optional_attribute(self) -> Any:
-        """Parse an optional attribute: also ``xegpu.sg_map<...>`` after an alias, as in the seed."""
+        """Parse an optional attribute: also ``xegpu.sg_map<...>`` after an alias, as in the specification."""
         token = next_token(self)
         if token.kind is MLIRTokenKind.BARE_IDENT and token.text.startswith(_PREFIXES):
             self._consume_token()

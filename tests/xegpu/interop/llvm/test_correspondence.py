@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import xetile as xt
-from xegpu.interop.llvm import UpstreamXeGPU, block_level, ops
+from xegpu.interop.llvm import block_level
+from xegpu.interop.llvm.dialect import UpstreamXeGPU, ops
 from xetile.text.llvm import tile_level
 
 BLOCKS = """

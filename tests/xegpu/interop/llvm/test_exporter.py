@@ -20,8 +20,8 @@ import xetile as xt
 from codegen.perf.isa import read_mix
 from codegen.toolchain import ocloc
 from tests.conftest import require_mlir_opt, require_ocloc
-from xegpu.interop.llvm import context
-from xegpu.interop.llvm.types import Layout
+from xegpu.interop.llvm.dialect import context
+from xegpu.interop.llvm.dialect.types import Layout
 from xegpu.support.errors import error_parts
 from xetile.compiler.compiled import CompiledKernel
 from xetile.dialect.wg_map import WgMap

@@ -19,7 +19,7 @@ EXECUTIONS = [NUMPY, *LANES, *DEVICE]
 
 
 def owners(layout: tuple[int, int], data: tuple[int, int], shape: tuple[int, int]) -> dict[tuple[int, int], list[int]]:
-    """The seed's rule, element by element: block (i, j) goes to the subgroup at (i, j) modulo the layout; where a tile
+    """XeTile.md's rule, element by element: block (i, j) goes to the subgroup at (i, j) modulo the layout; where a tile
     has fewer blocks than the layout has subgroups, the subgroups go round it again."""
     table: dict[tuple[int, int], list[int]] = {}
     blocks = tuple(shape[axis] // data[axis] for axis in (0, 1))

@@ -85,7 +85,7 @@ def test_another_layout(execution: Execution, name: str) -> None:
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 def test_what_is_larger_than_shared_memory_goes_in_slabs(execution: Execution) -> None:
-    """The seed's tile of Appendix 2.2: 256x256 f32 are 256 KB, and a work-group can count on 64 (32 on a CPU)."""
+    """XeTile.md's tile of Appendix 2.2: 256x256 f32 are 256 KB, and a work-group can count on 64 (32 on a CPU)."""
     shape, source, target = (256, 256), ((8, 4), (32, 64)), ((32, 1), (8, 256))
     a = integers(np.random.default_rng(2), "f32", 256, 256, most=1000)
     c = np.zeros_like(a)

@@ -26,7 +26,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import check_source
-from xegpu.interop.llvm.types import (
+from xegpu.interop.llvm.dialect.types import (
     DescType,
     Mixed,
     check_offsets,

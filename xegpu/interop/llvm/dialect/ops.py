@@ -25,8 +25,8 @@ from xdsl.traits import Pure
 from xegpu.dialect.block_io import check_load_form, check_loaded, check_stored, check_words
 from xegpu.dialect.dpas import MultiplyAddOp, check_accumulator, check_product
 from xegpu.dialect.hints import CacheHintAttr, HintedOp, check_hints
-from xegpu.interop.llvm.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
-from xegpu.interop.llvm.types import (
+from xegpu.interop.llvm.dialect.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.interop.llvm.dialect.types import (
     HINTS,
     LayoutAttr,
     Mixed,

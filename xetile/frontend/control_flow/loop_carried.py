@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from xegpu.support.errors import Note, TraceError
 from xegpu.support.location import Location
-from xetile.frontend.frames import Path, Scope
+from xetile.frontend.control_flow.frames import Path, Scope
 from xetile.frontend.notes import definition_notes
 from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tiles import Tile

@@ -21,7 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.interop.llvm.types import shape_of
+from xegpu.interop.llvm.dialect.types import shape_of
 from xegpu.ir.assembly_format import Integers, Keyword, WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition

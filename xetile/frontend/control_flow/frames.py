@@ -1,7 +1,8 @@
 """Frame access: traced values in the local variables of running Python functions, and writes to these variables.
 
 Recording a loop or a branch needs three things of the author's frames: every traced value that variables reach, a way
-to assign another object, and whether a variable is read before it is written (:mod:`xetile.frontend.bytecode`).
+to assign another object, and whether a variable is read before it is written
+(:mod:`xetile.frontend.control_flow.bytecode`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from xetile.frontend.bytecode import Statement
+from xetile.frontend.control_flow.bytecode import Statement
 from xetile.frontend.operators.sub_byte import SubByteTile, SubByteVector
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, RowTile, SubByteArray

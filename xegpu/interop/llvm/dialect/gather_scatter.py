@@ -14,7 +14,7 @@ from xdsl.irdl import EqAttrConstraint, IRDLOperation, base, operand_def, opt_pr
 from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp, check_hints
-from xegpu.interop.llvm.types import HINTS, LayoutAttr, SliceAttr
+from xegpu.interop.llvm.dialect.types import HINTS, LayoutAttr, SliceAttr
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.vector import VECTOR, shape_of_type, vector_type
 from xegpu.support.errors import Invalid

@@ -18,12 +18,12 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xegpu.ir.matchers import BARRIER, UNROLL
 from xegpu.mlir.scf import verify_step
 from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, TraceError, error_parts
-from xetile.frontend import bytecode
 from xetile.frontend.arith_rules import constant_of
 from xetile.frontend.constants import scalar
-from xetile.frontend.frames import Path, Scope
-from xetile.frontend.if_else import condition_of
-from xetile.frontend.loop_carried import Body, Construct, describe_object
+from xetile.frontend.control_flow import bytecode
+from xetile.frontend.control_flow.frames import Path, Scope
+from xetile.frontend.control_flow.if_else import condition_of
+from xetile.frontend.control_flow.loop_carried import Body, Construct, describe_object
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current, name_value
 from xetile.frontend.values import Scalar

@@ -25,7 +25,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from xegpu.interop.llvm.types import LayoutAttr, SliceAttr, shape_of
+from xegpu.interop.llvm.dialect.types import LayoutAttr, SliceAttr, shape_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.vector import VECTOR, UnaryVectorOp

@@ -18,9 +18,9 @@ from xdsl.ir import Block, Region, SSAValue
 from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError, Note, TraceError, XeError
 from xegpu.support.location import Location, SourceLocation
-from xetile.frontend.bytecode import Statement, with_statement
-from xetile.frontend.frames import Path, Scope
-from xetile.frontend.loop_carried import PYTHON_TYPES, Body, Construct, describe_object, described
+from xetile.frontend.control_flow.bytecode import Statement, with_statement
+from xetile.frontend.control_flow.frames import Path, Scope
+from xetile.frontend.control_flow.loop_carried import PYTHON_TYPES, Body, Construct, describe_object, described
 from xetile.frontend.notes import definition_notes, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import Tracer, current
