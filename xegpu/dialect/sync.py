@@ -89,7 +89,7 @@ class SubgroupBarrierOp(IRDLOperation):
     """Barrier of a subgroup's lanes: what they read of shared local memory behind it, any of them wrote before it."""
 
     name = "xegpu.subgroup_barrier"
-    RECORD: ClassVar[Record] = ARRIVED
+    RECORD: ClassVar[Record] = Record()
     assembly_format = "attr-dict"
 
 

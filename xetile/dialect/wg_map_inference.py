@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
@@ -55,16 +55,28 @@ def map_of(value: SSAValue) -> WgMap | None:
             continue
         if (found := _explicit_map(owner)) is not None:
             return found
-        if (trait := owner.get_trait(TransformsWgMap)) is not None:
-            return _transformed(owner, trait)
-        if isinstance(owner, (ExtractStridedSliceOp, InsertStridedSliceOp)):
-            return _sliced(owner)
+        trait = owner.get_trait(TransformsWgMap)
+        if trait is not None or isinstance(owner, (ExtractStridedSliceOp, InsertStridedSliceOp)):
+            found = _sliced(owner) if trait is None else _transformed(owner, trait)  # type: ignore[arg-type]
+            if found is None:
+                _remember((current, value), unfinished or _unfinished_operand(owner))
+            return found
         pending += owner.operands
-    if unfinished is None:
-        _without.update(seen)
-    else:
-        _without_yet.update(dict.fromkeys(seen, ref(unfinished)))
+    _remember(seen, unfinished)
     return None
+
+
+def _remember(values: Iterable[SSAValue], unfinished: Block | None) -> None:
+    """Note that values have no map, or none as long as a body is not yet that of a loop."""
+    if unfinished is None:
+        _without.update(values)
+    else:
+        _without_yet.update(dict.fromkeys(values, ref(unfinished)))
+
+
+def _unfinished_operand(operation: Operation) -> Block | None:
+    """Body of a loop that is still being recorded, for which the map of an operand is unknown."""
+    return next((block for operand in operation.operands if (block := _unfinished(operand)) is not None), None)
 
 
 def _unfinished(value: SSAValue) -> Block | None:

@@ -28,6 +28,9 @@ _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
 _MOST_INLINED = 256
 """Words of a processor's lanes that a kernel loads without calls: Intel's compiler takes 2.5 ms for each."""
 
+_OF_FIRST_LANE = {"half": "as_half((ushort)sub_group_broadcast((uint)as_ushort({0}), 0))"} | {
+    word: f"({word})sub_group_broadcast((uint){{0}}, 0)" for word in ("char", "uchar", "short", "ushort")}
+"""The first lane's word, of types for which processors have no scatter instruction, by 32 bits."""
 _KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
 """Width of a vector to its components without the first, in vectors that exist."""
 
@@ -309,7 +312,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     if emitter.target.is_cpu and not block.promised:
         inside = [replace(piece, in_bounds=True) for piece in pieces]
         for piece, edge in zip(inside, pieces, strict=True):
-            emitter.function(_inlined_store(piece, fragment))
+            emitter.function(_inlined_store(emitter, piece, fragment))
             emitter.function(_edge_store(edge, fragment))
         _by_bounds(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
         return
@@ -319,7 +322,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
             continue
         if not piece.promised:
             emitter.function(_edge_store(piece, fragment))
-        emitter.function(_inlined_store(piece, fragment))
+        emitter.function(_inlined_store(emitter, piece, fragment))
     for statement in calls(pieces, "_contiguous" if contiguous else "_rows" if by_rows else ""):
         emitter.line(statement)
 
@@ -330,14 +333,17 @@ def _head_of_store(name: str, fragment: Fragment, piece: BlockSlice, attribute: 
             *(f"  {line}" for line in position(piece.lanes, piece.subgroup))]
 
 
-def _inlined_store(piece: BlockSlice, fragment: Fragment) -> str:
+def _inlined_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
     """Element-wise store of one variable, with an inlined bounds check unless it is known to be in bounds.
 
     Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own,
-    and processors scatter what they could store as a vector.
+    and processors scatter what they could store as a vector. Where all lanes hold one element, in a type that cannot be
+    scattered, a processor stores that of the first; it would store one after the other, with a branch each.
     """
     name = piece.function("store")
-    stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(_words(fragment))]
+    is_first = emitter.target.is_cpu and piece.lanes.wi_layout == (1, 1) and fragment.word in _OF_FIRST_LANE
+    values = [_OF_FIRST_LANE[fragment.word].format(value) if is_first else value for value in _words(fragment)]
+    stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(values)]
     if not piece.promised:
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
                   f"  }} else {name}_edge(base, height, width, pitch, step, y, x, words);"]

@@ -94,14 +94,14 @@ def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str) -> I
     lanes = desc_of(load.desc).sg_map
     assert lanes is not None
     lane = emitter.common(load.parent, "lane", "int", f"get_sub_group_local_id() * {lanes.wi_data[0]}")
-    move = emitter.common(load.parent, f"{load.result.name_hint}_move", "long", step)
+    stem = load.result.name_hint or "v"
+    move = emitter.common(load.parent, f"{stem}_move", "long", step)
     found = []
     for run in runs(desc_of(load.desc)):
         names = []
         first = f"{wrapping(desc.row)} + {lane}", wrapping(desc.column)
         for element in run.elements(f"(global const ushort *){desc.array.name}", desc.pitch, first):
-            odd, _, _ = emitter.names(f"{load.result.name_hint}_row",
-                                      lambda stem: (f"{stem}_odd", f"{stem}_here", f"{stem}_there"))
+            odd, _, _ = emitter.names(f"{stem}_row", lambda row: (f"{row}_odd", f"{row}_here", f"{row}_there"))
             name = odd.removesuffix("_odd")
             emitter.line(f"global const ushort *{name} = {element};")
             for line in declared(emitter, name, name):

@@ -157,14 +157,21 @@ def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
         r, c = rows[:, unit, 0], columns[:, unit, 0]
         holder = (r % source.unit[0]) * source.wi_layout[1] + c % source.unit[1]
         index = r // source.unit[0] * across + c // source.unit[1]
-        results.append(_fetched(words, [int(h) for h in holder], [int(i) for i in index], source.lanes, fragment.dtype))
+        results.append(_fetched(emitter, words, [int(h) for h in holder], [int(i) for i in index], source.lanes,
+                                fragment.dtype))
     width = result.width
     groups = [results[i:i + width] for i in range(0, len(results), width)]
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
 
 
-def _fetched(words: Sequence[str], holder: list[int], index: list[int], repeats: int, dtype: DType) -> str:
-    """Expression of a word of the result: the lane's own word, a broadcast from one lane, or a shuffle."""
+def _fetched(emitter: Emitter, words: Sequence[str], holder: list[int], index: list[int], repeats: int,
+             dtype: DType) -> str:
+    """Expression of a word of the result: the lane's own word, a broadcast from one lane, or a shuffle.
+
+    Intel's graphics compiler (of ocloc 26.27) fails for some kernels in which the first accumulator of two loops of
+    products that follow each other is made of ``sub_group_broadcast``, of bits or of floats. A shuffle from a constant
+    lane is the same instructions.
+    """
     if len(set(index)) > 1:
         raise TargetError("XT9400",
                           "a row of a broadcast lies in several words", "make the columns a multiple of the lanes")
@@ -172,7 +179,8 @@ def _fetched(words: Sequence[str], holder: list[int], index: list[int], repeats:
     if all(source_lane == lane % repeats for lane, source_lane in enumerate(holder)):
         return word
     if len(set(holder)) == 1:
-        return bits_out(f"sub_group_broadcast({bits_in(word, dtype)}, {holder[0]}u)", dtype)
+        fetch = "intel_sub_group_shuffle" if emitter.target.block_io else "sub_group_broadcast"
+        return bits_out(f"{fetch}({bits_in(word, dtype)}, {holder[0]}u)", dtype)
     table = index_table(holder, "(uint)get_sub_group_local_id()")
     return bits_out(f"intel_sub_group_shuffle({bits_in(word, dtype)}, {table})", dtype)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -37,12 +37,13 @@ def configurations(space: Space, constants: Sequence[str], kernel: str) -> list[
                                 f"write {bad}=[{space[bad]!r}], and all values to try in it")
         every = [dict(zip(space, values, strict=True)) for values in product(*space.values())]
     else:
-        strange = next((each for each in space if not isinstance(each, Mapping)), None)
-        if strange is not None:
-            raise ArgumentError("XT7107", f"{strange!r:.60} is no configuration of {kernel}",
+        listed: list[Any] = [*space] if isinstance(space, Iterable) and not isinstance(space, str) else [space]
+        strange = [each for each in listed if not isinstance(each, Mapping)]
+        if strange:
+            raise ArgumentError("XT7107", f"{strange[0]!r:.60} is no configuration of {kernel}",
                                 'a list holds configurations, each a dict: [{"BM": 64, "BN": 128}, {"BM": 128, "BN": '
                                 '64}]; a dict of lists tries all combinations')
-        every = [dict(configuration) for configuration in space]
+        every = [dict(configuration) for configuration in listed]
     if not every:
         raise ArgumentError("XT7103", f"there is nothing to try for {kernel}", "give values for its constants, such as "
                             '{"BM": [128, 256], "BK": [32, 64]}, or a list of configurations')

@@ -11,6 +11,7 @@ import pytest
 import xetile as xt
 from tests.kernels import FEW, Array, Execution
 from xegpu.ir.dtypes import DType
+from xetile.dialect import wg_map_inference
 
 pytestmark = pytest.mark.unoptimised  # scans are long texts
 
@@ -143,3 +144,28 @@ def test_mistakes(use: Any, code: str) -> None:
     with pytest.raises(xt.XeError) as caught:
         kernel[1](np.zeros((8, 16), np.float32))
     assert caught.value.code == code
+
+
+@xt.kernel
+def scanned_often(A, C, *, count):
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 16)))
+    for i in range(count):
+        v = xt.cumsum(v, i % 2)
+    xt.store_tile(v, xt.init_tile(C, (0, 0), (16, 16)))
+
+
+def test_scans_of_scans_are_recorded_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each inserts slices into a vector without a map, of which both operands are searched for one."""
+    found, counts = wg_map_inference.map_of, []
+    for count in (4, 8):
+        calls = [0]
+
+        def counted(value: Any, calls: list[int] = calls) -> Any:
+            calls[0] += 1
+            return found(value)
+
+        monkeypatch.setattr(wg_map_inference, "map_of", counted)
+        a = np.zeros((16, 16), np.int32)
+        _ = scanned_often.lower(a, a, target="cpu", count=count).xetile
+        counts.append(calls[0])
+    assert counts[0] < counts[1] < 3 * counts[0]
