@@ -90,18 +90,32 @@ class InstructionMix:
 
 @dataclass(frozen=True)
 class KernelMix:
-    """Instruction mix of a kernel, and of its hot loop if it has a loop."""
+    """Instruction mix of a kernel, and of its hot loop if it has a loop.
+
+    Attributes:
+        whole: all instructions.
+        loop: those of the hot loop.
+        others: outermost other loops of dpas, in order: neither around the hot loop nor inside it.
+    """
 
     whole: InstructionMix
     loop: InstructionMix | None
+    others: tuple[InstructionMix, ...] = ()
 
 
 def read_mix(asm: str) -> KernelMix:
     """Instruction mix of one kernel's assembly, as :func:`codegen.toolchain.ocloc.disassemble` returns it."""
     instructions, positions = read_instructions(asm)
-    hot = _hot_loop(instructions, _loops(instructions, positions))
-    loop = None if hot is None else InstructionMix.of(instructions[slice(*hot)])
-    return KernelMix(InstructionMix.of(instructions), loop)
+    loops = _loops(instructions, positions)
+    hot = _hot_loop(instructions, loops)
+    whole = InstructionMix.of(instructions)
+    if hot is None:
+        return KernelMix(whole, None)
+    apart = [loop for loop in loops if loop[1] <= hot[0] or hot[1] <= loop[0]]
+    others = [InstructionMix.of(instructions[slice(*loop)]) for loop in apart
+              if not any(_is_inside(loop, other) for other in apart)]
+    return KernelMix(whole, InstructionMix.of(instructions[slice(*hot)]),
+                     tuple(mix for mix in others if mix.categories["dpas"]))
 
 
 def hot_lines(asm: str) -> range:

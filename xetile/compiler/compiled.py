@@ -349,7 +349,17 @@ class CompiledKernel:
         slow = slow_accesses(only_function(self.legal), self.target, self.access)
         seconds = SECONDS if remedies is True else float(remedies)
         remedy = partial(self._remedy, seconds) if self._origin and seconds else None
-        return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow, self.execution)
+        return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow, self.execution,
+                      self._guarded_arrays())
+
+    def _guarded_arrays(self) -> tuple[str, ...]:
+        """What arrays must have for the first of two loops over a batch to run; nothing where there is one loop."""
+        if "collapse-batch" not in self.modules:
+            return ()
+        from xegpu.passes.loops.collapse_batch import guarded_arrays
+
+        before = self.after("coalesce-gathers")
+        return () if before is None else guarded_arrays(before)
 
     def _work(self, subgroups: int) -> Work | None:
         recorded, distributed = self.after("lower-supervector"), self.after("distribute-subgroups")

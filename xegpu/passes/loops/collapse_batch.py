@@ -74,6 +74,22 @@ class CollapseBatch:
         return rewrite_in_place(module, _candidates, _matrices, _split, erases=True)
 
 
+def guarded_arrays(module: ModuleOp) -> tuple[str, ...]:
+    """What each array must have for the first loops to run, beside matrices behind each other.
+
+    Args:
+        module: the kernel before the pass, or after passes that left it as it was.
+    """
+    found: dict[str, None] = {}
+    for loop in _candidates(module):
+        for matrix in _matrices(loop):
+            first_row = number(matrix.maker.offsets[-2])
+            rows = "the rows that tiles reach" if first_row is None else f"{first_row + matrix.rows[1]} rows or more"
+            columns = f" of exactly {matrix.columns} elements" if matrix.access == "rows" else ""
+            found[f"{matrix.maker.source.name_hint or 'an array'} with {rows}{columns}"] = None
+    return tuple(found)
+
+
 def _has_batches(module: ModuleOp) -> bool:
     """Whether a kernel takes arrays of more than two dimensions; most take none, and are not looked through."""
     return any(isinstance(argument.type, MemRefType) and len(argument.type.get_shape()) > 2

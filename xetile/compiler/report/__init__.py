@@ -42,6 +42,7 @@ class Report:
         work: what a work-group computes; None where the kernel's text is too far lowered to tell.
         remedy: finds tile sizes that avoid spills; None where the kernel's constants are not known.
         slow: accesses without block messages, and why, a sentence each.
+        guarded: what arrays must have for the first of two loops over a batch to run; empty where there is one loop.
 
     Attributes:
         name: the kernel's name.
@@ -55,13 +56,14 @@ class Report:
 
     def __init__(self, facts: KernelFacts, target: Target, subgroups: int, work: Work | None = None,
                  remedy: Callable[[], Remedy] | None = None, slow: Sequence[str] = (),
-                 execution: Execution | None = None) -> None:
+                 execution: Execution | None = None, guarded: Sequence[str] = ()) -> None:
         self.name, self.target, self.subgroups, self.work = facts.name, target, subgroups, work
         self.registers, self.spill_size = facts.grf_count, facts.spill_size
         self.private_size, self.slm_size = facts.private_size, facts.slm_size
         self.lanes = facts.simd_size or target.subgroup_size
         self.mix: KernelMix = read_mix(facts.asm)
         self._remedy, self.slow, self.execution = remedy, tuple(slow), execution
+        self._guarded = tuple(guarded)
 
     @property
     def hot(self) -> InstructionMix:
@@ -221,7 +223,7 @@ class Report:
             ShapeError, TargetError: as :meth:`predict`, where a shape or a machine is named.
         """
         executed = [] if self.execution is None else executed_rows(self.execution)
-        rows, notes = [*self._use(), *self._mix(), *executed, *self._step()], []
+        rows, notes = [*self._use(), *self._mix(), *executed, *self._step()], list(self._versions())
         prediction = self._prediction(shape, machine)
         if isinstance(prediction, str):
             notes.append(f"no prediction: {prediction}")
@@ -250,6 +252,15 @@ class Report:
                f"{self.private_size} are in private memory"
         advice = "lower the tile sizes" if self.remedy is None else str(self.remedy)
         return (f"{spills}; {advice}", *self.slow)
+
+    def _versions(self) -> tuple[str, ...]:
+        """Note on the loop that is counted where a batch has two, and on the one that is not."""
+        if not self._guarded or not self.mix.others:
+            return ()
+        other = max(self.mix.others, key=lambda mix: mix.categories["dpas"])
+        return (f"two loops go over the batch; the hot loop is the one for matrices that lie behind each other, "
+                f"{', '.join(self._guarded)}; others are left to a loop of {other.total} instructions, of which "
+                f"{other.categories['dpas']} are dpas ({other.density:.1%})",)
 
     def _use(self) -> list[Row]:
         return [Row("registers a thread", (self.registers,)),
