@@ -80,7 +80,7 @@ def _continues(loop: scf.ForOp) -> bool:
 
 @dataclass(frozen=True)
 class _Split:
-    """A selection that is decided in the steps of the first loop.
+    """A selection that is decided in the steps without masks.
 
     Attributes:
         selection: the operation.
