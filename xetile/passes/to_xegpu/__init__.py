@@ -28,7 +28,7 @@ from xegpu.dialect.vector import BitcastOp, PadOp
 from xegpu.dialect.vector import IotaOp as XeGPUIotaOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED, exchanged, is_shared
-from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, vector_type
+from xegpu.mlir.vector import ExtractOp, InsertStridedSliceOp, shape_of, vector_type
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, rewrite
 from xegpu.target.targets import Target
@@ -39,7 +39,7 @@ from xetile.dialect.types import TileParameters
 from xetile.dialect.vector import IotaOp, TileBitcastOp, TilePackOp, TileTransposeOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 from xetile.passes import gather_scatter, mma_scaled
-from xetile.passes.to_xegpu import rearrange, vector
+from xetile.passes.to_xegpu import mixed_blocks, rearrange, vector
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class ToXeGPU:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
+            tile_ops.LoadTileOp: partial(_load_tile, target=self.target),
             TileMmaOp: partial(_tile_mma, target=self.target),
             TileMmaScaledOp: lambda rewriter, op: mma_scaled.lower_tile_mma_scaled(rewriter, op, _blocks_of(op.result)),
             TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup_size),
@@ -132,8 +133,11 @@ def _messages(rewriter: Rewriter, tile: SSAValue) -> list[SSAValue]:
             for column in range(0, parameters.shape[1], width)]
 
 
-def _load_tile(rewriter: Rewriter, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(rewriter: Rewriter, operation: tile_ops.LoadTileOp, target: Target) -> None:
     tile, blocks = _parameters(operation.tile)
+    if mixed := mixed_blocks.load(rewriter, operation, target):
+        rewriter.set(operation.result, tuple(mixed), Blocks(tile.shape, blocks))
+        return
     transpose = tile.encoding.order == (0, 1)
     hints = hints_of(operation)
     loads = [rewriter.emit(with_hints(LoadNdOp(desc, transpose=transpose), hints))
@@ -220,7 +224,7 @@ def _block(rewriter: Rewriter, source: ConvertedValues, block: Pair, row: int, c
         enclosing = source.values[row // height * old.across + column // width]
         if old.block == block:
             return enclosing
-        return rewriter.emit(ExtractStridedSliceOp(enclosing, (inner_row, inner_column), block))
+        return mixed_blocks.slice_of(rewriter, enclosing, (inner_row, inner_column), block)
     type_ = source.values[0].type
     assert isinstance(type_, VectorType)
     result: SSAValue = rewriter.emit(ub.PoisonOp(vector_type(block, type_.element_type)))
@@ -292,7 +296,6 @@ def _load_mma(rewriter: Rewriter, operation: LoadMmaOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     tile_ops.InitTileOp: _init_tile,
     tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-    tile_ops.LoadTileOp: _load_tile,
     tile_ops.StoreTileOp: _store_tile,
     tile_ops.PrefetchTileOp: _prefetch_tile,
     TilePackOp: _tile_pack,
