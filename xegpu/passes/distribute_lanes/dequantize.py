@@ -163,10 +163,11 @@ class _Matcher:
 
     def _shifted(self, value: SSAValue) -> _Rows:
         owner = value.owner
-        shift = _splat(owner.rhs) if isinstance(owner, (arith.ShRUIOp, arith.ShRSIOp)) else None
-        if shift is None or shift not in NIBBLES:
-            return _words(value)
-        return [weight and replace(weight, shift=shift) for weight in self._rows(owner.operands[0], _words)]
+        if isinstance(owner, (arith.ShRUIOp, arith.ShRSIOp)):
+            shift = _splat(owner.rhs)
+            if shift is not None and shift in NIBBLES:
+                return [weight and replace(weight, shift=shift) for weight in self._rows(owner.lhs, _words)]
+        return _words(value)
 
     def _rows(self, value: SSAValue, leaf: _Leaf) -> _Rows:
         """Rows of a value that may be a slice or put together of others."""
