@@ -35,6 +35,9 @@ from xegpu.rewrite.dce import erase_dead
 REGISTER_ROWS = 16
 """Rows of operand B in 16 bits, which are packed together."""
 
+_EXACT = 240
+"""Integers whose differences from weights are exact in f16 and in bf16, which has 8 bits."""
+
 
 @dataclass(frozen=True)
 class _Weight:
@@ -143,11 +146,23 @@ class _Matcher:
             return self._conversion(value)
         zero = _row(value.owner.rhs)
         return _unknown(value) if zero is None else \
-            [weight and replace(weight, zero=zero) for weight in self._rows(value.owner.lhs, self._conversion)]
+            [replace(weight, zero=zero) if weight is not None and weight.zero == 0 else None
+             for weight in self._rows(value.owner.lhs, self._conversion)]
 
     def _conversion(self, value: SSAValue) -> _Rows:
-        return self._rows(value.owner.input, self._field) if isinstance(value.owner, (UIToFPOp, SIToFPOp)) else \
-            _unknown(value)
+        if not isinstance(value.owner, (UIToFPOp, SIToFPOp)):
+            return _unknown(value)
+        return self._rows(value.owner.input, self._signed if isinstance(value.owner, SIToFPOp) else self._field)
+
+    def _signed(self, value: SSAValue) -> _Rows:
+        """Of fields, or of signed integers that are fields less a number: so small a one is exact in floats as well."""
+        owner = value.owner
+        if not isinstance(owner, (arith.SubiOp, arith.AddiOp)):
+            return self._field(value)
+        if (zero := _splat(owner.rhs)) is None or abs(zero) > _EXACT:
+            return _unknown(value)
+        zero = zero if isinstance(owner, arith.SubiOp) else -zero
+        return [weight and replace(weight, zero=zero) for weight in self._rows(owner.lhs, self._field)]
 
     def _field(self, value: SSAValue) -> _Rows:
         """Of 4 bits: the mask drops signs that a shift repeats, since no field lies beyond the highest bit."""

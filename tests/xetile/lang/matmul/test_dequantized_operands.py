@@ -115,7 +115,7 @@ def test_integer_zero_points_take_one_sum(name: str, zeros: str) -> None:
 
 @xt.kernel
 def consecutive(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 32, less: bool = True, times: bool = True,
-                late: bool = False) -> None:
+                late: bool = False, minus: int = 0) -> None:
     """Weights as GPTQ stores them: rows 8 * i to 8 * i + 7 are bits 0, 4, ... 28 of row i of words. With ``late`` rows
     are put together when they are dequantized, and the last of a word is shifted alone."""
     m, n = xt.group_id(0) * 32, xt.group_id(1) * 64
@@ -125,7 +125,7 @@ def consecutive(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 32, less:
         zero = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, 64)))
 
         def dequantized(fields: Any, scale: Any = scale, zero: Any = zero) -> Any:
-            weights = fields.to(A.dtype)
+            weights = (fields - minus).to(A.dtype) if minus else fields.to(A.dtype)
             weights = weights - zero if less else weights
             return weights * scale if times else weights
 
@@ -143,6 +143,7 @@ def consecutive(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 32, less:
 FORMS: dict[str, tuple[Any, dict[str, Any]]] = {  # type of the words, constants
     "u32": (np.uint32, {}), "i32": (np.int32, {}), "short": (np.int32, {"step": 16}),
     "no zeros": (np.int32, {"less": False}), "no scales": (np.uint32, {"times": False}),
+    "signed": (np.int32, {"less": False, "minus": 8}), "plus": (np.int32, {"less": False, "minus": -9}),
     "neither": (np.int32, {"less": False, "times": False}), "late": (np.uint32, {"late": True})}
 
 
@@ -154,7 +155,7 @@ def test_rows_of_one_word(name: str, form: str, execution: Execution) -> None:
     dtype, depth, columns, (kind, constants) = TYPES[name], 2 * GROUP, 77, FORMS[form]
     words, scales, zeros, _ = operands(dtype, depth, columns)
     fields = (words[:, None] >> (4 * np.arange(8, dtype=np.uint32))[:, None] & 15).reshape(depth, columns)
-    weights, group = fields.astype(np.float32), np.arange(depth) // GROUP
+    weights, group = fields.astype(np.float32) - constants.get("minus", 0), np.arange(depth) // GROUP
     if constants.get("less", True):
         weights = (weights - zeros[group].astype(np.float32)).astype(dtype).astype(np.float32)
     if constants.get("times", True):
@@ -163,6 +164,16 @@ def test_rows_of_one_word(name: str, form: str, execution: Execution) -> None:
     a = np.eye(depth, dtype=np.float32)[np.random.default_rng(1).permutation(depth)]
     execution.bind(consecutive)[depth // 32, 2](a.astype(dtype), words.view(kind), scales, zeros, c, **constants)
     np.testing.assert_array_equal(c, a @ weights)
+
+
+@pytest.mark.parametrize("constants", [{"minus": 241, "less": False}, {"minus": 8}])
+@pytest.mark.parametrize("name", TYPES)
+def test_what_is_not_fused(name: str, constants: dict[str, Any]) -> None:
+    """Integers that may be rounded, and a second zero point."""
+    matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((32, 4096), name)
+    lowered = consecutive.lower(matrix, xt.Spec((512, 4096), xt.i32), rows, rows, xt.Spec((4096, 4096), xt.f32),
+                                target="pvc", **constants)
+    assert "xegpu.dequantize" not in lowered.stages["distribute-lanes"]
 
 
 @pytest.mark.parametrize("form", FORMS)
