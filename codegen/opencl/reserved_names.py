@@ -84,7 +84,8 @@ _FAMILIES = re.compile("|".join((
     r"_\w+|dot_acc_sat_\w+",
     # functions that the emitter's rules define
     r"(?:divide|floor_divide|ceil_divide|remainder)_u?(?:char|short|int|long)\d*|f64_to_(?:odd_)?float\d*|fast_(?:tanh|erf)\d*"
-    r"|accurate_(?:log2|tanh)\d*|widen_[ab]_\w+|dequantize_\w+|pair_halves_of_\d+|shift_by_\d+_of_\d+|(?:lower|upper)_\d_lanes_of_\d",
+    r"|accurate_(?:log2|tanh)\d*|widen_[ab]_\w+|dequantize_\w+|pair_halves_of_\d+|shift_by_\d+_of_\d+"
+    r"|paired_fields_of_\d+|(?:lower|upper)_\d_lanes_of_\d",
     r"cl_\w+|CLK?_\w+|memory_(?:order|scope)_\w+|ATOMIC_\w+_INIT|FP_(?:FAST_FMAF?\w*|ILOGB\w+|CONTRACT)",
     r"(?:S?CHAR|SHRT|INT|LONG|UCHAR|USHRT|UINT|ULONG)_(?:MAX|MIN|BIT)|MAX_WORK_DIM|NULL|NAN|INFINITY|MAXFLOAT|HUGE_VALF?",
     r"(?:DBL|FLT|HALF)_(?:DIG|EPSILON|MANT_DIG|MAX|MAX_10_EXP|MAX_EXP|MIN|MIN_10_EXP|MIN_EXP|RADIX)",

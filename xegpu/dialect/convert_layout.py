@@ -114,11 +114,12 @@ MASK = 15
 
 @operation_definition
 class DequantizeOp(IRDLOperation):
-    """Dequantization of one 4-bit weight of each word, packed as operand B: ``((words >> shift) & 15 - zero) * scale``.
+    """Dequantization of 4-bit weights in words, packed as operand B: ``((words >> shift) & 15 - zero) * scale``.
 
     ``%b = xegpu.dequantize %words, %zero, %scale {shift = 4, sg_map} : vector<16x1xui32>, vector<1x1xf16> ->
-    vector<8x2xf16>``, fragments all: a lane has columns of weights, and their zero points and scales. The difference
-    and the product are each rounded to the result's element type. It goes beyond the specification.
+    vector<8x2xf16>``, fragments all: a lane has columns of weights, and their zero points and scales. A row is of a
+    word; with ``{shift = 0, fields = 8}`` eight consecutive rows are of one word, from its lowest bits on. The
+    difference and the product are each rounded to the result's element type. It goes beyond the specification.
     """
 
     name = "xegpu.dequantize"
@@ -127,6 +128,7 @@ class DequantizeOp(IRDLOperation):
     zero = operand_def(VECTOR)
     scale = operand_def(VECTOR)
     shift = prop_def(IntegerAttr)
+    fields = opt_prop_def(IntegerAttr)
     sg_map = prop_def(SgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
@@ -135,21 +137,24 @@ class DequantizeOp(IRDLOperation):
                       "type($result)"
 
     def __init__(self, words: SSAValue, zero: SSAValue, scale: SSAValue, shift: int, sg_map: LaneMap,
-                 result: Attribute) -> None:
-        super().__init__(operands=[words, zero, scale], result_types=[result],
-                         properties={"shift": IntegerAttr(shift, i64), "sg_map": SgMapAttr(sg_map)})
+                 result: Attribute, fields: int = 1) -> None:
+        super().__init__(operands=[words, zero, scale], result_types=[result], properties={
+            "shift": IntegerAttr(shift, i64), "fields": IntegerAttr(fields, i64) if fields > 1 else None,
+            "sg_map": SgMapAttr(sg_map)})
 
     def verify_(self) -> None:
         rows, *others = shape_of(self.words)
         element = self.result.type.element_type  # type: ignore[attr-defined]
-        expected = vector_type((rows // 2, 2), element)
+        expected = vector_type((rows * self.rows_of_word // 2, 2), element)
         word = of_mlir(self.words.type.element_type)  # type: ignore[attr-defined]
         if word not in (i32, u32) or others != [1] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
-                self.result.type != expected or self.first_bit not in NIBBLES:
+                self.result.type != expected or self.first_bit not in NIBBLES or \
+                (self.rows_of_word, self.first_bit) not in ((1, self.first_bit), (len(NIBBLES), 0)):
             raise Invalid("XT3293", f"{self.words.type} from bit {self.first_bit} on does not dequantize to "
                           f"{self.result.type}\n"
                           "take words of 32 bits in one column, whose number is even, a shift that is a multiple of 4 "
-                          "below 32, and half as many pairs of f16 or bf16", alone=True)
+                          "below 32, and half as many pairs of f16 or bf16; or shift = 0, fields = 8 and 4 pairs of "
+                          "each word", alone=True)
         if any(value.type != vector_type((1, 1), element) for value in (self.zero, self.scale)):
             raise Invalid("XT3294", f"the zero point is {self.zero.type}, the scale {self.scale.type}, and the weights "
                           f"become {self.result.type}\ngive a row of each in the element type of the result: "
@@ -159,6 +164,11 @@ class DequantizeOp(IRDLOperation):
     def first_bit(self) -> int:
         """Lowest bit of the weight in its word."""
         return int(self.shift.value.data)
+
+    @property
+    def rows_of_word(self) -> int:
+        """Consecutive rows of weights of one word."""
+        return 1 if self.fields is None else int(self.fields.value.data)
 
 
 NIBBLES = range(0, 32, 4)

@@ -79,7 +79,10 @@ def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDA
 def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequence[Any]) -> NDArray:
     words, zero, scale = operands
     dtype = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
-    weights = round_to((words >> words.dtype.type(operation.first_bit)) & words.dtype.type(MASK), dtype)
+    fields = operation.rows_of_word
+    shifts = operation.first_bit + 4 * (np.arange(words.shape[-2] * fields) % fields)
+    words = np.repeat(words, fields, -2) >> shifts[:, None].astype(words.dtype)
+    weights = round_to(words & words.dtype.type(MASK), dtype)
     result = round_to(round_to(weights - zero, dtype) * scale, dtype)
     return result.reshape(*result.shape[:-2], *shape_of(operation.result))
 

@@ -101,6 +101,8 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
     if not products or not all(_is_for_products(operation, plain) for operation in block.ops):
         return []
     carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
+    roots = dict.fromkeys(value for product in products for value in _roots_of_operands(product))
+    converted = [] if plain else [value for value in roots if not isinstance(value.owner, LoadNdOp)]
     for mode in modes:
         room, is_large = grf_mode.fragment_bytes(mode, target), mode == max(target.registers)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
@@ -109,7 +111,7 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
         if carried >= room:
             continue
         order = order or ordered(products)
-        if carried + _most(order) + (0 if is_large else _early(products)) <= room:
+        if carried + _most(order, converted) + (0 if is_large else _early(products)) <= room:
             return order
     return []
 
@@ -188,13 +190,18 @@ class _Alive:
 
     Attributes:
         values: live operands, in the order of their first use.
-        most: the most bytes that were alive at once, if each operand is loaded right before its first use.
+        most: the most bytes that were alive at once, if operands that are not held are loaded at their first use.
     """
 
     def __init__(self, products: list[DpasOp]) -> None:
         self.values: dict[SSAValue, None] = {}
         self.most = self._bytes = 0
         self._left = Counter(value for product in products for value in _roots_of_operands(product))
+
+    def hold(self, values: Iterable[SSAValue]) -> None:
+        """Take note of operands that are alive before the first product."""
+        self.values |= dict.fromkeys(values)
+        self.most = self._bytes = sum(map(bytes_of, self.values))
 
     def use(self, product: DpasOp) -> None:
         """Take note that a product is next."""
@@ -214,9 +221,10 @@ class _Alive:
         return sum(bytes_of(value) for value in pair if value not in self.values), sum(self._left[v] for v in alive)
 
 
-def _most(products: list[DpasOp]) -> int:
-    """The most bytes of operands that are alive at once, if each is loaded right before its first use."""
+def _most(products: list[DpasOp], converted: Iterable[SSAValue] = ()) -> int:
+    """The most bytes of operands that are alive at once, converted ones from the start, others from first use on."""
     alive = _Alive(products)
+    alive.hold(converted)
     for product in products:
         alive.use(product)
     return alive.most

@@ -103,7 +103,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
-    ("row-major", lambda options: RowMajor(options.access)),
+    ("row-major", lambda options: RowMajor(options.access, options.target)),
     ("slm-transpose", lambda options: SlmTranspose(options.target, options.access) if options.loads_shares else None),
     ("split-int4-mma", lambda options: None if options.target.multiplies(i4x2, i4x2) else SplitInt4Mma()),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),

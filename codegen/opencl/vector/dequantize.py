@@ -9,7 +9,7 @@ registers of 64 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +18,10 @@ from xdsl.ir import Block, Operation
 from codegen.opencl.arith import converted
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
-from codegen.opencl.values import computed, rounded, vector_type
+from codegen.opencl.values import Fragment, computed, rounded, vector_type
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
-from xegpu.dialect.convert_layout import MASK, DequantizeOp
+from xegpu.dialect.convert_layout import MASK, NIBBLES, DequantizeOp
 from xegpu.ir.dtypes import DType, bf16, f16, i32, u32
 
 _BIASES: dict[int, int] = {0: 1024, 4: 64}
@@ -51,6 +51,8 @@ class _Dequantization:
         width: registers.
         exact: whether differences of weights and zero points are exact, so that a bias may be part of the zero points.
         zero: the zero point if there is only one, which is exact then.
+        words: number of those of which all weights are taken, one word after the other; 0 where it is a weight of each.
+            For f16 their pairs come in the order of :func:`_paired_fields_function`.
     """
 
     result: DType
@@ -58,23 +60,25 @@ class _Dequantization:
     width: int
     exact: bool
     zero: int | None
+    words: int = 0
 
     @property
     def name(self) -> str:
         """Name of its function."""
         less = "" if not self.exact else "_less_integers" if self.zero is None else \
             f"_less_{self.zero}".replace("-", "minus_")
-        return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{less}"
+        words = f"_of_words_{self.words}" if self.words else ""
+        return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
 
     @property
     def step(self) -> int:
         """Registers of words of an instruction."""
-        return _registers_at_once(self.width)
+        return _registers_at_once(self.source_width)
 
     def inputs(self) -> Iterator[tuple[str, str, int, str]]:
         """Names, types and elements of the vISA's operands, and OpenCL C that gives them."""
         for source in self.sources():
-            yield source.upper(), "ud", self.width * 16, source
+            yield source.upper(), "ud", self.source_width * 16, source
         if self.zero is None:
             yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
         yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
@@ -85,7 +89,12 @@ class _Dequantization:
 
     def sources(self) -> str:
         """Parameters that have the weights."""
-        return "p" if self.result is f16 else "ac"
+        return "p" if self.result is f16 else "w" if self.words else "ac"
+
+    @property
+    def source_width(self) -> int:
+        """Registers of each of them."""
+        return self.words if self.sources() == "w" else self.width
 
     @property
     def _bias(self) -> float:
@@ -116,17 +125,25 @@ class _Dequantization:
 
     def _f16(self) -> Iterator[str]:
         """From pairs ``P`` to numbers that are a bias too large, then as f16 (``H``)."""
-        yield f".decl U v_type=G type=ud num_elts={self.width * 16} align=GRF alias=<%0, 0>"
-        yield f".decl H v_type=G type=hf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
+        yield f".decl R v_type=G type=hf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
+        yield f".decl H v_type=G type=hf num_elts={self.width * 32} align=GRF{'' if self.words else ' alias=<R, 0>'}"
+        yield f".decl U v_type=G type=ud num_elts={self.width * 16} align=GRF alias=<H, 0>"
         if self.exact and self.zero is None:  # one operand for all biases: the compiler spills if each has its own
             yield f".decl Y v_type=G type=hf num_elts=32 align=GRF{'' if self.shift else ' alias=<Z, 0>'}"
             if self.shift:
                 yield f"add (M1_NM, 32) Y(0,0)<1> Z(0,0)<1;1,0> {self._bits(self._bias - _BIASES[0]):#x}:hf"
         for register in range(0, self.width, self.step):
             yield _masked(16 * self.step, f"U({register},0)", f"P({register},0)")
-        for line in (*self._differences(), "mul (M1_NM, 32) {to} {of} S(0,0)<1;1,0>"):
+        for line in self._differences():
             for register in range(self.width):
                 yield line.format(to=f"H({register},0)<1>", of=f"H({register},0)<1;1,0>")
+        for to, register in enumerate(self._order()):
+            yield f"mul (M1_NM, 32) R({to},0)<1> H({register},0)<1;1,0> S(0,0)<1;1,0>"
+
+    def _order(self) -> Sequence[int]:
+        """For each pair of the result, which of the source's it is."""
+        pairs = range(self.width)
+        return [pair for word in range(self.words) for pair in pairs[word::self.words]] or pairs
 
     def _differences(self) -> Iterator[str]:
         """From biased weights in f16 to their differences from zero points, which are rounded."""
@@ -149,31 +166,39 @@ class _Dequantization:
             yield from (f"add (M1_NM, 16) Y({row},0)<1> Z(0,0)<1;1,0> {self._bits(self._bias):#x}:f"
                         for row in range(self.step))
         for first in range(0, 2 * self.width, self.step):
-            words = f"{'AC'[first // self.width]}({first % self.width},0)"
-            yield from self._exact_products(first, words) if self.exact else self._products(first, words)
+            words = f"W({first % self.words},0)" if self.words else \
+                f"{'AC'[first // self.width]}({first % self.width},0)"
+            shift = NIBBLES[first // self.words] if self.words else self.shift
+            yield from self._exact_products(first, words, shift) if self.exact else self._products(first, words, shift)
 
-    def _products(self, first: int, words: str) -> Iterator[str]:
+    def _to(self, row: int) -> str:
+        """Where a row goes."""
+        if self.words:
+            row = row % self.words * len(NIBBLES) + row // self.words
+        return f"B({row // 2},{row % 2})<2>"
+
+    def _products(self, first: int, words: str, shift: int) -> Iterator[str]:
         """Differences that are rounded, times the scale, of the rows of an instruction."""
         at, lanes = first % _TEMPORARY_ROWS, 16 * self.step
-        yield f"and (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {MASK << self.shift:#x}:ud"
+        yield f"and (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {MASK << shift:#x}:ud"
         yield f"mov (M1_NM, {lanes}) F({at},0)<1> U({at},0)<1;1,0>"
         # mad writes the beginnings of registers alone: into an upper half the compiler writes by a move more
         for row in range(first, first + self.step):
             f, d = f"F({row % _TEMPORARY_ROWS},0)", f"D({row % _TEMPORARY_ROWS},0)"
-            yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {self._bits(2.0 ** -self.shift):#x}:f (-)Z(0,0)<1;1,0>" \
-                if self.shift else f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
-            yield f"mul (M1_NM, 16) B({row // 2},{row % 2})<2> {d}<1;1,0> S(0,0)<1;1,0>"
+            yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {self._bits(2.0 ** -shift):#x}:f (-)Z(0,0)<1;1,0>" \
+                if shift else f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
+            yield f"mul (M1_NM, 16) {self._to(row)} {d}<1;1,0> S(0,0)<1;1,0>"
 
-    def _exact_products(self, first: int, words: str) -> Iterator[str]:
+    def _exact_products(self, first: int, words: str, shift: int) -> Iterator[str]:
         """Differences that are exact, times the scale, of the rows of an instruction."""
         at, lanes = first % _TEMPORARY_ROWS, 16 * self.step
-        if self.shift != self._masked_at:
-            yield f"shr (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {_MANTISSA_SHIFT}:ud"
+        if shift != self._masked_at:
+            yield f"shr (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {shift - self._masked_at}:ud"
             words = f"U({at},0)"
         yield _masked(lanes, f"U({at},0)", words)
         yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {self._less()}"
         for row in range(first, first + self.step):
-            yield f"mul (M1_NM, 16) B({row // 2},{row % 2})<2> F({row % _TEMPORARY_ROWS},0)<1;1,0> S(0,0)<1;1,0>"
+            yield f"mul (M1_NM, 16) {self._to(row)} F({row % _TEMPORARY_ROWS},0)<1;1,0> S(0,0)<1;1,0>"
 
     def portable(self) -> Iterator[str]:
         """OpenCL C, for compilers without vISA."""
@@ -184,6 +209,9 @@ class _Dequantization:
             if self.result is bf16:
                 rows = [f"{'ac'[row // self.width]}{f'.s{row % self.width:x}' if self.width > 1 else ''}"
                         for row in range(element, 2 * self.width, 2)]
+                if self.words:
+                    rows = [f"w.s{row // len(NIBBLES):x} >> {NIBBLES[row % len(NIBBLES)]}"
+                            for row in range(element, 2 * self.width, 2)]
                 source = f"(({words})({', '.join(rows)}) >> ({words})({shift}))"
             weights = computed(converted(f"{source} & ({words})({MASK})", u32, self.result, self.width), self.result,
                                self.width)
@@ -194,7 +222,8 @@ class _Dequantization:
             product = rounded(f"({difference} * {scale})", self.result, self.width)
             yield f"  const {halves} part{element} = as_{halves}({product});"
             results.append(f"convert_{words}(part{element})")
-        yield f"  return {results[0]} | {results[1]} << ({words})(16);"
+        order = f".s{''.join(f'{pair:x}' for pair in self._order())}" if self.words and self.result is f16 else ""
+        yield f"  return ({results[0]} | {results[1]} << ({words})(16)){order};"
 
     def function(self, emitter: Emitter) -> str:
         """Define the function, and return its name."""
@@ -207,7 +236,7 @@ class _Dequantization:
         lines = "".join(f'    "{line}\\n"\n' for line in ("{", *self.lines(), "}"))
         operands = ", ".join(f'"rw{"" if elements > 1 else ".u"}"({expression})'
                              for _, _, elements, expression in self.inputs())
-        parameters = ", ".join(f"{words} {name}" for name in self.sources())
+        parameters = ", ".join(f"{vector_type('uint', self.source_width)} {name}" for name in self.sources())
         emitter.function(f"static {words} {self.name}({parameters}, {register} zero, {register} scale)\n{{\n"
                          f"#ifdef {NO_VISA}\n" + "\n".join(self.portable()) + f"\n#else\n  {row}\n  {words} words;\n"
                          f'  __asm__(\n{lines}    : "=rw"(words) : {operands});\n'
@@ -274,6 +303,43 @@ def _pairing(width: int) -> Iterator[str]:
         yield f"bfn.xd8 (M1_NM, 16) U({pair},0)<1> 0xffff:uw X({at},0)<1;1,0> {b}"
 
 
+def _paired_fields_function(emitter: Emitter, words: int) -> str:
+    """Define a function that pairs each two consecutive weights of words, and return its name.
+
+    They are the lowest bits of the halves of one of 32 bits: the first pair of each word, then the second of each ...
+    """
+    pairs = words * len(NIBBLES) // 2
+    name, source, result = f"paired_fields_of_{words}", vector_type("uint", words), vector_type("uint", pairs)
+    step = _registers_at_once(words)
+    lines = [f".decl P v_type=G type=ud num_elts={pairs * 16} align=GRF alias=<%0, 0>",
+             f".decl W v_type=G type=ud num_elts={words * 16} align=GRF alias=<%1, 0>",
+             f".decl X v_type=G type=ud num_elts={2 * step * 16} align=GRF",
+             *(line for row in range(0, words, step) for line in _paired_fields(row, words, step))]
+    parts = [f"(words >> {shift} & 0xffffu) | (words >> {shift + NIBBLES.step} << 16)" for shift in NIBBLES[::2]]
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
+    emitter.function(f"static {result} {name}({source} words)\n{{\n#ifdef {NO_VISA}\n"
+                     f"  return ({result})({', '.join(parts)});\n#else\n  {result} pairs;\n  __asm__(\n{assembly}"
+                     '    : "=rw"(pairs) : "rw"(words));\n  return pairs;\n#endif\n}\n')
+    return name
+
+
+def _paired_fields(row: int, words: int, step: int) -> Iterator[str]:
+    """The vISA of :func:`_paired_fields_function`, of ``step`` words from a row on.
+
+    What the halves hold beside their weights is masked later.
+    """
+    lanes, half, shifted = 16 * step, f"W({row},0)<1;1,0>", f"X({step},0)"
+    for pair in range(0, 4, 2):  # two pairs of each half of a word
+        if pair:
+            yield f"shr (M1_NM, {lanes}) X(0,0)<1> {half} 16:ud"
+            half = "X(0,0)<1;1,0>"
+        to, following = (f"P({(pair + each) * words + row},0)" for each in range(2))
+        yield f"shl (M1_NM, {lanes}) {shifted}<1> {half} {16 - NIBBLES.step}:ud"
+        # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
+        yield f"bfn.xd8 (M1_NM, {lanes}) {to}<1> 0xffff:uw {half} {shifted}<1;1,0>"
+        yield f"shr (M1_NM, {lanes}) {following}<1> {to}<1;1,0> {2 * NIBBLES.step}:ud"
+
+
 def _pairs(emitter: Emitter, block: Block | None, width: int, a: str, b: str) -> str:
     """The array of pairs that a block's operations share: those of lower halves and those of upper halves."""
     c_type, call = vector_type("uint", width), f"{_pair_function(emitter, width)}({a}, {b}"
@@ -291,12 +357,31 @@ def _exact_zeros(operation: DequantizeOp, element: DType) -> Range | None:
     return found if found is not None and found.within(exact.low, exact.high) else None
 
 
+def _dequantize_words(emitter: Emitter, operation: DequantizeOp, result: Fragment, zeros: Range | None,
+                      constant: int | None) -> list[str]:
+    """Expressions of the variables of a result whose rows are all weights of one word, then of the next."""
+    words, row = emitter.fragment(operation.words), (*emitter.words(operation.zero), *emitter.words(operation.scale))
+    count, calls = 2 * result.width // len(NIBBLES), []
+    called = _Dequantization(result.dtype, 0, result.width, zeros is not None, constant, count).function(emitter)
+    for first in range(0, words.units, count):
+        (part,) = words.slice(first, count).names
+        if words.dtype is i32:
+            part = f"as_{vector_type('uint', count)}({part})"
+        if result.dtype is f16:
+            part = f"{_paired_fields_function(emitter, count)}({part})"
+        calls.append(f"{called}({', '.join((part, *row))})")
+    return calls
+
+
 def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
     (zero,), (scale,) = emitter.words(operation.zero), emitter.words(operation.scale)
     c_type, element, first_bit = vector_type("uint", result.width), result.dtype, operation.first_bit
     zeros = _exact_zeros(operation, element)
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
+    if operation.rows_of_word > 1:
+        emitter.assign(operation.result, result, _dequantize_words(emitter, operation, result, zeros, constant))
+        return
     if element is f16:
         bits = first_bit % 16 // 8 * 8  # that pairs are shifted by
         first_bit %= 16

@@ -14,7 +14,7 @@ from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PadOp
 from xegpu.passes.distribute_lanes.reduction import transposed, transposed_units
-from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter
+from xegpu.passes.distribute_lanes.rewriter import WORD_BITS, Distributed, DistributeLanesRewriter
 from xegpu.rewrite.rewriter import ConvertedValues, Rule
 
 
@@ -29,10 +29,11 @@ def _create_nd_tdesc(rewriter: DistributeLanesRewriter, operation: CreateNdTdesc
 
 def _load_nd(rewriter: DistributeLanesRewriter, operation: LoadNdOp) -> None:
     desc = rewriter.single(operation.desc)
-    packed = operation.packed is not None or rewriter.goes_by_words(operation.desc)
+    by_words = rewriter.goes_by_words(operation.desc)
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
-    width = None if operation.transpose_bit_width is None else operation.transposes
+    packed = operation.packed is not None or (by_words and not operation.transposes)
+    width = WORD_BITS if by_words else None if operation.transpose_bit_width is None else operation.transposes
     shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
     by_rows = bool(operation.transposes) and lanes.wi_layout[1] == 1  # what transposing messages give
     new_op = LoadNdOp(desc, packed=packed, transpose=by_rows, transpose_bit_width=width if by_rows else None)
@@ -44,7 +45,7 @@ def _load_nd(rewriter: DistributeLanesRewriter, operation: LoadNdOp) -> None:
         return
     value = transposed_units(rewriter, value, shape, lanes)
     form = Distributed(shape[::-1], lanes.transposed, width is not None)
-    rewriter.set(operation.result, value, form.of_rank(2))
+    rewriter.set(operation.result, value, form if by_words else form.of_rank(2))
 
 
 def _store_nd(rewriter: DistributeLanesRewriter, operation: StoreNdOp) -> None:

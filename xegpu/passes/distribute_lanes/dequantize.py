@@ -7,162 +7,233 @@ becomes
     %b = xegpu.dequantize %words, %zero, %scale {shift = 4} : vector<16x1xui32>, ... -> vector<8x2xf16>
 
 Element by element each 16-bit number takes a register of its own, and the pairs are put together at the end; two rows
-of words that are paired first are dequantized 32 elements at a time.
+of words that are paired first are dequantized 32 elements at a time. Rows may be sliced, put together or shuffled
+between any two of these operations: of each row of the operand is found which bits of which word it is. They are
+the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-from xdsl.dialects import arith, func, ub
-from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import FloatAttr, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import Pure
 
 from xegpu.dialect.convert_layout import MASK, NIBBLES, DequantizeOp
 from xegpu.dialect.reduction import BroadcastOp
-from xegpu.dialect.vector import PackOp
+from xegpu.dialect.vector import PackOp, ShuffleOp
 from xegpu.ir.dtypes import bf16, f16, i32, of_mlir, u32
 from xegpu.ir.matchers import number
+from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of, vector_type
-from xegpu.rewrite.dce import erase
+from xegpu.rewrite.dce import erase_dead
 
 REGISTER_ROWS = 16
 """Rows of operand B in 16 bits, which are packed together."""
 
+_EXACT = 240
+"""Integers whose differences from weights are exact in f16 and in bf16, which has 8 bits."""
+
 
 @dataclass(frozen=True)
-class _Weights:
-    """Rows of dequantized weights.
+class _Weight:
+    """A row of weights.
 
     Attributes:
-        words: the fragment that they are taken from.
-        first, rows: of the words, which become as many rows.
+        words, row: the fragment that they are taken from, and its row.
         shift: lowest bit of a weight in its word.
         zero, scale: a row, or a number for all.
     """
 
     words: SSAValue
-    first: int
-    rows: int
-    shift: int
-    zero: SSAValue
-    scale: SSAValue
+    row: int
+    shift: int = 0
+    zero: SSAValue | int = 0
+    scale: SSAValue | int = 1
+
+
+_Rows = list[_Weight | None]
+"""Rows of a fragment; None for those that are not what is looked for."""
+
+_Leaf = Callable[[SSAValue], _Rows]
+"""Says the rows of a value that is not put together of others."""
 
 
 def fuse_dequantize(function: func.FuncOp) -> None:
     """Fuse dequantization and packing in a distributed kernel, in place."""
+    matcher, fused = _Matcher(), False
     for operation in list(function.walk()):
-        if isinstance(operation, PackOp) and (weights := _packed_weights(operation)) is not None:
-            _replace(operation, weights)
+        if isinstance(operation, PackOp) and (found := _packed_weights(operation, matcher)) is not None:
+            _replace(operation, *found)
+            fused = True
+    if fused:
+        erase_dead(function.body.block)
 
 
-def _replace(pack: PackOp, weights: _Weights) -> None:
+def _replace(pack: PackOp, first: _Weight, fields: int) -> None:
+    """Replace a packing of weights, of which the first row is given, by their dequantization."""
     element = pack.source.type.element_type  # type: ignore[attr-defined]
-    words, zero, scale = weights.words, weights.zero, weights.scale
-    added: list[Operation] = []
-    if shape_of(words)[0] != weights.rows:
-        added.append(ExtractStridedSliceOp(words, (weights.first, 0), (weights.rows, 1)))
-        words = added[-1].results[0]
+    words, rows, added = first.words, shape_of(pack.source)[0] // fields, list[Operation]()
 
-    def row(value: SSAValue) -> SSAValue:
-        if shape_of(value) == (1, 1):
-            return value
-        assert isinstance(value.owner, SplatOp)
-        added.append(SplatOp(value.owner.source, vector_type((1, 1), element)))
-        return added[-1].results[0]
-
-    zero, scale = row(zero), row(scale)
-    assert pack.sg_map is not None
-    added.append(DequantizeOp(words, zero, scale, weights.shift, pack.sg_map.data, pack.result.type))
-    assert pack.parent is not None
-    for operation in added:
+    def add(operation: Operation) -> SSAValue:
         operation.location = pack.location
+        added.append(operation)
+        return operation.results[0]
+
+    def row(value: SSAValue | int) -> SSAValue:
+        if isinstance(value, int):
+            value = add(arith.ConstantOp(FloatAttr(value, element)))
+        return value if isinstance(value.type, VectorType) else add(SplatOp(value, vector_type((1, 1), element)))
+
+    if shape_of(words)[0] != rows:
+        words = add(ExtractStridedSliceOp(words, (first.row, 0), (rows, 1)))
+    assert pack.sg_map is not None
+    assert pack.parent is not None
+    result = add(DequantizeOp(words, row(first.zero), row(first.scale), first.shift, pack.sg_map.data, pack.result.type,
+                              fields))
+    for operation in added:
         pack.parent.insert_op_before(operation, pack)
-    added[-1].results[0].name_hint = pack.result.name_hint
-    pack.result.replace_all_uses_with(added[-1].results[0])
-    _erase_unused(pack)
+    result.name_hint = pack.result.name_hint
+    pack.result.replace_all_uses_with(result)
 
 
-def _erase_unused(operation: Operation) -> None:
-    """Erase an unused operation, and the operations that it leaves unused."""
-    owners = {operand.owner for operand in operation.operands}
-    erase(operation)
-    for owner in owners:
-        if isinstance(owner, Operation) and owner.has_trait(Pure) and not any(result.uses for result in owner.results):
-            _erase_unused(owner)
-
-
-def _packed_weights(pack: PackOp) -> _Weights | None:
-    """Dequantized weights that are packed, put together of consecutive rows."""
-    rows, dtype = shape_of(pack.source), of_mlir(pack.source.type.element_type)  # type: ignore[attr-defined]
-    if pack.sg_map is None or dtype not in (f16, bf16) or len(rows) != 2 or rows[0] % REGISTER_ROWS or rows[1] != 1:
+def _packed_weights(pack: PackOp, matcher: _Matcher) -> tuple[_Weight, int] | None:
+    """First row of packed weights, and how many consecutive rows are of one word: one or all that it has."""
+    shape, dtype = shape_of(pack.source), of_mlir(pack.source.type.element_type)  # type: ignore[attr-defined]
+    if pack.sg_map is None or dtype not in (f16, bf16) or len(shape) != 2 or shape[0] % REGISTER_ROWS or shape[1] != 1:
         return None
-    parts = [(_weights(part), first) for first, part in sorted(_inserted_parts(pack.source), key=lambda part: part[0])]
-    whole, _ = parts[0]
-    if whole is None:
-        return None
-    for part, first in parts[1:]:
-        if part is None or first != whole.rows or \
-                replace(part, rows=whole.rows, first=whole.first) != whole or part.first != whole.first + whole.rows:
-            return None
-        whole = replace(whole, rows=whole.rows + part.rows)
-    return whole if whole.rows == rows[0] else None
-
-
-def _inserted_parts(value: SSAValue) -> Iterator[tuple[int, SSAValue]]:
-    """First rows and values that are put together to a fragment."""
-    start = value
-    while isinstance(start.owner, InsertStridedSliceOp):
-        yield values_of(start.owner.offsets)[0], start.owner.source
-        start = start.owner.dest
-    if not isinstance(start.owner, ub.PoisonOp):
-        yield 0, start
-
-
-def _weights(value: SSAValue) -> _Weights | None:
-    """The chain of operations that dequantizes, or None."""
-    product = value.owner
-    if not isinstance(product, arith.MulfOp):
-        return None
-    for difference, scale in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
-        if isinstance(difference.owner, arith.SubfOp) and (row := _row(scale)) is not None:
-            converted, zero = difference.owner.lhs, _row(difference.owner.rhs)
-            if zero is not None and isinstance(converted.owner, (UIToFPOp, SIToFPOp)) and \
-                    (nibbles := _nibbles(converted.owner.operands[0])) is not None:
-                return _Weights(*nibbles, zero, row)
+    weights = matcher.products(pack.source)
+    first = weights[0]
+    for fields in (1, len(NIBBLES)):
+        if first is not None and (fields == 1 or first.shift == 0) and weights == [
+                replace(first, row=first.row + row // fields, shift=first.shift + NIBBLES[row % fields])
+                for row in range(shape[0])]:
+            return first, fields
     return None
 
 
+@dataclass
+class _Matcher:
+    """Finds of each row of a fragment which weights it is.
+
+    Attributes:
+        found: what is known, for a value and what was looked for.
+    """
+
+    found: dict[tuple[SSAValue, _Leaf], _Rows] = field(default_factory=dict)
+
+    def products(self, value: SSAValue) -> _Rows:
+        """Rows of weights in floating point."""
+        return self._rows(value, self._product)
+
+    def _product(self, value: SSAValue) -> _Rows:
+        """Of weights times a scale, or without one."""
+        product = value.owner
+        if not isinstance(product, arith.MulfOp):
+            return self._difference(value)
+        for factor, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+            if (scale := _row(other)) is not None and any(rows := self._rows(factor, self._difference)):
+                return [weight and replace(weight, scale=scale) for weight in rows]
+        return _unknown(value)
+
+    def _difference(self, value: SSAValue) -> _Rows:
+        """Of weights less a zero point, or without one."""
+        if not isinstance(value.owner, arith.SubfOp):
+            return self._conversion(value)
+        zero = _row(value.owner.rhs)
+        return _unknown(value) if zero is None else \
+            [replace(weight, zero=zero) if weight is not None and weight.zero == 0 else None
+             for weight in self._rows(value.owner.lhs, self._conversion)]
+
+    def _conversion(self, value: SSAValue) -> _Rows:
+        if not isinstance(value.owner, (UIToFPOp, SIToFPOp)):
+            return _unknown(value)
+        return self._rows(value.owner.input, self._signed if isinstance(value.owner, SIToFPOp) else self._field)
+
+    def _signed(self, value: SSAValue) -> _Rows:
+        """Of fields, or of signed integers that are fields less a number: so small a one is exact in floats as well."""
+        owner = value.owner
+        if not isinstance(owner, (arith.SubiOp, arith.AddiOp)):
+            return self._field(value)
+        if (zero := _splat(owner.rhs)) is None or abs(zero) > _EXACT:
+            return _unknown(value)
+        zero = zero if isinstance(owner, arith.SubiOp) else -zero
+        return [weight and replace(weight, zero=zero) for weight in self._rows(owner.lhs, self._field)]
+
+    def _field(self, value: SSAValue) -> _Rows:
+        """Of 4 bits: the mask drops signs that a shift repeats, since no field lies beyond the highest bit."""
+        owner = value.owner
+        if of_mlir(value.type.element_type) in (i32, u32):  # type: ignore[attr-defined]
+            if isinstance(owner, arith.AndIOp):
+                for masked, mask in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
+                    if _splat(mask) == MASK:
+                        return self._rows(masked, self._shifted)
+            elif isinstance(owner, arith.ShRUIOp) and _splat(owner.rhs) == NIBBLES[-1]:
+                return self._shifted(value)
+        return _unknown(value)
+
+    def _shifted(self, value: SSAValue) -> _Rows:
+        owner = value.owner
+        if isinstance(owner, (arith.ShRUIOp, arith.ShRSIOp)):
+            shift = _splat(owner.rhs)
+            if shift is not None and shift in NIBBLES:
+                return [weight and replace(weight, shift=shift) for weight in self._rows(owner.lhs, _words)]
+        return _words(value)
+
+    def _rows(self, value: SSAValue, leaf: _Leaf) -> _Rows:
+        """Rows of a value that may be a slice or put together of others."""
+        if (key := (value, leaf)) not in self.found:
+            self.found[key] = self._moved(value, leaf)
+        return self.found[key]
+
+    def _moved(self, value: SSAValue, leaf: _Leaf) -> _Rows:
+        owner = value.owner
+        if shape_of(value)[1:] != (1,):
+            return _unknown(value)
+        if isinstance(owner, ExtractStridedSliceOp):
+            first = values_of(owner.offsets)[0]
+            return self._rows(owner.source, leaf)[first:first + shape_of(value)[0]]
+        if isinstance(owner, InsertStridedSliceOp):
+            first, part = values_of(owner.offsets)[0], self._rows(owner.source, leaf)
+            rows = self._rows(owner.dest, leaf)
+            return rows[:first] + part + rows[first + len(part):]
+        if isinstance(owner, ShuffleOp) and (order := _row_order(owner)) is not None:
+            sources = [row for source in owner.sources for row in self._rows(source, leaf)]
+            return [sources[row] for row in order]
+        return leaf(value)
+
+
+def _unknown(value: SSAValue) -> _Rows:
+    return [None] * shape_of(value)[0]
+
+
+def _words(value: SSAValue) -> _Rows:
+    """The rows of a fragment that is not looked into."""
+    return [_Weight(value, row) for row in range(shape_of(value)[0])]
+
+
+def _row_order(shuffle: ShuffleOp) -> list[int] | None:
+    """The rows that a shuffle takes, counted through its sources, if it takes rows of an element a lane as they are."""
+    maps, shapes, mask = shuffle.lane_maps(), shuffle.block_shapes(), list(shuffle.mask.get_values())
+    columns = shapes[-1][1]
+    if maps is None or {shape[1] for shape in shapes} != {columns} or set(maps) != {LaneMap((1, columns))}:
+        return None
+    order = [first // columns for first in mask[::columns]]
+    return order if mask == [row * columns + lane for row in order for lane in range(columns)] else None
+
+
 def _row(value: SSAValue) -> SSAValue | None:
-    """The row, or the number as it is, that is repeated along rows."""
-    if isinstance(value.owner, SplatOp):
-        return value
-    is_row = isinstance(value.owner, BroadcastOp) and shape_of(value.owner.source) == (1, 1) and \
-        shape_of(value)[-1] == 1
-    return value.owner.source if is_row else None  # type: ignore[union-attr]
-
-
-def _nibbles(value: SSAValue) -> tuple[SSAValue, int, int, int] | None:
-    """Words, first row, rows and lowest bit of a value of 4-bit fields."""
-    mask = value.owner
-    if not isinstance(mask, arith.AndIOp) or of_mlir(value.type.element_type) not in (i32, u32):  # type: ignore[attr-defined]
-        return None
-    shifted = next((one for one, other in ((mask.lhs, mask.rhs), (mask.rhs, mask.lhs)) if _splat(other) == MASK), None)
-    if shifted is None:
-        return None
-    shift: int | None = 0
-    if isinstance(shifted.owner, (arith.ShRUIOp, arith.ShRSIOp)):
-        shift, shifted = _splat(shifted.owner.rhs), shifted.owner.lhs
-    if shift is None or shift not in NIBBLES:
-        return None
-    rows = shape_of(shifted)[0]
-    if isinstance(shifted.owner, ExtractStridedSliceOp):
-        return shifted.owner.source, values_of(shifted.owner.offsets)[0], rows, shift
-    return shifted, 0, rows, shift
+    """The row, or the number, that is repeated along rows."""
+    owner = value.owner
+    if isinstance(owner, SplatOp):
+        return owner.source
+    if isinstance(owner, BroadcastOp) and shape_of(owner.source) == (1, 1) and shape_of(value)[-1] == 1:
+        return owner.source
+    return value if shape_of(value) == (1, 1) else None
 
 
 def _splat(value: SSAValue) -> int | None:

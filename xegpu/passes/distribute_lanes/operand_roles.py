@@ -197,9 +197,11 @@ def widened_operand(webs: Webs, desc: SSAValue, target: Target) -> str:
     if not target.block_io or parameters.dtype.bits != 8 or len(parameters.shape) != 2 or \
             parameters.block.memory_scope == "slm" or parameters.sg_map is not None:
         return ""
-    if any(isinstance(use.operation, LoadNdOp) and use.operation.transposes for use in webs.uses(desc)):
-        return ""
+    transposed = {bool(use.operation.transposes) for use in webs.uses(desc) if isinstance(use.operation, LoadNdOp)}
     used, (rows, columns) = sides(webs, desc), parameters.shape
+    if transposed != {False}:  # lanes along rows of memory, of which a message loads words
+        return "b" if transposed == {True} and used == {"widened b"} and \
+            (columns, rows) == (32, target.subgroup_size) else ""
     if used == {"widened a"} and columns == 32:
         return "a"
     return "b" if used == {"widened b"} and (rows, columns) == (32, target.subgroup_size) else ""

@@ -22,6 +22,9 @@ from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, keeps_type
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
 
+WORD_BITS = 32
+"""What a message transposes: several elements of a column, as in VNNI form."""
+
 Shape = tuple[int, int]
 
 
@@ -94,7 +97,10 @@ class DistributeLanesRewriter(Rewriter):
         bits = desc_of(desc).dtype.bits
         if side := self.copied_operand(desc):
             return lane_map.unaligned_copy(side)
-        if (together := max((load.transposes for load in loads), default=0) // bits) > 1:
+        together = max((load.transposes for load in loads), default=0) // bits
+        if together and self.goes_by_words(desc):
+            together = WORD_BITS // bits
+        if together > 1:
             return LaneMap((self.target.subgroup_size, 1), (1, together))
         if any(load.packed is not None for load in loads) or self.goes_by_words(desc):
             return lane_map.operand_b(self.target.subgroup_size, bits)

@@ -97,9 +97,11 @@ class BlockSizes:
             return ""
         parameters = tile_ops.tile_of(load.tile)
         sides = {self.widens(use.operation) for use in vector.uses}
-        if len(sides) != 1 or parameters.encoding.order != (1, 0) or parameters.encoding.inner_blocks is not None:
+        if len(sides) != 1 or parameters.encoding.inner_blocks is not None:
             return ""
         side = sides.pop()
+        if parameters.encoding.order == (0, 1) and (side != "b" or parameters.shape[1] % self.target.subgroup_size):
+            return ""
         return side if side and parameters.shape["ab".index(side) ^ 1] % 32 == 0 else ""
 
     def widens(self, operation: Operation) -> str:
@@ -242,6 +244,8 @@ class BlockSizes:
         if role == "store":
             return self.compute_block(shape), 1
         words = 8 * 32 // dtype.bits
+        if self.widened_tile(tile):
+            return (words, lanes), 1
         form = self.mma_shape_of(tile) if role in "ab" else None
         if form is not None and form.engine == "dpas":
             if role == "b" and shape[0] % words == 0 and words == form.k:
@@ -254,6 +258,8 @@ class BlockSizes:
     def reads_transposed(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
         """Whether a tile whose columns are contiguous is read along them: then its messages transpose."""
         role = self.role(tile)
+        if self.widened_tile(tile):
+            return True
         words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
         return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
                                       and (form := self.mma_shape_of(tile)) is not None and form.engine == "dpas")

@@ -113,6 +113,86 @@ def test_integer_zero_points_take_one_sum(name: str, zeros: str) -> None:
     assert ("_less_" in lowered.opencl) == (zeros in EXACT)
 
 
+@xt.kernel
+def consecutive(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 32, less: bool = True, times: bool = True,
+                late: bool = False, minus: int = 0) -> None:
+    """Weights as GPTQ stores them: rows 8 * i to 8 * i + 7 are bits 0, 4, ... 28 of row i of words. With ``late`` rows
+    are put together when they are dequantized, and the last of a word is shifted alone."""
+    m, n = xt.group_id(0) * 32, xt.group_id(1) * 64
+    acc = xt.zeros((32, 64), xt.f32)
+    for k in xt.range(0, A.shape[1], GROUP):
+        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, 64)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, 64)))
+
+        def dequantized(fields: Any, scale: Any = scale, zero: Any = zero) -> Any:
+            weights = (fields - minus).to(A.dtype) if minus else fields.to(A.dtype)
+            weights = weights - zero if less else weights
+            return weights * scale if times else weights
+
+        for part in range(0, GROUP, step):
+            words = xt.load_tile(xt.init_tile(W, ((k + part) // 8, n), (step // 8, 64)))
+            fields = [words >> 28 if late and number == 7 else (words >> (4 * number)) & 15 for number in range(8)]
+            rows = [(dequantized(field[row:row + 1]) if late else field[row:row + 1])
+                    for row in range(step // 8) for field in fields]
+            weights = xt.concatenate(rows, 0)
+            a = xt.load_tile(xt.init_tile(A, (m, k + part), (32, step)))
+            acc = xt.tile_mma(a, weights if late else dequantized(weights), acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, 64)))
+
+
+FORMS: dict[str, tuple[Any, dict[str, Any]]] = {  # type of the words, constants
+    "u32": (np.uint32, {}), "i32": (np.int32, {}), "short": (np.int32, {"step": 16}),
+    "no zeros": (np.int32, {"less": False}), "no scales": (np.uint32, {"times": False}),
+    "signed": (np.int32, {"less": False, "minus": 8}), "plus": (np.int32, {"less": False, "minus": -9}),
+    "neither": (np.int32, {"less": False, "times": False}), "late": (np.uint32, {"late": True})}
+
+
+@pytest.mark.parametrize("execution", [*FEW, *MACHINES], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", TYPES)
+def test_rows_of_one_word(name: str, form: str, execution: Execution) -> None:
+    """Each weight is rounded as it is written, bit for bit, whatever the sign of the word."""
+    dtype, depth, columns, (kind, constants) = TYPES[name], 2 * GROUP, 77, FORMS[form]
+    words, scales, zeros, _ = operands(dtype, depth, columns)
+    fields = (words[:, None] >> (4 * np.arange(8, dtype=np.uint32))[:, None] & 15).reshape(depth, columns)
+    weights, group = fields.astype(np.float32) - constants.get("minus", 0), np.arange(depth) // GROUP
+    if constants.get("less", True):
+        weights = (weights - zeros[group].astype(np.float32)).astype(dtype).astype(np.float32)
+    if constants.get("times", True):
+        weights = (weights * scales[group].astype(np.float32)).astype(dtype).astype(np.float32)
+    c = np.full((depth, columns), 99, np.float32)
+    a = np.eye(depth, dtype=np.float32)[np.random.default_rng(1).permutation(depth)]
+    execution.bind(consecutive)[depth // 32, 2](a.astype(dtype), words.view(kind), scales, zeros, c, **constants)
+    np.testing.assert_array_equal(c, a @ weights)
+
+
+@pytest.mark.parametrize("constants", [{"minus": 241, "less": False}, {"minus": 8}])
+@pytest.mark.parametrize("name", TYPES)
+def test_what_is_not_fused(name: str, constants: dict[str, Any]) -> None:
+    """Integers that may be rounded, and a second zero point."""
+    matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((32, 4096), name)
+    lowered = consecutive.lower(matrix, xt.Spec((512, 4096), xt.i32), rows, rows, xt.Spec((4096, 4096), xt.f32),
+                                target="pvc", **constants)
+    assert "xegpu.dequantize" not in lowered.stages["distribute-lanes"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", TYPES)
+def test_instructions_for_rows_of_one_word(name: str, form: str) -> None:
+    """All forms are dequantized in pairs, in as many instructions."""
+    require_ocloc()
+    kind, constants = FORMS[form]
+    matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((32, 4096), name)
+    lowered = consecutive.lower(matrix, xt.Spec((512, 4096), np.dtype(kind).name), rows, rows,
+                                xt.Spec((4096, 4096), xt.f32), target="pvc", **constants)
+    lanes, report = lowered.stages["distribute-lanes"], lowered.report(remedies=False)
+    assert lanes.count("xegpu.dequantize") == 32
+    assert "xegpu.pack " not in lanes
+    assert "xegpu.shuffle" not in lanes
+    assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 128)
+    assert report.loop["vector"] / 4 <= (300 if name == "f16" else 480)
+
+
 def lower_product(name: str, target: str) -> CompiledKernel:
     """A product of 4096 x 4096 with weights of 4 bits."""
     matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((4096 // GROUP, 4096), name)
