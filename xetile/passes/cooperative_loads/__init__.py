@@ -255,11 +255,11 @@ class _CooperativeLoadsRewriter(Rewriter):
         latter."""
         nexts = [self._load_share(share, self.single(old.args[share.position + 1])) for share in shares]
         self.emit(NbarrierWaitOp(barrier))
-        for number, share in enumerate(shares):
-            self.values[share.load] = self._load_operand(share, number, halves[share.shape[0]])
         next_halves = {rows: self.index(arith.SubiOp, self.constant(rows), half) for rows, half in halves.items()}
         for number, (share, value) in enumerate(zip(shares, nexts, strict=True)):
             self._store_share(share, number, value, next_halves[share.shape[0]])
+        for number, share in enumerate(shares):
+            self.values[share.load] = self._load_operand(share, number, halves[share.shape[0]])
         self.emit(NbarrierArriveOp(barrier))
         return [*next_halves.values()]
 
