@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.memory_access import access_kind, bounded_axes, geometry
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.ir.matchers import VERSIONED
 from xegpu.ir.memref import ALIGNED
 from xegpu.ir.use_def import root_definitions
 from xegpu.target.targets import Target
@@ -47,6 +48,16 @@ def _reasons(desc: SSAValue, kinds: dict[SSAValue, str]) -> list[tuple[str, str]
     return [(init.source.name_hint or "an array", _reason(desc, init, kinds)) for init in inits]
 
 
+def _is_second_version(desc: SSAValue) -> bool:
+    """Whether a descriptor is of the version of a loop for columns that block messages do not take."""
+    block = desc.owner if isinstance(desc.owner, Block) else desc.owner.parent
+    while block is not None and (around := block.parent_op()) is not None:
+        if VERSIONED in around.attributes:
+            return block.parent is around.regions[1]
+        block = around.parent
+    return False
+
+
 def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -> str:
     parameters = desc_of(desc)
     elements = _COLUMN_BYTES // parameters.dtype.bytes
@@ -62,6 +73,9 @@ def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -
         return "these need a base on a multiple of 64 bytes, rows of 64 bytes or more that are a multiple of 4 bytes " \
                "long, and a pitch that is a multiple of 16 bytes"
     if elements > 1 and multiple_of(desc) % elements:
+        if _is_second_version(desc):
+            return f"this is the version of a loop for columns that are no multiples of {elements}; for those that are, " \
+                   "as the kernel finds at run time, there is one with block messages"
         return f"its tiles begin at columns that are not known to be multiples of {elements}; make them so, as in " \
                "k // 32 * 32"
     return f"none has {'x'.join(map(str, parameters.shape))} elements of {parameters.dtype.bits} bits"

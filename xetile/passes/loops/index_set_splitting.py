@@ -60,11 +60,17 @@ class IndexSetSplitting:
 
 
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
+    for loop in straight_product_loops(around):
+        if 0 < (number(loop.step) or 0) < _SMALL and abs(number(loop.lb) or 0) < _SMALL and not _continues(loop):
+            yield loop
+
+
+def straight_product_loops(around: Operation) -> Iterator[scf.ForOp]:
+    """Loops of matrix products that store nothing, and in which subgroups do not wait for each other."""
     for operation in around.walk():
-        if isinstance(operation, scf.ForOp) and 0 < (number(operation.step) or 0) < _SMALL \
+        if isinstance(operation, scf.ForOp) and \
+                any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and not any(BARRIER in inner.attributes for inner in operation.walk()) \
-                and abs(number(operation.lb) or 0) < _SMALL and not _continues(operation) \
-                and any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and all(isinstance(inner, (*_STRAIGHT, scf.ForOp)) or inner.has_trait(Pure)
                         for inner in operation.walk() if inner is not operation):
             yield operation
@@ -178,7 +184,7 @@ def _sum_of(value: SSAValue, loop: scf.ForOp) -> _Sum | None:
         return _Sum(counter=1)
     if (known := number(value)) is not None:
         return _Sum(constant=known) if abs(known) < _SMALL else None
-    if not isinstance(value.type, VectorType) and not _is_inside(value, loop):
+    if not isinstance(value.type, VectorType) and not is_inside(value, loop):
         return _Sum({value: 1})
     if isinstance(owner, (arith.AddiOp, arith.SubiOp)):
         left, right = _sum_of(owner.lhs, loop), _sum_of(owner.rhs, loop)
@@ -192,7 +198,8 @@ def _sum_of(value: SSAValue, loop: scf.ForOp) -> _Sum | None:
     return None
 
 
-def _is_inside(value: SSAValue, loop: scf.ForOp) -> bool:
+def is_inside(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether a value is defined in a loop, or in a loop or branch inside it."""
     block = value.block if isinstance(value, BlockArgument) else value.owner.parent
     operation: Operation | None = block.parent_op() if block is not None else None
     while operation is not None:
