@@ -36,6 +36,7 @@ from xetile.passes.blocking import Blocking
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
+from xetile.passes.cooperative_loads.slm_copy import SlmCopy
 from xetile.passes.cooperative_loads.slm_transpose import SlmTranspose
 from xetile.passes.distribute_subgroups import DistributeSubgroups
 from xetile.passes.duplicate_loads import DuplicateLoads
@@ -107,6 +108,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
     ("row-major", lambda options: RowMajor(options.access)),
     ("slm-transpose", lambda options: SlmTranspose(options.target, options.access) if options.loads_shares else None),
+    ("slm-copy", lambda options: SlmCopy(options.target, options.access)
+        if options.loads_shares and "rows" in options.access else None),
     ("split-int4-mma", lambda options: None if options.target.multiplies(i4x2, i4x2) else SplitInt4Mma()),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),
     ("deepen-k", lambda options: DeepenK() if options.target.fuses_loads else None),

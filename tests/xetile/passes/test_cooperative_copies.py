@@ -35,16 +35,18 @@ def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: in
 @pytest.mark.parametrize("first", [0, 1, 2], ids=lambda first: f"base {2 * first}")
 @pytest.mark.parametrize(("types", "execution"), [(BF16, NUMPY), (BF16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1])],
                          ids=str)
-def test_the_result_is_right(types: Types, execution: Execution, first: int, odd: str) -> None:
+@pytest.mark.parametrize("bn", [BN, 2 * BN], ids=lambda bn: f"{bn // 4} columns a copy")
+def test_the_result_is_right(types: Types, execution: Execution, first: int, odd: str, bn: int) -> None:
     """Rows, columns and K that are no whole tiles, of more tiles than one; pitches of odd and of even elements."""
     generator = np.random.default_rng(1)
+    maps = {**MAPS, "BN": bn, "data_b": (BK, bn // 2), "data_c": (32, bn // 2)}
     for (m, n, k), gap in (((37, 53, 7), 0), ((130, 141, 165), 0), ((130, 72, 97), 1)):
         a = unaligned(generator, types.a, m, k, k + gap, first) if odd != "b" else \
             integers(generator, types.a, m, 168)[:, :k]
         b = unaligned(generator, types.b, k, n, n + gap, first) if odd != "a" else \
             integers(generator, types.b, k, 144)[:, :n]
-        check(execution.bind(gemm_shared), (a, b), (tiles(m, BM), tiles(n, BN)), multiplied(a, b, types.acc),
-              acc=types.acc, **MAPS)
+        check(execution.bind(gemm_shared), (a, b), (tiles(m, BM), tiles(n, bn)), multiplied(a, b, types.acc),
+              acc=types.acc, **maps)
 
 
 def specs(types: Types, m: int, n: int, k: int) -> list[xt.Spec]:

@@ -74,8 +74,8 @@ def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -
                "long, and a pitch that is a multiple of 16 bytes"
     if elements > 1 and multiple_of(desc) % elements:
         if _is_second_version(desc):
-            return f"this is the version of a loop for columns that are no multiples of {elements}; for those that are, " \
-                   "as the kernel finds at run time, there is one with block messages"
+            return f"this is the version of a loop for columns that are no multiples of {elements}; for those that " \
+                   "are, as the kernel finds at run time, there is one with block messages"
         return f"its tiles begin at columns that are not known to be multiples of {elements}; make them so, as in " \
                "k // 32 * 32"
     return f"none has {'x'.join(map(str, parameters.shape))} elements of {parameters.dtype.bits} bits"

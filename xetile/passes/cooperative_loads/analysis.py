@@ -42,7 +42,7 @@ _UNALIGNED = "rows"
 COPIED = {"a": (16, 16), "b": (32, 8)}
 """Blocks of operands that are copied from such an array (:func:`xegpu.layout.lane_map.unaligned_copy`)."""
 _WORDS = 16
-"""The most columns of a block that is copied: a block of vectors has a lane's elements in each row, as many as lanes."""
+"""The most columns of a block that is copied, as many as lanes: wider rows are several blocks."""
 EXCHANGES = (TileTransposeOp, TileConvLayoutOp, TileReduceOp)
 """Operations that may go through shared local memory, with barriers around them."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, *LOOPS, *EXCHANGES)
@@ -199,7 +199,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
     if not isinstance(load, tile_ops.LoadTileOp) or load.padding is not None:
         return None
     tile, position = tile_ops.tile_of(init.result), argument.index - 1
-    if _is_unaligned(init, kinds):
+    if is_unaligned(init, kinds):
         block, map_ = COPIED.get(_copied_side(load, tile)), tile.encoding.wg_map
         copies = None if block is None or map_ is None else _copies(tile.shape, block, map_)
         if block is None or map_ is None or copies is None:
@@ -222,7 +222,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
     return None if shares is None else Share(init, load, move, position, is_transposed, True, shape, map_, shares)
 
 
-def _is_unaligned(init: tile_ops.InitTileOp, kinds: Mapping[Any, str]) -> bool:
+def is_unaligned(init: tile_ops.InitTileOp, kinds: Mapping[Any, str]) -> bool:
     """Whether a tile's array is not aligned for 2D block messages."""
     return kinds.get(array_of(init.source)) == _UNALIGNED and access_kind(init, kinds) == _UNALIGNED
 

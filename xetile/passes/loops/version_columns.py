@@ -19,8 +19,9 @@ the loop is in the kernel twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp, UnitAttr
@@ -99,10 +100,10 @@ def _init_of(tile: SSAValue, loop: scf.ForOp) -> tile_ops.InitTileOp | None:
     return tile.owner if isinstance(tile.owner, tile_ops.InitTileOp) else None
 
 
-def _unknown_terms(init: tile_ops.InitTileOp, loop: scf.ForOp, kinds: dict[SSAValue, str]) -> dict[SSAValue, int]:
+def _unknown_terms(init: tile_ops.InitTileOp, loop: scf.ForOp, kinds: Mapping[Any, str]) -> dict[SSAValue, int]:
     """The terms of a tile's column that it takes to be a multiple of four bytes; none where that is known, or where it
     would not do."""
-    dtype, axis = tile_ops.tile_of(init.result).dtype, _ALONG.get(access_kind(init, kinds))  # type: ignore[arg-type]
+    dtype, axis = tile_ops.tile_of(init.result).dtype, _ALONG.get(access_kind(init, kinds))
     if axis is None or dtype.bits not in (8, 16) or len(init.offsets) < 2:
         return {}
     multiple = _ALIGNMENT // dtype.bytes
