@@ -10,6 +10,8 @@ from xdsl.ir import Block, SSAValue
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.memory_access import access_kind, bounded_axes, geometry
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.bounds import is_unaligned_copy
+from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.matchers import VERSIONED
 from xegpu.ir.memref import ALIGNED
 from xegpu.ir.use_def import root_definitions
@@ -36,10 +38,26 @@ def slow_accesses(function: FuncOp, target: Target, access: Sequence[str]) -> tu
             block = desc_of(operation.desc).block
             if block.memory_scope == "global" and block.access in _ACCESS_PHRASES:
                 verb = "read" if isinstance(operation, LoadNdOp) else "written"
-                phrase = _ACCESS_PHRASES[block.access]
-                found |= dict.fromkeys(f"{name} is {verb} {phrase}, not by block messages: {reason}"
+                phrase, help_ = _ACCESS_PHRASES[block.access], _copy_help(operation, kinds)
+                found |= dict.fromkeys(f"{name} is {verb} {phrase}, not by block messages: {reason}{help_}"
                                        for name, reason in _reasons(operation.desc, kinds))
     return tuple(found)
+
+
+def _copy_help(operation: LoadNdOp | StoreNdOp, kinds: dict[SSAValue, str]) -> str:
+    """What makes copies of a product's operand of any alignment cheaper; empty for other accesses."""
+    around = operation.parent_op()
+    unaligned = [init for init in root_definitions(operation.desc) if isinstance(init.owner, CreateNdTdescOp)
+                 and access_kind(init.owner, kinds) == "rows" and not bounded_axes(init.owner)]
+    if not isinstance(operation, LoadNdOp) or not unaligned or desc_of(operation.desc).dtype.bits != 16 or \
+            around is None or not any(isinstance(user, DpasOp) for user in around.walk()):
+        return ""
+    if is_unaligned_copy(desc_of(operation.desc)):
+        return "; its words are put together and copied through shared local memory, a part by each subgroup that " \
+               "needs the operand: the more of these there are, the less each does (wg_map((8, 4), ...) of 256 x 256)"
+    return "; as an operand of a product it would be copied through shared local memory where several subgroups need " \
+           "it (wg_map((8, 4), ...) of 256 x 256), or where one subgroup alone has the registers (tiles of 32 x 32 " \
+           "by 32 x 32)"
 
 
 def _reasons(desc: SSAValue, kinds: dict[SSAValue, str]) -> list[tuple[str, str]]:
