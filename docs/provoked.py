@@ -27,6 +27,7 @@ import numpy as np
 import xetile as xt
 from codegen import opencl
 from codegen.opencl import prelude
+from codegen.opencl.emitter import Emitter
 from codegen.opencl.vector import reduction
 from codegen.runtime import devices, launcher, program_source, synchronize, usm
 from codegen.runtime.devices import find_queue
@@ -451,7 +452,8 @@ def unknown_builtin_of_the_prelude() -> object:
 
 @provokes("XT9400")
 def row_in_two_words() -> object:
-    return reduction._fetched(["low", "high"], [0, 0], [0, 1], 1, xt.f32)
+    emitter = Emitter(opencl.RULES, xt.TARGETS["pvc"], 16)
+    return reduction._fetched(emitter, ["low", "high"], [0, 0], [0, 1], 1, xt.f32)
 
 
 @provokes("XT9401")

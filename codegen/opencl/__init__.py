@@ -49,6 +49,7 @@ def emit(function: func.FuncOp, target: Target, *, large_buffers: bool = False) 
     for operation in function.body.block.ops:
         if not isinstance(operation, func.ReturnOp):
             emitter.emit(operation)
+    assert not emitter.pending_stores
     body = "\n".join(emitter.lines) + "\n"
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)

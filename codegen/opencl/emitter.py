@@ -49,6 +49,7 @@ class Emitter:
         self.assertions: tuple[Any, ...] = ()
         self.inlined_words = 0
         self.in_bounds: dict[Operation, str] = {}
+        self.pending_stores: list[Any] = []
         self.lane_barriers: Collection[Operation] = ()
         self.depth = 1
         self._author_line = self._printed_line = ""
@@ -219,17 +220,22 @@ def wrapping(at: Coordinate) -> str:
 
 
 def likely_in_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp) -> str:
-    """Condition, on a processor, that the block of a load or store is entirely in bounds, which it mostly is.
+    """Condition, on a processor, that the block of a load or store is entirely in bounds, which it mostly is."""
+    if operation not in emitter.in_bounds:
+        desc, type_ = emitter.values[operation.desc], desc_of(operation.desc)
+        emitter.in_bounds[operation] = bounds_check(emitter, desc, type_.shape[0],
+                                                    type_.shape[1] * type_.block.array_length)
+    return f"{LIKELY}({emitter.in_bounds[operation]})"
+
+
+def bounds_check(emitter: Emitter, desc: Descriptor, rows: int, columns: int) -> str:
+    """Name of a new variable that says whether ``rows`` x ``columns`` elements at a descriptor are all in bounds.
 
     It is one number without short circuits, which the vectorizer would make masks of; and where the compiler knows the
     other way as the rarer one, it saves registers around calls there alone.
     """
-    if operation not in emitter.in_bounds:
-        desc: Descriptor = emitter.values[operation.desc]
-        type_ = desc_of(operation.desc)
-        rows, columns = type_.shape[0], type_.shape[1] * type_.block.array_length
-        y, x = (atom(wrapping(at)) for at in (desc.row, desc.column))
-        emitter.in_bounds[operation] = name = emitter.name("inside")
-        emitter.line(f"const int {name} = ({y} >= 0) & ({x} >= 0) & ({y} <= {desc.height} - {rows}) "
-                     f"& ({x} <= {desc.width} - {columns});")
-    return f"{LIKELY}({emitter.in_bounds[operation]})"
+    y, x = (atom(wrapping(at)) for at in (desc.row, desc.column))
+    name = emitter.name("inside")
+    emitter.line(f"const int {name} = ({y} >= 0) & ({x} >= 0) & ({y} <= {desc.height} - {rows}) "
+                 f"& ({x} <= {desc.width} - {columns});")
+    return name

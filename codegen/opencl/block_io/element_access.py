@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import row_pointers, unaligned_words
+from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
 from codegen.opencl.block_io.block_slice import BLOCK_READS, BLOCK_WRITES, BlockSlice, WholeBlock, block_of, position
 from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrapping
@@ -124,18 +124,7 @@ def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[Bloc
         for statement in inlined:
             emitter.line(statement)
     else:
-        _by_bounds(emitter, operation, inlined, statements(pieces, _element_function))
-
-
-def _by_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp, inside: list[str], edges: list[str]) -> None:
-    """Emit statements for a block that is in bounds, and for one that is not."""
-    emitter.line(f"if ({likely_in_bounds(emitter, operation)}) {{")
-    for statements in (inside, edges):
-        emitter.depth += 1
-        for statement in statements:
-            emitter.line(statement)
-        emitter.depth -= 1
-        emitter.line("} else {" if statements is inside else "}")
+        store_runs.branch(emitter, likely_in_bounds(emitter, operation), inlined, statements(pieces, _element_function))
 
 
 def _inlined_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
@@ -314,7 +303,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         for piece, edge in zip(inside, pieces, strict=True):
             emitter.function(_inlined_store(emitter, piece, fragment))
             emitter.function(_edge_store(edge, fragment))
-        _by_bounds(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
+        store_runs.add(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
         return
     for piece in pieces:
         if by_rows:

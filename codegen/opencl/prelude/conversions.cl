@@ -6,37 +6,32 @@
 #define PRELUDE_INLINE static inline __attribute__((overloadable, always_inline))
 
 // Of scalars they are operators: a CPU's compiler vectorizes these over work-items, but calls OpenCL's own functions,
-// such as convert_uint(ushort), once for each, which takes it 10 to 30 ms to compile.
-#define PRELUDE_AS_USHORT(value) ((ushort)(value))
-#define PRELUDE_AS_UINT(value) ((uint)(value))
-#define PRELUDE_SCALAR_UNLESS_NAN(value, rounded, quiet) ((value) != (value) ? (quiet) : (rounded))
-#define PRELUDE_UNLESS_NAN(value, rounded, quiet) select(rounded, quiet, isnan(value))
+// such as convert_uint(ushort), once for each, which takes it 10 to 30 ms to compile. Of vectors, clang has a builtin
+// that is no call either; other compilers take OpenCL's functions.
+#define PRELUDE_CAST(type, value) ((type)(value))
+#ifdef __clang__
+#define PRELUDE_CONVERT(type, value) __builtin_convertvector(value, type)
+#else
+#define PRELUDE_CONVERT(type, value) convert_##type(value)
+#endif
 
-#define PRELUDE_AS_USHORT2(value) __builtin_convertvector(value, ushort2)
-#define PRELUDE_AS_UINT2(value) __builtin_convertvector(value, uint2)
-#define PRELUDE_AS_USHORT3(value) __builtin_convertvector(value, ushort3)
-#define PRELUDE_AS_UINT3(value) __builtin_convertvector(value, uint3)
-#define PRELUDE_AS_USHORT4(value) __builtin_convertvector(value, ushort4)
-#define PRELUDE_AS_UINT4(value) __builtin_convertvector(value, uint4)
-#define PRELUDE_AS_USHORT8(value) __builtin_convertvector(value, ushort8)
-#define PRELUDE_AS_UINT8(value) __builtin_convertvector(value, uint8)
-#define PRELUDE_AS_USHORT16(value) __builtin_convertvector(value, ushort16)
-#define PRELUDE_AS_UINT16(value) __builtin_convertvector(value, uint16)
-#define PRELUDE_CONVERSIONS(n, to_ushort, to_uint, unless_nan)                                                         \
+#define PRELUDE_CONVERSIONS(n, convert)                                                                                \
   PRELUDE_INLINE ushort##n prelude_to_bf16(float##n value) {                                                           \
     uint##n bits = as_uint##n(value);                                                                                  \
     uint##n rounded = bits + 0x7fffu + ((bits >> 16) & 1u), quiet = bits | 0x400000u;                                  \
-    return to_ushort(unless_nan(value, rounded, quiet) >> 16);                                                         \
+    return convert(ushort##n, (value != value ? quiet : rounded) >> 16);                                               \
   }                                                                                                                    \
-  PRELUDE_INLINE float##n prelude_from_bf16(ushort##n bits) { return as_float##n(to_uint(bits) << 16); }               \
+  PRELUDE_INLINE float##n prelude_from_bf16(ushort##n bits) {                                                          \
+    return as_float##n(convert(uint##n, bits) << 16);                                                                  \
+  }                                                                                                                    \
   PRELUDE_INLINE float##n prelude_to_tf32(float##n value) {                                                            \
     uint##n bits = as_uint##n(value);                                                                                  \
     uint##n rounded = bits + 0xfffu + ((bits >> 13) & 1u), quiet = bits | 0x400000u;                                   \
-    return as_float##n(unless_nan(value, rounded, quiet) & 0xffffe000u);                                               \
+    return as_float##n((value != value ? quiet : rounded) & 0xffffe000u);                                              \
   }
-PRELUDE_CONVERSIONS(, PRELUDE_AS_USHORT, PRELUDE_AS_UINT, PRELUDE_SCALAR_UNLESS_NAN)
-PRELUDE_CONVERSIONS(2, PRELUDE_AS_USHORT2, PRELUDE_AS_UINT2, PRELUDE_SCALAR_UNLESS_NAN)
-PRELUDE_CONVERSIONS(3, PRELUDE_AS_USHORT3, PRELUDE_AS_UINT3, PRELUDE_SCALAR_UNLESS_NAN)
-PRELUDE_CONVERSIONS(4, PRELUDE_AS_USHORT4, PRELUDE_AS_UINT4, PRELUDE_SCALAR_UNLESS_NAN)
-PRELUDE_CONVERSIONS(8, PRELUDE_AS_USHORT8, PRELUDE_AS_UINT8, PRELUDE_SCALAR_UNLESS_NAN)
-PRELUDE_CONVERSIONS(16, PRELUDE_AS_USHORT16, PRELUDE_AS_UINT16, PRELUDE_SCALAR_UNLESS_NAN)
+PRELUDE_CONVERSIONS(, PRELUDE_CAST)
+PRELUDE_CONVERSIONS(2, PRELUDE_CONVERT)
+PRELUDE_CONVERSIONS(3, PRELUDE_CONVERT)
+PRELUDE_CONVERSIONS(4, PRELUDE_CONVERT)
+PRELUDE_CONVERSIONS(8, PRELUDE_CONVERT)
+PRELUDE_CONVERSIONS(16, PRELUDE_CONVERT)
