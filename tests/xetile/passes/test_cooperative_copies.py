@@ -109,7 +109,7 @@ def test_instructions(target: str) -> None:
     """A subgroup reads its share of B by four messages, that of A by two, and stores it by one; nothing is spilled.
 
     The subgroups leave the loop without checks together: their barrier is that of the whole work-group. In the loop, no
-    pointer is multiplied by a pitch, and halves of words are selected by an instruction each.
+    pointer is multiplied by a pitch, and halves of words are selected by an instruction each, those of two registers of A.
     """
     require_ocloc()
     for columns, inner, loads, messages, least in ((50257, 4096, 4, 9, 0.30), (4096, 4097, 2, 5, 0.32)):
@@ -121,5 +121,5 @@ def test_instructions(target: str) -> None:
         hot = next(iter(low.isa().kernels.values())).asm.splitlines()
         hot = [hot[number] for number in hot_lines("\n".join(hot))]
         assert not any(" mul " in line for line in hot)
-        assert sum(" sel " in line for line in hot) == 16
+        assert sum(" sel " in line for line in hot) == (16 if inner == 4096 else 8)  # two registers of A at once
         assert "intel_work_group_barrier_arrive" in low.opencl
