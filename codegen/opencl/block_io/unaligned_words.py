@@ -7,8 +7,8 @@ word that has its second one. Where rows begin in the middle of a word (``odd``)
     even:  here = there = 01 23 45 67        odd:  here = x0 12 34 56,  there = 12 34 56 7x
 
 So elements 0, 2, 4 ... are one half of ``here``, the lower one or the upper one, and 1, 3, 5 ... the other half of
-``there``: one select of strided regions (vISA) for each element, where shifts take half as many again. Where words of one
-row follow each other in the result, one selects of two registers.
+``there``: one select of strided regions (vISA) for each element, where shifts take half as many again. Where words
+of one row follow each other in the result, one selects of two registers.
 """
 
 from __future__ import annotations

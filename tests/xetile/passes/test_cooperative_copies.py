@@ -109,7 +109,7 @@ def test_instructions(target: str) -> None:
     """A subgroup reads its share of B by four messages, that of A by two, and stores it by one; nothing is spilled.
 
     The subgroups leave the loop without checks together: their barrier is that of the whole work-group. In the loop, no
-    pointer is multiplied by a pitch, and halves of words are selected by an instruction each, those of two registers of A.
+    pointer is multiplied by a pitch; halves of words are selected by an instruction each, of A those of two registers.
     """
     require_ocloc()
     for columns, inner, loads, messages, least in ((50257, 4096, 4, 9, 0.30), (4096, 4097, 2, 5, 0.32)):
