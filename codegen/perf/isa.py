@@ -186,13 +186,15 @@ def _loops(instructions: Sequence[Instruction], positions: dict[str, int]) -> li
 def _hot_loop(instructions: Sequence[Instruction], loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """Hot loop: the innermost loop with most dpas, or without dpas, with most vector multiply-adds.
 
+    Of several with as many it is the shortest: versions of one loop have the same products.
+
     If all of them are in outer loops, the shortest of those with the most; without any, the longest innermost loop.
     """
     innermost = [loop for loop in loops if not any(_is_inside(other, loop) for other in loops)]
     for is_product in (_is_dpas, _is_vector_mad):
         products = {loop: sum(map(is_product, instructions[slice(*loop)])) for loop in loops}
         if any(products[loop] for loop in innermost):
-            return max(innermost, key=lambda loop: products[loop])
+            return max(innermost, key=lambda loop: (products[loop], loop[0] - loop[1]))
         if any(products.values()):
             return max(loops, key=lambda loop: (products[loop], loop[0] - loop[1]))
     return max(innermost, key=lambda loop: loop[1] - loop[0], default=None)

@@ -27,6 +27,9 @@ BARRIER = "xegpu.barrier"
 """Attribute of ``scf.for``: a work-group barrier every so many iterations, so that subgroups stay in step and share
 cache lines. It changes the speed and no result."""
 
+VERSIONED = "xegpu.versioned"
+"""Attribute of ``scf.if`` whose branches are versions of a loop: the first for columns that block messages take."""
+
 OPTIONS = frozenset((UNROLL, BARRIER))
 
 MAIN_LOOP = "xegpu.main_loop"

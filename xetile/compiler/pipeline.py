@@ -36,6 +36,7 @@ from xetile.passes.blocking import Blocking
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
+from xetile.passes.cooperative_loads.slm_copy import SlmCopy
 from xetile.passes.cooperative_loads.slm_transpose import SlmTranspose
 from xetile.passes.distribute_subgroups import DistributeSubgroups
 from xetile.passes.duplicate_loads import DuplicateLoads
@@ -46,6 +47,7 @@ from xetile.passes.loops.index_set_splitting import IndexSetSplitting
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
+from xetile.passes.loops.version_columns import VersionColumns
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
 from xetile.passes.row_major import RowMajor
@@ -102,9 +104,12 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
+    ("version-columns", lambda options: VersionColumns(options.access) if options.target.block_io else None),
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
     ("row-major", lambda options: RowMajor(options.access, options.target)),
     ("slm-transpose", lambda options: SlmTranspose(options.target, options.access) if options.loads_shares else None),
+    ("slm-copy", lambda options: SlmCopy(options.target, options.access)
+        if options.loads_shares and "rows" in options.access else None),
     ("split-int4-mma", lambda options: None if options.target.multiplies(i4x2, i4x2) else SplitInt4Mma()),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),
     ("deepen-k", lambda options: DeepenK() if options.target.fuses_loads else None),

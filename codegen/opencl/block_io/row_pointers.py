@@ -5,7 +5,8 @@
 
 A pointer is the array's base and a product of a row and a pitch, in 64 bits. Intel's compiler multiplies anew in each
 step, and puts together each lane's pointers from their parts; as a variable that the loop changes, a pointer takes one
-addition. Which half of a word begins a row stays the same in all steps if a step is even.
+addition. Words of the same rows that lie an even number of elements apart have one, from which they are constant
+distances. Which half of a word begins a row stays the same in all steps if a step is even.
 """
 
 from __future__ import annotations
@@ -29,10 +30,17 @@ class RowPointers:
     """Pointers of one load.
 
     Attributes:
-        runs: what is read, and for each row of a run the prefix of its pointers' names.
+        runs: what is read, and for each row of a run the prefix of its pointers' names and the words from there.
     """
 
-    runs: tuple[tuple[WordRun, tuple[str, ...]], ...]
+    runs: tuple[tuple[WordRun, tuple[tuple[str, int], ...]], ...]
+
+
+_MOST = 16
+"""Pointers of a loop, 2 registers each on pvc, up to which each run has its own where messages take no immediate
+offsets: adding a distance takes an instruction, and a register that waits for the message."""
+_Shared = dict[tuple[object, ...], tuple[str, int]]
+"""For what pointers have in common, the prefix of their names and the column that they were declared for."""
 
 
 def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
@@ -41,11 +49,14 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     Returns:
         what each step adds to them, as expressions.
     """
+    copies = [load for load in loop.body.block.ops if isinstance(load, LoadNdOp) and load.in_bounds is not None
+              and is_unaligned_copy(desc_of(load.desc))]
+    pointers = sum(2 * len(run.rows) for load in copies for run in runs(desc_of(load.desc)))
+    together, shared = emitter.target.immediate_offsets or pointers > _MOST, _Shared()
     moves: list[str] = []
-    for load in loop.body.block.ops:
-        if isinstance(load, LoadNdOp) and load.in_bounds is not None and is_unaligned_copy(desc_of(load.desc)) and \
-                (start := _start(emitter, loop, load)) is not None:
-            moves += _declare(emitter, load, *start)
+    for load in copies:
+        if (start := _start(emitter, loop, load)) is not None:
+            moves += _declare(emitter, load, *start, shared if together else None)
     return moves
 
 
@@ -53,8 +64,9 @@ def values(emitter: Emitter, load: LoadNdOp, fragment: Fragment) -> list[str]:
     """Read the runs of a load through its pointers, and give the expressions of its variables."""
     named = []
     for run, names in emitter.carried_pointers[load].runs:
-        words = run.combined(emitter, [(f"{name}_here", f"{name}_there") for name in names],
-                             [f"{name}_odd" for name in names])
+        words = run.combined(emitter, [tuple(f"({name}_{side} + {distance})" if distance else f"{name}_{side}"
+                                             for side in ("here", "there")) for name, distance in names],  # type: ignore[misc]
+                             [f"{name}_odd" for name, _ in names])
         named.append(replace(run, label=emitter.name("words")))
         emitter.line(f"const {vector_type('uint', run.width)} {named[-1].name} = {words};")
     return list(variables(named, fragment))
@@ -89,24 +101,29 @@ def _coordinate(emitter: Emitter, term: Term) -> Coordinate:
     return (desc.row, desc.column)[term.axis]
 
 
-def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str) -> Iterator[str]:
-    """Declare the pointers of a load, and give what each step adds to them."""
+def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shared: _Shared | None) -> Iterator[str]:
+    """Declare the pointers of a load, those that are not there to share, and give what each step adds to them."""
     lanes = desc_of(load.desc).sg_map
     assert lanes is not None
     lane = emitter.common(load.parent, "lane", "int", f"get_sub_group_local_id() * {lanes.wi_data[0]}")
     stem = load.result.name_hint or "v"
     move = emitter.common(load.parent, f"{stem}_move", "long", step)
     found = []
+    first = f"{wrapping(desc.row)} + {lane}", wrapping(desc.column)
     for run in runs(desc_of(load.desc)):
-        names = []
-        first = f"{wrapping(desc.row)} + {lane}", wrapping(desc.column)
-        for element in run.elements(f"(global const ushort *){desc.array.name}", desc.pitch, first):
-            odd, _, _ = emitter.names(f"{stem}_row", lambda row: (f"{row}_odd", f"{row}_here", f"{row}_there"))
-            name = odd.removesuffix("_odd")
-            emitter.line(f"global const ushort *{name} = {element};")
-            for line in declared(emitter, name, name):
-                emitter.line(line)
-            names.append(name)
-            yield from (f"{name}_{side} += {move}" for side in ("here", "there"))
+        names, there, column = [], {} if shared is None else shared, desc.column.offset + run.column
+        elements = run.elements(f"(global const ushort *){desc.array.name}", desc.pitch, first)
+        for down, element in zip(run.rows, elements, strict=True):
+            key = (desc.array.name, desc.pitch, first[0], down, desc.column.terms, column % 2, move)
+            if key not in there:
+                odd, _, _ = emitter.names(f"{stem}_row", lambda row: (f"{row}_odd", f"{row}_here", f"{row}_there"))
+                name = odd.removesuffix("_odd")
+                emitter.line(f"global const ushort *{name} = {element};")
+                for line in declared(emitter, name, name):
+                    emitter.line(line)
+                there[key] = name, column
+                yield from (f"{name}_{side} += {move}" for side in ("here", "there"))
+            name, at = there[key]
+            names.append((name, (column - at) // 2))
         found.append((run, tuple(names)))
     emitter.carried_pointers[load] = RowPointers(tuple(found))

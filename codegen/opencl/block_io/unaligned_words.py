@@ -7,7 +7,8 @@ word that has its second one. Where rows begin in the middle of a word (``odd``)
     even:  here = there = 01 23 45 67        odd:  here = x0 12 34 56,  there = 12 34 56 7x
 
 So elements 0, 2, 4 ... are one half of ``here``, the lower one or the upper one, and 1, 3, 5 ... the other half of
-``there``: one select of strided regions (vISA) for each element, where shifts take half as many again.
+``there``: one select of strided regions (vISA) for each element, where shifts take half as many again. Where words
+of one row follow each other in the result, one selects of two registers.
 """
 
 from __future__ import annotations
@@ -144,8 +145,9 @@ def _combine(emitter: Emitter, run: WordRun) -> str:
     lines = ["{", f".decl O v_type=G type=uw num_elts={32 * run.width} align=GRF alias=<%0, 0>"]
     lines += [f".decl {word} v_type=G type=uw num_elts={32 * count} align=GRF alias=<%{number}, 0>"
               for number, (word, count) in enumerate(vectors.items(), 1)]
-    lines += [f".decl P{row} v_type=P num_elts=16" for row in rows]
-    lines += [f"cmp.ne (M1_NM, 16) P{row} %{len(vectors) + 1 + row}(0,0)<1;1,0> 0:ud" for row in rows]
+    lanes, region = (32, "<0;16,1>") if _in_pairs(run) else (16, "<1;1,0>")
+    lines += [f".decl P{row} v_type=P num_elts={lanes}" for row in rows]
+    lines += [f"cmp.ne (M1_NM, {lanes}) P{row} %{len(vectors) + 1 + row}(0,0){region} 0:ud" for row in rows]
     lines += [*_selects(run), "}"]
     assembly = "".join(f'    "{line}\\n"\n' for line in lines)
     inputs = ", ".join(f'"rw"({word})' for word in (*vectors, *odd))
@@ -156,13 +158,19 @@ def _combine(emitter: Emitter, run: WordRun) -> str:
     return name
 
 
+def _in_pairs(run: WordRun) -> bool:
+    """Whether two registers of words are selected at once: words of one row, which are in the order of the result."""
+    return len(run.rows) == 1 and run.width % 2 == 0
+
+
 def _selects(run: WordRun) -> Iterator[str]:
     """Selects of the halves of all words.
 
     The last words come first, those of ``there`` before all: a message's address is free when its result is there, so
     that few selects wait for the registers of others.
     """
-    for at in reversed(range(run.widths[0])):
+    step = 2 if _in_pairs(run) else 1
+    for at in reversed(range(0, run.widths[0], step)):
         for row, odd in (("there", 0), ("here", 1)):
             for number in range(len(run.rows)):
                 if len(run.rows) == 1:
@@ -170,7 +178,7 @@ def _selects(run: WordRun) -> Iterator[str]:
                 else:
                     word, half = 2 * at + (1 - odd), number
                 if word < run.width:
-                    yield (f"(P{number}) sel (M1_NM, 16) O({word},{half})<2> {row}{number}({at},{odd})<2;1,0> "
+                    yield (f"(P{number}) sel (M1_NM, {16 * step}) O({word},{half})<2> {row}{number}({at},{odd})<2;1,0> "
                            f"{row}{number}({at},{1 - odd})<2;1,0>")
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.memory_access import access_kind, bounded_axes, geometry
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.bounds import is_unaligned_copy
+from xegpu.dialect.dpas import DpasOp
+from xegpu.ir.matchers import VERSIONED
 from xegpu.ir.memref import ALIGNED
 from xegpu.ir.use_def import root_definitions
 from xegpu.target.targets import Target
@@ -35,16 +38,42 @@ def slow_accesses(function: FuncOp, target: Target, access: Sequence[str]) -> tu
             block = desc_of(operation.desc).block
             if block.memory_scope == "global" and block.access in _ACCESS_PHRASES:
                 verb = "read" if isinstance(operation, LoadNdOp) else "written"
-                phrase = _ACCESS_PHRASES[block.access]
-                found |= dict.fromkeys(f"{name} is {verb} {phrase}, not by block messages: {reason}"
+                phrase, help_ = _ACCESS_PHRASES[block.access], _copy_help(operation, kinds)
+                found |= dict.fromkeys(f"{name} is {verb} {phrase}, not by block messages: {reason}{help_}"
                                        for name, reason in _reasons(operation.desc, kinds))
     return tuple(found)
+
+
+def _copy_help(operation: LoadNdOp | StoreNdOp, kinds: dict[SSAValue, str]) -> str:
+    """What makes copies of a product's operand of any alignment cheaper; empty for other accesses."""
+    around = operation.parent_op()
+    unaligned = [init for init in root_definitions(operation.desc) if isinstance(init.owner, CreateNdTdescOp)
+                 and access_kind(init.owner, kinds) == "rows" and not bounded_axes(init.owner)]
+    if not isinstance(operation, LoadNdOp) or not unaligned or desc_of(operation.desc).dtype.bits != 16 or \
+            around is None or not any(isinstance(user, DpasOp) for user in around.walk()):
+        return ""
+    if is_unaligned_copy(desc_of(operation.desc)):
+        return "; its words are put together and copied through shared local memory, a part by each subgroup that " \
+               "needs the operand: the more of these there are, the less each does (wg_map((8, 4), ...) of 256 x 256)"
+    return "; as an operand of a product it would be copied through shared local memory where several subgroups need " \
+           "it (wg_map((8, 4), ...) of 256 x 256), or where one subgroup alone has the registers (tiles of 32 x 32 " \
+           "by 32 x 32)"
 
 
 def _reasons(desc: SSAValue, kinds: dict[SSAValue, str]) -> list[tuple[str, str]]:
     """Arrays that a descriptor may be of, each with the reason that rules block messages out."""
     inits = [value.owner for value in root_definitions(desc) if isinstance(value.owner, CreateNdTdescOp)]
     return [(init.source.name_hint or "an array", _reason(desc, init, kinds)) for init in inits]
+
+
+def _is_second_version(desc: SSAValue) -> bool:
+    """Whether a descriptor is of the version of a loop for columns that block messages do not take."""
+    block = desc.owner if isinstance(desc.owner, Block) else desc.owner.parent
+    while block is not None and (around := block.parent_op()) is not None:
+        if VERSIONED in around.attributes:
+            return block.parent is around.regions[1]
+        block = around.parent
+    return False
 
 
 def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -> str:
@@ -62,6 +91,9 @@ def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -
         return "these need a base on a multiple of 64 bytes, rows of 64 bytes or more that are a multiple of 4 bytes " \
                "long, and a pitch that is a multiple of 16 bytes"
     if elements > 1 and multiple_of(desc) % elements:
+        if _is_second_version(desc):
+            return f"this is the version of a loop for columns that are no multiples of {elements}; for those that " \
+                   "are, as the kernel finds at run time, there is one with block messages"
         return f"its tiles begin at columns that are not known to be multiples of {elements}; make them so, as in " \
                "k // 32 * 32"
     return f"none has {'x'.join(map(str, parameters.shape))} elements of {parameters.dtype.bits} bits"

@@ -204,6 +204,11 @@ class _CooperativeLoadsRewriter(Rewriter):
         init_tile = tile_ops.InitTileOp(array, [self.constant(0), half], exchanged(sizes), exchanged(strides), type_)
         self.emit(tile_ops.StoreTileOp(value, self._in_bounds(init_tile)))
 
+    def _load_operands(self, shares: Sequence[Share], halves: Mapping[int, SSAValue]) -> None:
+        """Load this step's operands."""
+        for number, share in enumerate(shares):
+            self.values[share.load] = self._load_operand(share, number, halves[share.shape[0]])
+
     def _load_operand(self, share: Share, number: int, half: SSAValue) -> SSAValue:
         """Load the operand from the rows of shared local memory from ``half`` on."""
         type_ = TileType(TileParameters(share.shape, share.tile.element_type)).with_(wg_map=share.map)
@@ -255,11 +260,14 @@ class _CooperativeLoadsRewriter(Rewriter):
         latter."""
         nexts = [self._load_share(share, self.single(old.args[share.position + 1])) for share in shares]
         self.emit(NbarrierWaitOp(barrier))
-        for number, share in enumerate(shares):
-            self.values[share.load] = self._load_operand(share, number, halves[share.shape[0]])
+        copies = not any(share.by_columns for share in shares)
+        if not copies:
+            self._load_operands(shares, halves)
         next_halves = {rows: self.index(arith.SubiOp, self.constant(rows), half) for rows, half in halves.items()}
         for number, (share, value) in enumerate(zip(shares, nexts, strict=True)):
             self._store_share(share, number, value, next_halves[share.shape[0]])
+        if copies:  # whose words have left the registers then
+            self._load_operands(shares, halves)
         self.emit(NbarrierArriveOp(barrier))
         return [*next_halves.values()]
 

@@ -41,6 +41,8 @@ _UNALIGNED = "rows"
 """Access kind of a row-major array that they cannot, for its pitch or its base."""
 COPIED = {"a": (16, 16), "b": (32, 8)}
 """Blocks of operands that are copied from such an array (:func:`xegpu.layout.lane_map.unaligned_copy`)."""
+_WORDS = 16
+"""The most columns of a block that is copied, as many as lanes: wider rows are several blocks."""
 EXCHANGES = (TileTransposeOp, TileConvLayoutOp, TileReduceOp)
 """Operations that may go through shared local memory, with barriers around them."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, *LOOPS, *EXCHANGES)
@@ -197,11 +199,13 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
     if not isinstance(load, tile_ops.LoadTileOp) or load.padding is not None:
         return None
     tile, position = tile_ops.tile_of(init.result), argument.index - 1
-    if _is_unaligned(init, kinds):
+    if is_unaligned(init, kinds):
         block, map_ = COPIED.get(_copied_side(load, tile)), tile.encoding.wg_map
         copies = None if block is None or map_ is None else _copies(tile.shape, block, map_)
-        return None if copies is None or map_ is None else Share(init, load, move, position, False, False, tile.shape,
-                                                                 map_, copies, block)
+        if block is None or map_ is None or copies is None:
+            return None
+        widest = block[0], min(copies.sg_data[1], _WORDS)
+        return Share(init, load, move, position, False, False, tile.shape, map_, copies, widest)
     transposes = [use.operation for use in load.result.uses if isinstance(use.operation, TileTransposeOp)]
     operands = [transpose.result for transpose in transposes] or [load.result]
     mixed = len(transposes) not in (0, len(list(load.result.uses)))
@@ -218,7 +222,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
     return None if shares is None else Share(init, load, move, position, is_transposed, True, shape, map_, shares)
 
 
-def _is_unaligned(init: tile_ops.InitTileOp, kinds: Mapping[Any, str]) -> bool:
+def is_unaligned(init: tile_ops.InitTileOp, kinds: Mapping[Any, str]) -> bool:
     """Whether a tile's array is not aligned for 2D block messages."""
     return kinds.get(array_of(init.source)) == _UNALIGNED and access_kind(init, kinds) == _UNALIGNED
 

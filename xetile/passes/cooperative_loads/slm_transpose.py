@@ -14,8 +14,7 @@ becomes
 No message transposes elements of fewer than 32 bits. In registers, a tile of A takes a move for each register of 16
 bits, and one for each element of 8. Loaded in VNNI format, as operand B is, a lane has words of a row of A, which it
 stores side by side: a message that stores 512 bytes, and one that loads them, take the place of eight registers' moves.
-Each subgroup has rows of its own, so that nobody waits: messages of one subgroup to shared local memory keep their
-order. A tile whose rows do not fill the lanes of a subgroup is loaded and stored with more of them.
+A tile whose rows do not fill the lanes of a subgroup is loaded and stored with more of them.
 
 Where several subgroups multiply the same rows by many columns, :mod:`xetile.passes.cooperative_loads` has taken the
 tile already.
@@ -27,26 +26,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import arith, func, gpu, memref, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, StridedLayoutAttr, UnitAttr, VectorType
+from xdsl.dialects import func, memref, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, StridedLayoutAttr, VectorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
-from xegpu.analysis.slm import allocations, bytes_of
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import SubgroupBarrierOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.memref import SHARED_SPACE, exchanged, is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import Rewriter, rewrite
+from xegpu.rewrite.rewriter import rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.wg_map import Pair
-from xetile.passes.blocking.block_sizes import BlockSizes
 from xetile.passes.cooperative_loads.analysis import ROOM, has_words, rows_for_lanes
+from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 
 _BITS = (8, 16)
 """Element sizes that no message transposes, but which one loads in words of several rows."""
@@ -86,76 +83,39 @@ class SlmTranspose:
         return new
 
 
-class _SlmTransposeRewriter(Rewriter):
-    """Rewriter of one function.
-
-    Attributes:
-        subgroups: of a work-group.
-    """
+class _SlmTransposeRewriter(SubgroupBuffers):
+    """Rewriter of one function."""
 
     def __init__(self, options: SlmTranspose, function: func.FuncOp) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-                          tile_ops.LoadTileOp: _load_tile})
-        self.target, self.subgroups = options.target, subgroup_count(function)
-        self._kinds = dict(zip(function.body.block.args, options.access, strict=True))
-        self._sizes = BlockSizes(function, options.target)
-        self._free = options.target.slm_bytes - sum(map(bytes_of, allocations(function)))
-        self._fits: dict[tuple[Pair, Attribute], bool] = {}
-        self._arrays: dict[tuple[Pair, Attribute], SSAValue] = {}
+                          tile_ops.LoadTileOp: _load_tile}, function, options.target, options.access)
         self._tiles: dict[tuple[Pair, Pair, Attribute], tuple[SSAValue, SSAValue]] = {}
-        self._subgroup: SSAValue | None = None
 
     def padded(self, tile: SSAValue) -> Pair | None:
         """Rows, as many as lanes hold, and columns of a tile that is transposed so; None of other tiles."""
-        return self._sizes.tiles.note("padded", tile, self._padded)
+        return self.sizes.tiles.note("padded", tile, self._padded)
 
     def _padded(self, tile: SSAValue) -> Pair | None:
         parameters = tile_ops.tile_of(tile)
         if parameters.encoding.order != (0, 1) or parameters.dtype.bits not in _BITS or \
-                self._sizes.role(tile) != "a":
+                self.sizes.role(tile) != "a":
             return None
-        inits = [init for value in self._sizes.tiles.members(tile)
+        inits = [init for value in self.sizes.tiles.members(tile)
                  if isinstance(init := value.owner, tile_ops.InitTileOp)]
-        form, shape = self._sizes.mma_shape_of(tile), rows_for_lanes(parameters.shape, self.target)
+        form, shape = self.sizes.mma_shape_of(tile), rows_for_lanes(parameters.shape, self.target)
         if form is None or form.engine != "dpas" or not has_words(shape, parameters.dtype, self.target) or \
-                any(access_kind(init, self._kinds) != "block-columns" for init in inits):
+                any(access_kind(init, self.kinds) != "block-columns" for init in inits):
             return None
-        return shape if self._has_room(shape, parameters) else None
-
-    def _has_room(self, shape: Pair, parameters: TileParameters) -> bool:
-        """Whether there is a buffer for tiles of a shape, or room for one; it is used by one tile after the other."""
-        key = shape, parameters.element_type
-        if key not in self._fits:
-            taken = self.subgroups * shape[0] * shape[1] * parameters.dtype.bytes
-            self._fits[key] = taken <= self._free
-            self._free -= taken if self._fits[key] else 0
-        return self._fits[key]
+        return shape if self.has_room(shape, parameters.dtype, "transposed") else None
 
     def buffer(self, padded: Pair, tile: TileParameters) -> tuple[SSAValue, SSAValue]:
         """Tiles on this subgroup's part of shared local memory: one to store A's transpose, one to load A."""
         key = padded, tile.shape, tile.element_type
         if key not in self._tiles:
-            array, first = self._array(padded, tile.element_type), self._first_row(padded[0])
-            self._tiles[key] = self._stored(array, padded, first), self._in_bounds(tile_ops.InitTileOp(
+            array, first = self.array(padded, tile.element_type, "transposed"), self.first_row(padded[0])
+            self._tiles[key] = self._stored(array, padded, first), self.in_bounds(tile_ops.InitTileOp(
                 array, [first, self.constant(0)], [], [], TileType(TileParameters(tile.shape, tile.element_type))))
         return self._tiles[key]
-
-    def _array(self, padded: Pair, element: Attribute) -> SSAValue:
-        """The array in shared local memory, with rows for each subgroup, for tiles of A of a shape."""
-        if (padded, element) not in self._arrays:
-            shape = self.subgroups * padded[0], padded[1]
-            alloc = memref.AllocOp([], [], MemRefType(element, shape, memory_space=SHARED_SPACE))
-            alloc.memref.name_hint = "transposed"
-            self._arrays[padded, element] = self._head(alloc)
-        return self._arrays[padded, element]
-
-    def _first_row(self, rows: int) -> SSAValue:
-        """The first row of this subgroup."""
-        if self.subgroups == 1:
-            return self.constant(0)
-        if self._subgroup is None:
-            self._subgroup = self._head(gpu.SubgroupIdOp())  # type: ignore[no-untyped-call]
-        return self._head(arith.MuliOp(self._subgroup, self.constant(rows)))
 
     def _stored(self, array: SSAValue, padded: Pair, first: SSAValue) -> SSAValue:
         """The tile on the transpose of an array, from its column ``first`` on."""
@@ -163,19 +123,9 @@ class _SlmTransposeRewriter(Rewriter):
         assert isinstance(type_, MemRefType)
         dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), SHARED_SPACE)
         sizes, strides = ([self.constant(size) for size in pair] for pair in (type_.get_shape()[::-1], (1, columns)))
-        offsets, cast = [self.constant(0), first], self._head(memref.CastOp.get(array, dynamic))
+        offsets, cast = [self.constant(0), first], self.at_head(memref.CastOp.get(array, dynamic))
         tile = TileType(TileParameters((columns, rows), type_.element_type)).with_(order=(0, 1))
-        return self._in_bounds(tile_ops.InitTileOp(cast, offsets, sizes, strides, tile))
-
-    def _in_bounds(self, init_tile: tile_ops.InitTileOp) -> SSAValue:
-        """A tile that is known to be in bounds."""
-        init_tile.attributes = {tile_ops.IN_BOUNDS: UnitAttr(), **init_tile.attributes}
-        return self._head(init_tile)
-
-    def _head(self, operation: Operation) -> SSAValue:
-        """Emit an operation in front of all others, behind the constants."""
-        self._at_head(operation)
-        return operation.results[0]
+        return self.in_bounds(tile_ops.InitTileOp(cast, offsets, sizes, strides, tile))
 
 
 def _init_tile(rewriter: _SlmTransposeRewriter, operation: tile_ops.InitTileOp) -> None:

@@ -63,11 +63,17 @@ class IndexSetSplitting:
 
 
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
+    for loop in straight_product_loops(around):
+        if 0 < (number(loop.step) or 0) < SMALL and abs(number(loop.lb) or 0) < SMALL and not _continues(loop):
+            yield loop
+
+
+def straight_product_loops(around: Operation) -> Iterator[scf.ForOp]:
+    """Loops of matrix products that store nothing, and in which subgroups do not wait for each other."""
     for operation in around.walk():
-        if isinstance(operation, scf.ForOp) and 0 < (number(operation.step) or 0) < SMALL \
+        if isinstance(operation, scf.ForOp) and \
+                any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and not any(BARRIER in inner.attributes for inner in operation.walk()) \
-                and abs(number(operation.lb) or 0) < SMALL and not _continues(operation) \
-                and any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and all(isinstance(inner, (*_STRAIGHT, scf.ForOp)) or inner.has_trait(Pure)
                         for inner in operation.walk() if inner is not operation):
             yield operation

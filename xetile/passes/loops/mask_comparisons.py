@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, Signedness, UnrealizedConversionCastOp, VectorType, i32
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.analysis.block_position import is_inside
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp
 from xegpu.mlir.vector import shape_of
@@ -131,7 +132,7 @@ def _sum_of(value: SSAValue, loop: scf.ForOp) -> Sum | None:
         return Sum(counter=1, count=1)
     if (known := number(value)) is not None:
         return Sum(constant=known, known=abs(known)) if abs(known) < SMALL else None
-    if not isinstance(value.type, VectorType) and not _is_inside(value, loop):
+    if not isinstance(value.type, VectorType) and not is_inside(value, loop):
         return Sum({value: 1}, count=1)
     if isinstance(owner, (arith.AddiOp, arith.SubiOp)):
         left, right = _sum_of(owner.lhs, loop), _sum_of(owner.rhs, loop)
@@ -146,13 +147,3 @@ def _sum_of(value: SSAValue, loop: scf.ForOp) -> Sum | None:
         start = _sum_of(owner.start, loop) if owner.start is not None else Sum()
         return None if start is None else counters.plus(start)
     return None
-
-
-def _is_inside(value: SSAValue, loop: scf.ForOp) -> bool:
-    block = value.block if isinstance(value, BlockArgument) else value.owner.parent
-    operation: Operation | None = block.parent_op() if block is not None else None
-    while operation is not None:
-        if operation is loop:
-            return True
-        operation = operation.parent_op()
-    return False
