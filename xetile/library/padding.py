@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from codegen.toolchain.logger import LOGGER
 from xegpu.ir import dtypes
 from xegpu.target.block2d import access
 from xegpu.target.targets import Target
@@ -159,7 +160,16 @@ def copied_where_cheaper(a: Operand, b: Operand, c: Operand, plan: Plan, target:
         return a, b
     layouts = Layout.of(a, target), Layout.of(b, target)
     chosen = choose_copies(*layouts, math.prod(c.shape) * c.dtype.bytes, plan, target)
+    _log(layouts, chosen)
     return (padded(a, target, executor) if chosen.a else a), (padded(b, target, executor) if chosen.b else b)
+
+
+def _log(layouts: tuple[Layout, Layout], chosen: Copies) -> None:
+    """Log which operands block messages do not reach, and what is done with each."""
+    for name, layout, is_copied in zip("AB", layouts, (chosen.a, chosen.b), strict=True):
+        if not layout.is_blocked and layout.elements:
+            LOGGER.info("block messages do not reach operand %s of the product: it is %s", name,
+                        "copied to padded rows first" if is_copied else "read in place, which costs less than a copy")
 
 
 def padded(operand: Operand, target: Target, executor: Any) -> Operand:

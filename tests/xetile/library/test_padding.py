@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import ml_dtypes
@@ -125,6 +126,16 @@ def test_copies_may_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = RANDOM.integers(-4, 5, (2, 33, 33)).astype(np.float32)
     for options in ({"copies": False, "target": "pvc"}, {}, {"target": "dg2"}):
         np.testing.assert_array_equal(xt.matmul(a, b, **options), a @ b)
+
+
+def test_the_log_says_what_becomes_of_each_operand(caplog: pytest.LogCaptureFixture,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = RANDOM.integers(-4, 5, (2, 33, 33)).astype(np.float32)
+    monkeypatch.setattr(padding, "choose_copies", lambda *_: Copies(False, True, 0))
+    with caplog.at_level(logging.INFO, "xetile"):
+        np.testing.assert_array_equal(xt.matmul(a, b, target="pvc"), a @ b)
+    assert "operand A of the product: it is read in place" in caplog.text
+    assert "operand B of the product: it is copied" in caplog.text
 
 
 def test_products_without_a_depth_are_zeros() -> None:
