@@ -65,9 +65,9 @@ def command(args: argparse.Namespace) -> None:
 
 def _listing() -> str:
     """List of the stages, each with the first line of its pass's docstring."""
-    # Which passes there are depends on the target, and on whether the kernel is text and transposes tiles.
-    some = [Options(target, ("block-columns",) * text, is_text=text, transposes=text) for target in TARGETS.values()
-            for text in (False, True)]
+    # Which passes there are depends on the target, the arrays, and on whether the kernel is text and transposes tiles.
+    some = [Options(target, ("block-columns", "rows") * text, is_text=text, transposes=text)
+            for target in TARGETS.values() for text in (False, True)]
     passes = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
     rows = [(FIRST, "The traced or parsed module, where it has transfers of vectors."),
             (RECORDED, "The traced or parsed module in XeTile.")]
