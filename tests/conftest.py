@@ -233,6 +233,12 @@ def _note_kernels() -> None:
                    if issubclass(type(each), BaseKernel) and "parameters" in vars(each))
 
 
+def forget_kernels() -> None:
+    """Let go of what kernels were lowered to; for tests, too, that lower hundreds of them."""
+    for kernel in KERNELS:
+        kernel.forget()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def compiled_kernels() -> Generator[None, None, None]:
     """After a file, kernels and the simulator forget what was made; what stays is not collected again for later files.
@@ -241,8 +247,7 @@ def compiled_kernels() -> Generator[None, None, None]:
     """
     yield
     _note_kernels()
-    for kernel in KERNELS:
-        kernel.forget()
+    forget_kernels()
     simulator.load.cache_clear()
     gc.collect()
     gc.freeze()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 
 import pytest
 
 import xetile as xt
 from benchmarks.library_spills import kernels
-from tests.conftest import require_ocloc
+from tests.conftest import forget_kernels, require_ocloc
 
 SPILLED = (
     ("int4_matmul 32x64 bf16, groups of 32", 16), ("scaled_matmul 128x128 e4m3 x e4m3", 16),
@@ -51,6 +52,9 @@ def test_no_ready_kernel_spills(target: str, family: str) -> None:
     require_ocloc()
     found = [(name, lower) for name, lower in kernels(xt.TARGETS[target]) if re.match(family, name)]
     assert found
-    for name, lower in found:
+    for number, (name, lower) in enumerate(found):
         report = lower().report(remedies=False)
         assert (name, report.spill_size, report.private_size) == (name, 0, 0)
+        if number % 8 == 7:  # all of a family together are gigabytes
+            forget_kernels()
+            gc.collect()
