@@ -37,6 +37,7 @@ ELSEWHERE = {
     "xegpu.inline": "xetile/lang/math/test_inline.py", "xegpu.in_bounds": "xegpu/passes/test_loop_stages.py",
     "xegpu.convert_layout": "xetile/text/test_simt.py", "xegpu.get_nd_offsets": "xegpu/passes/test_loop_stages.py",
     "xegpu.alloc_nbarrier": "xetile/lang/sync/test_named_barriers.py",
+    "xegpu.subgroup_barrier": "xetile/passes/test_slm_transpose.py",
     "xegpu.compile_hint": "xetile/text/test_mlir_extensions.py",
     "vector.transpose": "xegpu/interop/llvm/test_exporter.py",
 }

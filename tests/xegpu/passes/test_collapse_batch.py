@@ -143,16 +143,15 @@ def test_addresses_and_bounds_are_not_asked_for_again_in_each_step(size: int, ta
 
 
 def test_the_report_names_the_loop_that_it_counts() -> None:
-    """Matrices of 24 x 24 in tiles of 32 x 32 are left to the second loop, which is not the one that is counted."""
+    """Matrices that do not lie behind each other are left to the second loop, which is not the one that is counted."""
     require_ocloc()
-    specs = [xt.Spec((None, 24, 24), dtype) for dtype in ("f16", "f16", "f32")]
+    specs = [xt.Spec((None, 64, 64), dtype) for dtype in ("f16", "f16", "f32")]
     report = products.lower(*specs, 8, target="pvc", M=32, N=32, K=32).report(remedies=False)
     (second,) = report.mix.others
     assert second.categories["dpas"] == report.loop["dpas"] == 16
     assert second.total > report.hot.total
     (note,) = [note for note in report.table().notes if "over the batch" in note]
-    assert "A with 32 rows or more of exactly 32 elements, B with 32 rows or more of exactly 32 elements, " \
-           "C with 32 rows or more; " in note
+    assert "A with 32 rows or more, B with 32 rows or more, C with 32 rows or more; " in note
     assert f"a loop of {second.total} instructions, of which 16 are dpas" in note
     first_row = products.lower(*specs, 8, target="pvc", M=32, N=32, K=32, first_row=8).report(remedies=False)
-    assert "A with 40 rows or more of exactly 32 elements, B with 32" in str(first_row)
+    assert "A with 40 rows or more, B with 32" in str(first_row)

@@ -74,7 +74,7 @@ class ToXeGPU:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
-            tile_ops.LoadTileOp: partial(_load_tile, target=self.target),
+            tile_ops.LoadTileOp: partial(_load_operand, target=self.target),
             TileMmaOp: partial(_tile_mma, target=self.target),
             TileMmaScaledOp: lambda rewriter, op: mma_scaled.lower_tile_mma_scaled(rewriter, op, _blocks_of(op.result)),
             TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup_size),
@@ -133,11 +133,17 @@ def _messages(rewriter: Rewriter, tile: SSAValue) -> list[SSAValue]:
             for column in range(0, parameters.shape[1], width)]
 
 
-def _load_tile(rewriter: Rewriter, operation: tile_ops.LoadTileOp, target: Target) -> None:
-    tile, blocks = _parameters(operation.tile)
+def _load_operand(rewriter: Rewriter, operation: tile_ops.LoadTileOp, target: Target) -> None:
+    """A load by messages of several sizes where they are fewer, else by those of one."""
     if mixed := mixed_blocks.load(rewriter, operation, target):
+        tile, blocks = _parameters(operation.tile)
         rewriter.set(operation.result, tuple(mixed), Blocks(tile.shape, blocks))
         return
+    _load_tile(rewriter, operation)
+
+
+def _load_tile(rewriter: Rewriter, operation: tile_ops.LoadTileOp) -> None:
+    tile, blocks = _parameters(operation.tile)
     transpose = tile.encoding.order == (0, 1)
     hints = hints_of(operation)
     loads = [rewriter.emit(with_hints(LoadNdOp(desc, transpose=transpose), hints))
@@ -296,6 +302,7 @@ def _load_mma(rewriter: Rewriter, operation: LoadMmaOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     tile_ops.InitTileOp: _init_tile,
     tile_ops.UpdateTileOffsetOp: _update_tile_offset,
+    tile_ops.LoadTileOp: _load_tile,
     tile_ops.StoreTileOp: _store_tile,
     tile_ops.PrefetchTileOp: _prefetch_tile,
     TilePackOp: _tile_pack,
