@@ -13,12 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import Block, Operation
+from xdsl.ir import Operation
 
 from codegen.opencl.arith import converted
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Fragment, computed, rounded, vector_type
+from codegen.opencl.vector.weight_pairs import (
+    TEMPORARY_ROWS,
+    paired_fields_function,
+    pairs_of_halves,
+    registers_at_once,
+    shift_function,
+)
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
 from xegpu.dialect.convert_layout import MASK, NIBBLES, DequantizeOp
@@ -37,9 +44,6 @@ _EXACT_ZEROS: dict[DType, Range] = {f16: Range(-512, 1023), bf16: Range(-240, 25
 _TWICE = 0x10001
 """Factor that copies 16 bits to both halves of a word."""
 
-_TEMPORARY_ROWS = 4
-"""Rows of 32 bits that are in registers at a time on the way to a result."""
-
 
 @dataclass(frozen=True)
 class _Dequantization:
@@ -52,7 +56,7 @@ class _Dequantization:
         exact: whether differences of weights and zero points are exact, so that a bias may be part of the zero points.
         zero: the zero point if there is only one, which is exact then.
         words: number of those of which all weights are taken, one word after the other; 0 where it is a weight of each.
-            For f16 their pairs come in the order of :func:`_paired_fields_function`.
+            For f16 their pairs come in the order of :func:`paired_fields_function`.
     """
 
     result: DType
@@ -73,7 +77,7 @@ class _Dequantization:
     @property
     def step(self) -> int:
         """Registers of words of an instruction."""
-        return _registers_at_once(self.source_width)
+        return registers_at_once(self.source_width)
 
     def inputs(self) -> Iterator[tuple[str, str, int, str]]:
         """Names, types and elements of the vISA's operands, and OpenCL C that gives them."""
@@ -157,10 +161,10 @@ class _Dequantization:
         """From words ``A`` and ``C`` by f32, whose 24 bits change no sum or product of bf16 that is rounded again."""
         yield f".decl B v_type=G type=bf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
         # Few temporary registers, in turn: one variable for all rows would live as long as the statement.
-        yield f".decl F v_type=G type=f num_elts={_TEMPORARY_ROWS * 16} align=GRF"
-        yield f".decl U v_type=G type=ud num_elts={_TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
+        yield f".decl F v_type=G type=f num_elts={TEMPORARY_ROWS * 16} align=GRF"
+        yield f".decl U v_type=G type=ud num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
         if not self.exact:
-            yield f".decl D v_type=G type=bf num_elts={_TEMPORARY_ROWS * 32} align=GRF"
+            yield f".decl D v_type=G type=bf num_elts={TEMPORARY_ROWS * 32} align=GRF"
         elif self.zero is None:
             yield ".decl Y v_type=G type=f num_elts=32 align=GRF"
             yield from (f"add (M1_NM, 16) Y({row},0)<1> Z(0,0)<1;1,0> {self._bits(self._bias):#x}:f"
@@ -179,26 +183,26 @@ class _Dequantization:
 
     def _products(self, first: int, words: str, shift: int) -> Iterator[str]:
         """Differences that are rounded, times the scale, of the rows of an instruction."""
-        at, lanes = first % _TEMPORARY_ROWS, 16 * self.step
+        at, lanes = first % TEMPORARY_ROWS, 16 * self.step
         yield f"and (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {MASK << shift:#x}:ud"
         yield f"mov (M1_NM, {lanes}) F({at},0)<1> U({at},0)<1;1,0>"
         # mad writes the beginnings of registers alone: into an upper half the compiler writes by a move more
         for row in range(first, first + self.step):
-            f, d = f"F({row % _TEMPORARY_ROWS},0)", f"D({row % _TEMPORARY_ROWS},0)"
+            f, d = f"F({row % TEMPORARY_ROWS},0)", f"D({row % TEMPORARY_ROWS},0)"
             yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {self._bits(2.0 ** -shift):#x}:f (-)Z(0,0)<1;1,0>" \
                 if shift else f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
             yield f"mul (M1_NM, 16) {self._to(row)} {d}<1;1,0> S(0,0)<1;1,0>"
 
     def _exact_products(self, first: int, words: str, shift: int) -> Iterator[str]:
         """Differences that are exact, times the scale, of the rows of an instruction."""
-        at, lanes = first % _TEMPORARY_ROWS, 16 * self.step
+        at, lanes = first % TEMPORARY_ROWS, 16 * self.step
         if shift != self._masked_at:
             yield f"shr (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {shift - self._masked_at}:ud"
             words = f"U({at},0)"
         yield _masked(lanes, f"U({at},0)", words)
         yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {self._less()}"
         for row in range(first, first + self.step):
-            yield f"mul (M1_NM, 16) {self._to(row)} F({row % _TEMPORARY_ROWS},0)<1;1,0> S(0,0)<1;1,0>"
+            yield f"mul (M1_NM, 16) {self._to(row)} F({row % TEMPORARY_ROWS},0)<1;1,0> S(0,0)<1;1,0>"
 
     def portable(self) -> Iterator[str]:
         """OpenCL C, for compilers without vISA."""
@@ -249,108 +253,6 @@ def _masked(lanes: int, to: str, words: str) -> str:
     return f"bfn.xf8 (M1_NM, {lanes}) {to}<1> M(0,0)<0;1,0> {words}<1;1,0> E(0,0)<0;1,0>"
 
 
-def _registers_at_once(width: int) -> int:
-    """Registers of words of an instruction: of consecutive ones it takes two."""
-    return 2 if width % 2 == 0 else 1
-
-
-def _shift_function(emitter: Emitter, width: int, bits: int) -> str:
-    """Define a function that shifts words to the right, and return its name."""
-    name, words, step = f"shift_by_{bits}_of_{width}", vector_type("uint", width), _registers_at_once(width)
-    lines = [f".decl {letter} v_type=G type=ud num_elts={width * 16} align=GRF alias=<%{number}, 0>"
-             for number, letter in enumerate("SW")]
-    lines += [f"shr (M1_NM, {16 * step}) S({row},0)<1> W({row},0)<1;1,0> {bits}:ud" for row in range(0, width, step)]
-    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
-    emitter.function(f"static {words} {name}({words} words)\n{{\n#ifdef {NO_VISA}\n  return words >> {bits};\n#else\n"
-                     f"  {words} shifted;\n  __asm__(\n{assembly}"
-                     '    : "=rw"(shifted) : "rw"(words));\n  return shifted;\n#endif\n}\n')
-    return name
-
-
-def _pair_function(emitter: Emitter, width: int) -> str:
-    """Define a function that pairs halves of consecutive words, as VNNI form does, and return its name.
-
-    Of two variables of rows it gives the pairs of lower halves, and those of upper halves.
-    """
-    name, words = f"pair_halves_of_{2 * width}", vector_type("uint", width)
-    rows = [f"{'ab'[row // width]}{f'.s{row % width:x}' if width > 1 else ''}" for row in range(2 * width)]
-    even, odd = (f"({words})({', '.join(rows[first::2])})" for first in range(2))
-    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *_pairing(width), "}"))
-    emitter.function(f"static void {name}({words} a, {words} b, private {words} *pairs)\n{{\n#ifdef {NO_VISA}\n"
-                     f"  const {words} even = {even}, odd = {odd};\n  pairs[0] = (even & 0xffffu) | odd << 16;\n"
-                     f"  pairs[1] = even >> 16 | (odd & 0xffff0000u);\n#else\n  {words} lower, upper;\n"
-                     f'  __asm__(\n{assembly}    : "=rw"(lower), "=rw"(upper) : "rw"(a), "rw"(b));\n'
-                     "  pairs[0] = lower;\n  pairs[1] = upper;\n#endif\n}\n")
-    return name
-
-
-def _pairing(width: int) -> Iterator[str]:
-    """The vISA of :func:`_pair_function`: lower and upper pairs ``L`` and ``U`` of rows in ``A``, then ``B``."""
-    for number, letter in enumerate("LUAB"):
-        yield f".decl {letter} v_type=G type=ud num_elts={width * 16} align=GRF alias=<%{number}, 0>"
-    # Two rows with their halves exchanged. Few temporary registers, in turn: one variable for all rows would live as
-    # long as the statement.
-    yield f".decl X v_type=G type=ud num_elts={_TEMPORARY_ROWS * 16} align=GRF"
-    for pair in range(width):
-        at, (a, b) = 2 * pair % _TEMPORARY_ROWS, \
-            (f"{'AB'[row // width]}({row % width},0)<1;1,0>" for row in (2 * pair, 2 * pair + 1))
-        if width > 1:
-            yield f"rol (M1_NM, 32) X({at},0)<1> {a} 16:ud"
-        else:
-            yield from (f"rol (M1_NM, 16) X({at + row},0)<1> {words} 16:ud" for row, words in enumerate((a, b)))
-        # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
-        yield f"bfn.xd8 (M1_NM, 16) L({pair},0)<1> 0xffff:uw {a} X({at + 1},0)<1;1,0>"
-        yield f"bfn.xd8 (M1_NM, 16) U({pair},0)<1> 0xffff:uw X({at},0)<1;1,0> {b}"
-
-
-def _paired_fields_function(emitter: Emitter, words: int) -> str:
-    """Define a function that pairs each two consecutive weights of words, and return its name.
-
-    They are the lowest bits of the halves of one of 32 bits: the first pair of each word, then the second of each ...
-    """
-    pairs = words * len(NIBBLES) // 2
-    name, source, result = f"paired_fields_of_{words}", vector_type("uint", words), vector_type("uint", pairs)
-    step = _registers_at_once(words)
-    lines = [f".decl P v_type=G type=ud num_elts={pairs * 16} align=GRF alias=<%0, 0>",
-             f".decl W v_type=G type=ud num_elts={words * 16} align=GRF alias=<%1, 0>",
-             f".decl X v_type=G type=ud num_elts={2 * step * 16} align=GRF",
-             *(line for row in range(0, words, step) for line in _paired_fields(row, words, step))]
-    parts = [f"(words >> {shift} & 0xffffu) | (words >> {shift + NIBBLES.step} << 16)" for shift in NIBBLES[::2]]
-    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
-    emitter.function(f"static {result} {name}({source} words)\n{{\n#ifdef {NO_VISA}\n"
-                     f"  return ({result})({', '.join(parts)});\n#else\n  {result} pairs;\n  __asm__(\n{assembly}"
-                     '    : "=rw"(pairs) : "rw"(words));\n  return pairs;\n#endif\n}\n')
-    return name
-
-
-def _paired_fields(row: int, words: int, step: int) -> Iterator[str]:
-    """The vISA of :func:`_paired_fields_function`, of ``step`` words from a row on.
-
-    What the halves hold beside their weights is masked later.
-    """
-    lanes, half, shifted = 16 * step, f"W({row},0)<1;1,0>", f"X({step},0)"
-    for pair in range(0, 4, 2):  # two pairs of each half of a word
-        if pair:
-            yield f"shr (M1_NM, {lanes}) X(0,0)<1> {half} 16:ud"
-            half = "X(0,0)<1;1,0>"
-        to, following = (f"P({(pair + each) * words + row},0)" for each in range(2))
-        yield f"shl (M1_NM, {lanes}) {shifted}<1> {half} {16 - NIBBLES.step}:ud"
-        # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
-        yield f"bfn.xd8 (M1_NM, {lanes}) {to}<1> 0xffff:uw {half} {shifted}<1;1,0>"
-        yield f"shr (M1_NM, {lanes}) {following}<1> {to}<1;1,0> {2 * NIBBLES.step}:ud"
-
-
-def _pairs(emitter: Emitter, block: Block | None, width: int, a: str, b: str) -> str:
-    """The array of pairs that a block's operations share: those of lower halves and those of upper halves."""
-    c_type, call = vector_type("uint", width), f"{_pair_function(emitter, width)}({a}, {b}"
-    key = block, c_type, call
-    if key not in emitter.shared:
-        emitter.shared[key] = name = emitter.name("pairs")
-        emitter.line(f"{c_type} {name}[2];")
-        emitter.line(f"{call}, {name});")
-    return emitter.shared[key]
-
-
 def _exact_zeros(operation: DequantizeOp, element: DType) -> Range | None:
     """Range of zero points that are integers and so small that nothing is rounded but the product; None for others."""
     exact, found = _EXACT_ZEROS[element], integral_range(operation.zero)
@@ -368,7 +270,7 @@ def _dequantize_words(emitter: Emitter, operation: DequantizeOp, result: Fragmen
         if words.dtype is i32:
             part = f"as_{vector_type('uint', count)}({part})"
         if result.dtype is f16:
-            part = f"{_paired_fields_function(emitter, count)}({part})"
+            part = f"{paired_fields_function(emitter, count)}({part})"
         calls.append(f"{called}({', '.join((part, *row))})")
     return calls
 
@@ -391,14 +293,14 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
 
     def shifted(part: str) -> str:
         return part if not bits else emitter.common(
-            operation.parent, "shifted", c_type, f"{_shift_function(emitter, result.width, bits)}({part})")
+            operation.parent, "shifted", c_type, f"{shift_function(emitter, result.width, bits)}({part})")
 
     calls = []
     for first in range(0, words.units, 2 * result.width):
         (a,), (b,) = (words.slice(start, result.width).names for start in (first, first + result.width))
         a, b = (f"as_{c_type}({part})" if words.dtype is i32 else part for part in (a, b))
         parts = (a, b) if element is bf16 else \
-            (f"{_pairs(emitter, operation.parent, result.width, a, b)}[{operation.first_bit // 16}]",)
+            (f"{pairs_of_halves(emitter, operation.parent, result.width, a, b)}[{operation.first_bit // 16}]",)
         calls.append(f"{called}({', '.join((*map(shifted, parts), zero, scale))})")
     emitter.assign(operation.result, result, calls)
 

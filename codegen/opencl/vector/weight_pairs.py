@@ -1,0 +1,117 @@
+"""Pairs of 16 bits of 4-bit weights in words, the form of operand B of DPAS: functions in vISA and in OpenCL C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block
+
+from codegen.opencl.emitter import Emitter
+from codegen.opencl.prelude.macros import NO_VISA
+from codegen.opencl.values import vector_type
+from xegpu.dialect.convert_layout import NIBBLES
+
+TEMPORARY_ROWS = 4
+"""Rows of 32 bits that are in registers at a time on the way to a result."""
+
+
+def registers_at_once(width: int) -> int:
+    """Registers of words of an instruction: of consecutive ones it takes two."""
+    return 2 if width % 2 == 0 else 1
+
+
+def shift_function(emitter: Emitter, width: int, bits: int) -> str:
+    """Define a function that shifts words to the right, and return its name."""
+    name, words, step = f"shift_by_{bits}_of_{width}", vector_type("uint", width), registers_at_once(width)
+    lines = [f".decl {letter} v_type=G type=ud num_elts={width * 16} align=GRF alias=<%{number}, 0>"
+             for number, letter in enumerate("SW")]
+    lines += [f"shr (M1_NM, {16 * step}) S({row},0)<1> W({row},0)<1;1,0> {bits}:ud" for row in range(0, width, step)]
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
+    emitter.function(f"static {words} {name}({words} words)\n{{\n#ifdef {NO_VISA}\n  return words >> {bits};\n#else\n"
+                     f"  {words} shifted;\n  __asm__(\n{assembly}"
+                     '    : "=rw"(shifted) : "rw"(words));\n  return shifted;\n#endif\n}\n')
+    return name
+
+
+def _pair_function(emitter: Emitter, width: int) -> str:
+    """Define a function that pairs halves of consecutive words, as VNNI form does, and return its name.
+
+    Of two variables of rows it gives the pairs of lower halves, and those of upper halves.
+    """
+    name, words = f"pair_halves_of_{2 * width}", vector_type("uint", width)
+    rows = [f"{'ab'[row // width]}{f'.s{row % width:x}' if width > 1 else ''}" for row in range(2 * width)]
+    even, odd = (f"({words})({', '.join(rows[first::2])})" for first in range(2))
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *_pairing(width), "}"))
+    emitter.function(f"static void {name}({words} a, {words} b, private {words} *pairs)\n{{\n#ifdef {NO_VISA}\n"
+                     f"  const {words} even = {even}, odd = {odd};\n  pairs[0] = (even & 0xffffu) | odd << 16;\n"
+                     f"  pairs[1] = even >> 16 | (odd & 0xffff0000u);\n#else\n  {words} lower, upper;\n"
+                     f'  __asm__(\n{assembly}    : "=rw"(lower), "=rw"(upper) : "rw"(a), "rw"(b));\n'
+                     "  pairs[0] = lower;\n  pairs[1] = upper;\n#endif\n}\n")
+    return name
+
+
+def _pairing(width: int) -> Iterator[str]:
+    """The vISA of :func:`_pair_function`: lower and upper pairs ``L`` and ``U`` of rows in ``A``, then ``B``."""
+    for number, letter in enumerate("LUAB"):
+        yield f".decl {letter} v_type=G type=ud num_elts={width * 16} align=GRF alias=<%{number}, 0>"
+    # Two rows with their halves exchanged. Few temporary registers, in turn: one variable for all rows would live as
+    # long as the statement.
+    yield f".decl X v_type=G type=ud num_elts={TEMPORARY_ROWS * 16} align=GRF"
+    for pair in range(width):
+        at, (a, b) = 2 * pair % TEMPORARY_ROWS, \
+            (f"{'AB'[row // width]}({row % width},0)<1;1,0>" for row in (2 * pair, 2 * pair + 1))
+        if width > 1:
+            yield f"rol (M1_NM, 32) X({at},0)<1> {a} 16:ud"
+        else:
+            yield from (f"rol (M1_NM, 16) X({at + row},0)<1> {words} 16:ud" for row, words in enumerate((a, b)))
+        # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
+        yield f"bfn.xd8 (M1_NM, 16) L({pair},0)<1> 0xffff:uw {a} X({at + 1},0)<1;1,0>"
+        yield f"bfn.xd8 (M1_NM, 16) U({pair},0)<1> 0xffff:uw X({at},0)<1;1,0> {b}"
+
+
+def paired_fields_function(emitter: Emitter, words: int) -> str:
+    """Define a function that pairs each two consecutive weights of words, and return its name.
+
+    They are the lowest bits of the halves of one of 32 bits: the first pair of each word, then the second of each ...
+    """
+    pairs = words * len(NIBBLES) // 2
+    name, source, result = f"paired_fields_of_{words}", vector_type("uint", words), vector_type("uint", pairs)
+    step = registers_at_once(words)
+    lines = [f".decl P v_type=G type=ud num_elts={pairs * 16} align=GRF alias=<%0, 0>",
+             f".decl W v_type=G type=ud num_elts={words * 16} align=GRF alias=<%1, 0>",
+             f".decl X v_type=G type=ud num_elts={2 * step * 16} align=GRF",
+             *(line for row in range(0, words, step) for line in _paired_fields(row, words, step))]
+    parts = [f"(words >> {shift} & 0xffffu) | (words >> {shift + NIBBLES.step} << 16)" for shift in NIBBLES[::2]]
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
+    emitter.function(f"static {result} {name}({source} words)\n{{\n#ifdef {NO_VISA}\n"
+                     f"  return ({result})({', '.join(parts)});\n#else\n  {result} pairs;\n  __asm__(\n{assembly}"
+                     '    : "=rw"(pairs) : "rw"(words));\n  return pairs;\n#endif\n}\n')
+    return name
+
+
+def _paired_fields(row: int, words: int, step: int) -> Iterator[str]:
+    """The vISA of :func:`paired_fields_function`, of ``step`` words from a row on.
+
+    What the halves hold beside their weights is masked later.
+    """
+    lanes, half, shifted = 16 * step, f"W({row},0)<1;1,0>", f"X({step},0)"
+    for pair in range(0, 4, 2):  # two pairs of each half of a word
+        if pair:
+            yield f"shr (M1_NM, {lanes}) X(0,0)<1> {half} 16:ud"
+            half = "X(0,0)<1;1,0>"
+        to, following = (f"P({(pair + each) * words + row},0)" for each in range(2))
+        yield f"shl (M1_NM, {lanes}) {shifted}<1> {half} {16 - NIBBLES.step}:ud"
+        # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
+        yield f"bfn.xd8 (M1_NM, {lanes}) {to}<1> 0xffff:uw {half} {shifted}<1;1,0>"
+        yield f"shr (M1_NM, {lanes}) {following}<1> {to}<1;1,0> {2 * NIBBLES.step}:ud"
+
+
+def pairs_of_halves(emitter: Emitter, block: Block | None, width: int, a: str, b: str) -> str:
+    """The array of pairs that a block's operations share: those of lower halves and those of upper halves."""
+    c_type, call = vector_type("uint", width), f"{_pair_function(emitter, width)}({a}, {b}"
+    key = block, c_type, call
+    if key not in emitter.shared:
+        emitter.shared[key] = name = emitter.name("pairs")
+        emitter.line(f"{c_type} {name}[2];")
+        emitter.line(f"{call}, {name});")
+    return emitter.shared[key]
