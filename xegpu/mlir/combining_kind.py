@@ -34,6 +34,10 @@ _UNSIGNED_KINDS = tuple(kind for kind in INTEGER_KINDS if not kind.endswith("si"
 _SHORT = {"f": {"min": "minimumf", "max": "maximumf"}, "i": {"min": "minsi", "max": "maxsi"},
           "u": {"min": "minui", "max": "maxui"}}
 
+_ELSEWHERE = {"sum": "add", "prod": "mul", "product": "mul", "all": "and", "any": "or", "maximum": "max",
+              "minimum": "min"}
+"""Kinds by the names that NumPy, torch and Triton have for the reductions, for hints."""
+
 _OF_ONE_BIT = {"add": "xor", "mul": "and", "minui": "and", "maxui": "or", "minsi": "or", "maxsi": "and"}
 """Bitwise kinds that give what others of i1 do: sums are modulo 2, and signed the bit is -1, less than 0."""
 
@@ -69,8 +73,9 @@ def kind_of(name: str, dtype: DType) -> str:
     kind = short.get(name, name)
     if kind not in known:
         names = (*known, *(alias for alias, full in short.items() if full in known))
-        raise ElementTypeError("XT3256",
-                               f"{dtype} has no reduction {name!r}", f"use one of: {', '.join(names)}" if names else
+        meant = _ELSEWHERE.get(name)
+        hint = f'write "{meant}"; there are ' if meant in names else "use one of: "
+        raise ElementTypeError("XT3256", f"{dtype} has no reduction {name!r}", f"{hint}{', '.join(names)}" if names else
                                "convert the vector to another element type first")
     return kind
 
