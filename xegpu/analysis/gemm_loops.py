@@ -16,7 +16,7 @@ _GEMM_OPS = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, Extract
           ExtractStridedSliceOp, ShapeCastOp,
           arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp))
 
-_PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
+_PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, xvector.ShuffleOp, scf.YieldOp)
 _BARRIERS = (NbarrierArriveOp, NbarrierWaitOp)
 
 
