@@ -69,7 +69,8 @@ def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
         fragment = emitter.fragment(operation.v1)
         emitter.values[operation.result] = fragment.slice(0 if mask == EVEN else len(EVEN), len(EVEN))
         return
-    if source in emitter.carried_pointers and is_by_parity(source):  # such a copy comes in this order
+    if isinstance(source, LoadNdOp) and source in emitter.carried_pointers and is_by_parity(source):
+        # Such a copy comes in this order.
         emitter.values[operation.result] = emitter.fragment(operation.v1)
         return
     words = [word for value in (operation.v1, operation.v2) for word in emitter.fragment(value).words()]
