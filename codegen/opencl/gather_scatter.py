@@ -254,9 +254,39 @@ def _load_batch(emitter: Emitter, loads: Sequence[ops.LoadGatherOp], otherwise: 
         emitter.values[load.result] = replace(emitter.fresh(load.result), names=(f"{name}.s{position:x}",))
 
 
+_ZEROS = """constant uint xetile_zeros[64] __attribute__((aligned(64))) = {0};
+
+static global const uint *words_or_zeros(global const uint *words, bool active)
+{
+  return active ? words : (global const uint *)(ulong)xetile_zeros;
+}
+"""
+"""What is masked off is read from zeros: a predicated message would leave registers as they are, and zeros would have to
+be written to them first, with an instruction for each."""
+
+
+def _load_words(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
+    """Emit a gather of aligned chunks: vectors of words from each lane's address on."""
+    desc, where = desc_of(operation.desc), emitter.values[operation.desc]
+    emitter.function(_ZEROS, "words_or_zeros")
+    at, (address,) = emitter.name("words"), _addresses(where, 1)
+    emitter.line(f"global const uint *const {at} = words_or_zeros((global const uint *)({address}), "
+                 f"{_active(emitter, operation.mask)});")
+    fragment = emitter.fresh(operation.result)
+    width, together = fragment.width, ops.WORD_BITS // desc.dtype.bits // fragment.per_lane
+    count = width // together
+    emitter.assign(operation.result, fragment, [
+        f"as_{fragment.c_type}({f'vload{count}({number}, {at})' if count > 1 else f'{at}[{number}]'})"
+        for number in range(len(fragment.names))])
+
+
 def _load_gather(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
     if operation.result in emitter.values:
         return  # by the call for the first of its batch
+    if operation.aligned is not None and emitter.values[operation.desc].space == "global" and \
+            not cache_controls.number(emitter, operation):
+        _load_words(emitter, operation)
+        return
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     cache, active = cache_controls.number(emitter, operation), _active(emitter, operation.mask)
     padding = arith.literal(operation.number, desc.dtype)

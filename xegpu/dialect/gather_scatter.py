@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i1, i64
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, MemRefType, UnitAttr, VectorType, i1, i64
 from xdsl.ir import Attribute, Data, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -41,7 +41,7 @@ from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_o
 from xegpu.support.errors import Invalid, misread
 
 LANES = (1, 2, 4, 8, 16, 32)
-CHUNKS = (1, 2, 3, 4, 8)
+CHUNKS = (1, 2, 3, 4, 8, 16, 32, 64)
 SCOPES = ("global", "slm")
 
 
@@ -100,9 +100,16 @@ def lanes_shape(desc: TensorDesc) -> tuple[int, ...]:
     return (1,) if desc.sg_map is not None else desc.shape[:1]
 
 
-def values_shape(desc: TensorDesc) -> tuple[int, ...]:
-    """Shape of the loaded vector: ``[chunk_size,] lanes``."""
+WORD_BITS = 32
+"""Bits of a word of VNNI form."""
+
+
+def values_shape(desc: TensorDesc, packed: bool = False) -> tuple[int, ...]:
+    """Shape of the loaded vector: ``[chunk_size,] lanes``; in VNNI form words, ``lanes``, elements of a word."""
     chunk = scatter_of(desc).chunk_size
+    if packed:
+        each = WORD_BITS // desc.dtype.bits
+        return (chunk // each, each) if desc.sg_map is not None else (chunk // each, *lanes_shape(desc), each)
     return lanes_shape(desc) if chunk == 1 else (chunk, *lanes_shape(desc))
 
 
@@ -123,7 +130,8 @@ def _check_desc(desc: TensorDesc) -> None:
                       "make one descriptor for each register of elements", alone=True)
     if scatter.chunk_size not in CHUNKS:
         raise Invalid("XT3307",
-                      f"chunk_size is 1, 2, 3, 4 or 8, not {scatter.chunk_size}\nuse several descriptors", alone=True)
+                      f"chunk_size is 1, 2, 3, 4, 8, 16, 32 or 64, not {scatter.chunk_size}\nuse several descriptors",
+                      alone=True)
     if scatter.memory_scope not in SCOPES:
         raise Invalid("XT3308",
                       f"memory_scope is global or slm, not {scatter.memory_scope}\ndrop it for global memory",
@@ -193,6 +201,7 @@ class LoadGatherOp(HintedOp):
 
     The chunk is the first dimension: 4 elements of each of 16 lanes are a ``vector<4x16xf32>``, with
     ``transpose = [1, 0]``. The padding goes beyond the specification, which leaves masked-off elements undefined.
+    Chunks that are ``aligned`` begin at multiples of 4 bytes; ``packed`` they are in VNNI form, ``vector<2x16x2xbf16>``.
     """
 
     name = "xegpu.load_gather"
@@ -201,17 +210,22 @@ class LoadGatherOp(HintedOp):
     mask = operand_def(VECTOR)
     padding = opt_prop_def(Attribute)
     transpose = opt_prop_def(IntegersAttr)
+    aligned = opt_prop_def(UnitAttr)
+    packed = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc `,` $mask attr-dict `:` type($desc) `,` type($mask) `->` type($result)"
 
-    def __init__(self, desc: SSAValue, mask: SSAValue, padding: Attribute | None = None) -> None:
+    def __init__(self, desc: SSAValue, mask: SSAValue, padding: Attribute | None = None, *, aligned: bool = False,
+                 packed: bool = False) -> None:
         parameters = desc_of(desc)
         transpose = ArrayAttr([IntegerAttr(axis, i64) for axis in (1, 0)])
         super().__init__(
-            operands=[desc, mask], result_types=[vector_type(values_shape(parameters), parameters.element_type)],
-            properties={"padding": padding, "transpose": transpose if scatter_of(parameters).chunk_size > 1 else None})
+            operands=[desc, mask],
+            result_types=[vector_type(values_shape(parameters, packed), parameters.element_type)],
+            properties={"padding": padding, "transpose": transpose if scatter_of(parameters).chunk_size > 1 else None,
+                        "aligned": UnitAttr() if aligned or packed else None, "packed": UnitAttr() if packed else None})
 
     @property
     def number(self) -> float:
@@ -228,8 +242,13 @@ class LoadGatherOp(HintedOp):
         if axes != ([1, 0] if chunk > 1 else None):
             raise Invalid("XT3310", "transpose = [1, 0] goes with chunk_size above 1, and with no other\n"
                           + ("write transpose = [1, 0]" if chunk > 1 else "leave transpose out"), alone=True)
+        bits = desc.dtype.bits
+        if (self.aligned is not None and (self.padding is not None or bits > WORD_BITS or chunk * bits % WORD_BITS)) or \
+                (self.packed is not None and (self.aligned is None or bits == WORD_BITS)):
+            raise Invalid("XT3316", "aligned chunks are whole words of 32 bits, without a padding; packed ones are "
+                          "aligned, of elements of 8 or 16 bits\nleave aligned and packed out", alone=True)
         check_vector("mask", self.mask, lanes_shape(desc), i1)
-        check_vector("result", self.result, values_shape(desc), desc.element_type)
+        check_vector("result", self.result, values_shape(desc, self.packed is not None), desc.element_type)
 
 
 @operation_definition

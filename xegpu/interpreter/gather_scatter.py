@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.interpreter.memory import Surfaces, strided
+from xegpu.interpreter.vector import vnni
 from xegpu.ir.dtypes import DType, NDArray, of_mlir, to_compute, to_storage
 from xegpu.ir.memref import is_shared
 from xegpu.mlir.atomic_kind import KINDS, Kind
@@ -259,8 +260,13 @@ def _chunked(operation: Any, elements: Elements, mask: Any) -> tuple[Elements, A
 
 def _load_gather(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:
     elements, mask = _chunked(operation, *operands)
-    mask = active_elements(machine, np.asarray(mask, bool), _rank(operation.result))
-    return to_compute(elements.gather(mask, operation.number), desc_of(operation.desc).dtype)
+    desc, packed = desc_of(operation.desc), operation.packed is not None
+    mask = active_elements(machine, np.asarray(mask, bool), 2 if packed else _rank(operation.result))
+    gathered = to_compute(elements.gather(mask, operation.number), desc.dtype)
+    if not packed:
+        return gathered
+    words = vnni(gathered, ops.WORD_BITS // desc.dtype.bits)
+    return words if desc.sg_map is None else words[..., 0, :]  # of a lane's only column
 
 
 def _load_rows(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:

@@ -22,6 +22,7 @@ from xdsl.ir import SSAValue
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
+from xegpu.dialect.gather_scatter import WORD_BITS, LoadGatherOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import of_mlir
@@ -60,10 +61,27 @@ class PackVnni:
             new_op = hinted(LoadNdOp(rewriter.single(operation.desc), packed=True), operation)
             rewriter.set(operation.result, rewriter.emit(new_op), _PACKED)
 
-        return Rewriter({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice,
+        return Rewriter({LoadNdOp: load, LoadGatherOp: _load_gather, ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice,
                           DpasOp: _dpas,
                           DpasScaledOp: _dpas_scaled}) \
             .function(function)
+
+
+def _load_gather(rewriter: Rewriter, operation: LoadGatherOp) -> None:
+    """A gather of words, each a part of a column of operand B: the registers that it fills are in VNNI form."""
+    bits = desc_of(operation.desc).dtype.bits
+    if operation.aligned is None or operation.packed is not None or bits >= WORD_BITS or not _is_b(operation.result):
+        rewriter.copy(operation)
+        return
+    desc, mask = rewriter.single(operation.desc), rewriter.single(operation.mask)
+    rewriter.set(operation.result, rewriter.emit(hinted(LoadGatherOp(desc, mask, packed=True), operation)), _PACKED)
+
+
+def _is_b(value: SSAValue) -> bool:
+    """Whether slices of a value are operand B of products in whole words, and it has no other uses."""
+    return all(use.index == 1 if isinstance(use.operation, DpasOp) else
+               isinstance(use.operation, ExtractStridedSliceOp) and _is_b(use.operation.result)
+               for use in value.uses)
 
 
 def _extract(rewriter: Rewriter, operation: ExtractOp) -> None:

@@ -19,7 +19,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_kind
+from xegpu.dialect.gather_scatter import WORD_BITS, AtomicKindAttr, check_elements, check_kind
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import verify_address_width
@@ -27,7 +27,7 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import GATHERED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.atomic_kind import UPDATED
-from xegpu.mlir.vector import VECTOR, shape_of
+from xegpu.mlir.vector import VECTOR, shape_of, vector_type
 from xegpu.support.errors import ElementTypeError, Invalid
 from xetile.dialect.tile_ops import TILE, check_covered, check_map, check_moved, loaded_type, text, tile_of
 from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_same_map
@@ -139,6 +139,41 @@ class LoadGatherOp(IRDLOperation):
 
 
 @operation_definition
+class LoadColumnsOp(IRDLOperation):
+    """Gather of columns, each contiguous in memory from its offset on; masked-off ones are zero (beyond XeTile.md).
+
+    It is the transpose of a tile of rows that an index vector names, ``64x16`` of 16 rows of 64. Each column begins at a
+    multiple of 4 bytes, and is a multiple of them.
+    """
+
+    name = "xetile.load_columns"
+    RECORD: ClassVar[Record] = GATHERED
+    source = operand_def(MemRefType)
+    offsets = operand_def(VECTOR)
+    mask = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
+    assembly_format = ("$source `,` $offsets `,` $mask attr-dict `:` type($source) `,` type($offsets) `,` type($mask) "
+                       "`->` type($result)")
+
+    def __init__(self, source: SSAValue, offsets: SSAValue, mask: SSAValue, result: VectorType) -> None:  # type: ignore[type-arg]
+        super().__init__(operands=[source, offsets, mask], result_types=[result])
+
+    def verify_(self) -> None:
+        assert isinstance(self.source.type, MemRefType)
+        shape, dtype = shape_of(self.result), of_mlir(self.source.type.element_type)
+        line = (1, *shape[1:]) if len(shape) == 2 else (1, shape[1], 1, shape[3])
+        for value, element in ((self.offsets, IndexType()), (self.mask, i1)):
+            if value.type != vector_type(line, element):
+                raise Invalid("XT2154", f"columns of {text(shape)} take {vector_type(line, element)}, and not "
+                              f"{value.type}\ngive one offset and one truth value for each column")
+        if self.result.type != vector_type(shape, self.source.type.element_type) or dtype.bits > WORD_BITS or \
+                shape[-2] * dtype.bits % WORD_BITS:
+            raise Invalid("XT2154", f"columns of {self.source.type} are no {self.result.type}\nthey have its elements, of "
+                          "32 bits or fewer, and are whole words of 32 bits")
+
+
+@operation_definition
 class StoreScatterOp(IRDLOperation):
     """Scatter: a vector to the elements of a scattered tile; masked-off elements access no memory."""
 
@@ -198,4 +233,4 @@ class AtomicRMWTileOp(IRDLOperation):
             verify_same_map(known, tile.encoding.wg_map)
 
 
-OPERATIONS = (InitScatteredTileOp, UpdateScatteredTileOp, LoadGatherOp, StoreScatterOp, AtomicRMWTileOp)
+OPERATIONS = (InitScatteredTileOp, UpdateScatteredTileOp, LoadGatherOp, LoadColumnsOp, StoreScatterOp, AtomicRMWTileOp)

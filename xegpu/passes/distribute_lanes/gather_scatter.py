@@ -24,6 +24,7 @@ from xegpu.dialect.gather_scatter import (
 )
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
+from xegpu.layout import lane_map
 from xegpu.mlir.vector import ShapeCastOp, shape_of
 from xegpu.rewrite.rewriter import Rule
 
@@ -49,12 +50,14 @@ def _create_tdesc(rewriter: Any, operation: CreateTdescOp) -> None:
 
 
 def _load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
-    new_op = hinted(LoadGatherOp(rewriter.single(operation.desc), rewriter.single(operation.mask), operation.padding),
-                    operation)
+    packed = operation.packed is not None
+    new_op = hinted(LoadGatherOp(rewriter.single(operation.desc), rewriter.single(operation.mask), operation.padding,
+                                 aligned=operation.aligned is not None, packed=packed), operation)
     desc = desc_of(operation.desc)
-    form = rewriter.line(desc.shape[0])
-    rewriter.set(operation.result, rewriter.emit(new_op), replace(form, shape=(scatter_of(desc).chunk_size,
-                                                                               desc.shape[0])))
+    form = replace(rewriter.line(desc.shape[0]), shape=(scatter_of(desc).chunk_size, desc.shape[0]))
+    if packed:
+        form = replace(form, lanes=lane_map.operand_b(desc.shape[0], desc.dtype.bits), packed=True)
+    rewriter.set(operation.result, rewriter.emit(new_op), form)
 
 
 def _store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
