@@ -35,7 +35,7 @@ from xegpu.ir.matchers import BARRIER, VERSIONED, number
 from xegpu.mlir.arith import CmpIOp, SelectOp
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
-from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
@@ -163,8 +163,10 @@ def _transpose(inserter: Inserter, load: LoadGatherOp, _: bool) -> None:
 def _replace(load: LoadGatherOp, columns: SSAValue) -> None:
     """Let a vector take the place of a gather's transposes."""
     columns.name_hint = load.result.name_hint
-    for use in tuple(load.result.uses):
-        use.operation.results[0].replace_all_uses_with(columns)
+    for transpose in [use.operation for use in load.result.uses]:
+        transpose.results[0].replace_all_uses_with(columns)
+        erase(transpose)
+    erase(load)
 
 
 @dataclass(frozen=True)
