@@ -159,8 +159,13 @@ def _active(emitter: Emitter, mask: Any) -> str:
 def _declared(emitter: Emitter, dtype: DType) -> None:
     """Declarations of the predicated load and store builtins of an element type."""
     type_ = dtype.opencl
-    emitter.external(LOAD, f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, bool, {type_});")
+    _external_load(emitter, type_)
     emitter.external(STORE, f"void __attribute__((overloadable)) {STORE}(global {type_} *, {type_}, bool);")
+
+
+def _external_load(emitter: Emitter, type_: str) -> None:
+    """Declaration of the predicated load builtin of a C type."""
+    emitter.external(LOAD, f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, bool, {type_});")
 
 
 def _addresses(desc: Scattered, chunk: int) -> list[str]:
@@ -254,39 +259,9 @@ def _load_batch(emitter: Emitter, loads: Sequence[ops.LoadGatherOp], otherwise: 
         emitter.values[load.result] = replace(emitter.fresh(load.result), names=(f"{name}.s{position:x}",))
 
 
-_ZEROS = """constant uint xetile_zeros[64] __attribute__((aligned(64))) = {0};
-
-static global const uint *words_or_zeros(global const uint *words, bool active)
-{
-  return active ? words : (global const uint *)(ulong)xetile_zeros;
-}
-"""
-"""What is masked off is read from zeros: a predicated message would leave registers as they are, and zeros would have to
-be written to them first, with an instruction for each."""
-
-
-def _load_words(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
-    """Emit a gather of aligned chunks: vectors of words from each lane's address on."""
-    desc, where = desc_of(operation.desc), emitter.values[operation.desc]
-    emitter.function(_ZEROS, "words_or_zeros")
-    at, (address,) = emitter.name("words"), _addresses(where, 1)
-    emitter.line(f"global const uint *const {at} = words_or_zeros((global const uint *)({address}), "
-                 f"{_active(emitter, operation.mask)});")
-    fragment = emitter.fresh(operation.result)
-    width, together = fragment.width, ops.WORD_BITS // desc.dtype.bits // fragment.per_lane
-    count = width // together
-    emitter.assign(operation.result, fragment, [
-        f"as_{fragment.c_type}({f'vload{count}({number}, {at})' if count > 1 else f'{at}[{number}]'})"
-        for number in range(len(fragment.names))])
-
-
 def _load_gather(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
     if operation.result in emitter.values:
         return  # by the call for the first of its batch
-    if operation.aligned is not None and emitter.values[operation.desc].space == "global" and \
-            not cache_controls.number(emitter, operation):
-        _load_words(emitter, operation)
-        return
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     cache, active = cache_controls.number(emitter, operation), _active(emitter, operation.mask)
     padding = arith.literal(operation.number, desc.dtype)
@@ -342,6 +317,58 @@ def _load_rows(emitter: Emitter, operation: ops.LoadRowsOp) -> None:
     function = _rows_function(emitter, desc_of(operation.descs[0]).dtype, fragment.width, len(descs))
     pointers = ", ".join(address for desc in descs for address in _addresses(desc, 1))
     emitter.assign(operation.result, fragment, [f"{function}({pointers}, {emitter.values[operation.offset]})"])
+
+
+_ZEROS = """constant uint xetile_zeros[64] __attribute__((aligned(64))) = {0};
+
+static global const uint *words_or_zeros(global const uint *words, bool active)
+{
+  return active ? words : (global const uint *)(ulong)xetile_zeros;
+}
+"""
+"""What is masked off is read from zeros: a predicated message leaves registers as they are, so that zeros would have to
+be written to them first, with an instruction for each."""
+
+
+def _load_columns(emitter: Emitter, operation: ops.LoadColumnsOp) -> None:
+    """Emit vectors of words from each lane's address on; one by one where columns end in the middle."""
+    array: ArrayValue = emitter.values[operation.source]
+    fragment, lengths = emitter.fresh(operation.result), _bits_of(emitter, operation.lengths)
+    at, together = emitter.name("column"), ops.WORD_BITS // fragment.dtype.bits
+    count = fragment.width * fragment.per_lane // together
+    emitter.function(_ZEROS, "words_or_zeros")
+    first = f"(global const uint *)({array.name} + {atom(_bits_of(emitter, operation.offsets))})"
+    if operation.whole is not None:
+        emitter.line(f"global const uint *const {at} = words_or_zeros({first}, {atom(lengths)} > 0);")
+        words = [f"vload{count}({i}, {at})" if count > 1 else f"{at}[{i}]" for i in range(len(fragment.names))]
+    else:
+        emitter.line(f"global const uint *const {at} = {first};")
+        function = _column_function(emitter, fragment.dtype, count)
+        words = [f"{function}({at} + {i * count}, {atom(lengths)} - {i * count * together})"
+                 for i in range(len(fragment.names))]
+    emitter.assign(operation.result, fragment, [f"as_{fragment.c_type}({word})" for word in words])
+
+
+def _column_function(emitter: Emitter, dtype: DType, count: int) -> str:
+    """Define the function that loads as many words of a column as its length has, and zeros; returns its name."""
+    name, together, element = f"load_column_{dtype}_{count}", ops.WORD_BITS // dtype.bits, f"u{_BY_BITS[dtype.bits]}"
+    words = []
+    for word in range(count):
+        first = word * together
+        parts = [f"*words_or_zeros(words + {word}, length >= {first + together})"]
+        for i in range(together - 1):  # of a word that the column ends in
+            _external_load(emitter, element)
+            parts.append(f"((uint){LOAD}((global const {element} *)(words + {word}) + {i}, length > {first + i} && "
+                         f"length < {first + together}, ({element})0) << {i * dtype.bits})")
+        words.append(" | ".join(parts))
+    result = vector_type("uint", count)
+    emitter.function(_ZEROS, "words_or_zeros")
+    emitter.function(f"{CALL} static {result} {name}(global const uint *words, int length)\n{{\n"
+                     f"  return ({result})(" + ",\n    ".join(words) + ");\n}\n", name)
+    return name
+
+
+_BY_BITS = {8: "char", 16: "short", 32: "int"}
 
 
 def _store_scatter(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
@@ -413,6 +440,7 @@ RULES: dict[type[Operation], Rule] = {
     ops.UpdateOffsetOp: _update_offset,
     ops.LoadGatherOp: _load_gather,
     ops.LoadRowsOp: _load_rows,
+    ops.LoadColumnsOp: _load_columns,
     ops.StoreScatterOp: _store_scatter,
     ops.PrefetchOp: _prefetch,
     ops.AtomicRMWOp: _atomic,

@@ -15,7 +15,7 @@ from xdsl.traits import Pure
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, MadOp
-from xegpu.dialect.gather_scatter import LoadGatherOp
+from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import VERSIONED
 from xegpu.ir.region_branch import for_loops, is_loop
@@ -46,13 +46,9 @@ def fragment_bytes(function: func.FuncOp) -> int:
 def loop_bytes(loop: Operation) -> int:
     """Upper bound in bytes of the fragments that a loop carries and loads in one iteration, branches included."""
     blocks = [region.block for region in loop.regions]
-    loaded = (op.results[0] for block in blocks for op in ops_of_iteration(block) if isinstance(op, LoadNdOp) or is_words(op))
+    loaded = (op.results[0] for block in blocks for op in ops_of_iteration(block)
+              if isinstance(op, (LoadNdOp, LoadColumnsOp)))
     return sum(bytes_of(value) for value in (*loop.operands, *loaded))
-
-
-def is_words(operation: Operation) -> bool:
-    """Whether an operation loads words of each lane's own, by few messages."""
-    return isinstance(operation, LoadGatherOp) and operation.aligned is not None
 
 
 def live_bytes(function: func.FuncOp, *, grouped: bool = True) -> int:
@@ -124,7 +120,8 @@ def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
         return found
     run: list[SSAValue] | None = None
     for operation in block.ops:
-        if is_words(operation) or (isinstance(operation, LoadNdOp) and desc_of(operation.desc).block.access == "block"):
+        if isinstance(operation, LoadColumnsOp) or (
+                isinstance(operation, LoadNdOp) and desc_of(operation.desc).block.access == "block"):
             if run is None:
                 run = found[operation] = []
             run.append(operation.results[0])

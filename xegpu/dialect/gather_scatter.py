@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, MemRefType, UnitAttr, VectorType, i1, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    UnitAttr,
+    VectorType,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute, Data, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -30,8 +40,8 @@ from xegpu.dialect.block_io import DESC, check_block, check_moved, check_source,
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType, check_line
 from xegpu.dialect.vector import number_of
-from xegpu.ir.dtypes import DType
-from xegpu.ir.memref import array_at, verify_address_width
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.memref import array_at, is_shared, verify_address_width
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import GATHERED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
@@ -41,7 +51,7 @@ from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_o
 from xegpu.support.errors import Invalid, misread
 
 LANES = (1, 2, 4, 8, 16, 32)
-CHUNKS = (1, 2, 3, 4, 8, 16, 32, 64)
+CHUNKS = (1, 2, 3, 4, 8)
 SCOPES = ("global", "slm")
 
 
@@ -100,16 +110,9 @@ def lanes_shape(desc: TensorDesc) -> tuple[int, ...]:
     return (1,) if desc.sg_map is not None else desc.shape[:1]
 
 
-WORD_BITS = 32
-"""Bits of a word of VNNI form."""
-
-
-def values_shape(desc: TensorDesc, packed: bool = False) -> tuple[int, ...]:
-    """Shape of the loaded vector: ``[chunk_size,] lanes``; in VNNI form words, ``lanes``, elements of a word."""
+def values_shape(desc: TensorDesc) -> tuple[int, ...]:
+    """Shape of the loaded vector: ``[chunk_size,] lanes``."""
     chunk = scatter_of(desc).chunk_size
-    if packed:
-        each = WORD_BITS // desc.dtype.bits
-        return (chunk // each, each) if desc.sg_map is not None else (chunk // each, *lanes_shape(desc), each)
     return lanes_shape(desc) if chunk == 1 else (chunk, *lanes_shape(desc))
 
 
@@ -130,8 +133,7 @@ def _check_desc(desc: TensorDesc) -> None:
                       "make one descriptor for each register of elements", alone=True)
     if scatter.chunk_size not in CHUNKS:
         raise Invalid("XT3307",
-                      f"chunk_size is 1, 2, 3, 4, 8, 16, 32 or 64, not {scatter.chunk_size}\nuse several descriptors",
-                      alone=True)
+                      f"chunk_size is 1, 2, 3, 4 or 8, not {scatter.chunk_size}\nuse several descriptors", alone=True)
     if scatter.memory_scope not in SCOPES:
         raise Invalid("XT3308",
                       f"memory_scope is global or slm, not {scatter.memory_scope}\ndrop it for global memory",
@@ -201,7 +203,6 @@ class LoadGatherOp(HintedOp):
 
     The chunk is the first dimension: 4 elements of each of 16 lanes are a ``vector<4x16xf32>``, with
     ``transpose = [1, 0]``. The padding goes beyond the specification, which leaves masked-off elements undefined.
-    Chunks that are ``aligned`` begin at multiples of 4 bytes; ``packed`` they are in VNNI form, ``vector<2x16x2xbf16>``.
     """
 
     name = "xegpu.load_gather"
@@ -210,22 +211,17 @@ class LoadGatherOp(HintedOp):
     mask = operand_def(VECTOR)
     padding = opt_prop_def(Attribute)
     transpose = opt_prop_def(IntegersAttr)
-    aligned = opt_prop_def(UnitAttr)
-    packed = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc `,` $mask attr-dict `:` type($desc) `,` type($mask) `->` type($result)"
 
-    def __init__(self, desc: SSAValue, mask: SSAValue, padding: Attribute | None = None, *, aligned: bool = False,
-                 packed: bool = False) -> None:
+    def __init__(self, desc: SSAValue, mask: SSAValue, padding: Attribute | None = None) -> None:
         parameters = desc_of(desc)
         transpose = ArrayAttr([IntegerAttr(axis, i64) for axis in (1, 0)])
         super().__init__(
-            operands=[desc, mask],
-            result_types=[vector_type(values_shape(parameters, packed), parameters.element_type)],
-            properties={"padding": padding, "transpose": transpose if scatter_of(parameters).chunk_size > 1 else None,
-                        "aligned": UnitAttr() if aligned or packed else None, "packed": UnitAttr() if packed else None})
+            operands=[desc, mask], result_types=[vector_type(values_shape(parameters), parameters.element_type)],
+            properties={"padding": padding, "transpose": transpose if scatter_of(parameters).chunk_size > 1 else None})
 
     @property
     def number(self) -> float:
@@ -242,13 +238,8 @@ class LoadGatherOp(HintedOp):
         if axes != ([1, 0] if chunk > 1 else None):
             raise Invalid("XT3310", "transpose = [1, 0] goes with chunk_size above 1, and with no other\n"
                           + ("write transpose = [1, 0]" if chunk > 1 else "leave transpose out"), alone=True)
-        bits = desc.dtype.bits
-        if (self.aligned is not None and (self.padding is not None or bits > WORD_BITS or chunk * bits % WORD_BITS)) or \
-                (self.packed is not None and (self.aligned is None or bits == WORD_BITS)):
-            raise Invalid("XT3316", "aligned chunks are whole words of 32 bits, without a padding; packed ones are "
-                          "aligned, of elements of 8 or 16 bits\nleave aligned and packed out", alone=True)
         check_vector("mask", self.mask, lanes_shape(desc), i1)
-        check_vector("result", self.result, values_shape(desc, self.packed is not None), desc.element_type)
+        check_vector("result", self.result, values_shape(desc), desc.element_type)
 
 
 @operation_definition
@@ -281,6 +272,67 @@ class LoadRowsOp(IRDLOperation):
                           f"{CHUNK_BYTES} bytes\nchunk_size is 4 for elements of 16 bits, and 2 for those of 32",
                           alone=True)
         check_vector("result", self.result, rows_shape(desc, len(self.descs)), desc.element_type)
+
+
+WORD_BITS = 32
+"""Bits of a word of VNNI form."""
+
+
+@operation_definition
+class LoadColumnsOp(IRDLOperation):
+    """Gather of a column for each lane, contiguous in memory from its offset on, as words of 32 bits.
+
+    Of each column the first ``lengths`` elements are loaded, none if that is negative; the others are zero, and touch
+    no memory. With ``whole`` these are all or none of them. A column begins at a multiple of 4 bytes. ``packed`` it is
+    in VNNI form: ``vector<8x16x2xbf16>`` of 16 rows.
+    """
+
+    name = "xegpu.load_columns"
+    RECORD: ClassVar[Record] = GATHERED
+    source = operand_def(MemRefType)
+    offsets = operand_def(VECTOR)
+    lengths = operand_def(VECTOR)
+    whole = opt_prop_def(UnitAttr)
+    packed = opt_prop_def(UnitAttr)
+    result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = ("$source `,` $offsets `,` $lengths attr-dict `:` type($source) `,` type($offsets) `,` "
+                       "type($lengths) `->` type($result)")
+
+    def __init__(self, source: SSAValue, offsets: SSAValue, lengths: SSAValue, rows: int, *, whole: bool = False,
+                 packed: bool = False) -> None:
+        dtype = of_mlir(source.type.element_type)  # type: ignore[attr-defined]
+        super().__init__(operands=[source, offsets, lengths],
+                         result_types=[vector_type(columns_shape(shape_of(offsets), rows, dtype, packed), dtype.mlir)],
+                         properties={"whole": UnitAttr() if whole else None, "packed": UnitAttr() if packed else None})
+
+    @property
+    def rows(self) -> int:
+        """Elements of a column."""
+        shape = shape_of(self.result)
+        return shape[0] if self.packed is None else shape[0] * shape[-1]
+
+    def verify_(self) -> None:
+        assert isinstance(self.source.type, MemRefType)
+        dtype, lines = of_mlir(self.source.type.element_type), shape_of(self.offsets)
+        check_elements(dtype)
+        for name, value in (("offset", self.offsets), ("length", self.lengths)):
+            check_vector(name, value, lines[:1], IndexType())
+        if dtype.bits > WORD_BITS or self.rows * dtype.bits % WORD_BITS or is_shared(self.source.type) or (
+                self.packed is not None and dtype.bits == WORD_BITS):
+            raise Invalid("XT3316", f"columns of {self.rows} elements of {dtype} are not loaded as words\n"
+                          "load whole words of 32 bits from global memory; packed are elements of 8 and 16 bits",
+                          alone=True)
+        check_vector("result", self.result, columns_shape(lines, self.rows, dtype, self.packed is not None), dtype.mlir)
+
+
+def columns_shape(lines: Sequence[int], rows: int, dtype: DType, packed: bool) -> tuple[int, ...]:
+    """Shape of columns for the shape of their offsets: of a subgroup, or of a lane."""
+    if not packed:
+        return rows, lines[0]
+    together = WORD_BITS // dtype.bits
+    return (rows // together, together) if lines[0] == 1 else (rows // together, lines[0], together)
 
 
 @operation_definition
@@ -406,5 +458,5 @@ class BlockElementsOp(IRDLOperation):
         check_vector("mask", self.inside, lanes_shape(part), i1)
 
 
-OPERATIONS = (CreateTdescOp, UpdateOffsetOp, LoadGatherOp, LoadRowsOp, StoreScatterOp, PrefetchOp, AtomicRMWOp,
-              BlockElementsOp)
+OPERATIONS = (CreateTdescOp, UpdateOffsetOp, LoadGatherOp, LoadRowsOp, LoadColumnsOp, StoreScatterOp, PrefetchOp,
+              AtomicRMWOp, BlockElementsOp)

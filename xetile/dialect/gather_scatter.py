@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, VectorType, i1
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnitAttr, VectorType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -140,37 +140,42 @@ class LoadGatherOp(IRDLOperation):
 
 @operation_definition
 class LoadColumnsOp(IRDLOperation):
-    """Gather of columns, each contiguous in memory from its offset on; masked-off ones are zero (beyond XeTile.md).
+    """Gather of columns, each contiguous in memory from its offset on (beyond XeTile.md).
 
-    It is the transpose of a tile of rows that an index vector names, ``64x16`` of 16 rows of 64. Each column begins at a
-    multiple of 4 bytes, and is a multiple of them.
+    It is the transpose of a tile of rows that an index vector names, ``64x16`` of 16 rows of 64. Of each column the
+    first ``lengths`` elements are loaded, the others are zero; with ``whole`` these are all or none. Each column begins
+    at a multiple of 4 bytes, and is a multiple of them.
     """
 
     name = "xetile.load_columns"
     RECORD: ClassVar[Record] = GATHERED
     source = operand_def(MemRefType)
     offsets = operand_def(VECTOR)
-    mask = operand_def(VECTOR)
+    lengths = operand_def(VECTOR)
+    whole = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
-    assembly_format = ("$source `,` $offsets `,` $mask attr-dict `:` type($source) `,` type($offsets) `,` type($mask) "
-                       "`->` type($result)")
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = ("$source `,` $offsets `,` $lengths attr-dict `:` type($source) `,` type($offsets) `,` "
+                       "type($lengths) `->` type($result)")
 
-    def __init__(self, source: SSAValue, offsets: SSAValue, mask: SSAValue, result: VectorType) -> None:  # type: ignore[type-arg]
-        super().__init__(operands=[source, offsets, mask], result_types=[result])
+    def __init__(self, source: SSAValue, offsets: SSAValue, lengths: SSAValue, result: VectorType,  # type: ignore[type-arg]
+                 *, whole: bool) -> None:
+        super().__init__(operands=[source, offsets, lengths], result_types=[result],
+                         properties={"whole": UnitAttr() if whole else None})
 
     def verify_(self) -> None:
         assert isinstance(self.source.type, MemRefType)
         shape, dtype = shape_of(self.result), of_mlir(self.source.type.element_type)
-        line = (1, *shape[1:]) if len(shape) == 2 else (1, shape[1], 1, shape[3])
-        for value, element in ((self.offsets, IndexType()), (self.mask, i1)):
-            if value.type != vector_type(line, element):
-                raise Invalid("XT2154", f"columns of {text(shape)} take {vector_type(line, element)}, and not "
-                              f"{value.type}\ngive one offset and one truth value for each column")
+        line = vector_type((1, *shape[1:]) if len(shape) == 2 else (1, shape[1], 1, shape[-1]), IndexType())
+        for name, value in (("offsets", self.offsets), ("lengths", self.lengths)):
+            if value.type != line:
+                raise Invalid("XT2154", f"the {name} of columns of {text(shape)} are {value.type}, not {line}\n"
+                              "give one for each column")
         if self.result.type != vector_type(shape, self.source.type.element_type) or dtype.bits > WORD_BITS or \
                 shape[-2] * dtype.bits % WORD_BITS:
-            raise Invalid("XT2154", f"columns of {self.source.type} are no {self.result.type}\nthey have its elements, of "
-                          "32 bits or fewer, and are whole words of 32 bits")
+            raise Invalid("XT2154", f"columns of {self.source.type} are no {self.result.type}\nload its elements, of "
+                          "32 bits or fewer, in whole words of 32 bits")
 
 
 @operation_definition

@@ -11,9 +11,16 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.vector import number_of
-from xegpu.interpreter.gather_scatter import Elements, active_elements, atomic, block_elements, create_elements
+from xegpu.interpreter.gather_scatter import (
+    Elements,
+    active_elements,
+    atomic,
+    block_elements,
+    create_elements,
+    load_columns,
+)
 from xegpu.interpreter.interpreter import Interpreter, Semantics
-from xegpu.ir.dtypes import NDArray, of_mlir, to_compute
+from xegpu.ir.dtypes import NDArray, to_compute
 from xegpu.mlir.vector import shape_of
 from xetile.dialect import gather_scatter as ops
 from xetile.dialect.tile_ops import tile_of
@@ -30,13 +37,10 @@ def _load_gather(machine: Interpreter, operation: Any, operands: Sequence[Any]) 
 
 def _load_columns(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
     """NumPy semantics of ``load_columns``: blocks have as many elements of a column as rows, one after the other."""
-    source, offsets, mask = operands
-    shape, dtype = shape_of(operation.result), of_mlir(operation.result.type.element_type)
+    shape = shape_of(operation.result)
     rows = np.arange(shape[0])[:, None] if len(shape) == 2 else \
         (np.arange(shape[0])[:, None] * shape[2] + np.arange(shape[2])).reshape(shape[0], 1, shape[2], 1)
-    elements = create_elements(machine, operation, source, offsets, dtype).moved(rows)
-    active = active_elements(machine, np.asarray(mask, bool), len(shape))
-    return to_compute(elements.gather(active, 0), dtype)  # type: ignore[no-any-return]
+    return load_columns(machine, operation, operands, rows, len(shape))
 
 
 def _store_scatter(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:

@@ -130,13 +130,13 @@ def _block_load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
         return
     lanes = rewriter.target.subgroup_size
     if shape[1] % lanes:
-        rewriter.fail("XT2511", f"a subgroup's {shape[1]} columns are not a multiple of {lanes}, the lanes of a subgroup on "
+        rewriter.fail("XT2511", f"{shape[1]} columns are not a multiple of {lanes}, the lanes of a subgroup on "
                       f"{rewriter.target.name}", f"load a multiple of {lanes} columns", offsets=operation.offsets)
     together = gcd(shape[0], _COLUMN_WORDS * 32 // of_mlir(element).bits, 64)
-    offsets, mask = (rewriter.reblock(rewriter.single(line), (1, lanes)) for line in (operation.offsets, operation.mask))
+    lines = (rewriter.reblock(rewriter.single(line), (1, lanes)) for line in (operation.offsets, operation.lengths))
     blocked = vector_type((shape[0] // together, shape[1] // lanes, together, lanes), element)
-    rewriter.set(operation.result, rewriter.emit(LoadColumnsOp(rewriter.single(operation.source), offsets, mask,
-                                                               blocked)))
+    rewriter.set(operation.result, rewriter.emit(LoadColumnsOp(rewriter.single(operation.source), *lines, blocked,
+                                                               whole=operation.whole is not None)))
 
 
 def _block_store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
@@ -239,19 +239,19 @@ def _lower_load_gather(rewriter: Rewriter, operation: LoadGatherOp, lanes: int) 
 
 def _lower_load_columns(rewriter: Rewriter, operation: LoadColumnsOp, lanes: int,
                         blocks_of: Callable[[SSAValue], Any]) -> None:
-    down, across, height, _ = shape_of(operation.result)
-    source, element = rewriter.single(operation.source), operation.result.type.element_type  # type: ignore[attr-defined]
-    lines, masks = (_registers(rewriter, rewriter.lookup(line), lanes) for line in (operation.offsets, operation.mask))
-    type_ = TensorDescType(TensorDesc((lanes, height), element, scatter=ScatterTdesc("global", height)))
-    descs = [rewriter.emit(xegpu.CreateTdescOp(source, line, type_)) for line in lines]
-    values = []
-    for row in range(down):
-        for desc, mask in zip(descs, masks, strict=True):
-            moved = desc if row == 0 else rewriter.emit(xegpu.UpdateOffsetOp(desc, rewriter.emit(BroadcastOp(
-                rewriter.constant(row * height), VectorType(IndexType(), (lanes,))))))
-            load = rewriter.emit(xegpu.LoadGatherOp(moved, mask, aligned=True))
-            load.name_hint = operation.result.name_hint
-            values.append(load if height > 1 else rewriter.emit(ShapeCastOp(load, (1, lanes))))
+    down, _, height, _ = shape_of(operation.result)
+    source, values = rewriter.single(operation.source), list[SSAValue]()
+    offsets, lengths = (_registers(rewriter, rewriter.lookup(line), lanes) for line in (operation.offsets,
+                                                                                        operation.lengths))
+    for row in range(0, down * height, height):
+        for offset, length in zip(offsets, lengths, strict=True):
+            if row:
+                moved = rewriter.emit(BroadcastOp(rewriter.constant(row), VectorType(IndexType(), (lanes,))))
+                offset, length = (rewriter.emit(kind(line, moved)) for kind, line in (
+                    (arith.AddiOp, offset), (arith.SubiOp, length)))
+            values.append(rewriter.emit(xegpu.LoadColumnsOp(source, offset, length, height,
+                                                            whole=operation.whole is not None)))
+            values[-1].name_hint = operation.result.name_hint
     rewriter.set(operation.result, tuple(values), blocks_of(operation.result))
 
 

@@ -18,12 +18,14 @@ from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.gather_scatter import (
     BlockElementsOp,
     CreateTdescOp,
+    LoadColumnsOp,
     LoadGatherOp,
     StoreScatterOp,
     scatter_of,
 )
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
+from xegpu.ir.dtypes import of_mlir
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import ShapeCastOp, shape_of
 from xegpu.rewrite.rewriter import Rule
@@ -50,14 +52,24 @@ def _create_tdesc(rewriter: Any, operation: CreateTdescOp) -> None:
 
 
 def _load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
-    packed = operation.packed is not None
-    new_op = hinted(LoadGatherOp(rewriter.single(operation.desc), rewriter.single(operation.mask), operation.padding,
-                                 aligned=operation.aligned is not None, packed=packed), operation)
+    new_op = hinted(LoadGatherOp(rewriter.single(operation.desc), rewriter.single(operation.mask), operation.padding),
+                    operation)
     desc = desc_of(operation.desc)
-    form = replace(rewriter.line(desc.shape[0]), shape=(scatter_of(desc).chunk_size, desc.shape[0]))
-    if packed:
-        form = replace(form, lanes=lane_map.operand_b(desc.shape[0], desc.dtype.bits), packed=True)
-    rewriter.set(operation.result, rewriter.emit(new_op), form)
+    form = rewriter.line(desc.shape[0])
+    rewriter.set(operation.result, rewriter.emit(new_op), replace(form, shape=(scatter_of(desc).chunk_size,
+                                                                               desc.shape[0])))
+
+
+def _load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
+    packed, form = operation.packed is not None, rewriter.line(shape_of(operation.offsets)[0])
+    offsets, lengths = (rewriter.converted(rewriter.lookup(line), form.lanes)
+                        for line in (operation.offsets, operation.lengths))
+    new_op = LoadColumnsOp(rewriter.single(operation.source), offsets, lengths, operation.rows,
+                           whole=operation.whole is not None, packed=packed)
+    lanes = lane_map.operand_b(form.shape[1], of_mlir(operation.result.type.element_type).bits) \
+        if packed else form.lanes  # type: ignore[attr-defined]
+    rewriter.set(operation.result, rewriter.emit(new_op),
+                 replace(form, shape=(operation.rows, form.shape[1]), lanes=lanes, packed=packed))
 
 
 def _store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
@@ -80,6 +92,7 @@ def _block_elements(rewriter: Any, operation: BlockElementsOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     CreateTdescOp: _create_tdesc,
     LoadGatherOp: _load_gather,
+    LoadColumnsOp: _load_columns,
     StoreScatterOp: _store_scatter,
     BlockElementsOp: _block_elements,
 }

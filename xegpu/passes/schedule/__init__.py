@@ -44,11 +44,11 @@ from xegpu.analysis.register_pressure import bytes_of, live_bytes
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
-from xegpu.dialect.gather_scatter import LoadGatherOp
+from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.ir.region_branch import for_loops
-from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
 from xegpu.passes.schedule.invariant_loads import reload_invariants
 from xegpu.passes.schedule.product_order import order_products
 from xegpu.passes.schedule.product_slices import slice_products
@@ -56,13 +56,12 @@ from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes
 from xegpu.target.targets import Target
 
-_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadGatherOp)
+_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadGatherOp,
+             LoadColumnsOp)
 """Operations that are not moved, and write no memory."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
-_LOADED = (LoadNdOp, ExtractOp)
-_GATHERED = (LoadGatherOp, ShapeCastOp, InsertStridedSliceOp)
-"""Gathers, and what puts the registers that they fill together."""
+_LOADED = (LoadNdOp, LoadColumnsOp, ExtractOp)
 _MARGIN = 1.15
 """Estimated bytes of fragments, as a part of the largest register file, to which nothing is spilled: fitted,
 between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled nothing, 1.31 and more did)."""
@@ -86,28 +85,28 @@ class Schedule:
         return rewrite(module, self._rewrite_function)
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
-        new = _scheduled(function, () if self.target.block_io else _LOADED)
+        new = _scheduled(function, loads=not self.target.block_io)
         if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
             return new
         registers = max(modes(new, self.target), default=0)
         room = registers * self.target.register_bytes / self.target.subgroup_size * _MARGIN
         if live_bytes(new) <= room:
             return new
-        sunk = _scheduled(function, _LOADED + _GATHERED)
+        sunk = _scheduled(function, loads=True)
         taken = live_bytes(sunk, grouped=False)
         if taken <= room * _COMFORTABLE / _MARGIN:
             return sunk
-        ordered = _scheduled(_ordered(function), _LOADED + _GATHERED)
+        ordered = _scheduled(_ordered(function), loads=True)
         if live_bytes(ordered, grouped=False) <= room * _COMFORTABLE / _MARGIN:
             return ordered
         sliced, again = copied(function), copied(function)
         for loop in [each for each in for_loops(sliced) if _may_sink_loads(each)] if taken > room else []:
             slice_products(loop, self.target)
         is_reloaded = reload_invariants(again)
-        reloaded = _scheduled(again, _LOADED + _GATHERED) if is_reloaded else sunk
+        reloaded = _scheduled(again, loads=True) if is_reloaded else sunk
         choices = [sliced, reloaded] if taken > room else [reloaded, sunk]
         if taken > room and is_reloaded:
-            choices.append(_scheduled(_ordered(again), _LOADED + _GATHERED))
+            choices.append(_scheduled(_ordered(again), loads=True))
         return next((each for each in choices if live_bytes(each, grouped=False) <= room), new)
 
 
@@ -119,8 +118,8 @@ def _ordered(function: func.FuncOp) -> func.FuncOp:
     return new
 
 
-def _scheduled(function: func.FuncOp, loads: tuple[type[Operation], ...]) -> func.FuncOp:
-    """A copy of a function in the new order, in which ``loads`` move, too."""
+def _scheduled(function: func.FuncOp, *, loads: bool) -> func.FuncOp:
+    """A copy of a function in the new order; with ``loads``, loads move, too."""
     new = copied(function)
     for operation in new.walk():
         for region in operation.regions:
@@ -134,7 +133,7 @@ def _may_sink_loads(loop: scf.ForOp) -> bool:
     return not is_gemm_loop(loop) and any(isinstance(inner, ProductOp) for inner in loop.body.block.ops)
 
 
-def _sink(block: Block, loads: tuple[type[Operation], ...]) -> None:
+def _sink(block: Block, loads: bool) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
     read: list[Operation] = []
@@ -143,9 +142,9 @@ def _sink(block: Block, loads: tuple[type[Operation], ...]) -> None:
     for operation in block.ops:
         if _may_move(operation) and not loads and behind.takes(operation, waiting):
             continue
-        if _may_move(operation) or type(operation) in loads:
+        if _may_move(operation) or (loads and type(operation) in _LOADED):
             waiting[operation] = None
-            if isinstance(operation, (LoadNdOp, LoadGatherOp)):
+            if isinstance(operation, (LoadNdOp, LoadColumnsOp)):
                 read.append(operation)
             continue
         if not (isinstance(operation, _HARMLESS) or operation.has_trait(Pure)):  # it may write what was to be read

@@ -21,13 +21,13 @@ from xdsl.traits import Pure
 from xegpu.analysis.register_pressure import VIEWS
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import ProductOp
-from xegpu.dialect.gather_scatter import LoadGatherOp
+from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.matchers import VERSIONED
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import copy_operation
 
-_READS = (LoadNdOp, LoadGatherOp, LoadScalarOp, PrefetchNdOp, scf.YieldOp, scf.ForOp, scf.IfOp)
+_READS = (LoadNdOp, LoadColumnsOp, LoadGatherOp, LoadScalarOp, PrefetchNdOp, scf.YieldOp, scf.ForOp, scf.IfOp)
 """Operations with effects that write no memory."""
 
 
@@ -79,7 +79,8 @@ def _chain(value: SSAValue, loop: scf.ForOp) -> list[Operation]:
     while isinstance(owner, VIEWS):
         chain.insert(0, owner)
         owner = owner.operands[0].owner
-    if not isinstance(owner, LoadNdOp) or desc_of(owner.desc).block.access != "block" or not _writes_nothing(owner, loop):
+    if not isinstance(owner, LoadNdOp) or desc_of(owner.desc).block.access != "block" \
+            or not _writes_nothing(owner, loop):
         return []
     return [owner, *chain]
 

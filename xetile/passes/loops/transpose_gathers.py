@@ -5,14 +5,14 @@
 becomes
     %t = init_scattered_tile %K, (tile_broadcast %rows2 [0]) + (tile_broadcast %columns2 [1]) : tile<32x64xbf16>
     %b = load_gather %t, ...
-and in a loop, where %b is operand B of products
+and where %b is operand B of products in a loop
     scf.if (every end is at most the first column, or beyond the last) {
-      scf.for ... { %b = load_columns %K, %rows2 + first, (first + 32 <= %ends2) ; ... }
-    } else { scf.for ... { ... } } {xegpu.versioned}
+      scf.for ... { %b = load_columns %K, %rows2 + first, %ends2 - first {whole} ; ... }
+    } else { scf.for ... { %b = load_columns %K, ... ; ... } } {xegpu.versioned}
 
-The elements of a row are contiguous, and so are those that a lane has of operand B in VNNI form: a lane reads words of its
-own row, and nothing is transposed in registers. The loop is there twice, since a row that ends in the middle of what is
-loaded, which few do, is read element by element.
+The elements of a row are contiguous, and so are those that a lane has of operand B in VNNI form: a lane reads words of
+its own row, and nothing is transposed in registers. The loop is there twice, since a row may end in the middle of
+what is loaded, which few do: then each word is asked for.
 """
 
 from __future__ import annotations
@@ -311,8 +311,8 @@ def _selected(value: SSAValue) -> tuple[SSAValue, ...] | None:
 def _loops(around: Operation) -> Iterator[scf.ForOp]:
     """Loops with gathers in which subgroups do not wait for each other, since they may take different branches."""
     for loop in around.walk():
-        if isinstance(loop, scf.ForOp) and any(isinstance(each, LoadGatherOp) for each in loop.body.block.ops) and not any(
-                BARRIER in inner.attributes or isinstance(inner, _WAITS) for inner in loop.walk()) and \
+        if isinstance(loop, scf.ForOp) and any(isinstance(each, LoadGatherOp) for each in loop.body.block.ops) and \
+                not any(BARRIER in inner.attributes or isinstance(inner, _WAITS) for inner in loop.walk()) and \
                 not any(isinstance(result.type, TileType) for result in loop.results):
             yield loop
 
@@ -320,23 +320,25 @@ def _loops(around: Operation) -> Iterator[scf.ForOp]:
 def _version(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> None:
     """Gather whole columns in a loop, or in a copy of it where it has to be asked whether they are."""
     holds = _whole(inserter, loop, plan)
-    if holds is None:
+    if holds is not None:
+        values: dict[SSAValue, SSAValue] = {}
+        copied = copy_operation(loop, values)
+        first, second = Block([copied, scf.YieldOp(*copied.results)]), Block()
+        branch = scf.IfOp(holds, [result.type for result in loop.results], Region(first), Region(second))
+        branch.attributes[VERSIONED] = UnitAttr()
+        inserter.before(loop, branch)
+        for old, new in zip(loop.results, branch.results, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        loop.detach()  # type: ignore[no-untyped-call]
+        second.add_ops([loop, scf.YieldOp(*loop.results)])
         for columns in plan:
-            _load_columns(inserter, columns, {})
-        return
-    values: dict[SSAValue, SSAValue] = {}
-    copied = copy_operation(loop, values)
-    branch = scf.IfOp(holds, [result.type for result in loop.results],
-                      Region(Block([copied, scf.YieldOp(*copied.results)])), Region(second := Block()))
-    branch.attributes[VERSIONED] = UnitAttr()
-    inserter.before(loop, branch)
-    for old, new in zip(loop.results, branch.results, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    loop.detach()  # type: ignore[no-untyped-call]
-    second.add_ops([loop, scf.YieldOp(*loop.results)])
+            load = values[columns.load.result].owner
+            assert isinstance(load, LoadGatherOp)
+            _load_columns(inserter, load, columns, values, whole=True)
     for columns in plan:
-        _load_columns(inserter, columns, values)
+        if holds is None or all((number(term) or 0) >= 0 and number(term) is not None for term in sum(columns.floors, ())):
+            _load_columns(inserter, columns.load, columns, {}, whole=holds is None)
 
 
 def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> SSAValue | None:
@@ -376,24 +378,24 @@ def _added(inserter: Inserter, anchor: Operation, numbers: Sequence[SSAValue]) -
     return total
 
 
-def _load_columns(inserter: Inserter, plan: _Columns, values: dict[SSAValue, SSAValue]) -> None:
-    """Put a gather of whole columns in the place of one of elements.
+def _load_columns(inserter: Inserter, load: LoadGatherOp, plan: _Columns, values: dict[SSAValue, SSAValue], *,
+                  whole: bool) -> None:
+    """Put a gather of columns in the place of one of elements.
 
     Args:
         inserter: for the function.
-        plan: the gather.
+        load: the gather, or its copy.
+        plan: what is known of it.
         values: of a copied loop, those of the original one's.
+        whole: whether all of a column is in bounds, or nothing.
     """
-    load = values.get(plan.load.result, plan.load.result).owner
-    assert isinstance(load, LoadGatherOp) and isinstance(load.tile.owner, InitScatteredTileOp)
+    assert isinstance(load.tile.owner, InitScatteredTileOp)
     transposed, columns = _Transposer(inserter, load), shape_of(load.result)[0]
     line = vector_type((1, columns), IndexType())
     offsets = transposed.insert(BroadcastOp(_added(inserter, load, plan.start), line))
     for row in plan.rows:
         offsets = transposed.insert(arith.AddiOp(transposed(values.get(row, row)), offsets))
-    behind = inserter.add(load, _added(inserter, load, plan.first), plan.depth)
-    mask = transposed.insert(CmpIOp(transposed(values.get(plan.ends, plan.ends)),
-                                    transposed.insert(BroadcastOp(behind, line)), "sge"))
-    element = tile_ops.tile_of(load.tile).element_type
-    result = LoadColumnsOp(load.tile.owner.source, offsets, mask, vector_type((plan.depth, columns), element))
-    _replace(load, transposed.insert(result))
+    first = transposed.insert(BroadcastOp(_added(inserter, load, plan.first), line))
+    lengths = transposed.insert(arith.SubiOp(transposed(values.get(plan.ends, plan.ends)), first))
+    type_ = vector_type((plan.depth, columns), tile_ops.tile_of(load.tile).element_type)
+    _replace(load, transposed.insert(LoadColumnsOp(load.tile.owner.source, offsets, lengths, type_, whole=whole)))
