@@ -107,7 +107,9 @@ class Schedule:
         choices = [sliced, reloaded] if taken > room else [reloaded, sunk]
         if taken > room and is_reloaded:
             choices.append(_scheduled(_ordered(again), loads=True))
-        return next((each for each in choices if live_bytes(each, grouped=False) <= room), new)
+        pressures = [live_bytes(each, grouped=False) for each in choices]
+        fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
+        return next(fitting, choices[pressures.index(min(pressures))])
 
 
 def _ordered(function: func.FuncOp) -> func.FuncOp:

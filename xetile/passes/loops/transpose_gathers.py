@@ -65,7 +65,11 @@ class TransposeGathers:
         if not any(_is_transposed(operation) for operation in module.walk()):
             return module
         versioned = rewrite_in_place(module, _loops, self._plan, _version, erases=True)
-        return rewrite_in_place(versioned, _gathers, _is_transposed, _transpose, erases=True)
+        transposed = rewrite_in_place(versioned, _gathers, _is_transposed, _transpose, erases=True)
+        for load in [*transposed.walk()]:  # a copy has taken their place
+            if isinstance(load, tile_ops.LoadTileOp) and not load.result.uses:
+                erase(load)
+        return transposed
 
     def _plan(self, loop: scf.ForOp) -> tuple[_Columns, ...]:
         function: Operation | None = loop
