@@ -43,7 +43,7 @@ from xegpu.dialect.vector import number_of
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.memref import array_at, is_shared, verify_address_width
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.record import GATHERED, Record
+from xegpu.ir.record import GATHERED, WORDS, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.atomic_kind import KINDS, UPDATED, fault
@@ -288,7 +288,7 @@ class LoadColumnsOp(IRDLOperation):
     """
 
     name = "xegpu.load_columns"
-    RECORD: ClassVar[Record] = GATHERED
+    RECORD: ClassVar[Record] = WORDS
     source = operand_def(MemRefType)
     offsets = operand_def(VECTOR)
     lengths = operand_def(VECTOR)

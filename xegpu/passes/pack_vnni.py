@@ -73,8 +73,9 @@ def _load_columns(rewriter: Rewriter, operation: LoadColumnsOp) -> None:
     if operation.packed is not None or bits == WORD_BITS or not _is_b(operation.result):
         rewriter.copy(operation)
         return
-    new_op = LoadColumnsOp(*(rewriter.single(operand) for operand in operation.operands), operation.rows,
-                           whole=operation.whole is not None, packed=True)
+    source, offsets, lengths = (rewriter.single(operand) for operand in operation.operands)
+    new_op = LoadColumnsOp(source, offsets, lengths, operation.rows, whole=operation.whole is not None,
+                           packed=True)
     rewriter.set(operation.result, rewriter.emit(new_op), _PACKED)
 
 

@@ -24,7 +24,7 @@ from xegpu.dialect.hints import check_hints
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import verify_address_width
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.record import GATHERED, Record
+from xegpu.ir.record import GATHERED, WORDS, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.atomic_kind import UPDATED
 from xegpu.mlir.vector import VECTOR, shape_of, vector_type
@@ -148,7 +148,7 @@ class LoadColumnsOp(IRDLOperation):
     """
 
     name = "xetile.load_columns"
-    RECORD: ClassVar[Record] = GATHERED
+    RECORD: ClassVar[Record] = WORDS
     source = operand_def(MemRefType)
     offsets = operand_def(VECTOR)
     lengths = operand_def(VECTOR)

@@ -133,10 +133,11 @@ def _block_load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
         rewriter.fail("XT2511", f"{shape[1]} columns are not a multiple of {lanes}, the lanes of a subgroup on "
                       f"{rewriter.target.name}", f"load a multiple of {lanes} columns", offsets=operation.offsets)
     together = gcd(shape[0], _COLUMN_WORDS * 32 // of_mlir(element).bits, 64)
-    lines = (rewriter.reblock(rewriter.single(line), (1, lanes)) for line in (operation.offsets, operation.lengths))
+    offsets, lengths = (rewriter.reblock(rewriter.single(line), (1, lanes))
+                        for line in (operation.offsets, operation.lengths))
     blocked = vector_type((shape[0] // together, shape[1] // lanes, together, lanes), element)
-    rewriter.set(operation.result, rewriter.emit(LoadColumnsOp(rewriter.single(operation.source), *lines, blocked,
-                                                               whole=operation.whole is not None)))
+    rewriter.set(operation.result, rewriter.emit(LoadColumnsOp(rewriter.single(operation.source), offsets, lengths,
+                                                               blocked, whole=operation.whole is not None)))
 
 
 def _block_store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:

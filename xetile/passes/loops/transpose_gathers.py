@@ -104,7 +104,7 @@ def _has_lines(value: SSAValue) -> bool:
     owner = value.owner
     if isinstance(owner, (BroadcastOp, TileBroadcastOp, IotaOp)):
         return True
-    return type(owner) in RECORDS and all(_has_lines(operand) for operand in owner.operands
+    return isinstance(owner, Operation) and type(owner) in RECORDS and all(_has_lines(operand) for operand in owner.operands
                                           if isinstance(operand.type, VectorType))
 
 
@@ -243,6 +243,7 @@ class _Columns:
         first: numbers whose sum is the first column.
         last: the values that are in ``ends``.
         floors: sums that must not be negative.
+        fixed: whether all these numbers are the same in each step.
     """
 
     load: LoadGatherOp
@@ -252,6 +253,12 @@ class _Columns:
     first: tuple[SSAValue, ...]
     last: tuple[SSAValue, ...]
     floors: tuple[tuple[SSAValue, ...], ...]
+    fixed: bool
+
+    @property
+    def starts_inside(self) -> bool:
+        """Whether the first column is known not to be negative."""
+        return all(_is_natural(term) for floor in self.floors for term in floor)
 
     @property
     def depth(self) -> int:
@@ -279,10 +286,10 @@ def _columns_of(load: LoadGatherOp, loop: scf.ForOp, analysis: LaneOffsets) -> _
         return None
     floors = start.floors + first.floors
     words = max(1, 4 // dtype.bytes)
-    if any(analysis.multiple_of(term, dtype.bytes) % words for term in (*offsets.rows, *start.numbers)) or \
-            any(is_inside(value, loop) for value in (*start.numbers, *first.numbers, *last, *sum(floors, ()))):
+    if any(analysis.multiple_of(term, dtype.bytes) % words for term in (*offsets.rows, *start.numbers)):
         return None
-    return _Columns(load, offsets.rows, start.numbers, high.rows[0], first.numbers, last, floors)
+    fixed = not any(is_inside(value, loop) for value in (*first.numbers, *last, *sum(floors, ())))
+    return _Columns(load, offsets.rows, start.numbers, high.rows[0], first.numbers, last, floors, fixed)
 
 
 def _is_operand_b(load: LoadGatherOp) -> bool:
@@ -339,10 +346,11 @@ def _version(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> N
         for columns in plan:
             load = values[columns.load.result].owner
             assert isinstance(load, LoadGatherOp)
-            _load_columns(inserter, load, columns, values, whole=True)
+            if columns.fixed or columns.starts_inside:
+                _load_columns(inserter, load, columns, values, whole=columns.fixed)
     for columns in plan:
-        if holds is None or all((number(term) or 0) >= 0 and number(term) is not None for term in sum(columns.floors, ())):
-            _load_columns(inserter, columns.load, columns, {}, whole=holds is None)
+        if (columns.fixed and holds is None) or columns.starts_inside:
+            _load_columns(inserter, columns.load, columns, {}, whole=columns.fixed and holds is None)
 
 
 def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> SSAValue | None:
@@ -353,7 +361,7 @@ def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> SSA
         return inserter.before(loop, CmpIOp(left, right, predicate))
 
     zero = inserter.constant(0)
-    for columns in plan:
+    for columns in (columns for columns in plan if columns.fixed):
         first = _added(inserter, loop, columns.first)
         behind = inserter.add(loop, first, columns.depth)
         for last in dict.fromkeys(columns.last):
@@ -368,6 +376,17 @@ def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> SSA
     for each in holds:
         total = each if total is None else inserter.before(loop, arith.AndIOp(total, each))
     return total
+
+
+def _is_natural(value: SSAValue) -> bool:
+    """Whether an index is known not to be negative: a constant, or the counter of a loop from one on."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        loop = owner.parent_op()
+        return isinstance(loop, scf.ForOp) and value is owner.args[0] and _is_natural(loop.lb)
+    if isinstance(owner, (arith.AddiOp, arith.MuliOp)):
+        return all(map(_is_natural, owner.operands))
+    return (number(value) or 0) >= 0 and number(value) is not None
 
 
 def _is_whole(last: int, first: int, depth: int) -> bool:
