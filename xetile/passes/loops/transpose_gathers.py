@@ -104,8 +104,8 @@ def _has_lines(value: SSAValue) -> bool:
     owner = value.owner
     if isinstance(owner, (BroadcastOp, TileBroadcastOp, IotaOp)):
         return True
-    return isinstance(owner, Operation) and type(owner) in RECORDS and all(_has_lines(operand) for operand in owner.operands
-                                          if isinstance(operand.type, VectorType))
+    return isinstance(owner, Operation) and type(owner) in RECORDS and all(
+        _has_lines(operand) for operand in owner.operands if isinstance(operand.type, VectorType))
 
 
 class _Transposer:
