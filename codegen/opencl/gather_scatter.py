@@ -331,14 +331,14 @@ be written to them first, with an instruction for each."""
 
 
 def _load_columns(emitter: Emitter, operation: ops.LoadColumnsOp) -> None:
-    """Emit vectors of words from each lane's address on; one by one where columns end in the middle."""
+    """Emit vectors of words from each lane's address on; words one by one where columns end in the middle."""
     array: ArrayValue = emitter.values[operation.source]
     fragment, lengths = emitter.fresh(operation.result), _bits_of(emitter, operation.lengths)
     at, together = emitter.name("column"), ops.WORD_BITS // fragment.dtype.bits
     count = fragment.width * fragment.per_lane // together
-    emitter.function(_ZEROS, "words_or_zeros")
     first = f"(global const uint *)({array.name} + {atom(_bits_of(emitter, operation.offsets))})"
     if operation.whole is not None:
+        emitter.function(_ZEROS, "words_or_zeros")
         emitter.line(f"global const uint *const {at} = words_or_zeros({first}, {atom(lengths)} > 0);")
         words = [f"vload{count}({i}, {at})" if count > 1 else f"{at}[{i}]" for i in range(len(fragment.names))]
     else:
@@ -351,24 +351,13 @@ def _load_columns(emitter: Emitter, operation: ops.LoadColumnsOp) -> None:
 
 def _column_function(emitter: Emitter, dtype: DType, count: int) -> str:
     """Define the function that loads as many words of a column as its length has, and zeros; returns its name."""
-    name, together, element = f"load_column_{dtype}_{count}", ops.WORD_BITS // dtype.bits, f"u{_BY_BITS[dtype.bits]}"
-    words = []
-    for word in range(count):
-        first = word * together
-        parts = [f"*words_or_zeros(words + {word}, length >= {first + together})"]
-        for i in range(together - 1):  # of a word that the column ends in
-            _external_load(emitter, element)
-            parts.append(f"((uint){LOAD}((global const {element} *)(words + {word}) + {i}, length > {first + i} && "
-                         f"length < {first + together}, ({element})0) << {i * dtype.bits})")
-        words.append(" | ".join(parts))
+    name, together = f"load_column_{dtype}_{count}", ops.WORD_BITS // dtype.bits
+    words = [f"{LOAD}(words + {word}, length >= {(word + 1) * together}, 0u)" for word in range(count)]
     result = vector_type("uint", count)
-    emitter.function(_ZEROS, "words_or_zeros")
+    _external_load(emitter, "uint")
     emitter.function(f"{CALL} static {result} {name}(global const uint *words, int length)\n{{\n"
                      f"  return ({result})(" + ",\n    ".join(words) + ");\n}\n", name)
     return name
-
-
-_BY_BITS = {8: "char", 16: "short", 32: "int"}
 
 
 def _store_scatter(emitter: Emitter, operation: ops.StoreScatterOp) -> None:

@@ -282,9 +282,9 @@ WORD_BITS = 32
 class LoadColumnsOp(IRDLOperation):
     """Gather of a column for each lane, contiguous in memory from its offset on, as words of 32 bits.
 
-    Of each column the first ``lengths`` elements are loaded, none if that is negative; the others are zero, and touch
-    no memory. With ``whole`` these are all or none of them. A column begins at a multiple of 4 bytes. ``packed`` it is
-    in VNNI form: ``vector<8x16x2xbf16>`` of 16 rows.
+    Of each column the first ``lengths`` elements, which are whole words, are loaded, none if that is negative; the
+    others are zero, and touch no memory. With ``whole`` these are all or none of them. A column begins at a multiple of
+    4 bytes. ``packed`` it is in VNNI form: ``vector<8x16x2xbf16>`` of 16 rows.
     """
 
     name = "xegpu.load_columns"

@@ -144,7 +144,7 @@ class LoadColumnsOp(IRDLOperation):
 
     It is the transpose of a tile of rows that an index vector names, ``64x16`` of 16 rows of 64. Of each column the
     first ``lengths`` elements are loaded, the others are zero; with ``whole`` these are all or none. Each column begins
-    at a multiple of 4 bytes, and is a multiple of them.
+    at a multiple of 4 bytes, is a multiple of them, and so are the lengths.
     """
 
     name = "xetile.load_columns"

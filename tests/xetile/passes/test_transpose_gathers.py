@@ -54,7 +54,7 @@ CASES = {
     "deeper than a block": (np.float16, (50, 128), 0, {"D": 128, "BN": 16}),
     "three blocks of depth": (BF16, (50, 96), 0, {"D": 96, "column": 0}),
     "a later column": (BF16, (50, 136), 72, {"column": 72}),
-    "rows end in a step": (BF16, (50, 54), 0, {}),
+    "rows end in a step": (BF16, (50, 72), 16, {"column": 16}),
     "before the first column": (BF16, (50, 64), -2, {"column": -2}),
     "in the middle of a word": (BF16, (50, 64), 3, {}),
     "a matrix of a batch": (BF16, (3, 40, 64), 0, {"matrix": 1}),

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp, UnitAttr, VectorType
 from xdsl.dialects.gpu import BarrierOp
+from xdsl.dialects.memref import ExtractStridedMetaDataOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -244,6 +245,7 @@ class _Columns:
         last: the values that are in ``ends``.
         floors: sums that must not be negative.
         fixed: whether all these numbers are the same in each step.
+        ends_in_words: whether rows are known to end at multiples of 4 bytes.
     """
 
     load: LoadGatherOp
@@ -254,11 +256,12 @@ class _Columns:
     last: tuple[SSAValue, ...]
     floors: tuple[tuple[SSAValue, ...], ...]
     fixed: bool
+    ends_in_words: bool
 
     @property
-    def starts_inside(self) -> bool:
-        """Whether the first column is known not to be negative."""
-        return all(_is_natural(term) for floor in self.floors for term in floor)
+    def in_words(self) -> bool:
+        """Whether what is in bounds is known to be whole words: they begin behind the first column, and end so."""
+        return self.ends_in_words and all(_is_natural(term) for floor in self.floors for term in floor)
 
     @property
     def depth(self) -> int:
@@ -288,8 +291,11 @@ def _columns_of(load: LoadGatherOp, loop: scf.ForOp, analysis: LaneOffsets) -> _
     words = max(1, 4 // dtype.bytes)
     if any(analysis.multiple_of(term, dtype.bytes) % words for term in (*offsets.rows, *start.numbers)):
         return None
+    ends_in_words = not any(analysis.multiple_of(term, dtype.bytes) % words for term in first.numbers) and all(
+        _ends_in_words(end, analysis.arrays, words) for end in last)
     fixed = not any(is_inside(value, loop) for value in (*first.numbers, *last, *sum(floors, ())))
-    return _Columns(load, offsets.rows, start.numbers, high.rows[0], first.numbers, last, floors, fixed)
+    return _Columns(load, offsets.rows, start.numbers, high.rows[0], first.numbers, last, floors, fixed,
+                    ends_in_words)
 
 
 def _is_operand_b(load: LoadGatherOp) -> bool:
@@ -346,10 +352,10 @@ def _version(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> N
         for columns in plan:
             load = values[columns.load.result].owner
             assert isinstance(load, LoadGatherOp)
-            if columns.fixed or columns.starts_inside:
+            if columns.fixed or columns.in_words:
                 _load_columns(inserter, load, columns, values, whole=columns.fixed)
     for columns in plan:
-        if (columns.fixed and holds is None) or columns.starts_inside:
+        if (columns.fixed and holds is None) or columns.in_words:
             _load_columns(inserter, columns.load, columns, {}, whole=columns.fixed and holds is None)
 
 
@@ -376,6 +382,16 @@ def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> SSA
     for each in holds:
         total = each if total is None else inserter.before(loop, arith.AndIOp(total, each))
     return total
+
+
+def _ends_in_words(end: SSAValue, arrays: frozenset[SSAValue], words: int) -> bool:
+    """Whether a row's end is a multiple: as that of arrays that block messages reach is one of 4 bytes."""
+    owner = end.owner
+    if isinstance(owner, SelectOp):
+        return all(_ends_in_words(side, arrays, words) for side in (owner.lhs, owner.rhs))
+    if isinstance(owner, ExtractStridedMetaDataOp):
+        return owner.source in arrays and end is owner.sizes[-1]
+    return number(end) is not None and (number(end) or 0) % words == 0
 
 
 def _is_natural(value: SSAValue) -> bool:
