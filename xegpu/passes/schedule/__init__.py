@@ -25,7 +25,8 @@ becomes
 Where that barely suffices, products of one block that is loaded come one after the other
 (:mod:`xegpu.passes.schedule.product_order`), or what was loaded before the loop is loaded again in each step
 (:mod:`xegpu.passes.schedule.invariant_loads`). Where it does not, the products of a step are sliced
-(:mod:`xegpu.passes.schedule.product_slices`), or else what was loaded before is loaded again.
+(:mod:`xegpu.passes.schedule.product_slices`), or else what was loaded before is loaded again; where nothing fits, the
+order that needs the fewest registers is taken.
 """
 
 from __future__ import annotations
