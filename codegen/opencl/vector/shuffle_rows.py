@@ -15,6 +15,7 @@ from codegen.opencl.prelude.macros import DEINTERLEAVE_ROWS
 from codegen.opencl.values import Fragment, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.passes.interleave_rows import EVEN, ODD
+from xegpu.passes.loops.interleave_columns import is_by_parity
 
 
 def _move_text() -> str:
@@ -67,6 +68,10 @@ def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
     if isinstance(source, LoadNdOp) and is_deinterleaved(source):
         fragment = emitter.fragment(operation.v1)
         emitter.values[operation.result] = fragment.slice(0 if mask == EVEN else len(EVEN), len(EVEN))
+        return
+    if isinstance(source, LoadNdOp) and source in emitter.carried_pointers and is_by_parity(source):
+        # Such a copy comes in this order.
+        emitter.values[operation.result] = emitter.fragment(operation.v1)
         return
     words = [word for value in (operation.v1, operation.v2) for word in emitter.fragment(value).words()]
     result = emitter.fresh(operation.result)
