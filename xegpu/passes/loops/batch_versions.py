@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.block_io import CreateNdTdescOp, PrefetchNdOp, UpdateNdOffsetOp
-from xegpu.dialect.bounds import InBoundsOp
+from xegpu.dialect.block_io import CreateNdTdescOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
+from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of
+from xegpu.passes.loops.fold_rows import Folding, RowFolder, moved
 from xegpu.passes.loops.unroll import LIMIT, repeat, split_loop
 from xegpu.rewrite.inserter import Inserter
 
@@ -38,13 +39,14 @@ class Versions:
     _made: dict[Any, SSAValue] = field(default_factory=dict)
     _holds: dict[SSAValue, None] = field(default_factory=dict)
 
-    def split(self, matrices: Sequence[Matrix], factor: int) -> None:
+    def split(self, matrices: Sequence[Matrix], factor: int, folding: Folding | None = None) -> None:
         """Split the loop; the first of the two has the operations that it had.
 
         Args:
             matrices: all that the loop makes descriptors on, or some of them.
             factor: steps of the loop that are one of the first version; if more than one, a version of single steps
                 is between the two.
+            folding: which of the matrices that one loads and stores two rows as one.
         """
         inserter, single = self.inserter, None
         if MAIN_LOOP not in self.loop.attributes:
@@ -62,29 +64,47 @@ class Versions:
             self._run_to(single, end)
             for matrix in matrices_of(single):
                 self._collapse(matrix, matrix.height)
-            self._unroll(matrices, factor, end)
+            self._unroll(matrices, factor, folding, end)
             return
         self._run_to(self.loop, end)
         for matrix in matrices:
             self._collapse(matrix, matrix.height)
 
-    def _unroll(self, matrices: Sequence[Matrix], factor: int, end: SSAValue) -> None:
+    def _unroll(self, matrices: Sequence[Matrix], factor: int, folding: Folding | None, end: SSAValue) -> None:
         """Write several steps into the first loop, for matrices without other rows than a step reaches: theirs begin a
         constant apart."""
-        inserter, main, moved = self.inserter, self.loop, dict[Operation, int]()
-        step, found = (number(main.step) or 0) // factor, heights(matrices)
-        assert found is not None
-        body = [operation for operation in main.body.block.ops if operation is not main.body.block.last_op]
-        following = body.pop()  # the index of the next step
-        for matrix, rows in found.items():
-            height = inserter.constant(rows)
-            self._ask(matrix.height, "eq", height)
-            moved[self._collapse(matrix, height)] = step * rows
+        inserter, main, rows = self.inserter, self.loop, heights(matrices)
+        step, others = (number(main.step) or 0) // factor, dict[Operation, Callable[[int, Operation], SSAValue]]()
+        assert rows is not None
+        assert main.body.block.last_op is not None
+        following = main.body.block.last_op.prev_op  # computes the index of the next step
+        folder = None if folding is None else RowFolder(folding, inserter, self._before)
+        for matrix in matrices:
+            self._ask(matrix.height, "eq", inserter.constant(rows[matrix]))
+            if folder is not None and matrix in folder.folding.loads + folder.folding.stores:
+                others |= folder.fold(matrix, rows[matrix])
+            else:
+                begins = self._collapse(matrix, inserter.constant(rows[matrix]))
+                others[begins] = partial(moved, inserter, begins.results[0], step * rows[matrix])
+        if folder is not None:
+            self._holds |= dict.fromkeys((*folder.holds(), *self._are_apart(matrices, folder.folding.loads)))
         # an end within the last steps of 32 bits
         far = self._before(arith.MaxSIOp(end, inserter.constant((factor - 1) * step - LIMIT)))
         self._run_to(main, self._before(arith.SubiOp(far, inserter.constant((factor - 1) * step))))
         body = [operation for operation in main.body.block.ops if operation is not following][:-1]
-        repeat(inserter, main, body, inserter.constant(step), factor, moved)
+        repeat(inserter, main, body, inserter.constant(step), factor, others)
+        for operation in list(main.body.block.ops) if folding is not None and folding.stores_last else ():
+            if isinstance(operation, StoreNdOp):
+                operation.detach()  # type: ignore[no-untyped-call]
+                main.body.block.insert_op_before(operation, main.body.block.last_op)
+
+    def _are_apart(self, matrices: Sequence[Matrix], loads: Sequence[Matrix]) -> Iterator[SSAValue]:
+        """Whether matrices have no memory in common with those that are stored: they are loaded before that."""
+        every = {matrix: self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
+                 for matrix in matrices}
+        for matrix in matrices:
+            for load in loads if isinstance(matrix.messages[0], StoreNdOp) else ():
+                yield self._before(NoAliasOp(every[load], every[matrix]), "apart")
 
     def _run_to(self, loop: scf.ForOp, end: SSAValue) -> None:
         """Let a loop run to an end, where all holds that was asked for until now."""

@@ -19,9 +19,9 @@ rows of its own matrix. What is reached without 2D block messages must be whole 
 pitch are the tile's columns: such rows are contiguous, and 1D block messages take several at once. Columns beyond an
 array's are left to 2D block messages, which know its width.
 
-On devices whose messages take constant distances, several steps are one of the first loop where each matrix has the rows
-that a step reaches and no others: what they reach lies constant distances behind the first step's. Single steps that
-are left are a third loop, between the two.
+On devices whose messages take constant distances, several steps are one of the first loop where each matrix has the
+rows that a step reaches and no others: what they reach lies constant distances behind the first step's. Single steps
+that are left are a third loop, between the two.
 
 Loops are taken that multiply, are straight, and make descriptors whose matrix the counter numbers.
 """
@@ -43,6 +43,7 @@ from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.passes.loops.batch_matrix import MESSAGES, Matrix, heights, matrices_of
 from xegpu.passes.loops.batch_versions import Versions
+from xegpu.passes.loops.fold_rows import folding_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
@@ -69,7 +70,9 @@ class CollapseBatch:
         return rewrite_in_place(module, _candidates, matrices_of, self._split, erases=True)
 
     def _split(self, inserter: Inserter, loop: scf.ForOp, matrices: list[Matrix]) -> None:
-        Versions(inserter, loop).split(matrices, _factor(loop, matrices, self.target))
+        folding = folding_of(loop, matrices, self.target)
+        factor = _factor(loop, matrices, self.target) if folding is None else folding.factor
+        Versions(inserter, loop).split(matrices, factor, folding)
 
 
 def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
@@ -82,7 +85,8 @@ def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for loop in _candidates(module):
         matrices = matrices_of(loop)
-        exactly = heights(matrices) if _factor(loop, matrices, target) > 1 else None
+        several = folding_of(loop, matrices, target) or _factor(loop, matrices, target) > 1
+        exactly = heights(matrices) if several else None
         for matrix in matrices:
             rows = f"exactly {exactly[matrix]} rows" if exactly else \
                 "the rows that tiles reach" if matrix.bottom is None else f"{matrix.bottom} rows or more"

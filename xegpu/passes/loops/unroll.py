@@ -24,7 +24,7 @@ that many: the subgroups of a work-group then stay together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import lcm
 
@@ -139,7 +139,7 @@ def _own_factor(loop: scf.ForOp, target: Target) -> int:
 
 
 def repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue, factor: int,
-           moved: Mapping[Operation, int] | None = None) -> list[list[Operation]]:
+           others: Mapping[Operation, Callable[[int, Operation], SSAValue]] | None = None) -> list[list[Operation]]:
     """Write more steps behind the first one of a loop; the operations of each step.
 
     Args:
@@ -148,9 +148,10 @@ def repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSA
         body: the operations of the first step.
         step: what the counter grows by from one step to the next.
         factor: how many steps there are to be.
-        moved: operations that compute an index, and what it grows by from one step to the next: other steps add to it.
+        others: for operations that are not copied what makes their result for another step, of its number and in front
+            of an operation.
     """
-    moved = moved or {}
+    others = others or {}
     counter, *arguments = loop.body.block.args
     terminator = loop.body.block.last_op
     assert isinstance(terminator, scf.YieldOp)
@@ -160,9 +161,8 @@ def repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSA
     for position in range(1, factor):
         counter_value = inserter.add(behind, counter, inserter.multiply(loop, step, position))
         values: dict[SSAValue, SSAValue] = {counter: counter_value, **dict(zip(arguments, carried, strict=False))}
-        values |= {index.results[0]: inserter.add(behind, index.results[0], position * growth)
-                   for index, growth in moved.items()}
-        steps.append([copy_operation(operation, values) for operation in body if operation not in moved])
+        values |= {operation.results[0]: make(position, behind) for operation, make in others.items()}
+        steps.append([copy_operation(operation, values) for operation in body if operation not in others])
         loop.body.block.insert_ops_before(steps[-1], behind)
         carried = [values.get(value, value) for value in first[:len(carried)]]
     terminator.operands = [*carried, *first[len(carried):]]
