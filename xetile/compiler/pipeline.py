@@ -21,6 +21,7 @@ from xegpu.passes.licm import Licm
 from xegpu.passes.loops.coalesce_gathers import CoalesceGathers
 from xegpu.passes.loops.collapse_batch import CollapseBatch
 from xegpu.passes.loops.hoist_payloads import HoistPayloads
+from xegpu.passes.loops.interleave_columns import InterleaveColumns
 from xegpu.passes.loops.peel_bounds import PeelBounds
 from xegpu.passes.loops.unroll import Unroll
 from xegpu.passes.normalize import Normalize
@@ -121,6 +122,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("split-gathers", lambda options: SplitGathers(options.target)),
     ("distribute-lanes", lambda options: DistributeLanes(options.target, options.access)),
     ("interleave-rows", lambda options: InterleaveRows() if "block-columns" in options.access else None),
+    ("interleave-columns", lambda options: InterleaveColumns()
+        if options.loads_shares and "rows" in options.access else None),
     ("licm", lambda options: Licm()),
     ("schedule", lambda options: Schedule(options.target)),
     ("reorder-dpas", lambda options: ReorderDpas(options.target)),

@@ -287,7 +287,7 @@ def _interleave(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
 def _words_read(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> Iterator[str]:
     """Reads of the runs of each variable from the lane's own rows."""
     yield f"  const int lane = get_sub_group_local_id() * {block.lanes.wi_data[0]};"
-    found = unaligned_words.runs(block.desc)
+    found = unaligned_words.runs_in_order(block.desc)
     for run in found:
         yield from unaligned_words.read(emitter, run, ("y + lane", "x"))
     for number, value in enumerate(unaligned_words.variables(found, fragment)):

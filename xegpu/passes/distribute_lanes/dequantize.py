@@ -9,7 +9,9 @@ becomes
 Element by element each 16-bit number takes a register of its own, and the pairs are put together at the end; two rows
 of words that are paired first are dequantized 32 elements at a time. Rows may be sliced, put together or shuffled
 between any two of these operations: of each row of the operand is found which bits of which word it is. They are
-the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``).
+the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``, of bytes 2). A
+row or a number of integers that is subtracted before the conversion becomes a zero point where no difference is
+rounded.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.dialect.convert_layout import MASK, NIBBLES, DequantizeOp
+from xegpu.analysis.integer_range import Range
+from xegpu.analysis.integral_floats import signed_limits, signed_range
+from xegpu.dialect.convert_layout import MASK, WORDS, DequantizeOp, nibbles
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import PackOp, ShuffleOp
-from xegpu.ir.dtypes import bf16, f16, i32, of_mlir, u32
+from xegpu.ir.dtypes import DType, bf16, f16, of_mlir
 from xegpu.ir.matchers import number
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.arith import SIToFPOp, UIToFPOp
+from xegpu.mlir.arith import ExtSIOp, ExtUIOp, SIToFPOp, TruncIOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of, vector_type
 from xegpu.rewrite.dce import erase_dead
 
@@ -46,7 +51,7 @@ class _Weight:
     Attributes:
         words, row: the fragment that they are taken from, and its row.
         shift: lowest bit of a weight in its word.
-        zero, scale: a row, or a number for all.
+        zero, scale: a row, or a number for all; the zero point may be a row of signed integers.
     """
 
     words: SSAValue
@@ -87,7 +92,10 @@ def _replace(pack: PackOp, first: _Weight, fields: int) -> None:
     def row(value: SSAValue | int) -> SSAValue:
         if isinstance(value, int):
             value = add(arith.ConstantOp(FloatAttr(value, element)))
-        return value if isinstance(value.type, VectorType) else add(SplatOp(value, vector_type((1, 1), element)))
+        if not isinstance(value.type, VectorType):
+            value = add(SplatOp(value, vector_type((1, 1), value.type)))
+        return value if value.type == vector_type((1, 1), element) else \
+            add(SIToFPOp(value, vector_type((1, 1), element)))
 
     if shape_of(words)[0] != rows:
         words = add(ExtractStridedSliceOp(words, (first.row, 0), (rows, 1)))
@@ -108,9 +116,12 @@ def _packed_weights(pack: PackOp, matcher: _Matcher) -> tuple[_Weight, int] | No
         return None
     weights = matcher.products(pack.source)
     first = weights[0]
-    for fields in (1, len(NIBBLES)):
-        if first is not None and (fields == 1 or first.shift == 0) and weights == [
-                replace(first, row=first.row + row // fields, shift=first.shift + NIBBLES[row % fields])
+    if first is None:
+        return None
+    shifts = nibbles(_element(first.words))
+    for fields in (1, len(shifts)):
+        if (fields == 1 or first.shift == 0) and weights == [
+                replace(first, row=first.row + row // fields, shift=first.shift + shifts[row % fields])
                 for row in range(shape[0])]:
             return first, fields
     return None
@@ -155,24 +166,36 @@ class _Matcher:
         return self._rows(value.owner.input, self._signed if isinstance(value.owner, SIToFPOp) else self._field)
 
     def _signed(self, value: SSAValue) -> _Rows:
-        """Of fields, or of signed integers that are fields less a number: so small a one is exact in floats as well."""
+        """Of fields, or of signed integers that are fields less others: such small ones are exact in floats as well."""
         owner = value.owner
         if not isinstance(owner, (arith.SubiOp, arith.AddiOp)):
             return self._field(value)
-        if (zero := _splat(owner.rhs)) is None or abs(zero) > _EXACT:
+        zero: SSAValue | int | None = _splat(owner.rhs)
+        if isinstance(zero, int):
+            zero = zero if isinstance(owner, arith.SubiOp) else -zero
+            range_ = Range(zero, zero)
+        elif isinstance(owner, arith.SubiOp) and (zero := _row(owner.rhs)) is not None:
+            range_ = signed_range(zero)
+        if zero is None or not range_.within(-_EXACT, _EXACT) or \
+                not (Range(0, MASK) - range_).within(*signed_limits(_element(value).bits)):
             return _unknown(value)
-        zero = zero if isinstance(owner, arith.SubiOp) else -zero
         return [weight and replace(weight, zero=zero) for weight in self._rows(owner.lhs, self._field)]
 
     def _field(self, value: SSAValue) -> _Rows:
         """Of 4 bits: the mask drops signs that a shift repeats, since no field lies beyond the highest bit."""
         owner = value.owner
-        if of_mlir(value.type.element_type) in (i32, u32):  # type: ignore[attr-defined]
+        if isinstance(owner, (ExtUIOp, ExtSIOp, TruncIOp)):  # to 8 bits or more, of which the highest is 0
+            return self._rows(owner.operands[0], self._masked)
+        return self._masked(value)
+
+    def _masked(self, value: SSAValue) -> _Rows:
+        owner, word = value.owner, _element(value)
+        if word in WORDS:
             if isinstance(owner, arith.AndIOp):
                 for masked, mask in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
                     if _splat(mask) == MASK:
                         return self._rows(masked, self._shifted)
-            elif isinstance(owner, arith.ShRUIOp) and _splat(owner.rhs) == NIBBLES[-1]:
+            elif isinstance(owner, arith.ShRUIOp) and _splat(owner.rhs) == nibbles(word)[-1]:
                 return self._shifted(value)
         return _unknown(value)
 
@@ -180,7 +203,7 @@ class _Matcher:
         owner = value.owner
         if isinstance(owner, (arith.ShRUIOp, arith.ShRSIOp)):
             shift = _splat(owner.rhs)
-            if shift is not None and shift in NIBBLES:
+            if shift is not None and shift in nibbles(_element(value)):
                 return [weight and replace(weight, shift=shift) for weight in self._rows(owner.lhs, _words)]
         return _words(value)
 
@@ -205,6 +228,10 @@ class _Matcher:
             sources = [row for source in owner.sources for row in self._rows(source, leaf)]
             return [sources[row] for row in order]
         return leaf(value)
+
+
+def _element(value: SSAValue) -> DType:
+    return of_mlir(get_element_type_or_self(value.type))
 
 
 def _unknown(value: SSAValue) -> _Rows:

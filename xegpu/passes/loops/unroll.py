@@ -13,7 +13,9 @@ The second loop has the steps that are left over, whatever the body does. An aut
 
 Otherwise only loops are unrolled that load, prefetch and multiply and do nothing else, and only for targets whose block
 messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
-addresses anew, and on Xe-HPC changing an address costs more than the jump that unrolling saves. A CPU, which emulates
+addresses anew, and on Xe-HPC changing an address costs more than the jump that unrolling saves. A loop that exchanges
+copies of rows of any alignment is unrolled twice, wherever it has the registers: its buffer in shared local memory has
+two halves, and each step then has one of its own. A CPU, which emulates
 such messages, gains nothing and would build for minutes: such a main loop is marked ``xegpu.skip_if_rolled``, and
 the text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at
 least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
@@ -32,15 +34,18 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.gemm_loops import is_gemm_loop, is_shared, may_peel
+from xegpu.analysis.gemm_loops import has_barrier, is_copy, is_gemm_loop, is_shared, may_peel
+from xegpu.analysis.register_pressure import loop_bytes
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
+from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
+from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 _FACTORS = (8, 4, 2)
@@ -50,6 +55,9 @@ LIMIT = 1 << 31
 """One past the largest counter."""
 MOST_MESSAGES = 40
 """Messages in such a loop: a thread tracks 32 in flight, and beyond that waits in many places."""
+_ROOM = 0.92
+"""Part of the registers that a loop with copies carries and loads, up to which it is unrolled where messages take no
+distances, and each address has a register: fitted on pvc (0.91 spilled nothing, 0.94 did)."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class Unroll:
             main = loop
         else:
             main, rest = split_loop(inserter, loop, factor)
-            if not asked:
+            if not asked and not has_copies(main):
                 main.attributes[SKIP_IF_ROLLED] = UnitAttr()
             if period == 1:
                 _between_barriers(inserter, list(rest.body.block.ops)[:-1])
@@ -125,9 +133,13 @@ def trips_of(loop: scf.ForOp) -> int | None:
 
 def _own_factor(loop: scf.ForOp, target: Target) -> int:
     """Unroll factor of a loop whose author does not give one."""
-    if not target.immediate_offsets or not (step := number(loop.step)):
+    if not (step := number(loop.step)):
         return 1
     trips = trips_of(loop)
+    if has_copies(loop):
+        return 2 if _pays_for_copies(loop, target) and (trips is None or (trips % 2 == 0 and trips > 2)) else 1
+    if not target.immediate_offsets:
+        return 1
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
     messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
                    for operation in loop.body.block.ops)
@@ -136,6 +148,21 @@ def _own_factor(loop: scf.ForOp, target: Target) -> int:
     return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= MOST_MESSAGES
                  and (factor - 1) * step < DISTANCE
                  and (trips is None or (trips % factor == 0 and trips > factor))), 1)
+
+
+def has_copies(loop: scf.ForOp) -> bool:
+    """Whether a loop copies rows of any alignment to shared local memory."""
+    return any(isinstance(operation, LoadNdOp) and is_copy(operation) for operation in loop.body.block.ops)
+
+
+def _pays_for_copies(loop: scf.ForOp, target: Target) -> bool:
+    """Whether two steps with copies have registers enough: then each half of a buffer in shared local memory has
+    addresses that do not change."""
+    function = function_of(loop)
+    registers = requested_registers(function) or min(target.registers)
+    taken = loop_bytes(loop) * subgroup_size(loop) / target.register_bytes
+    room = 1 if target.immediate_offsets else _ROOM
+    return has_barrier(loop) and is_gemm_loop(loop, cooperative=True) and registers > 0 and taken <= room * registers
 
 
 def repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue, factor: int,
