@@ -103,7 +103,8 @@ def test_any_view_of_an_operand_gives_the_same_products(execution: Execution, ki
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("size", "dtype", "out"), [
     ((16, 16, 16), "bf16", ml_dtypes.bfloat16), ((16, 16, 16), "f16", np.float32), ((32, 32, 32), "bf16", np.float32),
-    ((32, 16, 16), "bf16", np.float32), ((16, 16, 32), "i8", np.int32),
+    ((32, 16, 16), "bf16", np.float32), ((16, 32, 16), "bf16", np.float32), ((16, 16, 32), "f16", np.float32),
+    ((16, 16, 32), "i8", np.int32),
     ((32, 32, 32), "u8", np.int32), ((24, 24, 24), "f16", np.float16),
     ((13, 16, 16), "bf16", np.float32), ((16, 16, 16), "f32", np.float32)])
 def test_every_type_and_size(size: tuple[int, int, int], dtype: str, out: Any, execution: Execution) -> None:
