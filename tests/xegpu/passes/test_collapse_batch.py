@@ -32,6 +32,16 @@ def products(A, B, C, each, *, M=16, N=16, K=16, first_row=0, acc=xt.f32):
 
 
 @xt.kernel
+def products_of_one(A, B, C, each):
+    """The same, stored one below the other to one matrix."""
+    first = xt.group_id(0) * each
+    for i in xt.range(first, first + each):
+        c = xt.tile_mma(xt.load_tile(xt.init_tile(A, (i, 0, 0), (16, 16))),
+                        xt.load_tile(xt.init_tile(B, (i, 0, 0), (16, 16))))
+        xt.store_tile(c.to(C.dtype), xt.init_tile(C, (i * 16, 0), (16, 16)))
+
+
+@xt.kernel
 def sums_of_heads(A, B, C, start, step, *, unroll=None):
     """Sums of products of some heads of a batch, each head with the next one's B; the loop's step is known at run time,
     unless it is unrolled."""
@@ -117,7 +127,8 @@ def test_batches_of_no_matrix_and_tiles_that_leave_theirs() -> None:
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
-def test_products_that_overwrite_operands_of_later_ones(target: str) -> None:
+@pytest.mark.parametrize("kernel", [products, products_of_one])
+def test_products_that_overwrite_operands_of_later_ones(kernel: Any, target: str) -> None:
     """The matrices of four products are loaded at once only where none of them is stored before."""
     n = 9
     memory = view(RNG.integers(-4, 5, (n + 1, 16, 16)).astype(ml_dtypes.bfloat16), "plain")
@@ -125,8 +136,8 @@ def test_products_that_overwrite_operands_of_later_ones(target: str) -> None:
     expected = memory.astype(np.float32)
     for i in range(n):
         expected[i + 1] = expected[i] @ b[i].astype(np.float32)
-    in_place = xt.kernel(may_alias=True)(products.function)
-    in_place.on("numpy:xegpu", target=target)[1](memory[:-1], b, memory[1:], n)
+    c = memory[1:] if kernel is products else memory[1:].reshape(n * 16, 16)
+    xt.kernel(may_alias=True)(kernel.function).on("numpy:xegpu", target=target)[1](memory[:-1], b, c, n)
     np.testing.assert_array_equal(memory.astype(np.float32), expected)
 
 

@@ -38,7 +38,7 @@ from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, values_of, vector_type
-from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights
+from xegpu.passes.loops.batch_matrix import MESSAGES, MOST_ROWS, Matrix, heights
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter
 from xegpu.target.targets import Target
@@ -49,6 +49,8 @@ _BLOCK = 8
 """Rows of a block of A and of the accumulators."""
 _MOST = 32
 """Rows of the largest block message."""
+_STORES = 8
+"""Blocks of so many accumulators that have registers at once."""
 _LOADS = 2
 """Blocks of so many rows that have the registers."""
 
@@ -76,7 +78,8 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
     rows = heights(matrices)
     if not target.block_io or target.register_bytes != 4 * COLUMNS or MAIN_LOOP in loop.attributes or \
             number(loop.step) != 1 or not rows or len(loop.iter_args) or \
-            sum(isinstance(operation, CreateNdTdescOp) for operation in loop.body.block.ops) != len(matrices):
+            {operation for operation in loop.body.block.ops if isinstance(operation, MESSAGES)} != \
+            {message for matrix in matrices for message in matrix.messages}:
         return None
     stores = tuple(matrix for matrix in matrices if isinstance(matrix.messages[0], StoreNdOp))
     loads = tuple(matrix for matrix in matrices if matrix.access == "rows" and matrix not in stores)
@@ -88,7 +91,8 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
     halved = {rows[matrix] for matrix in loads if not _is_packed(matrix)}
     if factor < 2 or len(halved) > 1:
         return None
-    stores_last = not target.immediate_offsets and len(loads) + len(stores) == len(matrices)
+    stores_last = not target.immediate_offsets and len(loads) + len(stores) == len(matrices) and \
+        factor * sum(len(matrix.messages) for matrix in stores) <= _STORES
     if not halved:
         return Folding(factor, loads, (), stores_last)
     parts = {matrix.messages[0] for matrix in loads}
