@@ -41,6 +41,8 @@ ELSEWHERE = {
     "xegpu.subgroup_barrier": "xetile/passes/test_slm_transpose.py",
     "xegpu.compile_hint": "xetile/text/test_mlir_extensions.py",
     "vector.transpose": "xegpu/interop/llvm/test_exporter.py",
+    "xetile.load_columns": "xetile/passes/test_transpose_gathers.py",
+    "xegpu.load_columns": "xetile/passes/test_transpose_gathers.py",
 }
 """Operations that only some programs are lowered to, or whose operands have no elements: the file of their tests."""
 MADE_FOR_PREFETCHES = ("xegpu.prefetch_nd", "xegpu.set_nd_offsets", "xegpu.payload_create", "xegpu.payload_set",

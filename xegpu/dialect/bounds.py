@@ -57,6 +57,16 @@ def row_bits(desc: TensorDesc, lanes: int) -> int:
     return bits if desc.sg_map.wi_layout == (1, lanes) and bits in _ROW_BITS else 0
 
 
+def is_row_of_words(desc: TensorDesc, lanes: int) -> bool:
+    """Whether each lane of a subgroup reads 32-bit words of its own row, which are a vector in memory.
+
+    So operand B of DPAS lies in an array that has its columns as rows: a word is two or four elements along K.
+    """
+    return desc.block.memory_scope == "global" and desc.block.access == "rows" and desc.sg_map is not None and \
+        desc.block.array_length == 1 and desc.sg_map.wi_layout == (lanes, 1) and desc.sg_map.wi_data[0] == 1 and \
+        desc.sg_map.wi_data[1] * desc.dtype.bits == 8 * ALIGNMENT
+
+
 def fills_writes(desc: TensorDesc) -> bool:
     """Whether rows of a block fill 1D block writes, whose addresses are then multiples of :data:`STORE_ALIGNMENT`."""
     return desc.shape[-1] * desc.block.array_length * desc.dtype.bytes % STORE_ALIGNMENT == 0

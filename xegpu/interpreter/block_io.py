@@ -27,10 +27,10 @@ from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSet
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, Semantics, TileView
 from xegpu.interpreter.memory import check_aligned, memory_at
-from xegpu.interpreter.vector import vnni
 from xegpu.ir.dtypes import NDArray
 from xegpu.ir.memref import ALIGNED, is_address, is_shared
 from xegpu.layout import lane_map
+from xegpu.layout.vnni import vnni
 from xegpu.mlir.vector import shape_of
 
 

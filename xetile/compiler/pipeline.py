@@ -48,6 +48,7 @@ from xetile.passes.loops.index_set_splitting import IndexSetSplitting
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
+from xetile.passes.loops.transpose_gathers import TransposeGathers
 from xetile.passes.loops.version_columns import VersionColumns
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
@@ -105,6 +106,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
+    ("transpose-gathers", lambda options: TransposeGathers(options.target, options.access)
+        if options.transposes else None),
     ("version-columns", lambda options: VersionColumns(options.access) if options.target.block_io else None),
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
     ("row-major", lambda options: RowMajor(options.access, options.target)),
