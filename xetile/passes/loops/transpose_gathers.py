@@ -431,10 +431,11 @@ def _load_columns(inserter: Inserter, load: LoadGatherOp, plan: _Columns, values
     assert isinstance(load.tile.owner, InitScatteredTileOp)
     transposed, columns = _Transposer(inserter, load), shape_of(load.result)[0]
     line = vector_type((1, columns), IndexType())
-    offsets = transposed.insert(BroadcastOp(_added(inserter, load, plan.start), line))
+    start, first = (transposed.insert(BroadcastOp(_added(inserter, load, [values.get(each, each) for each in numbers]),
+                                                  line)) for numbers in (plan.start, plan.first))
+    offsets = start
     for row in plan.rows:
         offsets = transposed.insert(arith.AddiOp(transposed(values.get(row, row)), offsets))
-    first = transposed.insert(BroadcastOp(_added(inserter, load, plan.first), line))
     lengths = transposed.insert(arith.SubiOp(transposed(values.get(plan.ends, plan.ends)), first))
     type_ = vector_type((plan.depth, columns), tile_ops.tile_of(load.tile).element_type)
     _replace(load, transposed.insert(LoadColumnsOp(load.tile.owner.source, offsets, lengths, type_, whole=whole)))

@@ -10,6 +10,7 @@ import pytest
 import xetile as xt
 from codegen.opencl.kernel import ROUNDED_DIVISION
 from codegen.runtime.program_source import gpu_program
+from codegen.simulator.alu import transcendental
 from codegen.toolchain.ocloc import compile_device, disassemble
 from tests.conftest import require_ocloc, require_sycl_compiler
 from tests.kernels import DEVICE, NUMPY, Execution
@@ -64,6 +65,20 @@ def test_all_numbers(execution: Execution) -> None:
     for result, exact in zip(found, expected, strict=False):
         same = (result.view(np.uint32) == exact.view(np.uint32)) | (np.isnan(result) & np.isnan(exact))
         assert same.all(), (a[~same], b[~same], result[~same])
+
+
+def test_an_inverse_that_is_an_ulp_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``math.inv`` is right to about an ulp; quotients are rounded correctly nevertheless, by the worst divisors too."""
+    monkeypatch.setitem(transcendental._FUNCTIONS, "inv", lambda a: np.nextafter((1 / a).astype(np.float32), np.inf,
+                                                                                 dtype=np.float32))
+    dividends = np.array([0x3F800000, 0x3FD55553, 0x3FE66662, 0x3FEDB6D5], np.uint32).view(np.float32)
+    divisors = (np.uint32(0x40000000) - np.arange(1, 17, dtype=np.uint32)).view(np.float32)
+    a, b = (np.ascontiguousarray(each).astype(np.float32) for each in np.broadcast_arrays(
+        np.tile(dividends, 2)[:, None], divisors))
+    found = [np.full_like(a, 7) for _ in range(3)]
+    Execution("machine:dg2", "dg2").bind(ratios)[1](a, b, *found)
+    for result, exact in zip(found, (a / b, 1 / b), strict=False):
+        np.testing.assert_array_equal(result, exact)
 
 
 @pytest.mark.parametrize("target", ["dg2", "arl"])
