@@ -56,19 +56,19 @@ class Licm:
 
 def _hoisted(function: func.FuncOp) -> func.FuncOp:
     blocks = [loop.body.block for loop in _product_loops(function)]
-    if not any(_is_invariant(operation, block) or _is_splittable(operation, block) or _splats(operation, block)
+    if not any(is_invariant(operation, block) or _is_splittable(operation, block) or _splats(operation, block)
                for block in blocks for operation in block.ops):
         return function
     new = copied(function)
     for loop in reversed(_product_loops(new)):  # inner ones first
         block = loop.body.block
         for operation in list(block.ops):
-            if _is_invariant(operation, block):
-                _put_before(loop, operation)
+            if is_invariant(operation, block):
+                put_before(loop, operation)
             elif isinstance(operation, CreateNdTdescOp) and _is_splittable(operation, block):
                 _split(operation, loop)
             for splat in _splats(operation, block):
-                _put_before(loop, splat)
+                put_before(loop, splat)
     return new
 
 
@@ -84,7 +84,7 @@ def terms(value: SSAValue) -> list[SSAValue]:
     return [*terms(owner.lhs), *terms(owner.rhs)] if isinstance(owner, arith.AddiOp) else [value]
 
 
-def _is_invariant(operation: Operation, block: Block) -> bool:
+def is_invariant(operation: Operation, block: Block) -> bool:
     """Whether an operation is loop-invariant: index arithmetic or a descriptor of outer values, which cannot fail."""
     kinds = (IndexType, TensorDescType)
     if not (operation.has_trait(Pure) or isinstance(operation, _POSITIONS)) or operation.regions:
@@ -113,7 +113,8 @@ def _stands_outside(values: Iterable[SSAValue], block: Block) -> bool:
     return not any(owner is block or (isinstance(owner, Operation) and owner.parent is block) for owner in owners)
 
 
-def _put_before(loop: scf.ForOp, operation: Operation) -> None:
+def put_before(loop: scf.ForOp, operation: Operation) -> None:
+    """Move an operation out of a loop."""
     operation.detach()  # type: ignore[no-untyped-call]
     assert loop.parent is not None
     loop.parent.insert_op_before(operation, loop)

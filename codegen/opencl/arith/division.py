@@ -4,8 +4,8 @@ Intel's compiler divides there by 170 instructions and two dozen branches for ea
 in a kernel's last lines are most of its code, and spill. Where operands and quotient are far from the ends of the
 range, an approximate reciprocal will do, and fused multiply-adds that refine it and the quotient until the last one
 rounds correctly (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). The
-dividend is scaled, exactly, so that no remainder underflows. For the divisors just below a power of 2 the reciprocal
-has to be the nearest one: an iteration of third order finds that from one that is some ulps off, where Newton's does not.
+dividend is scaled, exactly, so that no remainder underflows. For divisors just below a power of 2 the reciprocal has
+to be the nearest one: an iteration of third order finds that from one that is some ulps off, where Newton's does not.
 """
 
 from __future__ import annotations

@@ -100,6 +100,36 @@ def test_words_of_32_bits(execution: Execution) -> None:
     np.testing.assert_array_equal(out, q @ named.T)
 
 
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_gathers_of_several_loops(execution: Execution) -> None:
+    """Gathers that have to be asked about beside those that move along, in a loop and in one inside that one."""
+    @xt.kernel
+    def product(Q, K, L, rows, S, first):
+        q, acc = xt.load_tile(xt.init_tile(Q, (0, 0), (8, 32))), xt.zeros((8, 16), xt.f32)
+        for n in xt.range(0, rows.shape[0], 16):
+            index = xt.load_tile(xt.init_tile(rows, (n,), (16,)))
+            for tile in (xt.init_tile(K, (n // 16, index, first * 2), (16, 32)), xt.init_tile(L, (index, n), (16, 32))):
+                acc = xt.tile_mma(q, xt.tile_transpose(xt.load_tile(tile)), acc)
+            for k in xt.range(0, 32, 16):
+                for tile in (xt.init_tile(L, (index, first * 4), (16, 32)), xt.init_tile(L, (index, k), (16, 32))):
+                    acc = xt.tile_mma(q, xt.tile_transpose(xt.load_tile(tile)), acc)
+        xt.store_tile(acc, xt.init_tile(S, (0, 0), (8, 16)))
+
+    rng = np.random.default_rng(6)
+    q, k, wide = (rng.integers(-3, 4, shape).astype(BF16) for shape in ((8, 32), (3, 30, 48), (30, 72)))
+    rows = rng.integers(0, 30, 64).astype(np.int32)
+    exact = np.zeros((8, 16), np.float32)
+    for step, index in enumerate(rows.reshape(4, 16)):
+        parts = [k[step, :, 16:48] if step < 3 else np.zeros((30, 32)), *(wide[:, at:at + 32] for at in (
+            16 * step, 32, 0, 32, 16))]
+        for part in parts:
+            columns = np.pad(np.float32(part), ((0, 0), (0, 32 - part.shape[1])))
+            exact += q.astype(np.float32) @ columns[index].T
+    out = np.zeros_like(exact)
+    execution.bind(product)[1](q, k, wide, rows, out, 8)
+    np.testing.assert_array_equal(out, exact)
+
+
 def test_the_order_of_reads_and_writes_stays() -> None:
     """A gather behind a store reads what was stored, with an index that was loaded before another store."""
     @xt.kernel
@@ -134,6 +164,22 @@ def test_machine_code(target: str) -> None:
     report = scores.lower(wide, wide, xt.Spec((None,), "i32"), narrow, 0, target=target, column=0).report()
     assert report.spill_size == report.private_size == 0
     assert report.loop["vector"] < 80  # 2,300 where 32 x 64 elements are gathered, then transposed
+
+
+def test_columns_that_are_computed_in_the_loop() -> None:
+    """A head's first column is the same in all steps, wherever the author computes it."""
+    @xt.kernel
+    def product(Q, K, rows, S):
+        q, acc = xt.load_tile(xt.init_tile(Q, (0, 0), (8, 64))), xt.zeros((8, 16), xt.f32)
+        for n in xt.range(0, rows.shape[0], 16):
+            index = xt.load_tile(xt.init_tile(rows, (n,), (16,)))
+            keys = xt.load_tile(xt.init_tile(K, (index, xt.group_id(0) * 64), (16, 64)))
+            acc = xt.tile_mma(q, xt.tile_transpose(keys), acc)
+        xt.store_tile(acc, xt.init_tile(S, (0, xt.group_id(0) * 16), (8, 16)))
+
+    wide, narrow = (xt.Spec((None, None), dtype) for dtype in ("bf16", "f32"))
+    stages = product.lower(wide, wide, xt.Spec((None,), "i32"), narrow, target="pvc").stages
+    assert "load_columns" in stages["transpose-gathers"]
 
 
 def test_what_stays() -> None:

@@ -36,6 +36,7 @@ from xegpu.ir.matchers import BARRIER, VERSIONED, number
 from xegpu.mlir.arith import CmpIOp, SelectOp
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
+from xegpu.passes.licm import is_invariant, put_before
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xegpu.target.targets import Target
@@ -65,7 +66,8 @@ class TransposeGathers:
         """The module with such gathers transposed; the module itself if there are none."""
         if not any(_is_transposed(operation) for operation in module.walk()):
             return module
-        versioned = rewrite_in_place(module, _loops, self._plan, _version, erases=True)
+        hoisted = rewrite_in_place(module, _loops, _invariants, _hoist)
+        versioned = rewrite_in_place(hoisted, _loops, self._plan, _version, erases=True)
         transposed = rewrite_in_place(versioned, _gathers, _is_transposed, _transpose, erases=True)
         for load in [*transposed.walk()]:  # a copy has taken their place
             if isinstance(load, tile_ops.LoadTileOp) and not load.result.uses:
@@ -326,12 +328,27 @@ def _selected(value: SSAValue) -> tuple[SSAValue, ...] | None:
 
 
 def _loops(around: Operation) -> Iterator[scf.ForOp]:
-    """Loops with gathers in which subgroups do not wait for each other, since they may take different branches."""
-    for loop in around.walk():
+    """Loops with gathers in which subgroups do not wait for each other, since they may take different branches.
+
+    Inner loops come first, so that both versions of an outer one have theirs.
+    """
+    for loop in around.walk(reverse=True):
         if isinstance(loop, scf.ForOp) and any(isinstance(each, LoadGatherOp) for each in loop.body.block.ops) and \
                 not any(BARRIER in inner.attributes or isinstance(inner, _WAITS) for inner in loop.walk()) and \
                 not any(isinstance(result.type, TileType) for result in loop.results):
             yield loop
+
+
+def _invariants(loop: scf.ForOp) -> list[Operation]:
+    """Index arithmetic on values from before a loop, such as a head's first column, which the author puts into it."""
+    return [operation for operation in loop.body.block.ops if is_invariant(operation, loop.body.block)]
+
+
+def _hoist(_: Inserter, loop: scf.ForOp, invariants: Sequence[Operation]) -> None:
+    while invariants:
+        for operation in invariants:
+            put_before(loop, operation)
+        invariants = _invariants(loop)
 
 
 def _version(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> None:
@@ -371,8 +388,8 @@ def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[_Columns]) -> SSA
         first = _added(inserter, loop, columns.first)
         behind = inserter.add(loop, first, columns.depth)
         for last in dict.fromkeys(columns.last):
-            known = number(last), number(first)
-            if not (known[0] == 0 and columns.floors) and (None in known or not _is_whole(*known, columns.depth)):  # type: ignore[arg-type]
+            if not (number(last) == 0 and columns.first in columns.floors) and \
+                    not _is_whole(number(last), number(first), columns.depth):
                 holds.append(inserter.before(loop, arith.OrIOp(ask(last, "sle", first), ask(last, "sge", behind))))
         for floor in dict.fromkeys(columns.floors):
             least = _added(inserter, loop, floor)
@@ -405,8 +422,8 @@ def _is_natural(value: SSAValue) -> bool:
     return (number(value) or 0) >= 0 and number(value) is not None
 
 
-def _is_whole(last: int, first: int, depth: int) -> bool:
-    return last <= first or last >= first + depth
+def _is_whole(last: int | None, first: int | None, depth: int) -> bool:
+    return last is not None and first is not None and (last <= first or last >= first + depth)
 
 
 def _added(inserter: Inserter, anchor: Operation, numbers: Sequence[SSAValue]) -> SSAValue:

@@ -68,7 +68,7 @@ def test_all_numbers(execution: Execution) -> None:
 
 
 def test_an_inverse_that_is_an_ulp_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``math.inv`` is right to about an ulp; quotients are rounded correctly nevertheless, by the worst divisors too."""
+    """``math.inv`` is right to about an ulp; quotients are rounded correctly nevertheless, by the worst divisors."""
     monkeypatch.setitem(transcendental._FUNCTIONS, "inv", lambda a: np.nextafter((1 / a).astype(np.float32), np.inf,
                                                                                  dtype=np.float32))
     dividends = np.array([0x3F800000, 0x3FD55553, 0x3FE66662, 0x3FEDB6D5], np.uint32).view(np.float32)
