@@ -42,6 +42,20 @@ def test_gradients_are_not_exported() -> None:
     assert "A.detach()" in caught.value.hint
 
 
+def test_memory_with_the_other_sign_is_not_exported() -> None:
+    imaginary = torch.complex(torch.ones(8, 16), torch.ones(8, 16)).conj().imag  # -1, where its memory holds 1
+    with pytest.raises(xt.ArgumentError, match=r"XT1091.*other sign") as caught:
+        scaled[1](imaginary, torch.zeros(8, 16), 1)
+    assert "A.resolve_neg()" in caught.value.hint
+
+
+def test_an_expanded_tensor_is_no_output() -> None:
+    row = torch.zeros(1, 16)
+    with pytest.raises(xt.ArgumentError, match=r"XT1039.*writes C"):
+        scaled[1](torch.ones(8, 16), row.expand(8, 16), 1)
+    assert not row.any()
+
+
 def test_a_kernel_is_an_operator_that_compiled_programs_call() -> None:
     from xetile.torch import register
 

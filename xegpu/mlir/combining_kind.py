@@ -18,7 +18,7 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.ir.dtypes import STORED, DType, NDArray, arithmetic_result, i1, of_mlir
 from xegpu.ir.record import Record
 from xegpu.mlir.elementwise import RECORDS
-from xegpu.support.errors import ElementTypeError
+from xegpu.support.errors import ElementTypeError, Invalid
 
 _FLOAT: dict[str, type[Operation]] = {
     "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp, "maxnumf": arith.MaxnumfOp,
@@ -29,12 +29,27 @@ _INTEGER: dict[str, type[Operation]] = {
     "maxui": arith.MaxUIOp, "and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp,
 }
 FLOAT_KINDS, INTEGER_KINDS = tuple(_FLOAT), tuple(_INTEGER)
+_KINDS = tuple(dict.fromkeys((*FLOAT_KINDS, *INTEGER_KINDS)))
 _UNSIGNED_KINDS = tuple(kind for kind in INTEGER_KINDS if not kind.endswith("si"))
 _SHORT = {"f": {"min": "minimumf", "max": "maximumf"}, "i": {"min": "minsi", "max": "maxsi"},
           "u": {"min": "minui", "max": "maxui"}}
 
+_ELSEWHERE = {"sum": "add", "prod": "mul", "product": "mul", "all": "and", "any": "or", "maximum": "max",
+              "minimum": "min"}
+"""Kinds by the names that NumPy, torch and Triton have for the reductions, for hints."""
+
 _OF_ONE_BIT = {"add": "xor", "mul": "and", "minui": "and", "maxui": "or", "minsi": "or", "maxsi": "and"}
 """Bitwise kinds that give what others of i1 do: sums are modulo 2, and signed the bit is -1, less than 0."""
+
+
+def check_kind(name: str) -> None:
+    """Check that MLIR has a combining kind.
+
+    Raises:
+        Invalid: it has none of that name.
+    """
+    if name not in _KINDS:
+        raise Invalid("XT3640", f"there is no kind {name}\nuse one of {', '.join(_KINDS)}")
 
 
 def kinds_of(dtype: DType) -> tuple[str, ...]:
@@ -58,8 +73,9 @@ def kind_of(name: str, dtype: DType) -> str:
     kind = short.get(name, name)
     if kind not in known:
         names = (*known, *(alias for alias, full in short.items() if full in known))
-        raise ElementTypeError("XT3256",
-                               f"{dtype} has no reduction {name!r}", f"use one of: {', '.join(names)}" if names else
+        meant = _ELSEWHERE.get(name)
+        hint = f'write "{meant}"; there are ' if meant in names else "use one of: "
+        raise ElementTypeError("XT3256", f"{dtype} has no reduction {name!r}", f"{hint}{', '.join(names)}" if names else
                                "convert the vector to another element type first")
     return kind
 

@@ -96,6 +96,9 @@ def from_dlpack(name: str, value: Any) -> np.ndarray[Any, Any] | UsmArray:
                           "and kernels run on Intel GPUs and in host memory",
                           f"copy it to the host, as in {name}.cpu(), or to an Intel GPU, as in {name}.to('xpu')")
     queue = _queue_of(value) if device == _ONEAPI else None
+    if getattr(value, "is_neg", bool)():  # torch's lazy negation of a.conj().imag, which its __dlpack__ passes over
+        raise ArgumentError("XT1091", f"{name} does not export its memory, which holds elements of the other sign",
+                            f"pass {name}.resolve_neg()")
     managed, flags = _managed(name, value)
     tensor = managed.tensor
     dtype = _element_type(name, tensor)

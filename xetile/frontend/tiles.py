@@ -142,6 +142,8 @@ class Array(Addressed):
 
     def of_rank(self, rank: int) -> str:
         """Hint for an array of more dimensions."""
+        if (self.rank, rank) == (1, 2):
+            return f"launch with {self.name}.reshape(1, -1), a row, or {self.name}.reshape(-1, 1), a column"
         return f"launch with {self.name}.reshape({'1, ' * (rank - self.rank)}*{self.name}.shape)"
 
     def definition(self) -> list[tuple[str, Location | None]]:

@@ -25,6 +25,8 @@ from xetile.jit.value_keys import MAPPINGS, NUMBERS, SEQUENCES, SETS, Identity, 
 
 _ARRAY_ATTRIBUTES = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides")
 """Attributes of an array that can be read without its elements."""
+_ENVIRONMENT = frozenset({id(os.environ), id(os.getenv)})
+"""What Python's library has that reads the author's settings."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Captures:
         key: tuple[Any, ...] = (_origin(chain.get),)
         for attribute in chain.attributes:
             value = get()
-            if _is_language(value) and getattr(value, attribute, None) is not os.environ:
+            if _is_language(value) and id(getattr(value, attribute, None)) not in _ENVIRONMENT:
                 return
             if not _is_followed(value, attribute):
                 break
@@ -110,7 +112,9 @@ class Captures:
             get, shown = functools.partial(_attribute, get, attribute), f"{shown}.{attribute}"
             key = (*key, attribute)
         value = get()
-        if _is_language(value):
+        if value is os.getenv:
+            get, shown, key = functools.partial(_constant, os.environ), "os.environ", ("os.environ",)
+        elif _is_language(value):
             return
         if isinstance(value, MethodType) and isinstance(value.__func__, FunctionType):
             self._visit_method(value.__func__, functools.partial(_attribute, get, "__self__"), shown)

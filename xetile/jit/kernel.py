@@ -202,7 +202,8 @@ class Kernel(BaseKernel):
 
         shape = self.subgroups if subgroups is None else check_subgroups(subgroups)
         return EagerKernel(self.name, self.function, self.by_position, self.bind_arguments, self.evaluate_grid,
-                           _symbol_builders, self.assemble, self.flattened, shape, check_only(only))
+                           _symbol_builders, self.assemble, self.flattened, shape, check_only(only),
+                           self.may_alias)
 
 
 class FlatKernel(Kernel):

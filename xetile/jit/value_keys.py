@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import types
+import weakref
 from collections import deque
 from collections.abc import Hashable, Iterable
 from enum import Enum
@@ -92,7 +93,7 @@ class KeyBuilder:
             return Identity(value), self._kind_key(kind)
         if isinstance(value, FunctionType):
             self._add_function(value)
-            return Identity(value)
+            return self._function_key(value)
         if isinstance(value, type):
             return Identity(value) if is_opaque(value) else (Identity(value), self._class_key(value))
         for base in NUMBERS:
@@ -104,6 +105,11 @@ class KeyBuilder:
             return kind, value
         if isinstance(value, MethodType):
             return kind, self.key(value.__func__), self.key(value.__self__)
+        if isinstance(value, memoryview):
+            return kind, self._array_key(np.asarray(value))
+        if isinstance(value, weakref.ref):
+            self.is_mutable = True
+            return kind, self.key(value())
         if isinstance(value, functools.partial):
             self.is_mutable = True
             return kind, self.key(value.func), self.key(value.args), self.key(value.keywords)
@@ -117,6 +123,13 @@ class KeyBuilder:
         if _has_c_state(kind):
             return self._reduced_key(value) if is_opaque(kind) else Identity(value)
         return self.key(kind), self._attributes_key(value)
+
+    def _function_key(self, value: FunctionType) -> Hashable:
+        """A function by identity; one of ``functools.singledispatch`` with the functions that are registered by now."""
+        registry = value.__dict__.get("registry")
+        if not isinstance(registry, MappingProxyType):
+            return Identity(value)
+        return Identity(value), self._items_key(registry)
 
     def _array_key(self, value: np.generic | np.ndarray) -> Hashable:
         self.is_mutable |= isinstance(value, np.ndarray)

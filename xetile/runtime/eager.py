@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.gpu import BarrierOp
-from xdsl.dialects.memref import AllocOp
+from xdsl.dialects.memref import AllocOp, ExtractStridedMetaDataOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.barriers import check_alike, init_of, no_arrival, no_wait, second_arrival
 from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
 from xegpu.interpreter.interpreter import BATCH, Interpreter, force
 from xegpu.interpreter.subgroup_scheduler import Subgroup, SubgroupScheduler
+from xegpu.ir.traits import written_operand
+from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, XeError
 from xegpu.support.location import Location
 from xetile.compiler.arguments import Argument, AtTheCall
@@ -34,6 +36,7 @@ from xetile.frontend.constants import python_number
 from xetile.frontend.control_flow.if_else import KernelExit
 from xetile.frontend.tracer import Tracer, recording
 from xetile.interpreter.semantics import SEMANTICS
+from xetile.runtime.aliasing import Aliasing
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import ENDED, LaunchEvent
 
@@ -88,6 +91,10 @@ class EagerTracer(Tracer):
         machine: the interpreter of the instance.
         group: its work-group.
         member: its subgroup.
+
+    Attributes:
+        arrays: positions of the arguments, by their values.
+        aliasing: which of them the launch has used and written; None where they may be aliased.
     """
 
     runs = True
@@ -96,6 +103,8 @@ class EagerTracer(Tracer):
                  group: WorkGroup, member: Subgroup) -> None:
         super().__init__(name, code, subgroups)
         self.machine, self._group, self._member, self._allocated = machine, group, member, 0
+        self.arrays: dict[SSAValue, int] = {}
+        self.aliasing: Aliasing | None = None
         self._arrivals: dict[int, NbarrierOp] = {}  # at barriers without producers, not yet followed by a wait
 
     def check_visible(self, value: SSAValue, location: Location) -> None:
@@ -169,6 +178,7 @@ class EagerTracer(Tracer):
             values[operation.results[0]] = self._allocate(operation)
             return
         try:
+            self._check_aliasing(operation)
             result = force(self.machine.evaluate(operation, [values[operand] for operand in operation.operands]))
         except XeError as error:
             raise error.at(location) from None
@@ -181,6 +191,16 @@ class EagerTracer(Tracer):
         results = [result] if len(operation.results) == 1 else result or []
         values.update(zip(operation.results, results, strict=False))
         _release_operands(operation)
+
+    def _check_aliasing(self, operation: Operation) -> None:
+        if self.aliasing is None or isinstance(operation, ExtractStridedMetaDataOp):
+            return
+        for operand in operation.operands:
+            if operand in self.arrays:
+                self.aliasing.use(self.arrays[operand])
+        written = written_operand(type(operation))
+        if written is not None and (array := array_of(operation.operands[written])) in self.arrays:
+            self.aliasing.write(self.arrays[array])
 
     def _allocate(self, operation: AllocOp) -> Any:
         """The work-group's next array in shared local memory: all its subgroups allocate in the same order."""
@@ -227,6 +247,7 @@ class EagerKernel:
         flattened: the kernel for the leaves of structured arguments, and these; None where none is structured.
         subgroups: subgroups of a work-group.
         only: the indices of the groups that run, None for all.
+        may_alias: whether arrays may share elements with one that the kernel writes.
     """
 
     name: str
@@ -239,6 +260,7 @@ class EagerKernel:
     flattened: Callable[[Sequence[Any]], tuple[Any, tuple[Any, ...]] | None]
     subgroups: tuple[int, int]
     only: tuple[int, ...] | None = None
+    may_alias: bool = False
     target = None
     device = "NumPy"
 
@@ -260,9 +282,10 @@ class EagerKernel:
             for argument in arguments:
                 argument.check_exists()
             values = [argument.numpy() for argument in arguments]
+            aliasing = None if self.may_alias else Aliasing(arguments, self.name)
             with np.errstate(all="ignore"):
                 for group in self._groups(counts):
-                    self._group(group, counts, arguments, values, constants)
+                    self._group(group, counts, arguments, values, constants, aliasing)
             return ENDED
 
     def _groups(self, counts: Grid) -> Iterator[tuple[int, int, int]]:
@@ -277,7 +300,7 @@ class EagerKernel:
                 yield x, y, z
 
     def _group(self, group: tuple[int, int, int], counts: Grid, arguments: Sequence[Argument], values: list[Any],
-               constants: dict[str, Any]) -> None:
+               constants: dict[str, Any], aliasing: Aliasing | None) -> None:
         shared = WorkGroup(SubgroupScheduler(self.subgroups))
 
         def instance(member: Subgroup) -> None:
@@ -289,6 +312,8 @@ class EagerKernel:
                 symbols = [build(tracer) for build in self.symbol_builders(arguments)]
                 for symbol, value in zip(symbols, values, strict=True):
                     machine.values[symbol.ssa] = value
+                tracer.arrays = {symbol.ssa: position for position, symbol in enumerate(symbols)}
+                tracer.aliasing = aliasing
                 with suppress(KernelExit):
                     self.function(*self.assemble(symbols), **constants)
                 tracer.check_end()

@@ -6,11 +6,12 @@ import dataclasses
 import math
 import os
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import IntEnum
-from functools import partial, reduce
+from functools import partial, reduce, singledispatch
 from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -197,7 +198,13 @@ def by_import_from(v: Any) -> Any:
     return v * factor
 
 
+def dispatcher() -> Any:
+    """A function of Python's single dispatch, which doubles anything."""
+    return singledispatch(lambda v: v * 2)
+
+
 OBJECT: list[Any] = [Factors()]
+DISPATCHED = {"f": dispatcher()}
 NESTED = [[[[[[[[[[2]]]]]]]]]]
 LONG = [2] * 3000
 LARGE = np.full(70000, 2, np.int64)
@@ -209,6 +216,7 @@ ROW, ROWS, KINDS, MAPPED = Row(), [Row()], [Kind.ONE], Mapped()
 LABELLED = np.ones(2).view(Labelled)
 LABELLED.by = 2
 PARTIAL = partial(lambda table, v: v * table[0], [2])
+MEMORY = memoryview(bytearray([2, 5]))
 FROZEN = SimpleNamespace(inner=(SimpleNamespace(by=2),))
 
 OBJECT_BODIES: dict[str, tuple[Callable[[Any], Any], Callable[[pytest.MonkeyPatch], Any]]] = {
@@ -254,12 +262,21 @@ OBJECT_BODIES: dict[str, tuple[Callable[[Any], Any], Callable[[pytest.MonkeyPatc
     "attribute of an array": (lambda v: v * LABELLED.by, lambda patch: patch.setattr(LABELLED, "by", 3)),
     "environment": (lambda v: v * int(os.environ.get("XETILE_TEST_FACTOR", "2")),
                     lambda patch: patch.setenv("XETILE_TEST_FACTOR", "3")),
+    "environment by getenv": (lambda v: v * int(os.getenv("XETILE_TEST_FACTOR", "2")),
+                              lambda patch: patch.setenv("XETILE_TEST_FACTOR", "3")),
+    "memory view": (lambda v: v * MEMORY[0], lambda patch: put(MEMORY, 0)),
+    "weak reference": (lambda v: v * WEAK().by, lambda patch: patch.setattr(THE, "by", 3)),
+    "weak reference in a list": (lambda v: v * WEAK_LIST[0]().by, lambda patch: patch.setattr(THE, "by", 3)),
+    "function that is registered later": (lambda v: DISPATCHED["f"](v),
+                                          lambda patch: DISPATCHED["f"].register(xt.Vector, lambda v: v * 3)),
     "variable that is there later": (by_missing_global,
                                      lambda patch: patch.setitem(globals(), "FACTOR_OF_A_TEST", 3)),
     "local import": (by_local_import, lambda patch: patch.setattr(MODULE, "factor", 3)),
     "import from": (by_import_from, lambda patch: patch.setattr(MODULE, "factor", 3)),
 }
 THE, DERIVED, BY_SUPER = Factors(), Derived(), BySuper()
+WEAK = weakref.ref(THE)
+WEAK_LIST = [WEAK]
 
 
 def kernel_of(body: Callable[[Any], Any]) -> Any:
@@ -299,7 +316,7 @@ def test_a_change_is_found(name: str, where: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("name", OBJECT_BODIES)
 def test_a_change_inside_an_object_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    OBJECTS[0] = [2]
+    OBJECTS[0], DISPATCHED["f"] = [2], dispatcher()
     monkeypatch.setitem(sys.modules, "settings_of_a_test", MODULE)
     body, change = OBJECT_BODIES[name]
     kernel, (a, b) = kernel_of(body), numbers()

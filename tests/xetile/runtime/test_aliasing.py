@@ -123,3 +123,47 @@ def test_the_checks_find_work_groups_that_disturb_each_other() -> None:
     array = whole()
     with pytest.raises(xt.CheckError, match="XT6002"):
         in_place.on("numpy", check=True)[2](array[:16, :16], array[8:24, :16])
+
+
+EVERYWHERE = ["numpy", "numpy:xegpu", "numpy:program", "opencl:cpu"]
+
+
+def on(kernel: Any, where: str) -> Any:
+    if where == "opencl:cpu":
+        pytest.importorskip("dpctl")
+    return kernel.on(where)
+
+
+@pytest.mark.parametrize("where", EVERYWHERE)
+@pytest.mark.parametrize("views", ALIASED.values(), ids=ALIASED)
+def test_every_execution_refuses_shared_elements(views: Callable[[Any], tuple[Any, Any]], where: str) -> None:
+    array = whole()
+    with pytest.raises(ArgumentError, match=r"XT1049.*writes Y, which shares elements with X"):
+        on(shifted, where)[2](*views(array))
+    np.testing.assert_array_equal(array, whole())
+
+
+@pytest.mark.parametrize("where", EVERYWHERE)
+def test_an_output_with_several_indices_for_an_element_is_refused(where: str) -> None:
+    row = np.zeros(16, np.float32)
+    repeated = np.lib.stride_tricks.as_strided(row, (16, 16), (0, 4))
+    with pytest.raises(ArgumentError, match=r"XT1039.*writes Y, and elements of Y"):
+        on(shifted, where)[2](whole(16, 16), repeated)
+    assert not row.any()
+    result = np.zeros((16, 16), np.float32)
+    on(shifted, where)[2](repeated, result)  # to be read, it may have
+    assert (result == 1).all()
+    on(in_place, where)[2](np.ones((16, 16), np.float32), repeated)
+    assert (row == 3).all()
+
+
+@pytest.mark.parametrize("strides", [(0, 1), (1, 1), (15, 1), (16, 1), (-16, -1), (1, 16), (3, 10), (32, 2), (17, -1)])
+def test_indices_of_one_element_are_found_by_the_strides(strides: tuple[int, int]) -> None:
+    places = [[i * strides[0] + j * strides[1] for j in range(16)] for i in range(16)]
+    y = np.lib.stride_tricks.as_strided(np.zeros(2000, np.float32)[1000:], (16, 16), [4 * step for step in strides])
+    if len({place for row in places for place in row}) == y.size:
+        shifted[2](whole(16, 16), y)
+        np.testing.assert_array_equal(y, 2 * whole(16, 16) + 1)
+    else:
+        with pytest.raises(ArgumentError, match="XT1039"):
+            shifted[2](whole(16, 16), y)

@@ -41,6 +41,9 @@ def command(args: argparse.Namespace) -> None:
         XeError: numbers that are none, or a picture that cannot be drawn.
     """
     dtype = dtypes.of(args.dtype)
+    if min(args.m, args.n, args.k) < 1:
+        raise ArgumentError("XT8061", f"a product of {args.m}x{args.k} by {args.k}x{args.n} has nothing to predict",
+                            "give M, N and K of 1 or more, as in xetile scale 65536 65536 65536")
     if args.grid:
         shape = _numbers("--grid", args.grid)
         if len(shape) != 3:
