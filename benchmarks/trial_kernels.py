@@ -271,11 +271,11 @@ def _gathered(kernel: Any) -> Callable[[str], Report]:
     return report
 
 
-def _distributed(columns: int, inner: int, dtype: Any) -> Callable[[str], Report]:
+def _distributed(columns: int, inner: int, dtype: Any, **constants: Any) -> Callable[[str], Report]:
     """A product of 4096 rows whose B has ``columns`` columns and whose A has ``inner``."""
     def report(target: str) -> Report:
         return distributed.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
-                                 xt.Spec((4096, columns), xt.f32), target=target).report(remedies=False)
+                                 xt.Spec((4096, columns), xt.f32), target=target, **constants).report(remedies=False)
 
     return report
 
@@ -335,7 +335,10 @@ MEMORY = (
     Trial("rows of an index vector, bf16", _gathered(rows_of), 0.30),
     Trial("rows of an index vector, a tile that moves, bf16", _gathered(moved_rows), 0.30),
     Trial("B of 50257 columns, bf16", _distributed(50257, 4096, xt.bf16), 0.30),
+    Trial("B of 50257 columns, bf16, tiles of 128 x 128",
+          _distributed(50257, 4096, xt.bf16, BM=128, BN=128, sg=(4, 2)), 0.30),
     Trial("A of 4097 columns, f16", _distributed(4096, 4097, xt.f16), 0.30),
+    Trial("A of 4097 columns, B of 50257, bf16", _distributed(50257, 4097, xt.bf16), 0.30),
     Trial("10,000 products of 16 x 16, bf16 into f32", _small(16), 0.25),
     Trial("10,000 products of 32 x 32, bf16 into f32", _small(32), 0.25),
     Trial("10,000 products of 48 x 48, bf16 into f32", _small(48), 0.25),

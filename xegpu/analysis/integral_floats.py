@@ -13,7 +13,7 @@ from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
-from xegpu.mlir.arith import ExtSIOp, ExtUIOp, SIToFPOp, UIToFPOp
+from xegpu.mlir.arith import ExtSIOp, ExtUIOp, SIToFPOp, TruncIOp, UIToFPOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
 _STRUCTURAL = (SplatOp, BroadcastOp, ConvertLayoutOp, ExtractOp, ExtractStridedSliceOp, ShapeCastOp,
@@ -60,6 +60,9 @@ def _range(value: SSAValue, signed: bool, depth: int = _DEPTH) -> Range:
         found = Range(constant, constant)
     elif isinstance(owner, (ExtUIOp, ExtSIOp)):
         found = _range(owner.input, isinstance(owner, ExtSIOp), depth - 1)
+    elif isinstance(owner, (TruncIOp, arith.BitcastOp)) and \
+            of_mlir(get_element_type_or_self(owner.input.type)).kind in "iu":
+        found = _range(owner.input, signed, depth - 1)
     elif isinstance(owner, arith.AndIOp):
         found = _masked(*(_range(operand, signed, depth - 1) for operand in owner.operands))
     elif isinstance(owner, arith.ShRUIOp):

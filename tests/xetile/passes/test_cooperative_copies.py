@@ -96,6 +96,18 @@ def test_where_it_applies() -> None:
         assert not is_shared(gemm_shared, *odd, target=target, **MAPS)
 
 
+def test_two_steps_where_they_have_the_registers() -> None:
+    """Both halves of the buffer in a step, on pvc where less than 0.92 of the registers is carried and loaded."""
+    odd, small = specs(BF16, 4096, 50257, 4096), {"BM": 128, "BN": 128, "sg": (4, 2)}
+    assert "unroll" in distributed.lower(*odd, target="pvc").stages
+    assert "unroll" not in distributed.lower(*odd, target="pvc", **small).stages
+    assert "unroll" in distributed.lower(*odd, target="bmg", **small).stages
+    low = distributed.lower(*odd, target="bmg")
+    main = low.opencl.split("  for (;")[1]
+    assert main.count("intel_work_group_barrier_wait(") == 2
+    assert "XETILE_ROLLED" not in low.opencl  # a CPU runs both loops
+
+
 def test_stages_read_back() -> None:
     low = gemm_shared.lower(*specs(BF16, 130, 141, 165), target="bmg", **MAPS)
     for stage in ("cooperative-loads", "blocking", "distribute-lanes", "peel-bounds"):

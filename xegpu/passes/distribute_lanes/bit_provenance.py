@@ -101,6 +101,8 @@ class BitProvenance:
                                 every & ~narrow if isinstance(owner, ExtSIOp) else 0)
         elif isinstance(owner, TruncIOp):
             return [row.masked(every) for row in self.rows(owner.input)]
+        elif isinstance(owner, arith.BitcastOp) and element_of(owner.input).kind in "iu":
+            return self.rows(owner.input)
         elif isinstance(owner, BitcastOp) and (source := element_of(owner.source)).kind in "iu" and source.bits > bits:
             return [row.shifted(at, every) for row in self.rows(owner.source) for at in range(0, source.bits, bits)]
         return [Bits(((value, row, 0, every),)) for row in range(shape_of(value)[0])]

@@ -42,8 +42,6 @@ from xegpu.dialect.payload import DISTANCE
 from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.passes.loops.batch_matrix import MESSAGES, Matrix, heights, matrices_of
-from xegpu.passes.loops.batch_versions import Versions
-from xegpu.passes.loops.fold_rows import folding_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
@@ -70,6 +68,9 @@ class CollapseBatch:
         return rewrite_in_place(module, _candidates, matrices_of, self._split, erases=True)
 
     def _split(self, inserter: Inserter, loop: scf.ForOp, matrices: list[Matrix]) -> None:
+        from xegpu.passes.loops.batch_versions import Versions  # few kernels need these files
+        from xegpu.passes.loops.fold_rows import folding_of
+
         folding = folding_of(loop, matrices, self.target)
         factor = _factor(loop, matrices, self.target) if folding is None else folding.factor
         Versions(inserter, loop).split(matrices, factor, folding)
@@ -82,6 +83,8 @@ def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
         module: the kernel before the pass, or after passes that left it as it was.
         target: what it is compiled for.
     """
+    from xegpu.passes.loops.fold_rows import folding_of
+
     found: dict[str, None] = {}
     for loop in _candidates(module):
         matrices = matrices_of(loop)

@@ -15,7 +15,8 @@ Otherwise only loops are unrolled that load, prefetch and multiply and do nothin
 messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
 addresses anew, and on Xe-HPC changing an address costs more than the jump that unrolling saves. A loop that exchanges
 copies of rows of any alignment is unrolled twice, wherever it has the registers: its buffer in shared local memory has
-two halves, and each step then has one of its own. A CPU, which emulates
+two halves, and each step then has one of its own. So is one of a subgroup's own copies where messages take distances.
+A CPU, which emulates
 such messages, gains nothing and would build for minutes: such a main loop is marked ``xegpu.skip_if_rolled``, and
 the text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at
 least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
@@ -157,12 +158,13 @@ def has_copies(loop: scf.ForOp) -> bool:
 
 def _pays_for_copies(loop: scf.ForOp, target: Target) -> bool:
     """Whether two steps with copies have registers enough: then each half of a buffer in shared local memory has
-    addresses that do not change."""
+    addresses that do not change, if subgroups exchange copies. Elsewhere it takes messages with distances to gain."""
     function = function_of(loop)
     registers = requested_registers(function) or min(target.registers)
     taken = loop_bytes(loop) * subgroup_size(loop) / target.register_bytes
     room = 1 if target.immediate_offsets else _ROOM
-    return has_barrier(loop) and is_gemm_loop(loop, cooperative=True) and registers > 0 and taken <= room * registers
+    return (has_barrier(loop) or target.immediate_offsets) and is_gemm_loop(loop, cooperative=True) and \
+        0 < taken <= room * registers
 
 
 def repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue, factor: int,

@@ -70,6 +70,9 @@ _COMFORTABLE = 0.97
 """The same where loads from before a loop stay before it, if it can load them again: of loops of attention for pvc and
 bmg those of 0.95 and 0.96 spilled nothing, those of 0.98 to 1.04 mostly did."""
 
+_WORTHWHILE = 0.9
+"""Estimated bytes of an order that does not fit either, as a part of those of the author's order, to be chosen."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -110,7 +113,8 @@ class Schedule:
             choices.append(_scheduled(_ordered(again), loads=True))
         pressures = [live_bytes(each, grouped=False) for each in choices]
         fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
-        return next(fitting, choices[pressures.index(min(pressures))])
+        least = choices[pressures.index(min(pressures))]
+        return next(fitting, least if min(pressures) < _WORTHWHILE * live_bytes(new) else new)
 
 
 def _ordered(function: func.FuncOp) -> func.FuncOp:

@@ -40,6 +40,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, UnrealizedConversionCastO
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
+from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.matchers import BARRIER, number
@@ -106,10 +107,14 @@ class _Split:
 
 
 def _splits(loop: scf.ForOp) -> list[_Split]:
-    """The selections of a loop that are decided in the steps without masks, at most those of one direction."""
+    """The selections of a loop that are decided in the steps without masks, at most those of one direction.
+
+    Not those of positions: bounds of gathers, by which these are coalesced.
+    """
     found: list[_Split] = []
     for operation in loop.body.block.ops:
-        if isinstance(operation, SelectOp) and isinstance(operation.condition.type, VectorType):
+        if isinstance(operation, SelectOp) and isinstance(operation.condition.type, VectorType) \
+                and not isinstance(get_element_type_or_self(operation.result.type), IndexType):
             decided = [_Split(operation, holds, comparisons) for holds in (True, False)
                        if (comparisons := comparisons_of(operation.condition, holds, loop))
                        and any(each.total.counter for each in comparisons)]

@@ -94,6 +94,9 @@ def test_instructions_for_bytes(name: str, form: str, target: str) -> None:
 SPELLINGS: dict[str, tuple[Any, Any]] = {  # of the lower and of the upper bits of bytes w, and whether it is both
     "upper mask": (lambda w: (w & 15, (w & 0xF0) >> 4), True), "left": (lambda w: ((w << 4) >> 4, w >> 4), True),
     "wide": (lambda w: (w.to(xt.u32) & 15, w.to(xt.u32) >> 4), True),
+    "signed": (lambda w: ((w & 15).to(xt.i8), (w.to(xt.i32) >> 4).to(xt.i8) & 15), True),
+    "signed wide": (lambda w: (w.to(xt.i8).to(xt.i32) & 15, (w.to(xt.i8) >> 4).to(xt.u8) & 15), True),
+    "signs": (lambda w: (w & 15, w.to(xt.i8) >> 4), False),
     "or": (lambda w: ((w | 0x30) & 15, (w | (w << 4)) >> 4), False),
     "bit more": (lambda w: (w & 31, (w >> 4) & 7), False), "bit less": (lambda w: (w & 15, w >> 3), False)}
 
@@ -115,7 +118,8 @@ def test_spellings(spelling: str, execution: Execution) -> None:
     stored = np.random.default_rng(2).integers(0, 256, (32, 64), np.uint8)
     c, a = np.full((64, 64), 99, np.float32), np.eye(64, dtype=np.float16)
     execution.bind(spelled)[2](a, stored, c, spelling=spelling)
-    lower, upper = {"or": (stored & 15, (stored | stored << 4) >> 4), "bit more": (stored & 31, stored >> 4 & 7),
+    lower, upper = {"signs": (stored & 15, stored.view(np.int8) >> 4), "bit more": (stored & 31, stored >> 4 & 7),
+                    "or": (stored & 15, (stored | stored << 4) >> 4),
                     "bit less": (stored & 15, stored >> 3)}.get(spelling, (stored & 15, stored >> 4))
     np.testing.assert_array_equal(c, np.stack([lower.reshape(2, 16, 64), upper.reshape(2, 16, 64)], 1).reshape(64, 64))
     lowered = spelled.lower(xt.Spec((64, 64), xt.f16), xt.Spec((32, 64), xt.u8), xt.Spec((64, 64), xt.f32),
