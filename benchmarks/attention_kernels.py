@@ -82,6 +82,24 @@ def paged_cache(Q: Any, K: Any, V: Any, O: Any, pages: Any, lengths: Any, *, D: 
 
 
 @xt.kernel
+def gathered_keys(Q: Any, K: Any, V: Any, O: Any, slots: Any, *, D: int = 64, BM: int = 128, BN: int = 64,  # noqa: E741
+                  subgroups: int = 8) -> None:
+    """Causal attention of (heads, queries, D) to keys at the rows of a cache that an index vector (keys, 1) names."""
+    m, head, keys = xt.group_id(0) * BM, xt.group_id(1), slots.shape[0]
+    layout = (subgroups, 1)
+    map_q, map_k, map_i = (xt.wg_map(layout, size) for size in ((BM // subgroups, D), (BN, D), (BN, 1)))
+    q = xt.load_tile(xt.init_tile(Q, (head, m, 0), (BM, D), wg_map=map_q))
+
+    def keys_and_values(n: Any) -> tuple[Any, Any]:
+        index = xt.load_tile(xt.init_tile(slots, (n, 0), (BN, 1), wg_map=map_i))
+        return (xt.init_tile(K, (index, 0), (BN, D), wg_map=map_k),
+                xt.init_tile(V, (head, n, 0), (BN, D), wg_map=map_k))
+
+    out = attend(q, keys_and_values, keys, keys - Q.shape[1] + m, (BM, BN, D), layout)
+    xt.store_tile(out.to(O.dtype), xt.init_tile(O, (head, m, 0), (BM, D), wg_map=map_q))
+
+
+@xt.kernel
 def backward_dkdv_in_parts(Q: Any, K: Any, V: Any, dO: Any, L: Any, Delta: Any, dK: Any, dV: Any, *, D: int = 64,
                            BM: int = 16, rows: int = 8, groups: int = 4, parts: int = 2, chunk: int = 16) -> None:
     """Gradients of attention to its keys and values where registers are 32 bytes long.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import xetile as xt
-from benchmarks.attention_kernels import backward_dkdv_in_parts, packed_sequences, paged_cache
+from benchmarks.attention_kernels import backward_dkdv_in_parts, gathered_keys, packed_sequences, paged_cache
 from benchmarks.code_snapshot.cases import example
 from benchmarks.library_code import library_attention
 from benchmarks.rows import Progress, Row
@@ -241,6 +241,11 @@ def _paged(target: str) -> Report:
     return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target).report()
 
 
+def _gathered_keys(target: str) -> Report:
+    heads, cache = xt.Spec((None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
+    return gathered_keys.lower(heads, cache, heads, heads, xt.Spec((None, 1), xt.i32), target=target).report()
+
+
 def _in_parts(target: str) -> Report:
     heads, wide = (xt.Spec((None, None, None), dtype) for dtype in (xt.bf16, xt.f32))
     row = xt.Spec((None, 1, None), xt.f32)
@@ -286,7 +291,7 @@ def _small(size: int, to: Any = xt.f32) -> Callable[[str], Report]:
 
 def _stacked(size: int) -> Callable[[str], Report]:
     shape = (10000, size, size) if size < 32 else (10000 * size, size)  # as xt.matmul passes them
-    inputs, result = xt.Spec(shape, xt.bf16), xt.Spec((10000 * size, size), xt.f32)
+    inputs, result = xt.Spec(shape, xt.bf16), xt.Spec(shape, xt.f32)
 
     def report(target: str) -> Report:
         return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=size, N=size, K=size,
@@ -318,6 +323,7 @@ ATTENTION = (
     Trial("attention of the library, D 64, 4 heads to a group of keys", _attention(64, 4), 0.12),
     Trial("attention of packed sequences, D 64", _packed, 0.12),
     Trial("attention to pages of a cache, D 64", _paged, 0.12),
+    Trial("attention to keys by an index vector, D 64", _gathered_keys, 0.12),
     Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),

@@ -159,8 +159,13 @@ def _active(emitter: Emitter, mask: Any) -> str:
 def _declared(emitter: Emitter, dtype: DType) -> None:
     """Declarations of the predicated load and store builtins of an element type."""
     type_ = dtype.opencl
-    emitter.external(LOAD, f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, bool, {type_});")
+    _external_load(emitter, type_)
     emitter.external(STORE, f"void __attribute__((overloadable)) {STORE}(global {type_} *, {type_}, bool);")
+
+
+def _external_load(emitter: Emitter, type_: str) -> None:
+    """Declaration of the predicated load builtin of a C type."""
+    emitter.external(LOAD, f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, bool, {type_});")
 
 
 def _addresses(desc: Scattered, chunk: int) -> list[str]:
@@ -314,6 +319,47 @@ def _load_rows(emitter: Emitter, operation: ops.LoadRowsOp) -> None:
     emitter.assign(operation.result, fragment, [f"{function}({pointers}, {emitter.values[operation.offset]})"])
 
 
+_ZEROS = """constant uint xetile_zeros[64] __attribute__((aligned(64))) = {0};
+
+static global const uint *words_or_zeros(global const uint *words, bool active)
+{
+  return active ? words : (global const uint *)(ulong)xetile_zeros;
+}
+"""
+"""What is masked off is read from zeros: a predicated message leaves registers as they are, so that zeros would have to
+be written to them first, with an instruction for each."""
+
+
+def _load_columns(emitter: Emitter, operation: ops.LoadColumnsOp) -> None:
+    """Emit vectors of words from each lane's address on; words one by one where columns end in the middle."""
+    array: ArrayValue = emitter.values[operation.source]
+    fragment, lengths = emitter.fresh(operation.result), _bits_of(emitter, operation.lengths)
+    at, together = emitter.name("column"), ops.WORD_BITS // fragment.dtype.bits
+    count = fragment.width * fragment.per_lane // together
+    first = f"(global const uint *)({array.name} + {atom(_bits_of(emitter, operation.offsets))})"
+    if operation.whole is not None:
+        emitter.function(_ZEROS, "words_or_zeros")
+        emitter.line(f"global const uint *const {at} = words_or_zeros({first}, {atom(lengths)} > 0);")
+        words = [f"vload{count}({i}, {at})" if count > 1 else f"{at}[{i}]" for i in range(len(fragment.names))]
+    else:
+        emitter.line(f"global const uint *const {at} = {first};")
+        function = _column_function(emitter, fragment.dtype, count)
+        words = [f"{function}({at} + {i * count}, {atom(lengths)} - {i * count * together})"
+                 for i in range(len(fragment.names))]
+    emitter.assign(operation.result, fragment, [f"as_{fragment.c_type}({word})" for word in words])
+
+
+def _column_function(emitter: Emitter, dtype: DType, count: int) -> str:
+    """Define the function that loads as many words of a column as its length has, and zeros; returns its name."""
+    name, together = f"load_column_{dtype}_{count}", ops.WORD_BITS // dtype.bits
+    words = [f"{LOAD}(words + {word}, length >= {(word + 1) * together}, 0u)" for word in range(count)]
+    result = vector_type("uint", count)
+    _external_load(emitter, "uint")
+    emitter.function(f"{CALL} static {result} {name}(global const uint *words, int length)\n{{\n"
+                     f"  return ({result})(" + ",\n    ".join(words) + ");\n}\n", name)
+    return name
+
+
 def _store_scatter(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     active, cache = _active(emitter, operation.mask), cache_controls.number(emitter, operation)
@@ -383,6 +429,7 @@ RULES: dict[type[Operation], Rule] = {
     ops.UpdateOffsetOp: _update_offset,
     ops.LoadGatherOp: _load_gather,
     ops.LoadRowsOp: _load_rows,
+    ops.LoadColumnsOp: _load_columns,
     ops.StoreScatterOp: _store_scatter,
     ops.PrefetchOp: _prefetch,
     ops.AtomicRMWOp: _atomic,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil
 
 CATEGORIES = (
     "dpas",
@@ -29,6 +30,10 @@ exclude 2D block IO, SLM and ``scratch``, which is private and spilled memory; `
 _LABEL = re.compile(r"(\w+):\s*$")
 _INSTRUCTION = re.compile(r"\s*(?:\([^)|]*\)\s*)?([a-z][\w.]*)(?=\s|$)")
 _EXECUTION_SIZE = re.compile(r"\((\d+)\|M\d+\)\s+(\S+)")
+_PIPES = {"f": "float", "hf": "float", "bf": "float", "df": "double"}
+"""ALU pipes by destination type, as the scoreboard's distances tell them apart; all others are integers."""
+_TYPE_BYTES = {"b": 1, "ub": 1, "w": 2, "uw": 2, "hf": 2, "bf": 2, "d": 4, "ud": 4, "f": 4, "q": 8, "uq": 8, "df": 8}
+_OPERAND_TYPE = re.compile(r":([a-z]+)\b")
 # Dummy dpas that the compiler inserts before another as a workaround of a hardware bug of Xe-HPG: without an
 # accumulator, and with the same registers as both operands, whatever they hold.
 _IDLE_DPAS = re.compile(r"\)\s+r\d+:\w+\s+null:\w+\s+(r\d+):\w+\s+\1\.0:\w+")
@@ -50,28 +55,37 @@ _MESSAGES = (
 
 @dataclass(frozen=True)
 class Instruction:
-    """Instruction: opcode (``dpas.8x8``), category, branch target labels, and whether each lane has an address."""
+    """Instruction: opcode (``dpas.8x8``), category, branch target labels, and whether each lane has an address.
+
+    Arithmetic and moves also have their ALU pipe, and the bytes of all lanes of their widest operand.
+    """
 
     opcode: str
     category: str
     labels: tuple[str, ...] = ()
     gather: bool = False
+    pipe: str = ""
+    operand_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class InstructionMix:
-    """Instruction counts by category and by opcode; ``gathers`` are loads and stores with an address a lane."""
+    """Instruction counts by category and by opcode; ``gathers`` are loads and stores with an address a lane.
+
+    ``arithmetic`` counts by ALU pipe and bytes of the widest operand.
+    """
 
     categories: Counter[str]
     opcodes: Counter[str]
     gathers: int = 0
+    arithmetic: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, instructions: Iterable[Instruction]) -> InstructionMix:
         """Count instructions."""
         listed = list(instructions)
         return cls(Counter(i.category for i in listed), Counter(i.opcode for i in listed),
-                   sum(i.gather for i in listed))
+                   sum(i.gather for i in listed), Counter((i.pipe, i.operand_bytes) for i in listed if i.pipe))
 
     @property
     def total(self) -> int:
@@ -82,6 +96,13 @@ class InstructionMix:
     def density(self) -> float:
         """Fraction of dpas among the instructions, 0 to 1."""
         return self.categories["dpas"] / self.total if self.total else 0.0
+
+    def alu_passes(self, register_bytes: int) -> dict[str, int]:
+        """Passes through each ALU pipe: one for each register that the widest operand fills, at least one."""
+        found: Counter[str] = Counter()
+        for (pipe, size), count in self.arithmetic.items():
+            found[pipe] += count * ceil(size / register_bytes)
+        return dict(found)
 
     def __str__(self) -> str:
         counts = ", ".join(f"{self.categories[name]} {name}" for name in CATEGORIES if self.categories[name])
@@ -151,6 +172,11 @@ def _instruction(opcode: str, line: str) -> Instruction:
     if name == "dpas" and _IDLE_DPAS.search(code):
         return Instruction(opcode, "other")
     category = _category(name, size, target, opcode, comment)
+    if category in ("scalar", "vector"):
+        types = _OPERAND_TYPE.findall(code) or [""]
+        widest = max(_TYPE_BYTES.get(kind, 1) for kind in types)  # packed immediates such as :uv are no wider
+        pipe = "math" if name == "math" else _PIPES.get(types[0], "integer")
+        return Instruction(opcode, category, pipe=pipe, operand_bytes=int(size) * widest)
     return Instruction(opcode, category, gather=category in ("load", "store") and bool(_GATHER.search(comment)))
 
 

@@ -9,7 +9,7 @@ Its lower bound is a roofline: the same without what can be hidden, at the matri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 from xegpu.target.machine_model import MachineModel
@@ -22,6 +22,8 @@ ATOMIC_CLOCKS = 16.0
 """The same for an atomic update, a lane at a time; assumed."""
 BARRIER_CLOCKS = 50.0
 """Clocks of a core that a barrier takes; assumed."""
+MATH_CLOCKS = 4
+"""Clocks of the extended math pipe for a register: Intel's Xe engines have two such lanes beside eight others."""
 LAUNCH_SECONDS = 5e-6
 """Time of a launch on a device; assumed."""
 RESOLUTION = 0.05
@@ -43,6 +45,7 @@ class LoopIteration:
         barriers: barriers that it waits for.
         waits: how often it waits for loads that nothing fetched ahead.
         outside: instructions of a subgroup before and behind the loop.
+        alu_passes: registers that a subgroup's arithmetic takes through each ALU pipe, by the pipe's name.
     """
 
     subgroups: int
@@ -56,11 +59,15 @@ class LoopIteration:
     barriers: int = 0
     waits: int = 0
     outside: int = 0
+    alu_passes: Mapping[str, int] = field(default_factory=dict)
 
     def clocks(self, machine: MachineModel) -> dict[str, float]:
         """Clocks of a core for one iteration, by resource; resources without a published figure are left out."""
         share = self.subgroups / machine.engines
         found = {"matrix engine": self.dpas_rows / 8 * machine.dpas_clocks * share, "issue": self.instructions * share}
+        # An ALU pipe takes a register a clock, beside the other pipes and the matrix engine.
+        found |= {f"{pipe} pipe": passes * (MATH_CLOCKS if pipe == "math" else 1) * share
+                  for pipe, passes in self.alu_passes.items()}
         if machine.core_l1:
             found["L1"] = self.loaded / machine.core_l1
         if machine.core_l2:
@@ -88,6 +95,8 @@ class Prediction:
         time: seconds.
         error: relative error of the time.
         lower_bound: seconds that no schedule of these instructions goes below.
+        sequential: seconds that the loops take if no resource overlaps another: of predictions that cannot be told
+            apart, the one with less leaves the limiting resource more room.
         bound: the limiting resource.
         assumptions: assumptions of the model.
     """
@@ -102,6 +111,7 @@ class Prediction:
     time: float
     error: float
     lower_bound: float
+    sequential: float
     bound: str
     assumptions: tuple[str, ...]
 
@@ -158,8 +168,14 @@ def predict(machine: MachineModel, shape: str, step: LoopIteration, *, work_grou
     bound = max({**sustained, **added}, key=lambda name: {**sustained, **added}[name]) if computing >= moving \
         else "memory"
     return Prediction(machine, shape, work_groups, waves, listed, traffic, flops,
-                      LAUNCH_SECONDS + max(computing, moving), machine.error, lower_bound, bound,
+                      LAUNCH_SECONDS + max(computing, moving), machine.error, lower_bound,
+                      waves * groups * passes * (_sequential(clocks) + sum(added.values())) / hertz, bound,
                       _assumptions(machine, traffic))
+
+
+def _sequential(clocks: Mapping[str, float]) -> float:
+    """Clocks of all resources one after another: those of instructions are their pipes', and not their issue's."""
+    return sum(value for name, value in clocks.items() if name != "issue")
 
 
 def _assumptions(machine: MachineModel, traffic: float) -> tuple[str, ...]:
@@ -173,6 +189,8 @@ def _assumptions(machine: MachineModel, traffic: float) -> tuple[str, ...]:
                        f"{machine.core_l2} from L2, each distinct byte once")
     else:
         remarks.append(f"{machine.description}: L1 and L2 keep up, for want of a published rate")
+    remarks.append("an ALU pipe takes a register of the widest operand a clock, beside the other pipes and the "
+                   f"matrix engine; that of extended math, in {MATH_CLOCKS}")
     remarks.append("the work-groups of a wave share through L2 what they read" if traffic else "memory keeps up")
     return tuple(remarks)
 

@@ -34,6 +34,7 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\((\w+##\w+)\)\(", r"joined<\1>("),  # vector literal of a type that a macro pastes together
     (rf"\blocal ({_SCALAR}\d*) (\w+)((?:\[[^\]]*\])+)(?: __attribute__\(\(aligned\(64\)\)\))?;",
      r"auto &\2 = *(XETILE_LOCAL \1(*)\3)__sycl_allocateLocalMemory(sizeof(\1\3), 64);"),
+    (rf"\bconstant ({_SCALAR})\b", r"static const \1"),
     (r"\(private (?=[\w ]+\*\))", "(XETILE_PRIVATE "),
     (r"\bprivate ", ""),  # a parameter: a generic pointer takes any
     (r"\bglobal\b", "XETILE_GLOBAL"),

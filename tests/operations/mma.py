@@ -10,7 +10,7 @@ import numpy as np
 
 import xetile as xt
 from tests.operations.case import Array, Case, Operands, operands
-from xegpu.dialect.convert_layout import WIDENED
+from xegpu.dialect.convert_layout import WIDENED, WORDS
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import TARGETS, Target
@@ -57,9 +57,9 @@ def cases(dtype: DType) -> Iterator[Case]:
         expected = _part(wide, A)[:8] * scale[:8, None] @ (_part(wide, B) * scale)
         yield Case("scaled", _multiply_scaled, expected, dtypes.f32,
                    runs=lambda where, target: where == "numpy" or target.block_scales)
-    if dtype in (dtypes.u32, dtypes.i32):
+    if dtype in WORDS:
         words = operands(dtype)[0][:16, :16].astype(np.int64)
-        weights = [((words >> 4 * i & 15) - 1) * 0.5 for i in range(8)]
+        weights = [((words >> 4 * i & 15) - 1) * 0.5 for i in range(dtype.bits // 4)]
         expected = np.asarray(sum(wide[:16, i:i + 16] @ part for i, part in enumerate(weights)))
         for element in (dtypes.f16, dtypes.bf16):
             yield Case(f"dequantized to {element}", partial(_multiply_dequantized, element), expected, dtypes.f32)
@@ -119,7 +119,7 @@ def _multiply_scaled(x: Operands) -> Any:
 def _multiply_dequantized(element: DType, x: Operands) -> Any:
     total, one = xt.zeros((16, 16), xt.f32), xt.full((1, 16), 1, element)
     words = _load(x.A, ((0, 0), (16, 16)))
-    for i in range(8):
+    for i in range(x.A.dtype.bits // 4):
         weights = (((words >> 4 * i) & 15).to(element) - one) * (one * 0.5)
         total = xt.tile_mma(_load(x.C, ((0, i), (16, 16))).to(element), weights, total)
     return total

@@ -35,11 +35,14 @@ ELSEWHERE = {
     "xetile/lang/gather_scatter/test_coalesced_rows.py", "supervector.contract": "xetile/text/test_supervector_ops.py",
     "xegpu.print": "xetile/lang/test_debug.py", "xegpu.assert": "xetile/lang/test_debug.py",
     "xegpu.inline": "xetile/lang/math/test_inline.py", "xegpu.in_bounds": "xegpu/passes/test_loop_stages.py",
-    "xegpu.convert_layout": "xetile/text/test_simt.py", "xegpu.get_nd_offsets": "xegpu/passes/test_loop_stages.py",
+    "xegpu.no_alias": "xegpu/passes/test_collapse_batch.py", "xegpu.convert_layout": "xetile/text/test_simt.py",
+    "xegpu.get_nd_offsets": "xegpu/passes/test_loop_stages.py",
     "xegpu.alloc_nbarrier": "xetile/lang/sync/test_named_barriers.py",
     "xegpu.subgroup_barrier": "xetile/passes/test_slm_transpose.py",
     "xegpu.compile_hint": "xetile/text/test_mlir_extensions.py",
     "vector.transpose": "xegpu/interop/llvm/test_exporter.py",
+    "xetile.load_columns": "xetile/passes/test_transpose_gathers.py",
+    "xegpu.load_columns": "xetile/passes/test_transpose_gathers.py",
 }
 """Operations that only some programs are lowered to, or whose operands have no elements: the file of their tests."""
 MADE_FOR_PREFETCHES = ("xegpu.prefetch_nd", "xegpu.set_nd_offsets", "xegpu.payload_create", "xegpu.payload_set",

@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.bounds import is_unaligned_copy
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp, SubgroupBarrierOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
@@ -16,7 +17,7 @@ _GEMM_OPS = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, Extract
           ExtractStridedSliceOp, ShapeCastOp,
           arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp))
 
-_PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
+_PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, xvector.ShuffleOp, scf.YieldOp)
 _BARRIERS = (NbarrierArriveOp, NbarrierWaitOp)
 
 
@@ -30,7 +31,13 @@ def is_gemm_loop(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
     loads = (operation for operation in loop.body.block.ops if type(operation) is LoadNdOp)
     return all(type(operation) in _GEMM_OPS or (cooperative and _is_exchange(operation))
                for operation in loop.body.block.ops) \
-        and all(desc_of(load.desc).block.access == "block" or (cooperative and is_shared(load)) for load in loads)
+        and all(desc_of(load.desc).block.access == "block" or (cooperative and (is_shared(load) or is_copy(load)))
+                for load in loads)
+
+
+def is_copy(load: LoadNdOp) -> bool:
+    """Whether a load is of rows of any alignment, which go to shared local memory."""
+    return is_unaligned_copy(desc_of(load.desc))
 
 
 def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:

@@ -37,10 +37,20 @@ def integral_range(value: SSAValue) -> Range | None:
     return None
 
 
+def signed_range(value: SSAValue) -> Range:
+    """Range of integers whose bits are read as signed."""
+    return _range(value, signed=True)
+
+
+def signed_limits(bits: int) -> tuple[int, int]:
+    """Lowest and highest signed integer of so many bits."""
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
 def _range(value: SSAValue, signed: bool, depth: int = _DEPTH) -> Range:
     """Range of integers whose bits are read as signed or not."""
     owner, bits = value.owner, of_mlir(get_element_type_or_self(value.type)).bits
-    limits = Range(-(1 << bits - 1), (1 << bits - 1) - 1) if signed else Range(0, (1 << bits) - 1)
+    limits = Range(*signed_limits(bits)) if signed else Range(0, (1 << bits) - 1)
     found = limits
     if not depth:
         return limits

@@ -90,7 +90,7 @@ class LaneOffsets:
             return self._broadcast(owner, unit)
         if isinstance(owner, arith.MuliOp):
             return next((self.element(side, unit) for side, other in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs))
-                         if self._is_one(other)), None)
+                         if self.is_one(other)), None)
         return self._select(owner, unit) if isinstance(owner, SelectOp) else None
 
     def _iota(self, iota: IotaOp) -> Affine | None:
@@ -129,7 +129,7 @@ class LaneOffsets:
             self.floors.append(found)
         return found
 
-    def _is_one(self, value: SSAValue) -> bool:
+    def is_one(self, value: SSAValue) -> bool:
         """Whether all elements are 1: a constant, or the distance of elements in a row of such an array."""
         owner = value.owner
         return isinstance(owner, xvector.BroadcastOp) and (

@@ -15,7 +15,9 @@ from xdsl.traits import Pure
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, MadOp
+from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import VERSIONED
 from xegpu.ir.region_branch import for_loops, is_loop
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
@@ -44,7 +46,8 @@ def fragment_bytes(function: func.FuncOp) -> int:
 def loop_bytes(loop: Operation) -> int:
     """Upper bound in bytes of the fragments that a loop carries and loads in one iteration, branches included."""
     blocks = [region.block for region in loop.regions]
-    loaded = (op.results[0] for block in blocks for op in ops_of_iteration(block) if isinstance(op, LoadNdOp))
+    loaded = (op.results[0] for block in blocks for op in ops_of_iteration(block)
+              if isinstance(op, (LoadNdOp, LoadColumnsOp)))
     return sum(bytes_of(value) for value in (*loop.operands, *loaded))
 
 
@@ -78,7 +81,8 @@ def ops_of_iteration(block: Block) -> Iterator[Operation]:
 
 
 def _peak(block: Block, grouped: bool) -> int:
-    """Peak live bytes of values defined in the block, live-through values excluded."""
+    """Peak live bytes of values defined in the block, live-through values excluded; second versions of loops, which
+    run now and then, do not count."""
     last, ahead = _last_uses(block), _loaded_ahead(block) if grouped else {}
     ends: dict[Operation, list[SSAValue]] = defaultdict(list)
     for value, operation in last.items():
@@ -91,7 +95,8 @@ def _peak(block: Block, grouped: bool) -> int:
         alive |= early
         total += sum(early.values())
         peak = max(peak, total)
-        if within := [_peak(inner, grouped) for region in operation.regions for inner in region.blocks]:
+        regions = operation.regions[:1] if VERSIONED in operation.attributes else operation.regions
+        if within := [_peak(inner, grouped) for region in regions for inner in region.blocks]:
             carried = sum(alive.get(value, 0) for value in {*operation.operands})
             peak = max(peak, total - carried + max(within))
         for value in ends[operation]:
@@ -115,11 +120,12 @@ def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
         return found
     run: list[SSAValue] | None = None
     for operation in block.ops:
-        if isinstance(operation, LoadNdOp) and desc_of(operation.desc).block.access == "block":
+        if isinstance(operation, LoadColumnsOp) or (
+                isinstance(operation, LoadNdOp) and desc_of(operation.desc).block.access == "block"):
             if run is None:
                 run = found[operation] = []
             run.append(operation.results[0])
-        elif not operation.has_trait(Pure) and not isinstance(operation, (LoadNdOp, PrefetchNdOp)):
+        elif not operation.has_trait(Pure) and not isinstance(operation, (LoadNdOp, PrefetchNdOp, LoadGatherOp)):
             run = None
     return found
 

@@ -60,6 +60,12 @@ def settle(function: func.FuncOp) -> None:
     _check_fragments(function)
 
 
+def other_map(actual: str, needed: str) -> tuple[str, str, str]:
+    """Code, message and remedy of the error for a fragment that lies in another map than an operation needs."""
+    return ("XT3515", f"this fragment lies in {actual}, and {needed}",
+            "load it through a descriptor with that map, or put an xegpu.convert_layout between")
+
+
 def _refuse(operation: Operation, code: str, message: str, hint: str,
             others: Iterable[tuple[str, Location | None]] = ()) -> NoReturn:
     location = author_location(operation)
@@ -135,8 +141,7 @@ def _check_fragment(operation: Operation, value: SSAValue, actual: LaneMap | Non
     if actual is None or actual == needed:
         return
     if 1 not in actual.wi_layout or actual.transposed != needed:  # lanes in a line: the transpose has the same words
-        _refuse(operation, "XT3515", f"this fragment lies in {spelled(actual)}, and {says} {spelled(needed)}",
-                "load it through a descriptor with that map, or put an xegpu.convert_layout between",
+        _refuse(operation, *other_map(spelled(actual), f"{says} {spelled(needed)}"),
                 [(f"the fragment is {value.type}, {definition_verb(value)} here", defined_at(value))])
 
 

@@ -10,7 +10,7 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, opt_prop_
 from xdsl.traits import Pure
 
 from xegpu.dialect.types import SgMapAttr, check_fragment, two_sizes
-from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i8, i32, of_mlir, u8, u32
+from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, i32, of_mlir, u8, u32
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import LaneMap
@@ -118,12 +118,13 @@ class DequantizeOp(IRDLOperation):
 
     ``%b = xegpu.dequantize %words, %zero, %scale {shift = 4, sg_map} : vector<16x1xui32>, vector<1x1xf16> ->
     vector<8x2xf16>``, fragments all: a lane has columns of weights, and their zero points and scales. A row is of a
-    word; with ``{shift = 0, fields = 8}`` eight consecutive rows are of one word, from its lowest bits on. The
-    difference and the product are each rounded to the result's element type. It goes beyond the specification.
+    word of 8 or 32 bits; with ``{shift = 0, fields = 8}`` eight consecutive rows are of one word, from its lowest bits
+    on, with ``fields = 2`` two of a byte. The difference and the product are each rounded to the result's element
+    type. It goes beyond the specification.
     """
 
     name = "xegpu.dequantize"
-    RECORD: ClassVar[Record] = Record((i32, u32, f16, bf16), rounding="once")
+    RECORD: ClassVar[Record] = Record((i32, u32, i8, u8, f16, bf16), rounding="once")
     words = operand_def(VECTOR)
     zero = operand_def(VECTOR)
     scale = operand_def(VECTOR)
@@ -147,14 +148,14 @@ class DequantizeOp(IRDLOperation):
         element = self.result.type.element_type  # type: ignore[attr-defined]
         expected = vector_type((rows * self.rows_of_word // 2, 2), element)
         word = of_mlir(self.words.type.element_type)  # type: ignore[attr-defined]
-        if word not in (i32, u32) or others != [1] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
-                self.result.type != expected or self.first_bit not in NIBBLES or \
-                (self.rows_of_word, self.first_bit) not in ((1, self.first_bit), (len(NIBBLES), 0)):
+        if word not in WORDS or others != [1] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
+                self.result.type != expected or self.first_bit not in nibbles(word) or \
+                (self.rows_of_word, self.first_bit) not in ((1, self.first_bit), (len(nibbles(word)), 0)):
             raise Invalid("XT3293", f"{self.words.type} from bit {self.first_bit} on does not dequantize to "
                           f"{self.result.type}\n"
-                          "take words of 32 bits in one column, whose number is even, a shift that is a multiple of 4 "
-                          "below 32, and half as many pairs of f16 or bf16; or shift = 0, fields = 8 and 4 pairs of "
-                          "each word", alone=True)
+                          "take words of 32 or 8 bits in one column, whose number is even, a shift that is a multiple "
+                          "of 4 below these, and half as many pairs of f16 or bf16; or shift = 0, fields = 8 and 4 "
+                          "pairs of each word (of each byte, fields = 2 and one pair)", alone=True)
         if any(value.type != vector_type((1, 1), element) for value in (self.zero, self.scale)):
             raise Invalid("XT3294", f"the zero point is {self.zero.type}, the scale {self.scale.type}, and the weights "
                           f"become {self.result.type}\ngive a row of each in the element type of the result: "
@@ -171,7 +172,13 @@ class DequantizeOp(IRDLOperation):
         return 1 if self.fields is None else int(self.fields.value.data)
 
 
-NIBBLES = range(0, 32, 4)
-"""Lowest bits of the weights in a word."""
+WORDS = (i32, u32, i8, u8)
+"""Element types of words that hold weights of 4 bits."""
+
+
+def nibbles(word: DType) -> range:
+    """Lowest bits of the weights in a word."""
+    return range(0, word.bits, 4)
+
 
 OPERATIONS = (ConvertLayoutOp, WidenOp, DequantizeOp)

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i1, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    UnitAttr,
+    VectorType,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute, Data, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -30,10 +40,10 @@ from xegpu.dialect.block_io import DESC, check_block, check_moved, check_source,
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType, check_line
 from xegpu.dialect.vector import number_of
-from xegpu.ir.dtypes import DType
-from xegpu.ir.memref import array_at, verify_address_width
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.memref import array_at, is_shared, verify_address_width
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.record import GATHERED, Record
+from xegpu.ir.record import GATHERED, WORDS, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.atomic_kind import KINDS, UPDATED, fault
@@ -264,6 +274,67 @@ class LoadRowsOp(IRDLOperation):
         check_vector("result", self.result, rows_shape(desc, len(self.descs)), desc.element_type)
 
 
+WORD_BITS = 32
+"""Bits of a word of VNNI form."""
+
+
+@operation_definition
+class LoadColumnsOp(IRDLOperation):
+    """Gather of a column for each lane, contiguous in memory from its offset on, as words of 32 bits.
+
+    Of each column the first ``lengths`` elements, which are whole words, are loaded, none if that is negative; the
+    others are zero, and touch no memory. With ``whole`` these are all or none of them. A column begins at a multiple of
+    4 bytes. ``packed`` it is in VNNI form: ``vector<8x16x2xbf16>`` of 16 rows.
+    """
+
+    name = "xegpu.load_columns"
+    RECORD: ClassVar[Record] = WORDS
+    source = operand_def(MemRefType)
+    offsets = operand_def(VECTOR)
+    lengths = operand_def(VECTOR)
+    whole = opt_prop_def(UnitAttr)
+    packed = opt_prop_def(UnitAttr)
+    result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = ("$source `,` $offsets `,` $lengths attr-dict `:` type($source) `,` type($offsets) `,` "
+                       "type($lengths) `->` type($result)")
+
+    def __init__(self, source: SSAValue, offsets: SSAValue, lengths: SSAValue, rows: int, *, whole: bool = False,
+                 packed: bool = False) -> None:
+        dtype = of_mlir(source.type.element_type)  # type: ignore[attr-defined]
+        super().__init__(operands=[source, offsets, lengths],
+                         result_types=[vector_type(columns_shape(shape_of(offsets), rows, dtype, packed), dtype.mlir)],
+                         properties={"whole": UnitAttr() if whole else None, "packed": UnitAttr() if packed else None})
+
+    @property
+    def rows(self) -> int:
+        """Elements of a column."""
+        shape = shape_of(self.result)
+        return shape[0] if self.packed is None else shape[0] * shape[-1]
+
+    def verify_(self) -> None:
+        assert isinstance(self.source.type, MemRefType)
+        dtype, lines = of_mlir(self.source.type.element_type), shape_of(self.offsets)
+        check_elements(dtype)
+        for name, value in (("offset", self.offsets), ("length", self.lengths)):
+            check_vector(name, value, lines[:1], IndexType())
+        if dtype.bits > WORD_BITS or self.rows * dtype.bits % WORD_BITS or is_shared(self.source.type) or (
+                self.packed is not None and dtype.bits == WORD_BITS):
+            raise Invalid("XT3316", f"columns of {self.rows} elements of {dtype} are not loaded as words\n"
+                          "load whole words of 32 bits from global memory; packed are elements of 8 and 16 bits",
+                          alone=True)
+        check_vector("result", self.result, columns_shape(lines, self.rows, dtype, self.packed is not None), dtype.mlir)
+
+
+def columns_shape(lines: Sequence[int], rows: int, dtype: DType, packed: bool) -> tuple[int, ...]:
+    """Shape of columns for the shape of their offsets: of a subgroup, or of a lane."""
+    if not packed:
+        return rows, lines[0]
+    together = WORD_BITS // dtype.bits
+    return (rows // together, together) if lines[0] == 1 else (rows // together, lines[0], together)
+
+
 @operation_definition
 class StoreScatterOp(HintedOp):
     """Scatter store; masked-off elements access no memory."""
@@ -387,5 +458,5 @@ class BlockElementsOp(IRDLOperation):
         check_vector("mask", self.inside, lanes_shape(part), i1)
 
 
-OPERATIONS = (CreateTdescOp, UpdateOffsetOp, LoadGatherOp, LoadRowsOp, StoreScatterOp, PrefetchOp, AtomicRMWOp,
-              BlockElementsOp)
+OPERATIONS = (CreateTdescOp, UpdateOffsetOp, LoadGatherOp, LoadRowsOp, LoadColumnsOp, StoreScatterOp, PrefetchOp,
+              AtomicRMWOp, BlockElementsOp)

@@ -23,9 +23,9 @@ from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
 from xegpu.dialect.types import TensorDesc
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, LazyValue, Semantics, TileView, force
-from xegpu.interpreter.vector import from_vnni
 from xegpu.ir.dtypes import ELEMENTS, DType, NDArray, nibbles, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.layout import lane_map
+from xegpu.layout.vnni import from_vnni
 from xegpu.mlir.vector import shape_of
 from xegpu.target.gemm_microkernel import MicrokernelShape
 

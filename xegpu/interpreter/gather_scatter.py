@@ -21,7 +21,9 @@ from xegpu.dialect.block_io import desc_of
 from xegpu.interpreter.memory import Surfaces, strided
 from xegpu.ir.dtypes import DType, NDArray, of_mlir, to_compute, to_storage
 from xegpu.ir.memref import is_shared
+from xegpu.layout.vnni import vnni
 from xegpu.mlir.atomic_kind import KINDS, Kind
+from xegpu.mlir.vector import shape_of
 from xegpu.support.errors import ShapeError
 
 
@@ -229,7 +231,7 @@ def create_elements(machine: Any, operation: Any, source: Any, offsets: Any, dty
         source, offsets: run-time values of the two operands.
         dtype: the element type.
     """
-    _, vector = operation.operands
+    vector = operation.operands[1]
     if isinstance(operation.operands[0].type, MemRefType):
         return Elements(source, offsets, own=_own_part(machine, operation.operands[0].type, source, _rank(vector)))
     lowest = int(np.min(source))
@@ -279,6 +281,33 @@ def _load_rows(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray
     return to_compute(np.moveaxis(rows, -1, -2)[..., None], desc.dtype)
 
 
+def load_columns(machine: Any, operation: Any, operands: Sequence[Any], rows: NDArray, rank: int) -> NDArray:
+    """Elements of columns, those beyond their lengths zero; of a lane, of a subgroup, or in blocks.
+
+    Args:
+        machine: the interpreter.
+        operation: what loads them.
+        operands: an array, and for each column its offset and its length, in shapes that broadcast with ``rows``.
+        rows: number of each row.
+        rank: dimensions of a result.
+    """
+    source, offsets, lengths = operands
+    dtype = of_mlir(operation.source.type.element_type)
+    elements = create_elements(machine, operation, source, np.asarray(offsets), dtype).moved(rows)
+    active = active_elements(machine, np.asarray(rows < np.asarray(lengths)), rank)
+    return to_compute(elements.gather(active, 0), dtype)
+
+
+def _load_columns(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:
+    source, *lines = operands
+    columns = load_columns(machine, operation, (source, *(np.asarray(line)[..., None, :] for line in lines)),
+                           np.arange(operation.rows)[:, None], 2)
+    if operation.packed is None:
+        return columns
+    words = vnni(columns, ops.WORD_BITS // of_mlir(operation.source.type.element_type).bits)
+    return words if len(shape_of(operation.result)) == 3 else words[..., 0, :]  # of a lane's only column
+
+
 def _store_scatter(machine: Any, operation: Any, operands: Sequence[Any]) -> None:
     elements, mask = _chunked(operation, *operands[1:])
     elements.scatter(operands[0], active_elements(machine, np.asarray(mask, bool), _rank(operation.value)))
@@ -310,6 +339,7 @@ SEMANTICS: Mapping[type[Operation], Callable[..., Any]] = {
     ops.UpdateOffsetOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
     ops.LoadGatherOp: _load_gather,
     ops.LoadRowsOp: _load_rows,
+    ops.LoadColumnsOp: _load_columns,
     ops.StoreScatterOp: _store_scatter,
     ops.PrefetchOp: lambda machine, operation, operands: None,
     ops.AtomicRMWOp: _atomic_rmw,

@@ -14,19 +14,8 @@ from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
 from xegpu.ir.dtypes import DType, NDArray, of_mlir, round_to, to_compute, to_storage
 from xegpu.layout import iota, lane_map
+from xegpu.layout.vnni import vnni
 from xegpu.mlir.vector import shape_of
-
-
-def vnni(block: NDArray, factor: int) -> NDArray:
-    """VNNI packing: ``[..., k, n]`` to ``[..., k / v, n, v]``; ``v`` rows of a column become one word."""
-    *batch, rows, columns = block.shape
-    return np.swapaxes(block.reshape(*batch, rows // factor, factor, columns), -1, -2)
-
-
-def from_vnni(packed: NDArray) -> NDArray:
-    """VNNI unpacking, the inverse of :func:`vnni`."""
-    *batch, words, columns, factor = packed.shape
-    return np.swapaxes(packed, -1, -2).reshape(*batch, words * factor, columns)
 
 
 def _pad(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:

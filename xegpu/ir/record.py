@@ -40,6 +40,8 @@ ADDRESSED = tuple(dtype for dtype in STORED if dtype is not i1)
 """Element types that are addressed one by one."""
 GATHERED = Record(ADDRESSED, defined="positions")
 """Record of operations on scattered tiles."""
+WORDS = Record(tuple(dtype for dtype in ADDRESSED if dtype.bits <= 32), defined="positions")
+"""Record of gathers of words, of elements of 32 bits or fewer."""
 COUNTED = Record((*NUMBERS, index))
 """Record of iota."""
 

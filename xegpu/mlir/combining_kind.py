@@ -18,7 +18,7 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.ir.dtypes import STORED, DType, NDArray, arithmetic_result, i1, of_mlir
 from xegpu.ir.record import Record
 from xegpu.mlir.elementwise import RECORDS
-from xegpu.support.errors import ElementTypeError
+from xegpu.support.errors import ElementTypeError, Invalid
 
 _FLOAT: dict[str, type[Operation]] = {
     "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp, "maxnumf": arith.MaxnumfOp,
@@ -29,6 +29,7 @@ _INTEGER: dict[str, type[Operation]] = {
     "maxui": arith.MaxUIOp, "and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp,
 }
 FLOAT_KINDS, INTEGER_KINDS = tuple(_FLOAT), tuple(_INTEGER)
+_KINDS = tuple(dict.fromkeys((*FLOAT_KINDS, *INTEGER_KINDS)))
 _UNSIGNED_KINDS = tuple(kind for kind in INTEGER_KINDS if not kind.endswith("si"))
 _SHORT = {"f": {"min": "minimumf", "max": "maximumf"}, "i": {"min": "minsi", "max": "maxsi"},
           "u": {"min": "minui", "max": "maxui"}}
@@ -39,6 +40,16 @@ _ELSEWHERE = {"sum": "add", "prod": "mul", "product": "mul", "all": "and", "any"
 
 _OF_ONE_BIT = {"add": "xor", "mul": "and", "minui": "and", "maxui": "or", "minsi": "or", "maxsi": "and"}
 """Bitwise kinds that give what others of i1 do: sums are modulo 2, and signed the bit is -1, less than 0."""
+
+
+def check_kind(name: str) -> None:
+    """Check that MLIR has a combining kind.
+
+    Raises:
+        Invalid: it has none of that name.
+    """
+    if name not in _KINDS:
+        raise Invalid("XT3640", f"there is no kind {name}\nuse one of {', '.join(_KINDS)}")
 
 
 def kinds_of(dtype: DType) -> tuple[str, ...]:

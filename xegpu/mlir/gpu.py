@@ -23,6 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface, SymbolTable
 
 from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.combining_kind import check_kind
 from xegpu.support.errors import Invalid, misread
 
 
@@ -171,10 +172,6 @@ class GpuReturnOp(IRDLOperation):
             raise Invalid("XT3282", f"a kernel returns nothing\n{_RESULTS}")
 
 
-_LANE_KINDS = ("add", "mul", "minui", "minsi", "minnumf", "maxui", "maxsi", "maxnumf", "and", "or", "xor", "minimumf",
-               "maximumf")
-
-
 @operation_definition
 class SubgroupReduceOp(IRDLOperation):
     """Reduction over the lanes of a subgroup, which all get it: ``gpu.subgroup_reduce add %v : (f32) -> f32``."""
@@ -206,8 +203,7 @@ class SubgroupReduceOp(IRDLOperation):
                           result_types=[type_.outputs.data[0]], properties=properties, attributes=attributes)
 
     def verify_(self) -> None:
-        if self.kind.data not in _LANE_KINDS:
-            raise Invalid("XT3640", f"there is no kind {self.kind.data}\nuse one of {', '.join(_LANE_KINDS)}")
+        check_kind(self.kind.data)
         if self.source.type != self.result.type:
             raise Invalid("XT3641", f"{self.source.type} of each lane is reduced to the same, not to "
                           f"{self.result.type}\nchange the type of the result")

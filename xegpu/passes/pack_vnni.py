@@ -17,17 +17,18 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
+from xegpu.dialect.gather_scatter import WORD_BITS, LoadColumnsOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.operand_roles import sides
-from xegpu.rewrite.rewriter import Rewriter, rewrite
+from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 
 _PACKED = "packed"
 
@@ -60,10 +61,29 @@ class PackVnni:
             new_op = hinted(LoadNdOp(rewriter.single(operation.desc), packed=True), operation)
             rewriter.set(operation.result, rewriter.emit(new_op), _PACKED)
 
-        return Rewriter({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice,
-                          DpasOp: _dpas,
-                          DpasScaledOp: _dpas_scaled}) \
-            .function(function)
+        rules: dict[type[Operation], Rule] = {
+            LoadNdOp: load, LoadColumnsOp: _load_columns, ExtractOp: _extract,
+            ExtractStridedSliceOp: _extract_strided_slice, DpasOp: _dpas, DpasScaledOp: _dpas_scaled}
+        return Rewriter(rules).function(function)
+
+
+def _load_columns(rewriter: Rewriter, operation: LoadColumnsOp) -> None:
+    """Columns of operand B: the words that a lane loads are its VNNI form."""
+    bits = of_mlir(operation.result.type.element_type).bits  # type: ignore[attr-defined]
+    if operation.packed is not None or bits == WORD_BITS or not _is_b(operation.result):
+        rewriter.copy(operation)
+        return
+    source, offsets, lengths = (rewriter.single(operand) for operand in operation.operands)
+    new_op = LoadColumnsOp(source, offsets, lengths, operation.rows, whole=operation.whole is not None,
+                           packed=True)
+    rewriter.set(operation.result, rewriter.emit(new_op), _PACKED)
+
+
+def _is_b(value: SSAValue) -> bool:
+    """Whether slices of a value are operand B of products, and it has no other uses."""
+    return all(use.index == 1 if isinstance(use.operation, DpasOp) else
+               isinstance(use.operation, ExtractStridedSliceOp) and _is_b(use.operation.result)
+               for use in value.uses)
 
 
 def _extract(rewriter: Rewriter, operation: ExtractOp) -> None:

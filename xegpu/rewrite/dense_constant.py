@@ -16,8 +16,14 @@ from xegpu.mlir.vector import vector_type
 from xegpu.rewrite.rewriter import Rewriter
 
 Number = IntegerAttr | FloatAttr  # type: ignore[type-arg]
-_MOST_RUNS = 1 << 10
+MOST_RUNS = 1 << 10
 """Most selections of one constant."""
+
+
+def too_many_elements(shape: str) -> tuple[str, str, str]:
+    """Code, message and remedy of the error for a constant that would take too many selections."""
+    return ("XT2072", f"a vector constant whose elements differ, without a pattern, has too many of them: {shape}",
+            "pass the numbers as an array and load them, or compute them")
 
 
 def dense_constant(rewriter: Rewriter, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
@@ -55,9 +61,8 @@ def _linear_index(rewriter: Rewriter, shape: tuple[int, int]) -> SSAValue:
 def _selected_runs(rewriter: Rewriter, at: SSAValue, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
     """Vector of runs of equal elements, by selections on the element's index."""
     runs = [(value, len(list(run))) for value, run in groupby(elements)]
-    if len(runs) > _MOST_RUNS:
-        rewriter.fail("XT2072", "a vector constant whose elements differ, without a pattern, has too many of them: "
-                      f"{shape[0]}x{shape[1]}", "pass the numbers as an array and load them, or compute them")
+    if len(runs) > MOST_RUNS:
+        rewriter.fail(*too_many_elements(f"{shape[0]}x{shape[1]}"))
     value, end = _splat(rewriter, shape, runs[-1][0]), len(elements)
     for (_, length), (number, _) in zip(runs[:0:-1], runs[-2::-1], strict=True):
         end -= length

@@ -21,6 +21,7 @@ from xegpu.passes.licm import Licm
 from xegpu.passes.loops.coalesce_gathers import CoalesceGathers
 from xegpu.passes.loops.collapse_batch import CollapseBatch
 from xegpu.passes.loops.hoist_payloads import HoistPayloads
+from xegpu.passes.loops.interleave_columns import InterleaveColumns
 from xegpu.passes.loops.peel_bounds import PeelBounds
 from xegpu.passes.loops.unroll import Unroll
 from xegpu.passes.normalize import Normalize
@@ -47,6 +48,7 @@ from xetile.passes.loops.index_set_splitting import IndexSetSplitting
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
+from xetile.passes.loops.transpose_gathers import TransposeGathers
 from xetile.passes.loops.version_columns import VersionColumns
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
@@ -104,6 +106,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
+    ("transpose-gathers", lambda options: TransposeGathers(options.target, options.access)
+        if options.transposes else None),
     ("version-columns", lambda options: VersionColumns(options.access) if options.target.block_io else None),
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
     ("row-major", lambda options: RowMajor(options.access, options.target)),
@@ -121,6 +125,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("split-gathers", lambda options: SplitGathers(options.target)),
     ("distribute-lanes", lambda options: DistributeLanes(options.target, options.access)),
     ("interleave-rows", lambda options: InterleaveRows() if "block-columns" in options.access else None),
+    ("interleave-columns", lambda options: InterleaveColumns()
+        if options.loads_shares and "rows" in options.access else None),
     ("licm", lambda options: Licm()),
     ("schedule", lambda options: Schedule(options.target)),
     ("reorder-dpas", lambda options: ReorderDpas(options.target)),
@@ -132,7 +138,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("grf-mode", lambda options: GrfMode(options.target) if max(options.target.registers) else None),
     ("unroll", lambda options: Unroll(options.target)),
     ("coalesce-gathers", lambda options: CoalesceGathers() if options.target.block_io else None),
-    ("collapse-batch", lambda options: None if options.target.fuses_loads else CollapseBatch()),
+    ("collapse-batch", lambda options: None if options.target.fuses_loads else CollapseBatch(options.target)),
     ("peel-bounds", lambda options: PeelBounds()),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, VectorType, i1
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnitAttr, VectorType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -19,15 +19,15 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_kind
+from xegpu.dialect.gather_scatter import WORD_BITS, AtomicKindAttr, check_elements, check_kind
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import verify_address_width
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.record import GATHERED, Record
+from xegpu.ir.record import GATHERED, WORDS, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.atomic_kind import UPDATED
-from xegpu.mlir.vector import VECTOR, shape_of
+from xegpu.mlir.vector import VECTOR, shape_of, vector_type
 from xegpu.support.errors import ElementTypeError, Invalid
 from xetile.dialect.tile_ops import TILE, check_covered, check_map, check_moved, loaded_type, text, tile_of
 from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_same_map
@@ -139,6 +139,46 @@ class LoadGatherOp(IRDLOperation):
 
 
 @operation_definition
+class LoadColumnsOp(IRDLOperation):
+    """Gather of columns, each contiguous in memory from its offset on (beyond XeTile.md).
+
+    It is the transpose of a tile of rows that an index vector names, ``64x16`` of 16 rows of 64. Of each column the
+    first ``lengths`` elements are loaded, the others are zero; with ``whole`` these are all or none. Each column begins
+    at a multiple of 4 bytes, is a multiple of them, and so are the lengths.
+    """
+
+    name = "xetile.load_columns"
+    RECORD: ClassVar[Record] = WORDS
+    source = operand_def(MemRefType)
+    offsets = operand_def(VECTOR)
+    lengths = operand_def(VECTOR)
+    whole = opt_prop_def(UnitAttr)
+    result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = ("$source `,` $offsets `,` $lengths attr-dict `:` type($source) `,` type($offsets) `,` "
+                       "type($lengths) `->` type($result)")
+
+    def __init__(self, source: SSAValue, offsets: SSAValue, lengths: SSAValue, result: VectorType,  # type: ignore[type-arg]
+                 *, whole: bool) -> None:
+        super().__init__(operands=[source, offsets, lengths], result_types=[result],
+                         properties={"whole": UnitAttr() if whole else None})
+
+    def verify_(self) -> None:
+        assert isinstance(self.source.type, MemRefType)
+        shape, dtype = shape_of(self.result), of_mlir(self.source.type.element_type)
+        line = vector_type((1, *shape[1:]) if len(shape) == 2 else (1, shape[1], 1, shape[-1]), IndexType())
+        for name, value in (("offsets", self.offsets), ("lengths", self.lengths)):
+            if value.type != line:
+                raise Invalid("XT2154", f"the {name} of columns of {text(shape)} are {value.type}, not {line}\n"
+                              "give one for each column")
+        if self.result.type != vector_type(shape, self.source.type.element_type) or dtype.bits > WORD_BITS or \
+                shape[-2] * dtype.bits % WORD_BITS:
+            raise Invalid("XT2154", f"columns of {self.source.type} are no {self.result.type}\nload its elements, of "
+                          "32 bits or fewer, in whole words of 32 bits")
+
+
+@operation_definition
 class StoreScatterOp(IRDLOperation):
     """Scatter: a vector to the elements of a scattered tile; masked-off elements access no memory."""
 
@@ -198,4 +238,4 @@ class AtomicRMWTileOp(IRDLOperation):
             verify_same_map(known, tile.encoding.wg_map)
 
 
-OPERATIONS = (InitScatteredTileOp, UpdateScatteredTileOp, LoadGatherOp, StoreScatterOp, AtomicRMWTileOp)
+OPERATIONS = (InitScatteredTileOp, UpdateScatteredTileOp, LoadGatherOp, LoadColumnsOp, StoreScatterOp, AtomicRMWTileOp)

@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.vector import number_of
-from xegpu.interpreter.gather_scatter import Elements, active_elements, atomic, block_elements, create_elements
+from xegpu.interpreter.gather_scatter import (
+    Elements,
+    active_elements,
+    atomic,
+    block_elements,
+    create_elements,
+    load_columns,
+)
 from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xegpu.ir.dtypes import NDArray, to_compute
+from xegpu.mlir.vector import shape_of
 from xetile.dialect import gather_scatter as ops
 from xetile.dialect.tile_ops import tile_of
 from xetile.dialect.types import TileParameters
@@ -25,6 +33,14 @@ def _load_gather(machine: Interpreter, operation: Any, operands: Sequence[Any]) 
     padding = 0 if operation.padding is None else number_of(operation.padding)
     active = active_elements(machine, np.asarray(mask, bool), len(tile.blocked_shape()))
     return to_compute(elements.gather(active, padding), tile.dtype)  # type: ignore[no-any-return]
+
+
+def _load_columns(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
+    """NumPy semantics of ``load_columns``: blocks have as many elements of a column as rows, one after the other."""
+    shape = shape_of(operation.result)
+    rows = np.arange(shape[0])[:, None] if len(shape) == 2 else \
+        (np.arange(shape[0])[:, None] * shape[2] + np.arange(shape[2])).reshape(shape[0], 1, shape[2], 1)
+    return load_columns(machine, operation, operands, rows, len(shape))
 
 
 def _store_scatter(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
@@ -64,6 +80,7 @@ SEMANTICS: Semantics = {
         machine, operation, operands[0], operands[1], tile_of(operation.result).dtype),
     ops.UpdateScatteredTileOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
     ops.LoadGatherOp: _load_gather,
+    ops.LoadColumnsOp: _load_columns,
     ops.StoreScatterOp: _store_scatter,
     ops.AtomicRMWTileOp: _atomic_rmw,
 }

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from math import gcd
 from typing import Any
 
 from xdsl.dialects import arith, ub
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i1
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -24,15 +25,17 @@ from xegpu.dialect import gather_scatter as xegpu
 from xegpu.dialect.block_io import UpdateNdOffsetOp
 from xegpu.dialect.hints import hinted, hints_of, with_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.layout import lane_map
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
 from xetile.dialect.gather_scatter import (
     AtomicRMWTileOp,
     InitScatteredTileOp,
+    LoadColumnsOp,
     LoadGatherOp,
     StoreScatterOp,
     UpdateScatteredTileOp,
@@ -115,6 +118,28 @@ def _block_load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
     rewriter.set(operation.result, rewriter.emit(hinted(load, operation)))
 
 
+_COLUMN_WORDS = 32
+"""Most words of a column that are loaded together: 32 registers."""
+
+
+def _block_load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
+    """Blocks of as many columns as lanes, and of rows as a descriptor has elements a lane."""
+    shape, element = shape_of(operation.result), operation.result.type.element_type  # type: ignore[attr-defined]
+    if len(shape) == 4:
+        rewriter.copy(operation)
+        return
+    lanes = rewriter.target.subgroup_size
+    if shape[1] % lanes:
+        rewriter.fail("XT2511", f"{shape[1]} columns are not a multiple of {lanes}, the lanes of a subgroup on "
+                      f"{rewriter.target.name}", f"load a multiple of {lanes} columns", offsets=operation.offsets)
+    together = gcd(shape[0], _COLUMN_WORDS * 32 // of_mlir(element).bits, 64)
+    offsets, lengths = (rewriter.reblock(rewriter.single(line), (1, lanes))
+                        for line in (operation.offsets, operation.lengths))
+    blocked = vector_type((shape[0] // together, shape[1] // lanes, together, lanes), element)
+    rewriter.set(operation.result, rewriter.emit(LoadColumnsOp(rewriter.single(operation.source), offsets, lengths,
+                                                               blocked, whole=operation.whole is not None)))
+
+
 def _block_store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
     tile = rewriter.single(operation.tile)
     store = StoreScatterOp(_blocked(rewriter, operation.value, tile), tile, _blocked(rewriter, operation.mask, tile))
@@ -134,6 +159,7 @@ BLOCKING_RULES: dict[type[Operation], Rule] = {
     InitScatteredTileOp: _block_init_scattered_tile,
     UpdateScatteredTileOp: _block_update_scattered_tile,
     LoadGatherOp: _block_load_gather,
+    LoadColumnsOp: _block_load_columns,
     StoreScatterOp: _block_store_scatter,
     AtomicRMWTileOp: _block_atomic_rmw_tile,
 }
@@ -212,6 +238,24 @@ def _lower_load_gather(rewriter: Rewriter, operation: LoadGatherOp, lanes: int) 
     rewriter.set(operation.result, _from_registers(rewriter, loads, tile.encoding, element), tile.encoding)
 
 
+def _lower_load_columns(rewriter: Rewriter, operation: LoadColumnsOp, lanes: int,
+                        blocks_of: Callable[[SSAValue], Any]) -> None:
+    down, _, height, _ = shape_of(operation.result)
+    source, values = rewriter.single(operation.source), list[SSAValue]()
+    offsets, lengths = (_registers(rewriter, rewriter.lookup(line), lanes) for line in (operation.offsets,
+                                                                                        operation.lengths))
+    for row in range(0, down * height, height):
+        for offset, length in zip(offsets, lengths, strict=True):
+            if row:
+                moved = rewriter.emit(BroadcastOp(rewriter.constant(row), VectorType(IndexType(), (lanes,))))
+                offset, length = (rewriter.emit(kind(line, moved)) for kind, line in (
+                    (arith.AddiOp, offset), (arith.SubiOp, length)))
+            values.append(rewriter.emit(xegpu.LoadColumnsOp(source, offset, length, height,
+                                                            whole=operation.whole is not None)))
+            values[-1].name_hint = operation.result.name_hint
+    rewriter.set(operation.result, tuple(values), blocks_of(operation.result))
+
+
 def _lower_store_scatter(rewriter: Rewriter, operation: StoreScatterOp, lanes: int) -> None:
     values, masks = (_registers(rewriter, rewriter.lookup(vector), lanes) for vector in (operation.value,
                                                                                          operation.mask))
@@ -271,10 +315,15 @@ def _block_elements(rewriter: Rewriter, operation: AtomicRMWTileOp,
     return descs, masks
 
 
-def xegpu_rules(target: Target) -> dict[type[Operation], Rule]:
-    """Blocked XeTile to XeGPU, for the lanes of a target."""
+def xegpu_rules(target: Target, blocks_of: Callable[[SSAValue], Any]) -> dict[type[Operation], Rule]:
+    """Blocked XeTile to XeGPU, for the lanes of a target.
+
+    Args:
+        target: the device.
+        blocks_of: the encoding of a blocked vector.
+    """
     rules: dict[type[Operation], Callable[..., None]] = {
         InitScatteredTileOp: _lower_init_scattered_tile, UpdateScatteredTileOp: _lower_update_scattered_tile,
         LoadGatherOp: _lower_load_gather, StoreScatterOp: _lower_store_scatter,
-        AtomicRMWTileOp: _lower_atomic_rmw_tile}
+        AtomicRMWTileOp: _lower_atomic_rmw_tile, LoadColumnsOp: partial(_lower_load_columns, blocks_of=blocks_of)}
     return {kind: partial(rule, lanes=target.subgroup_size) for kind, rule in rules.items()}

@@ -51,7 +51,7 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     """
     copies = [load for load in loop.body.block.ops if isinstance(load, LoadNdOp) and load.in_bounds is not None
               and is_unaligned_copy(desc_of(load.desc))]
-    pointers = sum(2 * len(run.rows) for load in copies for run in runs(desc_of(load.desc)))
+    pointers = sum(2 * len(run.rows) for load in copies for run in runs(load))
     together, shared = emitter.target.immediate_offsets or pointers > _MOST, _Shared()
     moves: list[str] = []
     for load in copies:
@@ -110,7 +110,7 @@ def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shar
     move = emitter.common(load.parent, f"{stem}_move", "long", step)
     found = []
     first = f"{wrapping(desc.row)} + {lane}", wrapping(desc.column)
-    for run in runs(desc_of(load.desc)):
+    for run in runs(load):
         names, there, column = [], {} if shared is None else shared, desc.column.offset + run.column
         elements = run.elements(f"(global const ushort *){desc.array.name}", desc.pitch, first)
         for down, element in zip(run.rows, elements, strict=True):

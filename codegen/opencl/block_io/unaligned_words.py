@@ -8,7 +8,8 @@ word that has its second one. Where rows begin in the middle of a word (``odd``)
 
 So elements 0, 2, 4 ... are one half of ``here``, the lower one or the upper one, and 1, 3, 5 ... the other half of
 ``there``: one select of strided regions (vISA) for each element, where shifts take half as many again. Where words
-of one row follow each other in the result, one selects of two registers.
+of one row follow each other in the result, one selects of two registers; so does it where the words of even columns
+stand in front of those of odd ones (:mod:`xegpu.passes.loops.interleave_columns`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from dataclasses import dataclass
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Fragment, vector_type, width_of
+from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.layout.lane_map import positions
+from xegpu.passes.loops.interleave_columns import is_by_parity
 
 _ODD = """static uint odd_half(global const ushort *element)
 {
@@ -44,6 +47,7 @@ class WordRun:
         column: of the first word.
         width: how many they are.
         label: name of its words, where it is not that of its place.
+        by_parity: whether the words of even columns stand in front of those of odd ones.
     """
 
     variable: int
@@ -51,6 +55,7 @@ class WordRun:
     column: int
     width: int
     label: str = ""
+    by_parity: bool = False
 
     @property
     def name(self) -> str:
@@ -88,8 +93,16 @@ class WordRun:
         return f"{_combine(emitter, self)}({', '.join([*vectors, *odd])})"
 
 
-def runs(desc: TensorDesc) -> list[WordRun]:
-    """Runs of the words of a lane's fragment of a block, which together are its variables in order."""
+def runs(load: LoadNdOp) -> list[WordRun]:
+    """Runs of the words of a lane's fragment of a loaded block, which together are its variables in order."""
+    desc = desc_of(load.desc)
+    if is_by_parity(load):
+        return [WordRun(0, (0, 1), 0, desc.shape[1], by_parity=True)]
+    return runs_in_order(desc)
+
+
+def runs_in_order(desc: TensorDesc) -> list[WordRun]:
+    """Runs of the words of a lane's fragment of a block, whose columns are in order."""
     lanes, found = desc.sg_map, []
     assert lanes is not None
     row, column = positions((desc.shape[0], desc.shape[1]), lanes)
@@ -118,11 +131,23 @@ def read(emitter: Emitter, run: WordRun, first: tuple[str, str]) -> Iterator[str
     yield f"  const {vector_type('uint', run.width)} {run.name} = {run.combined(emitter, words, odd)};"
 
 
+def read_aligned(run: WordRun, first: tuple[str, str]) -> Iterator[str]:
+    """Statements that read a run of an array ``base`` whose rows begin on 4-byte boundaries, as one vector."""
+    (element,) = run.elements("base", "pitch", first)
+    pointer = f"(global const uint *)({element})"
+    yield f"  const {vector_type('uint', run.width)} {run.name} = " + (
+        f"*{pointer};" if run.width == 1 else f"vload{run.width}(0, {pointer});")
+
+
 def variables(found: Sequence[WordRun], fragment: Fragment) -> Iterator[str]:
     """Expressions of a fragment's variables, of which runs in variables of their names are the words."""
+    if len(fragment.names) == 2 and len(found) == 1:
+        yield from (f"{found[0].name}.{half}" for half in ("lo", "hi"))
+        return
     for number in range(len(fragment.names)):
-        joined = ", ".join(run.name for run in found if run.variable == number)
-        yield f"({fragment.c_type})({joined})" if ", " in joined else joined
+        parts = [run.name for run in found if run.variable == number]
+        whole = parts[0] if len(parts) == 1 else f"({vector_type('uint', fragment.width)})({', '.join(parts)})"
+        yield whole if fragment.word == "uint" else f"as_{fragment.c_type}({whole})"
 
 
 def declared(emitter: Emitter, name: str, element: str) -> list[str]:
@@ -136,7 +161,7 @@ def declared(emitter: Emitter, name: str, element: str) -> list[str]:
 def _combine(emitter: Emitter, run: WordRun) -> str:
     """Define the function that selects the halves of words, and return its name."""
     rows, result = range(len(run.rows)), vector_type("uint", run.width)
-    name = f"words_of_{len(run.rows)}_rows_{run.width}"
+    name = f"words_of_{len(run.rows)}_rows_{run.width}{'_by_parity' if run.by_parity else ''}"
     vectors = {f"{word}{row}": count for row in rows
                for count, word in zip(run.widths, ("here", "there"), strict=True) if count}
     odd = [f"odd{row}" for row in rows]
@@ -159,8 +184,8 @@ def _combine(emitter: Emitter, run: WordRun) -> str:
 
 
 def _in_pairs(run: WordRun) -> bool:
-    """Whether two registers of words are selected at once: words of one row, which are in the order of the result."""
-    return len(run.rows) == 1 and run.width % 2 == 0
+    """Whether two registers of words are selected at once: such as lie side by side in the result, too."""
+    return run.by_parity or (len(run.rows) == 1 and run.width % 2 == 0)
 
 
 def _selects(run: WordRun) -> Iterator[str]:
@@ -175,6 +200,8 @@ def _selects(run: WordRun) -> Iterator[str]:
             for number in range(len(run.rows)):
                 if len(run.rows) == 1:
                     word, half = at, 1 - odd
+                elif run.by_parity:
+                    word, half = at + (1 - odd) * run.width // 2, number
                 else:
                     word, half = 2 * at + (1 - odd), number
                 if word < run.width:
@@ -195,6 +222,9 @@ def _portable(run: WordRun) -> Iterator[str]:
         yield "return even;"
         return
     yield f"const {second} odd = ({there[0]} >> 16) | ({there[1]} & 0xffff0000u);"
+    if run.by_parity:
+        yield f"return ({vector_type('uint', run.width)})(even, odd);"
+        return
     parts = [f"{side}{'' if count == 1 else f'.s{at:x}'}" for at in range(run.widths[0])
              for side, count in zip(("even", "odd"), run.widths, strict=True) if at < count]
     yield f"return ({vector_type('uint', run.width)})({', '.join(parts)});"

@@ -20,16 +20,20 @@ from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Fragment, computed, rounded, vector_type
 from codegen.opencl.vector.weight_pairs import (
+    NIBBLES,
     TEMPORARY_ROWS,
+    byte_row,
     paired_fields_function,
+    paired_nibbles_function,
+    pairs_of_bytes_function,
     pairs_of_halves,
     registers_at_once,
     shift_function,
 )
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
-from xegpu.dialect.convert_layout import MASK, NIBBLES, DequantizeOp
-from xegpu.ir.dtypes import DType, bf16, f16, i32, u32
+from xegpu.dialect.convert_layout import MASK, DequantizeOp
+from xegpu.ir.dtypes import DType, bf16, f16, i8, i32, u8, u32
 
 _BIASES: dict[int, int] = {0: 1024, 4: 64}
 """For the lowest bit of a weight in 16 bits, what it is too large by if the other bits are those of this number in f16:
@@ -40,6 +44,9 @@ _LAST_IN_MANTISSA, _MANTISSA_SHIFT = 16, 12
 
 _EXACT_ZEROS: dict[DType, Range] = {f16: Range(-512, 1023), bf16: Range(-240, 255)}
 """Integers that are exact with a bias added to them, and whose differences from weights are exact."""
+
+_BYTES = (i8, u8)
+"""Words of two weights."""
 
 _TWICE = 0x10001
 """Factor that copies 16 bits to both halves of a word."""
@@ -57,6 +64,8 @@ class _Dequantization:
         zero: the zero point if there is only one, which is exact then.
         words: number of those of which all weights are taken, one word after the other; 0 where it is a weight of each.
             For f16 their pairs come in the order of :func:`paired_fields_function`.
+        fields: weights of one of those words.
+        bytes: for bf16, whether weights are in bytes in the place of words.
     """
 
     result: DType
@@ -65,6 +74,8 @@ class _Dequantization:
     exact: bool
     zero: int | None
     words: int = 0
+    fields: int = len(NIBBLES)
+    bytes: bool = False
 
     @property
     def name(self) -> str:
@@ -72,6 +83,7 @@ class _Dequantization:
         less = "" if not self.exact else "_less_integers" if self.zero is None else \
             f"_less_{self.zero}".replace("-", "minus_")
         words = f"_of_words_{self.words}" if self.words else ""
+        words += "_of_bytes" if self.bytes else ""
         return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
 
     @property
@@ -82,7 +94,7 @@ class _Dequantization:
     def inputs(self) -> Iterator[tuple[str, str, int, str]]:
         """Names, types and elements of the vISA's operands, and OpenCL C that gives them."""
         for source in self.sources():
-            yield source.upper(), "ud", self.source_width * 16, source
+            yield source.upper(), "ub" if self.bytes else "ud", self.source_width * 16, source
         if self.zero is None:
             yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
         yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
@@ -170,15 +182,15 @@ class _Dequantization:
             yield from (f"add (M1_NM, 16) Y({row},0)<1> Z(0,0)<1;1,0> {self._bits(self._bias):#x}:f"
                         for row in range(self.step))
         for first in range(0, 2 * self.width, self.step):
-            words = f"W({first % self.words},0)" if self.words else \
-                f"{'AC'[first // self.width]}({first % self.width},0)"
+            name, row = ("W", first % self.words) if self.words else ("AC"[first // self.width], first % self.width)
+            words = byte_row(name, row) if self.bytes else f"{name}({row},0)"
             shift = NIBBLES[first // self.words] if self.words else self.shift
             yield from self._exact_products(first, words, shift) if self.exact else self._products(first, words, shift)
 
     def _to(self, row: int) -> str:
         """Where a row goes."""
         if self.words:
-            row = row % self.words * len(NIBBLES) + row // self.words
+            row = row % self.words * self.fields + row // self.words
         return f"B({row // 2},{row % 2})<2>"
 
     def _products(self, first: int, words: str, shift: int) -> Iterator[str]:
@@ -196,6 +208,9 @@ class _Dequantization:
     def _exact_products(self, first: int, words: str, shift: int) -> Iterator[str]:
         """Differences that are exact, times the scale, of the rows of an instruction."""
         at, lanes = first % TEMPORARY_ROWS, 16 * self.step
+        if self.bytes:  # which bfn does not read
+            yield f"mov (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0>"
+            words = f"U({at},0)"
         if shift != self._masked_at:
             yield f"shr (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {shift - self._masked_at}:ud"
             words = f"U({at},0)"
@@ -214,7 +229,7 @@ class _Dequantization:
                 rows = [f"{'ac'[row // self.width]}{f'.s{row % self.width:x}' if self.width > 1 else ''}"
                         for row in range(element, 2 * self.width, 2)]
                 if self.words:
-                    rows = [f"w.s{row // len(NIBBLES):x} >> {NIBBLES[row % len(NIBBLES)]}"
+                    rows = [f"w.s{row // self.fields:x} >> {NIBBLES[row % self.fields]}"
                             for row in range(element, 2 * self.width, 2)]
                 source = f"(({words})({', '.join(rows)}) >> ({words})({shift}))"
             weights = computed(converted(f"{source} & ({words})({MASK})", u32, self.result, self.width), self.result,
@@ -240,7 +255,8 @@ class _Dequantization:
         lines = "".join(f'    "{line}\\n"\n' for line in ("{", *self.lines(), "}"))
         operands = ", ".join(f'"rw{"" if elements > 1 else ".u"}"({expression})'
                              for _, _, elements, expression in self.inputs())
-        parameters = ", ".join(f"{vector_type('uint', self.source_width)} {name}" for name in self.sources())
+        source = vector_type("uchar" if self.bytes else "uint", self.source_width)
+        parameters = ", ".join(f"{source} {name}" for name in self.sources())
         emitter.function(f"static {words} {self.name}({parameters}, {register} zero, {register} scale)\n{{\n"
                          f"#ifdef {NO_VISA}\n" + "\n".join(self.portable()) + f"\n#else\n  {row}\n  {words} words;\n"
                          f'  __asm__(\n{lines}    : "=rw"(words) : {operands});\n'
@@ -259,50 +275,59 @@ def _exact_zeros(operation: DequantizeOp, element: DType) -> Range | None:
     return found if found is not None and found.within(exact.low, exact.high) else None
 
 
-def _dequantize_words(emitter: Emitter, operation: DequantizeOp, result: Fragment, zeros: Range | None,
-                      constant: int | None) -> list[str]:
-    """Expressions of the variables of a result whose rows are all weights of one word, then of the next."""
-    words, row = emitter.fragment(operation.words), (*emitter.words(operation.zero), *emitter.words(operation.scale))
-    count, calls = 2 * result.width // len(NIBBLES), []
-    called = _Dequantization(result.dtype, 0, result.width, zeros is not None, constant, count).function(emitter)
+def _unsigned(fragment: Fragment, start: int, units: int) -> str:
+    """A variable of rows of words, as unsigned integers."""
+    (part,) = fragment.slice(start, units).names
+    kind = {i32: "uint", i8: "uchar"}.get(fragment.dtype)
+    return part if kind is None else f"as_{vector_type(kind, units)}({part})"
+
+
+def _all_of_words(emitter: Emitter, words: Fragment, called: _Dequantization) -> Iterator[str]:
+    """Arguments for the variables of a result whose rows are all weights of one word, then of the next."""
+    count = 2 * called.width // called.fields
     for first in range(0, words.units, count):
-        (part,) = words.slice(first, count).names
-        if words.dtype is i32:
-            part = f"as_{vector_type('uint', count)}({part})"
-        if result.dtype is f16:
-            part = f"{paired_fields_function(emitter, count)}({part})"
-        calls.append(f"{called}({', '.join((part, *row))})")
-    return calls
+        part = _unsigned(words, first, count)
+        if called.result is f16:
+            function = paired_nibbles_function if words.dtype in _BYTES else paired_fields_function
+            part = f"{function(emitter, count)}({part})"
+        yield part
+
+
+def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, called: _Dequantization,
+                  bits: int) -> Iterator[str]:
+    """Arguments for the variables of a result whose rows are a weight of a word each, shifted by ``bits``."""
+    width, block = called.width, operation.parent
+    c_type = vector_type("uint", width)
+    for first in range(0, words.units, 2 * width):
+        a, b = (_unsigned(words, start, width) for start in (first, first + width))
+        parts = [a, b]
+        if called.result is f16 and words.dtype in _BYTES:  # for each bit anew: as many registers as weights spill
+            parts = [f"{pairs_of_bytes_function(emitter, width)}({a}, {b})"]
+        elif called.result is f16:
+            parts = [f"{pairs_of_halves(emitter, block, width, a, b)}[{operation.first_bit // 16}]"]
+        if bits:
+            function = shift_function(emitter, width, bits)
+            parts = [emitter.common(block, "shifted", c_type, f"{function}({part})") for part in parts]
+        yield ", ".join(parts)
 
 
 def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
-    (zero,), (scale,) = emitter.words(operation.zero), emitter.words(operation.scale)
-    c_type, element, first_bit = vector_type("uint", result.width), result.dtype, operation.first_bit
-    zeros = _exact_zeros(operation, element)
+    zeros, dtype, fields, bit = _exact_zeros(operation, result.dtype), result.dtype, operation.rows_of_word, \
+        operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
-    if operation.rows_of_word > 1:
-        emitter.assign(operation.result, result, _dequantize_words(emitter, operation, result, zeros, constant))
-        return
-    if element is f16:
-        bits = first_bit % 16 // 8 * 8  # that pairs are shifted by
-        first_bit %= 16
+    if dtype is f16:
+        bits, bit = bit % 16 // 8 * 8, bit % 16  # that pairs are shifted by
     else:  # of words at once, for all weights; with zero points in registers as well the compiler spills
-        bits = _MANTISSA_SHIFT if constant is not None and first_bit > _LAST_IN_MANTISSA else 0
-    called = _Dequantization(element, first_bit - bits, result.width, zeros is not None, constant).function(emitter)
-
-    def shifted(part: str) -> str:
-        return part if not bits else emitter.common(
-            operation.parent, "shifted", c_type, f"{shift_function(emitter, result.width, bits)}({part})")
-
-    calls = []
-    for first in range(0, words.units, 2 * result.width):
-        (a,), (b,) = (words.slice(start, result.width).names for start in (first, first + result.width))
-        a, b = (f"as_{c_type}({part})" if words.dtype is i32 else part for part in (a, b))
-        parts = (a, b) if element is bf16 else \
-            (f"{pairs_of_halves(emitter, operation.parent, result.width, a, b)}[{operation.first_bit // 16}]",)
-        calls.append(f"{called}({', '.join((*map(shifted, parts), zero, scale))})")
-    emitter.assign(operation.result, result, calls)
+        bits = _MANTISSA_SHIFT if constant is not None and bit > _LAST_IN_MANTISSA else 0
+    is_bytes = words.dtype in _BYTES
+    ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * result.width // fields
+    called = _Dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
+                             is_bytes and dtype is bf16)
+    name, row = called.function(emitter), (*emitter.words(operation.zero), *emitter.words(operation.scale))
+    parts = _one_of_words(emitter, operation, words, called, bits) if fields == 1 else \
+        _all_of_words(emitter, words, called)
+    emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in parts])
 
 
 RULES: dict[type[Operation], Rule] = {DequantizeOp: _dequantize}

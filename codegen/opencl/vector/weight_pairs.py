@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from xdsl.ir import Block
 
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import vector_type
-from xegpu.dialect.convert_layout import NIBBLES
+from xegpu.dialect.convert_layout import nibbles
+from xegpu.ir.dtypes import u32
 
+NIBBLES = nibbles(u32)
+"""Lowest bits of the weights in a word of 32 bits."""
 TEMPORARY_ROWS = 4
 """Rows of 32 bits that are in registers at a time on the way to a result."""
 
@@ -18,6 +21,11 @@ TEMPORARY_ROWS = 4
 def registers_at_once(width: int) -> int:
     """Registers of words of an instruction: of consecutive ones it takes two."""
     return 2 if width % 2 == 0 else 1
+
+
+def byte_row(name: str, row: int) -> str:
+    """vISA operand that begins with a row of bytes, of which four fill a register."""
+    return f"{name}({row // 4},{row % 4 * 16})"
 
 
 def shift_function(emitter: Emitter, width: int, bits: int) -> str:
@@ -104,6 +112,60 @@ def _paired_fields(row: int, words: int, step: int) -> Iterator[str]:
         # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
         yield f"bfn.xd8 (M1_NM, {lanes}) {to}<1> 0xffff:uw {half} {shifted}<1;1,0>"
         yield f"shr (M1_NM, {lanes}) {following}<1> {to}<1;1,0> {2 * NIBBLES.step}:ud"
+
+
+def pairs_of_bytes_function(emitter: Emitter, width: int) -> str:
+    """Define a function that makes pairs of 16 bits of each two consecutive bytes, and return its name.
+
+    They are of two variables, and what the halves hold beside a weight is masked later.
+    """
+    name, source, words = f"pairs_of_bytes_{2 * width}", vector_type("uchar", width), vector_type("uint", width)
+    lines = []
+    for first, letter in ((0, "B"), (width // 2, "C")):
+        for pair in range(0, max(width // 2, 1), step := registers_at_once(max(width // 2, 1))):
+            for half in range(2):
+                row = 2 * pair + half
+                region = "<32;16,1>" if step == 2 else "<1;1,0>"  # of every other row
+                lines.append(f"mov (M1_NM, {16 * step}) H({first + pair},{half})<2> "
+                             f"{byte_row(letter, row)}{region}")
+    rows = [f"{'ab'[row // width]}.s{row % width:x}" for row in range(2 * width)]
+    even, odd = (f"({source})({', '.join(rows[half::2])})" for half in range(2))
+    return _of_bytes(emitter, name, {"a": source, "b": source}, words, width, lines,
+                     f"convert_{words}({even}) | convert_{words}({odd}) << 16")
+
+
+def paired_nibbles_function(emitter: Emitter, width: int) -> str:
+    """Define a function that makes a pair of 16 bits of both weights of each byte, and return its name.
+
+    What the halves hold beside a weight is masked later.
+    """
+    name, source, words = f"paired_nibbles_of_{width}", vector_type("uchar", width), vector_type("uint", width)
+    step, lines = registers_at_once(width), []
+    for row in range(0, width, step):
+        at, lanes = row % TEMPORARY_ROWS, 16 * step
+        lines += [f"mov (M1_NM, {lanes}) X({at},0)<1> {byte_row('B', row)}<1;1,0>",
+                  f"shl (M1_NM, {lanes}) W({row},0)<1> X({at},0)<1;1,0> 12:ud",
+                  # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
+                  f"bfn.xd8 (M1_NM, {lanes}) W({row},0)<1> 0xffff:uw X({at},0)<1;1,0> W({row},0)<1;1,0>"]
+    return _of_bytes(emitter, name, {"bytes": source}, words, width, lines,
+                     f"convert_{words}(bytes) | (convert_{words}(bytes) & 0xf0u) << 12")
+
+
+def _of_bytes(emitter: Emitter, name: str, sources: Mapping[str, str], words: str, width: int, lines: Iterable[str],
+              portable: str) -> str:
+    """Define a function from bytes ``B`` and ``C`` to words ``W``, with halves ``H``, and return its name."""
+    declared = [f".decl W v_type=G type=ud num_elts={width * 16} align=GRF alias=<%0, 0>",
+                f".decl H v_type=G type=uw num_elts={width * 32} align=GRF alias=<W, 0>",
+                f".decl X v_type=G type=ud num_elts={TEMPORARY_ROWS * 16} align=GRF",
+                *(f".decl {letter} v_type=G type=ub num_elts={width * 16} align=GRF alias=<%{number}, 0>"
+                  for number, letter in zip(range(1, len(sources) + 1), "BC", strict=False))]
+    assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *declared, *lines, "}"))
+    parameters, operands = (", ".join(form.format(name, kind) for name, kind in sources.items())
+                            for form in ("{1} {0}", '"rw"({0})'))
+    emitter.function(f"static {words} {name}({parameters})\n{{\n#ifdef {NO_VISA}\n  return {portable};\n#else\n"
+                     f"  {words} words;\n  __asm__(\n{assembly}"
+                     f'    : "=rw"(words) : {operands});\n  return words;\n#endif\n}}\n')
+    return name
 
 
 def pairs_of_halves(emitter: Emitter, block: Block | None, width: int, a: str, b: str) -> str:

@@ -47,8 +47,8 @@ def implicit_arguments(groups: Sizes, group_size: Sizes, sections: Mapping[str, 
         "local_size": local, "enqueued_local_size": local, "group_count": count,
         "global_size": struct.pack("<3I", *(a * b for a, b in zip(groups, group_size, strict=True))),
         "work_dimensions": struct.pack("<I", dimensions),
-        "const_base": struct.pack("<Q", sections.get(".data.const", 0)),
-        "global_base": struct.pack("<Q", sections.get(".data.global", 0)),
+        "const_base": struct.pack("<Q", sections.get(".data.const", sections.get(".bss.const", 0))),
+        "global_base": struct.pack("<Q", sections.get(".data.global", sections.get(".bss.global", 0))),
         "printf_buffer": struct.pack("<Q", print_buffer),
         "buffer_offset": b"",  # pointers start where their buffers do
         "global_id_offset": b"",  # ids start at 0

@@ -106,6 +106,20 @@ def test_the_hot_loop_is_the_innermost_with_dpas() -> None:
     assert str(loop).endswith("density 0.286")
 
 
+def test_arithmetic_takes_a_pass_for_each_register_of_its_widest_operand() -> None:
+    """By pipe, that of the destination's type; messages, products and branches take none."""
+    lines = ["add (32|M0) r2.0<1>:w  r3.0<1;1,0>:b  100:w", "add (32|M0) r4.0<1>:d  r3.0<1;1,0>:b  100:d",
+             "add (32|M0) r6.0<1>:hf  r6.0<1;1,0>:hf  0x1:hf",
+             "mul (16|M0) r8.0<2>:bf r9.0<1;1,0>:bf r7.0<1;1,0>:f {F@1}",
+             "mov (32|M0) r10.0<1>:hf  r12.0<1;1,0>:f", "(W) mov (1|M0) r1.10<1>:d 192:w",
+             "math.exp (16|M0) r8.0<1>:f r9.0<1;1,0>:f", "add (16|M0) r20.0<1>:df r20.0<1;1,0>:df r22.0<1;1,0>:df",
+             "cmp (16|M0) (gt)f0.0 null<1>:f r9.0<1;1,0>:f 0x0:f", "mov (16|M0) r2.0<1>:uw 0x76543210:uv"]
+    mix = InstructionMix.of(read_instructions("\n".join(lines))[0])
+    assert mix.alu_passes(64) == {"integer": 1 + 2 + 1 + 1, "float": 1 + 1 + 2 + 1, "math": 1, "double": 2}
+    assert mix.alu_passes(32)["integer"] == 2 + 4 + 1 + 1
+    assert read_mix(ASM).whole.alu_passes(64) == {"integer": 2}
+
+
 def test_without_dpas_the_longest_innermost_loop_counts() -> None:
     loop = read_mix(ASM.replace("dpas.8x8", "mad")).loop
     assert loop is not None

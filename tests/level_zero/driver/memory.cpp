@@ -111,20 +111,20 @@ ZE_API ze_result_t zeMemAllocShared(ze_context_handle_t, const void *, const voi
 ZE_API ze_result_t zeMemFree(ze_context_handle_t, void *pointer) {
     TRACE();
     uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-    size_t size;
-    {
-        std::lock_guard<std::mutex> guard(lock);
-        auto found = allocations.find(address);
-        if (found == allocations.end()) {
-            finding("%p is freed, which is no allocation", pointer);
-            return ZE_RESULT_ERROR_INVALID_ARGUMENT;
-        }
-        size = found->second.size;
-        memset(pointer, FREED, std::min(size, FILLED));
-        allocated -= size;
-        allocations.erase(found);
+    std::unique_lock<std::mutex> guard(lock);
+    auto found = allocations.find(address);
+    size_t size = found == allocations.end() ? 0 : found->second.size;
+    guard.unlock();
+    report_pending_use(address, size);  // before it is erased: another thread may then get the same address, and use it
+    guard.lock();
+    found = allocations.find(address);
+    if (found == allocations.end()) {
+        finding("%p is freed, which is no allocation", pointer);
+        return ZE_RESULT_ERROR_INVALID_ARGUMENT;
     }
-    report_pending_use(address, size);
+    memset(pointer, FREED, std::min(size, FILLED));
+    allocated -= size;
+    allocations.erase(found);
     return ZE_RESULT_SUCCESS;
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from benchmarks.code_snapshot.kernels import carried_rotation
 from tests.conftest import require_device
 
 BK = 32
@@ -41,19 +42,6 @@ def plain(A, B, C, *, steps=None, BM=16, BN=32, first=0, depth=None):
         acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
         a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
-
-
-@xt.kernel
-def rotation(X, Y, n, *, steps=None):
-    """Loop-carried values in another order, through conditions, and a tile that moves otherwise than the counter."""
-    rows = xt.init_tile(X, (0, 0), (8, 16))
-    a, b, c = xt.zeros((8, 16), xt.f32), xt.full((8, 16), 1, xt.f32), xt.full((8, 16), 2, xt.f32)
-    for k in xt.range(1, n, 2, unroll=steps):
-        with xt.when(k > 4):
-            a = a + xt.load_tile(rows)
-        a, b, c = b, c, a * 2 + k.to(xt.f32)
-        rows = xt.update_tile_offset(rows, 8, 0)
-    xt.store_tile(a + b * 3 + c * 5, xt.init_tile(Y, (0, 0), (8, 16)))
 
 
 def operands(depth: int, rows: int = 24, columns: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -90,7 +78,7 @@ def test_what_is_carried_goes_from_step_to_step(where: str, target: str | None, 
     x = np.random.default_rng(1).integers(-3, 4, (64, 16)).astype(np.float32)
     for n in (0, 2, 5, 12):
         y = np.full((8, 16), 9, np.float32)
-        rotation.on(where, target=target)[1](x, y, n, steps=steps)
+        carried_rotation.on(where, target=target)[1](x, y, n, steps=steps)
         a, b, c = (np.full((8, 16), value, np.float32) for value in range(3))
         for position, k in enumerate(range(1, n, 2)):
             a = a + x[8 * position:8 * position + 8] if k > 4 else a

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from benchmarks.kernels import work_group_gemm
 from codegen.runtime.devices import gpu_target
 from codegen.toolchain.ocloc import compile_device
 from tests.conftest import require_device, require_ocloc, require_simulator
@@ -19,6 +20,8 @@ from xetile.library.tile_heuristics import plans
 
 NAME = "tst"
 CORES = 20 * 3
+SPECS = [xt.Spec((None, None), dtype) for dtype in ("bf16", "bf16", "f32")]
+TILE = {"BM": 32, "BN": 32, "sg": (2, 2)}
 
 
 @pytest.fixture
@@ -30,24 +33,12 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
     return record
 
 
-@xt.kernel
-def product(A, B, C, *, BM=32, BN=32, BK=32, sg=(2, 2)):
-    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=xt.wg_map(sg, (BM // sg[0], BK)))
-    b = xt.init_tile(B, (0, n), (BK, BN), wg_map=xt.wg_map(sg, (BK, BN // sg[1])))
-    map_c = xt.wg_map(sg, (BM // sg[0], BN // sg[1]))
-    acc = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
-    for _ in xt.range(0, A.shape[1], BK):
-        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
-        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
-
-
-SPECS = [xt.Spec((None, None), dtype) for dtype in ("bf16", "bf16", "f32")]
+def lowered(target: str | Target):
+    return work_group_gemm.lower(*SPECS, **TILE, target=target)
 
 
 def test_it_is_lowered_for_and_emitted(target: Target) -> None:
-    low = product.lower(*SPECS, target=NAME)
+    low = lowered(target=NAME)
     assert low.target == target
     assert "intel_sub_group_2d_block_read_16b" in low.opencl
     assert set(re.findall(r"xegpu\.dpas.*: vector<(\d+)x", low.stages["to-xegpu"])) == {"4"}
@@ -62,7 +53,7 @@ def test_it_runs(target: Target, where: str) -> None:
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-3, 4, shape).astype(xt.bf16.numpy) for shape in ((50, 70), (70, 40)))
     c = np.full((50, 40), 77, np.float32)
-    product.on(where, target=None if where.startswith("machine:") else NAME)[2, 2](a, b, c)
+    work_group_gemm.on(where, target=None if where.startswith("machine:") else NAME)[2, 2](a, b, c, **TILE)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
@@ -79,7 +70,7 @@ def test_its_tiles_are_chosen_for_its_cores(target: Target) -> None:
 
 def test_it_is_compiled_and_reported(target: Target) -> None:
     require_ocloc()
-    low = product.lower(*SPECS, target=NAME)
+    low = lowered(target=NAME)
     report = low.report()
     assert report.loop["dpas"] > 0
     assert report.target == target
@@ -90,8 +81,8 @@ def test_it_is_compiled_and_reported(target: Target) -> None:
 
 def test_a_record_with_the_name_of_another_is_a_target_of_its_own() -> None:
     """It gets the code of its own blocks, whichever was lowered first."""
-    plain = product.lower(*SPECS, target="bmg")
+    plain = lowered(target="bmg")
     small = replace(TARGETS["bmg"], blocks=frozenset(block for block in TARGETS["bmg"].blocks if block.rows <= 16))
     assert "32r16x" in plain.opencl
-    assert "32r16x" not in product.lower(*SPECS, target=small).opencl
-    assert "32r16x" in product.lower(*SPECS, target="bmg").opencl
+    assert "32r16x" not in lowered(target=small).opencl
+    assert "32r16x" in lowered(target="bmg").opencl

@@ -166,6 +166,30 @@ def test_what_a_prediction_cannot_tell_apart_is_timed() -> None:
     assert not c.any()
 
 
+@xt.kernel(grid=lambda A, B, C, BM, BN, **_: (C.shape[0] // BM, C.shape[1] // BN))
+def converted(A, B, C, *, BM=32, BN=64):
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    a, b = xt.init_tile(A, (m, 0), (BM, 32)), xt.init_tile(B, (0, n), (32, BN))
+    x = xt.zeros((BM, BN), xt.f32)
+    for _ in xt.range(0, A.shape[1], 32):
+        x = xt.tile_mma(xt.load_tile(a), xt.load_tile(b).to(A.dtype), x)
+        a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
+    xt.store_tile(x, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+def test_a_prediction_prefers_tiles_whose_converted_operand_is_small() -> None:
+    """Of predictions that are tied the one whose resources take least; steps that are unrolled count once each."""
+    require_ocloc()
+    space = [{"BM": rows, "BN": columns} for rows, columns in ((32, 64), (128, 16))]
+    a, c = xt.Spec((4096, 4096), xt.bf16), xt.Spec((4096, 4096), xt.f32)
+    for dtype, best in ((xt.i8, 128), (xt.bf16, 32)):
+        args = a, xt.Spec((4096, 4096), dtype), c
+        result = xt.tune(converted, args, space, target="bmg", by="prediction")
+        assert (len(result.tied), result.best["BM"]) == (2, best)
+        report = converted.lower(*args, target="bmg", **result.best).report()
+        assert result.outcomes[0].seconds == pytest.approx(report.predict((4096, 4096, 4096)).time, rel=0.01)
+
+
 def test_all_fail() -> None:
     arrays = tuple(np.zeros((32, 32), np.float16) for _ in range(2)), np.zeros((32, 32), np.float32)
     with pytest.raises(xt.TargetError, match="XT7110"):

@@ -9,27 +9,31 @@ becomes
 Element by element each 16-bit number takes a register of its own, and the pairs are put together at the end; two rows
 of words that are paired first are dequantized 32 elements at a time. Rows may be sliced, put together or shuffled
 between any two of these operations: of each row of the operand is found which bits of which word it is. They are
-the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``).
+the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``, of bytes 2). A
+row or a number of integers that is subtracted before the conversion becomes a zero point where no difference is
+rounded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import FloatAttr, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.builtin import FloatAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.convert_layout import MASK, NIBBLES, DequantizeOp
+from xegpu.analysis.integer_range import Range
+from xegpu.analysis.integral_floats import signed_limits, signed_range
+from xegpu.dialect.convert_layout import MASK, WORDS, DequantizeOp, nibbles
 from xegpu.dialect.reduction import BroadcastOp
-from xegpu.dialect.vector import PackOp, ShuffleOp
-from xegpu.ir.dtypes import bf16, f16, i32, of_mlir, u32
-from xegpu.ir.matchers import number
-from xegpu.layout.lane_map import LaneMap
+from xegpu.dialect.vector import PackOp
+from xegpu.ir.dtypes import bf16, f16, of_mlir
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of, vector_type
+from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, vector_type
+from xegpu.passes.distribute_lanes.bit_provenance import BitProvenance, Bits, element_of, moved_rows, splat_of
 from xegpu.rewrite.dce import erase_dead
 
 REGISTER_ROWS = 16
@@ -46,7 +50,7 @@ class _Weight:
     Attributes:
         words, row: the fragment that they are taken from, and its row.
         shift: lowest bit of a weight in its word.
-        zero, scale: a row, or a number for all.
+        zero, scale: a row, or a number for all; the zero point may be a row of signed integers.
     """
 
     words: SSAValue
@@ -87,7 +91,10 @@ def _replace(pack: PackOp, first: _Weight, fields: int) -> None:
     def row(value: SSAValue | int) -> SSAValue:
         if isinstance(value, int):
             value = add(arith.ConstantOp(FloatAttr(value, element)))
-        return value if isinstance(value.type, VectorType) else add(SplatOp(value, vector_type((1, 1), element)))
+        if not isinstance(value.type, VectorType):
+            value = add(SplatOp(value, vector_type((1, 1), value.type)))
+        return value if value.type == vector_type((1, 1), element) else \
+            add(SIToFPOp(value, vector_type((1, 1), element)))
 
     if shape_of(words)[0] != rows:
         words = add(ExtractStridedSliceOp(words, (first.row, 0), (rows, 1)))
@@ -108,9 +115,12 @@ def _packed_weights(pack: PackOp, matcher: _Matcher) -> tuple[_Weight, int] | No
         return None
     weights = matcher.products(pack.source)
     first = weights[0]
-    for fields in (1, len(NIBBLES)):
-        if first is not None and (fields == 1 or first.shift == 0) and weights == [
-                replace(first, row=first.row + row // fields, shift=first.shift + NIBBLES[row % fields])
+    if first is None:
+        return None
+    shifts = nibbles(element_of(first.words))
+    for fields in (1, len(shifts)):
+        if (fields == 1 or first.shift == 0) and weights == [
+                replace(first, row=first.row + row // fields, shift=first.shift + shifts[row % fields])
                 for row in range(shape[0])]:
             return first, fields
     return None
@@ -122,9 +132,11 @@ class _Matcher:
 
     Attributes:
         found: what is known, for a value and what was looked for.
+        bits: of which bits integers are put together.
     """
 
     found: dict[tuple[SSAValue, _Leaf], _Rows] = field(default_factory=dict)
+    bits: BitProvenance = field(default_factory=BitProvenance)
 
     def products(self, value: SSAValue) -> _Rows:
         """Rows of weights in floating point."""
@@ -155,34 +167,24 @@ class _Matcher:
         return self._rows(value.owner.input, self._signed if isinstance(value.owner, SIToFPOp) else self._field)
 
     def _signed(self, value: SSAValue) -> _Rows:
-        """Of fields, or of signed integers that are fields less a number: so small a one is exact in floats as well."""
+        """Of fields, or of signed integers that are fields less others: such small ones are exact in floats as well."""
         owner = value.owner
         if not isinstance(owner, (arith.SubiOp, arith.AddiOp)):
             return self._field(value)
-        if (zero := _splat(owner.rhs)) is None or abs(zero) > _EXACT:
+        zero: SSAValue | int | None = splat_of(owner.rhs)
+        if isinstance(zero, int):
+            zero = zero if isinstance(owner, arith.SubiOp) else -zero
+            range_ = Range(zero, zero)
+        elif isinstance(owner, arith.SubiOp) and (zero := _row(owner.rhs)) is not None:
+            range_ = signed_range(zero)
+        if zero is None or not range_.within(-_EXACT, _EXACT) or \
+                not (Range(0, MASK) - range_).within(*signed_limits(element_of(value).bits)):
             return _unknown(value)
-        zero = zero if isinstance(owner, arith.SubiOp) else -zero
         return [weight and replace(weight, zero=zero) for weight in self._rows(owner.lhs, self._field)]
 
     def _field(self, value: SSAValue) -> _Rows:
-        """Of 4 bits: the mask drops signs that a shift repeats, since no field lies beyond the highest bit."""
-        owner = value.owner
-        if of_mlir(value.type.element_type) in (i32, u32):  # type: ignore[attr-defined]
-            if isinstance(owner, arith.AndIOp):
-                for masked, mask in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
-                    if _splat(mask) == MASK:
-                        return self._rows(masked, self._shifted)
-            elif isinstance(owner, arith.ShRUIOp) and _splat(owner.rhs) == NIBBLES[-1]:
-                return self._shifted(value)
-        return _unknown(value)
-
-    def _shifted(self, value: SSAValue) -> _Rows:
-        owner = value.owner
-        if isinstance(owner, (arith.ShRUIOp, arith.ShRSIOp)):
-            shift = _splat(owner.rhs)
-            if shift is not None and shift in NIBBLES:
-                return [weight and replace(weight, shift=shift) for weight in self._rows(owner.lhs, _words)]
-        return _words(value)
+        """Of 4 bits of a word, all others of which are zero."""
+        return [_field(bits) for bits in self.bits.rows(value)]
 
     def _rows(self, value: SSAValue, leaf: _Leaf) -> _Rows:
         """Rows of a value that may be a slice or put together of others."""
@@ -191,39 +193,23 @@ class _Matcher:
         return self.found[key]
 
     def _moved(self, value: SSAValue, leaf: _Leaf) -> _Rows:
-        owner = value.owner
         if shape_of(value)[1:] != (1,):
             return _unknown(value)
-        if isinstance(owner, ExtractStridedSliceOp):
-            first = values_of(owner.offsets)[0]
-            return self._rows(owner.source, leaf)[first:first + shape_of(value)[0]]
-        if isinstance(owner, InsertStridedSliceOp):
-            first, part = values_of(owner.offsets)[0], self._rows(owner.source, leaf)
-            rows = self._rows(owner.dest, leaf)
-            return rows[:first] + part + rows[first + len(part):]
-        if isinstance(owner, ShuffleOp) and (order := _row_order(owner)) is not None:
-            sources = [row for source in owner.sources for row in self._rows(source, leaf)]
-            return [sources[row] for row in order]
-        return leaf(value)
+        found = moved_rows(value, partial(self._rows, leaf=leaf))
+        return leaf(value) if found is None else found
+
+
+def _field(bits: Bits) -> _Weight | None:
+    """The weight that a row is; None for any other row."""
+    if len(bits.pieces) != 1 or bits.unknown:
+        return None
+    ((value, row, shift, mask),) = bits.pieces
+    return _Weight(value, row, shift) if mask == MASK and (word := element_of(value)) in WORDS and \
+        shift in nibbles(word) else None
 
 
 def _unknown(value: SSAValue) -> _Rows:
     return [None] * shape_of(value)[0]
-
-
-def _words(value: SSAValue) -> _Rows:
-    """The rows of a fragment that is not looked into."""
-    return [_Weight(value, row) for row in range(shape_of(value)[0])]
-
-
-def _row_order(shuffle: ShuffleOp) -> list[int] | None:
-    """The rows that a shuffle takes, counted through its sources, if it takes rows of an element a lane as they are."""
-    maps, shapes, mask = shuffle.lane_maps(), shuffle.block_shapes(), list(shuffle.mask.get_values())
-    columns = shapes[-1][1]
-    if maps is None or {shape[1] for shape in shapes} != {columns} or set(maps) != {LaneMap((1, columns))}:
-        return None
-    order = [first // columns for first in mask[::columns]]
-    return order if mask == [row * columns + lane for row in order for lane in range(columns)] else None
 
 
 def _row(value: SSAValue) -> SSAValue | None:
@@ -234,13 +220,3 @@ def _row(value: SSAValue) -> SSAValue | None:
     if isinstance(owner, BroadcastOp) and shape_of(owner.source) == (1, 1) and shape_of(value)[-1] == 1:
         return owner.source
     return value if shape_of(value) == (1, 1) else None
-
-
-def _splat(value: SSAValue) -> int | None:
-    """The constant that all elements of a vector are."""
-    if not isinstance(value.owner, SplatOp):
-        return None
-    source = value.owner.source
-    if isinstance(source.owner, UnrealizedConversionCastOp):
-        source = source.owner.inputs[0]
-    return number(source)

@@ -18,12 +18,15 @@ from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.gather_scatter import (
     BlockElementsOp,
     CreateTdescOp,
+    LoadColumnsOp,
     LoadGatherOp,
     StoreScatterOp,
     scatter_of,
 )
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
+from xegpu.ir.dtypes import of_mlir
+from xegpu.layout import lane_map
 from xegpu.mlir.vector import ShapeCastOp, shape_of
 from xegpu.rewrite.rewriter import Rule
 
@@ -57,6 +60,18 @@ def _load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
                                                                                desc.shape[0])))
 
 
+def _load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
+    packed, form = operation.packed is not None, rewriter.line(shape_of(operation.offsets)[0])
+    offsets, lengths = (rewriter.converted(rewriter.lookup(line), form.lanes)
+                        for line in (operation.offsets, operation.lengths))
+    new_op = LoadColumnsOp(rewriter.single(operation.source), offsets, lengths, operation.rows,
+                           whole=operation.whole is not None, packed=packed)
+    lanes = lane_map.operand_b(form.shape[1], of_mlir(operation.result.type.element_type).bits) \
+        if packed else form.lanes  # type: ignore[attr-defined]
+    rewriter.set(operation.result, rewriter.emit(new_op),
+                 replace(form, shape=(operation.rows, form.shape[1]), lanes=lanes, packed=packed))
+
+
 def _store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
     value = rewriter.lookup(operation.value)
     new_op = StoreScatterOp(rewriter.converted(value, rewriter.line(value.encoding.shape[1]).lanes),
@@ -77,6 +92,7 @@ def _block_elements(rewriter: Any, operation: BlockElementsOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     CreateTdescOp: _create_tdesc,
     LoadGatherOp: _load_gather,
+    LoadColumnsOp: _load_columns,
     StoreScatterOp: _store_scatter,
     BlockElementsOp: _block_elements,
 }

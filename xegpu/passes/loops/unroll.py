@@ -13,7 +13,9 @@ The second loop has the steps that are left over, whatever the body does. An aut
 
 Otherwise only loops are unrolled that load, prefetch and multiply and do nothing else, and only for targets whose block
 messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
-addresses anew, and on Xe-HPC changing an address costs more than the jump that unrolling saves. A CPU, which emulates
+addresses anew, and on Xe-HPC changing an address costs more than the jump that unrolling saves. A loop that exchanges
+copies of rows of any alignment is unrolled twice, wherever it has the registers: its buffer in shared local memory has
+two halves, and each step then has one of its own. A CPU, which emulates
 such messages, gains nothing and would build for minutes: such a main loop is marked ``xegpu.skip_if_rolled``, and
 the text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at
 least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
@@ -24,6 +26,7 @@ that many: the subgroups of a work-group then stay together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import lcm
 
@@ -31,23 +34,30 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.gemm_loops import is_gemm_loop, is_shared, may_peel
+from xegpu.analysis.gemm_loops import has_barrier, is_copy, is_gemm_loop, is_shared, may_peel
+from xegpu.analysis.register_pressure import loop_bytes
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
+from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
+from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 _FACTORS = (8, 4, 2)
 _PRODUCTS = 256
 """Products in a loop that was unrolled by itself: more of them gain nothing and cost room for code."""
-_LIMIT = 1 << 31
-_MESSAGES = 40
+LIMIT = 1 << 31
+"""One past the largest counter."""
+MOST_MESSAGES = 40
 """Messages in such a loop: a thread tracks 32 in flight, and beyond that waits in many places."""
+_ROOM = 0.92
+"""Part of the registers that a loop with copies carries and loads, up to which it is unrolled where messages take no
+distances, and each address has a register: fitted on pvc (0.91 spilled nothing, 0.94 did)."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +95,11 @@ class Unroll:
             main = loop
         else:
             main, rest = split_loop(inserter, loop, factor)
-            if not asked:
+            if not asked and not has_copies(main):
                 main.attributes[SKIP_IF_ROLLED] = UnitAttr()
             if period == 1:
                 _between_barriers(inserter, list(rest.body.block.ops)[:-1])
-        steps = _repeat(inserter, main, body, step, factor)
+        steps = repeat(inserter, main, body, step, factor)
         if period and factor % period == 0:
             for position in range(0, factor, period):
                 _between_barriers(inserter, steps[position])
@@ -123,21 +133,40 @@ def trips_of(loop: scf.ForOp) -> int | None:
 
 def _own_factor(loop: scf.ForOp, target: Target) -> int:
     """Unroll factor of a loop whose author does not give one."""
-    if not target.immediate_offsets or not (step := number(loop.step)):
+    if not (step := number(loop.step)):
         return 1
     trips = trips_of(loop)
+    if has_copies(loop):
+        return 2 if _pays_for_copies(loop, target) and (trips is None or (trips % 2 == 0 and trips > 2)) else 1
+    if not target.immediate_offsets:
+        return 1
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
     messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
                    for operation in loop.body.block.ops)
     if not products or not is_gemm_loop(loop, cooperative=True):
         return 1
-    return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= _MESSAGES
+    return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= MOST_MESSAGES
                  and (factor - 1) * step < DISTANCE
                  and (trips is None or (trips % factor == 0 and trips > factor))), 1)
 
 
-def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue,
-            factor: int) -> list[list[Operation]]:
+def has_copies(loop: scf.ForOp) -> bool:
+    """Whether a loop copies rows of any alignment to shared local memory."""
+    return any(isinstance(operation, LoadNdOp) and is_copy(operation) for operation in loop.body.block.ops)
+
+
+def _pays_for_copies(loop: scf.ForOp, target: Target) -> bool:
+    """Whether two steps with copies have registers enough: then each half of a buffer in shared local memory has
+    addresses that do not change."""
+    function = function_of(loop)
+    registers = requested_registers(function) or min(target.registers)
+    taken = loop_bytes(loop) * subgroup_size(loop) / target.register_bytes
+    room = 1 if target.immediate_offsets else _ROOM
+    return has_barrier(loop) and is_gemm_loop(loop, cooperative=True) and registers > 0 and taken <= room * registers
+
+
+def repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue, factor: int,
+           others: Mapping[Operation, Callable[[int, Operation], SSAValue]] | None = None) -> list[list[Operation]]:
     """Write more steps behind the first one of a loop; the operations of each step.
 
     Args:
@@ -146,7 +175,10 @@ def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SS
         body: the operations of the first step.
         step: what the counter grows by from one step to the next.
         factor: how many steps there are to be.
+        others: for operations that are not copied what makes their result for another step, of its number and in front
+            of an operation.
     """
+    others = others or {}
     counter, *arguments = loop.body.block.args
     terminator = loop.body.block.last_op
     assert isinstance(terminator, scf.YieldOp)
@@ -156,7 +188,8 @@ def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SS
     for position in range(1, factor):
         counter_value = inserter.add(behind, counter, inserter.multiply(loop, step, position))
         values: dict[SSAValue, SSAValue] = {counter: counter_value, **dict(zip(arguments, carried, strict=False))}
-        steps.append([copy_operation(operation, values) for operation in body])
+        values |= {operation.results[0]: make(position, behind) for operation, make in others.items()}
+        steps.append([copy_operation(operation, values) for operation in body if operation not in others])
         loop.body.block.insert_ops_before(steps[-1], behind)
         carried = [values.get(value, value) for value in first[:len(carried)]]
     terminator.operands = [*carried, *first[len(carried):]]
@@ -175,9 +208,9 @@ def _within(inserter: Inserter, loop: scf.ForOp, factor: int) -> SSAValue:
     """Bound of a loop, as far as its main loop may go and its index arithmetic stays within 32 bits."""
     step, stop = number(loop.step), loop.ub
     if number(stop) is None and step is not None:
-        stop = inserter.before(loop, arith.MinSIOp(stop, inserter.constant(_LIMIT - 1 - factor * step)))
+        stop = inserter.before(loop, arith.MinSIOp(stop, inserter.constant(LIMIT - 1 - factor * step)))
         if factor > 1:
-            stop = inserter.before(loop, arith.MaxSIOp(stop, inserter.constant((factor - 1) * step - _LIMIT)))
+            stop = inserter.before(loop, arith.MaxSIOp(stop, inserter.constant((factor - 1) * step - LIMIT)))
     return stop
 
 

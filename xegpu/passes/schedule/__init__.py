@@ -25,7 +25,8 @@ becomes
 Where that barely suffices, products of one block that is loaded come one after the other
 (:mod:`xegpu.passes.schedule.product_order`), or what was loaded before the loop is loaded again in each step
 (:mod:`xegpu.passes.schedule.invariant_loads`). Where it does not, the products of a step are sliced
-(:mod:`xegpu.passes.schedule.product_slices`), or else what was loaded before is loaded again.
+(:mod:`xegpu.passes.schedule.product_slices`), or else what was loaded before is loaded again; where nothing fits, the
+order that needs the fewest registers is taken.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from xegpu.analysis.register_pressure import bytes_of, live_bytes
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
+from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.ir.region_branch import for_loops
@@ -55,11 +57,12 @@ from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes
 from xegpu.target.targets import Target
 
-_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp)
+_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadGatherOp,
+             LoadColumnsOp)
 """Operations that are not moved, and write no memory."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
-_LOADED = (LoadNdOp, ExtractOp)
+_LOADED = (LoadNdOp, LoadColumnsOp, ExtractOp)
 _MARGIN = 1.15
 """Estimated bytes of fragments, as a part of the largest register file, to which nothing is spilled: fitted,
 between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled nothing, 1.31 and more did)."""
@@ -94,18 +97,28 @@ class Schedule:
         taken = live_bytes(sunk, grouped=False)
         if taken <= room * _COMFORTABLE / _MARGIN:
             return sunk
-        ordered = copied(function)
-        for loop in filter(_may_sink_loads, for_loops(ordered)):
-            order_products(loop.body.block)
-        ordered = _scheduled(ordered, loads=True)
+        ordered = _scheduled(_ordered(function), loads=True)
         if live_bytes(ordered, grouped=False) <= room * _COMFORTABLE / _MARGIN:
             return ordered
         sliced, again = copied(function), copied(function)
         for loop in [each for each in for_loops(sliced) if _may_sink_loads(each)] if taken > room else []:
             slice_products(loop, self.target)
-        reloaded = _scheduled(again, loads=True) if reload_invariants(again) else sunk
-        choices = (sliced, reloaded) if taken > room else (reloaded, sunk)
-        return next((each for each in choices if live_bytes(each, grouped=False) <= room), new)
+        is_reloaded = reload_invariants(again)
+        reloaded = _scheduled(again, loads=True) if is_reloaded else sunk
+        choices = [sliced, reloaded] if taken > room else [reloaded, sunk]
+        if taken > room and is_reloaded:
+            choices.append(_scheduled(_ordered(again), loads=True))
+        pressures = [live_bytes(each, grouped=False) for each in choices]
+        fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
+        return next(fitting, choices[pressures.index(min(pressures))])
+
+
+def _ordered(function: func.FuncOp) -> func.FuncOp:
+    """A copy of a function in which each block of an operand is multiplied completely before the next."""
+    new = copied(function)
+    for loop in filter(_may_sink_loads, for_loops(new)):
+        order_products(loop.body.block)
+    return new
 
 
 def _scheduled(function: func.FuncOp, *, loads: bool) -> func.FuncOp:
@@ -134,7 +147,7 @@ def _sink(block: Block, loads: bool) -> None:
             continue
         if _may_move(operation) or (loads and type(operation) in _LOADED):
             waiting[operation] = None
-            if isinstance(operation, LoadNdOp):
+            if isinstance(operation, (LoadNdOp, LoadColumnsOp)):
                 read.append(operation)
             continue
         if not (isinstance(operation, _HARMLESS) or operation.has_trait(Pure)):  # it may write what was to be read

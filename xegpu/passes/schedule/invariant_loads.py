@@ -12,25 +12,29 @@ the end of the loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.dialects import func, scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.analysis.register_pressure import VIEWS
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import ProductOp
+from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.scalar import LoadScalarOp
+from xegpu.ir.matchers import VERSIONED
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import copy_operation
 
-_READS = (LoadNdOp, LoadScalarOp, PrefetchNdOp, scf.YieldOp, scf.ForOp)
+_READS = (LoadNdOp, LoadColumnsOp, LoadGatherOp, LoadScalarOp, PrefetchNdOp, scf.YieldOp, scf.ForOp, scf.IfOp)
 """Operations with effects that write no memory."""
 
 
 def reload_invariants(function: func.FuncOp) -> bool:
     """Copy loads into the loops that use them, in place; whether there are such loads."""
     changed = False
-    for loop in [operation for operation in function.body.block.ops if isinstance(operation, scf.ForOp)]:
+    for loop in [*_loops(function.body.block)]:
         if any(isinstance(operation, ProductOp) for operation in loop.body.block.ops):
             changed |= _reload(loop)
     if changed:
@@ -40,6 +44,16 @@ def reload_invariants(function: func.FuncOp) -> bool:
                 operation.detach()  # type: ignore[no-untyped-call]
                 operation.erase()
     return changed
+
+
+def _loops(block: Block) -> Iterator[scf.ForOp]:
+    """Loops of a block that are in no other one, versions of loops among them."""
+    for operation in block.ops:
+        if isinstance(operation, scf.ForOp):
+            yield operation
+        elif VERSIONED in operation.attributes:
+            for region in operation.regions:
+                yield from _loops(region.block)
 
 
 def _reload(loop: scf.ForOp) -> bool:
@@ -65,19 +79,22 @@ def _chain(value: SSAValue, loop: scf.ForOp) -> list[Operation]:
     while isinstance(owner, VIEWS):
         chain.insert(0, owner)
         owner = owner.operands[0].owner
-    if not isinstance(owner, LoadNdOp) or owner.parent is not loop.parent \
-            or desc_of(owner.desc).block.access != "block" or not _writes_nothing(owner, loop):
+    if not isinstance(owner, LoadNdOp) or desc_of(owner.desc).block.access != "block" \
+            or not _writes_nothing(owner, loop):
         return []
     return [owner, *chain]
 
 
 def _writes_nothing(load: LoadNdOp, loop: scf.ForOp) -> bool:
     """Whether nothing from a load to the end of a loop writes memory."""
+    around: Operation | None = loop  # what stands beside the load, and has the loop in it
+    while around is not None and around.parent is not load.parent:
+        around = around.parent_op()
     operation: Operation | None = load
-    while operation is not None:
+    while operation is not None and around is not None:
         if not all(isinstance(inner, _READS) or inner.has_trait(Pure) for inner in operation.walk()):
             return False
-        if operation is loop:
-            return True
+        if operation is around:
+            return not isinstance(operation, scf.ForOp) or operation is loop
         operation = operation.next_op
     return False

@@ -28,7 +28,7 @@ _PACKAGES = ("xetile", "xegpu", "codegen")
 
 USUAL_SHAPE = (4096, 4096, 4096)
 """The problem that a report predicts where none is named; its first two numbers for a kernel without a product."""
-_TIME = "predicted time"
+_TIME, _SEQUENTIAL = "predicted time", "time without any overlap"
 _REPEAT = re.compile(r"dpasw?\.8x(\d)")
 
 
@@ -194,7 +194,7 @@ class Report:
         waits = times if loop and kinds["load_block2d"] + kinds["load"] and not kinds["prefetch"] else 0
         return LoopIteration(self.subgroups, self.dpas_rows, self.hot.total, loaded * times, distinct * times, messages,
                     self.hot.gathers + kinds["scratch"], kinds["atomic"], self.hot.opcodes["sync.bar"],
-                    waits, self.mix.whole.total - self.hot.total)
+                    waits, self.mix.whole.total - self.hot.total, self.hot.alu_passes(self.target.register_bytes))
 
     def compare(self, *others: Report, tables: Sequence[Table] | None = None) -> Table:
         """Comparison table of this kernel and others; of two, the last column has the difference.
@@ -257,8 +257,9 @@ class Report:
         """Note on the loop that is counted where a batch has two, and on the one that is not."""
         if not self._guarded or not self.mix.others:
             return ()
-        other = max(self.mix.others, key=lambda mix: mix.categories["dpas"])
-        return (f"two loops go over the batch; the hot loop is the one for matrices that lie behind each other, "
+        other = max(self.mix.others, key=lambda mix: (mix.categories["dpas"], mix.total))
+        count = "two" if len(self.mix.others) == 1 else "three"  # with one of single steps behind unrolled ones
+        return (f"{count} loops go over the batch; the hot loop is the one for matrices that lie behind each other, "
                 f"{', '.join(self._guarded)}; others are left to a loop of {other.total} instructions, of which "
                 f"{other.categories['dpas']} are dpas ({other.density:.1%})",)
 
@@ -310,7 +311,7 @@ def _predicted(found: Prediction) -> list[Row]:
     rows += [Row(f"  clocks a pass, {name}", (clocks,), ",.0f") for name, clocks in found.clocks.items()]
     if found.bytes:
         rows.append(Row("  memory traffic", (found.bytes / 2**20,), ",.1f", " MB"))
-    rows.append(Row(_TIME, (found.time * 1e3,), ".4g", " ms"))
+    rows += [Row(_TIME, (found.time * 1e3,), ".4g", " ms"), Row(_SEQUENTIAL, (found.sequential * 1e3,), ".4g", " ms")]
     if found.flops:
         rows += [Row("predicted rate", (found.tflops,), ".4g", f" TFLOP/s, within {found.error:.0%}"),
                  Row("upper bound", (found.upper_bound,), ".4g", " TFLOP/s")]
@@ -319,13 +320,19 @@ def _predicted(found: Prediction) -> list[Row]:
 
 def _tied(columns: Sequence[str], tables: Sequence[Table]) -> tuple[str, ...]:
     """Note on the kernels whose predicted times the model cannot tell from the shortest one; none for one kernel."""
-    times = {column: float(row.values[0]) for column, table in zip(columns, tables, strict=True) for row in table.rows
-             if row.label == _TIME and row.values[0] is not None}
+    times, sequential = (_times(columns, tables, label) for label in (_TIME, _SEQUENTIAL))
     tied = [column for column, time in times.items() if time <= min(times.values()) * (1 + RESOLUTION)]
     if len(tied) < 2:
         return ()
     return (f"predicted times of {' and '.join(tied)} are within {RESOLUTION:.0%}, which the model cannot tell apart; "
+            f"{min(tied, key=sequential.__getitem__)} takes least without any overlap; "
             f"xt.tune times {'both' if len(tied) == 2 else 'all'}",)
+
+
+def _times(columns: Sequence[str], tables: Sequence[Table], label: str) -> dict[str, float]:
+    """Predicted times in a row of the tables, by column."""
+    return {column: float(row.values[0]) for column, table in zip(columns, tables, strict=True) for row in table.rows
+            if row.label == label and row.values[0] is not None}
 
 
 def _positive(numbers: Sequence[Any]) -> bool:

@@ -54,10 +54,9 @@ def _copy_help(operation: LoadNdOp | StoreNdOp, kinds: dict[SSAValue, str]) -> s
         return ""
     if is_unaligned_copy(desc_of(operation.desc)):
         return "; its words are put together and copied through shared local memory, a part by each subgroup that " \
-               "needs the operand: the more of these there are, the less each does (wg_map((8, 4), ...) of 256 x 256)"
-    return "; as an operand of a product it would be copied through shared local memory where several subgroups need " \
-           "it (wg_map((8, 4), ...) of 256 x 256), or where one subgroup alone has the registers (tiles of 32 x 32 " \
-           "by 32 x 32)"
+               "needs the operand: the more of these a wg_map distributes a larger tile to, the less each does"
+    return "; as an operand of a product it would be copied through shared local memory where several subgroups of a " \
+           "wg_map need it, or, of a smaller tile, where one subgroup alone has the registers"
 
 
 def _reasons(desc: SSAValue, kinds: dict[SSAValue, str]) -> list[tuple[str, str]]:

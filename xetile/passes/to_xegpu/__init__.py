@@ -78,7 +78,7 @@ class ToXeGPU:
             TileMmaOp: partial(_tile_mma, target=self.target),
             TileMmaScaledOp: lambda rewriter, op: mma_scaled.lower_tile_mma_scaled(rewriter, op, _blocks_of(op.result)),
             TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup_size),
-            **gather_scatter.xegpu_rules(self.target)}
+            **gather_scatter.xegpu_rules(self.target, _blocks_of)}
         return Rewriter({**RULES, **rules}).function(function)
 
 

@@ -21,6 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.mlir.arith import CmpIOp, ExtSIOp, IndexCastOp, SelectOp, TruncIOp
 from xegpu.rewrite.dce import erase
+from xegpu.rewrite.dense_constant import MOST_RUNS, too_many_elements
 from xegpu.support.errors import TextError
 from xegpu.support.location import author_location
 from xetile.dialect.reduction import TileBroadcastOp
@@ -30,8 +31,6 @@ from xetile.dialect.wg_map import Pair, WgMap
 
 _MOST_SELECTED = 1 << 18
 """Most elements that selections of one constant compute: what is more is better loaded."""
-MOST_RUNS = 1 << 10
-"""Most selections of one constant: each takes several operations."""
 Element = Any
 
 
@@ -84,9 +83,8 @@ class _Constant:
         return self._chosen([(spread[row], length) for row, length in runs], 0, self._shape, self._map)
 
     def _refuse(self) -> NoReturn:
-        raise TextError("XT2072", "arith.constant: a vector constant whose elements differ, without a pattern, has too "
-                        f"many of them: {self._shape[0]}x{self._shape[1]}", "pass the numbers as an array and load "
-                        "them, or compute them", author_location(self._old))
+        code, message, remedy = too_many_elements(f"{self._shape[0]}x{self._shape[1]}")
+        raise TextError(code, f"arith.constant: {message}", remedy, author_location(self._old))
 
     def _sequence(self, elements: Sequence[Element], axis: int, shape: Pair, map_: WgMap | None) -> SSAValue:
         """Vector whose elements depend on the position along one axis."""

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FunctionType, Module
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from xegpu.analysis.simt import other_map
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.types import SgMapAttr
 from xegpu.interop.llvm.dialect.ops import ConvertLayoutOp, DpasOp, LoadNdOp, StoreNdOp
@@ -107,9 +108,7 @@ def _check_maps(function: Function) -> None:
             before, origin = known.setdefault(webs.root(value), (lanes, operation))
             if before != lanes:
                 lies, said = (str(SgMapAttr(each)).removeprefix("#xegpu.") for each in (before, lanes))
-                fail_at(operation, "XT3515", f"this fragment lies in {lies}, and here in {said}",
-                        "load it through a descriptor with that map, or put an xegpu.convert_layout between",
-                        (f"{origin.name} has the first", origin))
+                fail_at(operation, *other_map(lies, f"here in {said}"), (f"{origin.name} has the first", origin))
 
 
 def _lower(operation: Operation, of_lanes: bool) -> None:

@@ -31,12 +31,12 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import ExtUIOp, SelectOp
 from xegpu.mlir.combining_kind import combined
 from xegpu.mlir.vector import shape_of
+from xegpu.rewrite.dense_constant import MOST_RUNS, too_many_elements
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.tile_ops import text
 from xetile.dialect.vector import TileBitcastOp
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.text.canonicalize.constants import MOST_RUNS
 from xetile.text.llvm.elements import BLOCK, both, compared, number, positions, splat
 from xetile.text.llvm.reshape import SCALAR
 
@@ -87,8 +87,7 @@ def varied_constant(rewriter: Any, result: SSAValue, elements: Sequence[IntegerA
         return
     runs = [(element, len(list(run))) for element, run in groupby(elements)]
     if len(runs) > MOST_RUNS:
-        rewriter.refuse("XT2072", f"a vector constant whose elements differ, without a pattern, has too many of them: "
-                        f"{result.type}", "pass the numbers as an array and load them, or compute them")
+        rewriter.refuse(*too_many_elements(str(result.type)))
     value, end = _filled(rewriter, runs[-1][0], shape, map_), len(elements)
     for (_, length), (element, _) in zip(runs[:0:-1], runs[-2::-1], strict=True):
         end -= length

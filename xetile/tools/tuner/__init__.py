@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from xetile.jit.base import BaseKernel
 from xetile.runtime.device_executor import DeviceExecutor
 from xetile.runtime.executors import Executor, select_executor
 from xetile.runtime.grid import Grid
-from xetile.tools.tuner.result import Outcome, Result
+from xetile.tools.tuner.result import Outcome, Result, is_tied
 from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
 from xetile.tools.tuner.timing import Series, compare
 
@@ -163,7 +164,9 @@ def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: S
 
 
 def _tuning_result(kernel: BaseKernel, device: str, by: str, outcomes: Sequence[Outcome], start: float) -> Result:
-    ordered = sorted(outcomes, key=lambda o: (o.seconds is None, o.dropped, o.seconds or 0.0))
+    tied = {id(outcome) for outcome in outcomes if by == "prediction" and is_tied(outcome, outcomes)}
+    ordered = sorted(outcomes, key=lambda o: (o.seconds is None, o.dropped, id(o) not in tied,
+                                              o.sequential if id(o) in tied else o.seconds or 0.0))
     return Result(kernel.name, device, by, tuple(ordered), time.perf_counter() - start)
 
 
@@ -191,7 +194,10 @@ def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
         if spilled := report.spill_size + report.private_size:
             return Outcome(configuration, stage="spill", reason=f"{spilled} bytes of registers are spilled to memory")
         passes = trip_count(candidate.compiled.function, [argument.shape for argument in arguments])
-        return Outcome(configuration, report.predict(grid=candidate.grid, passes=passes).time, how="predicted")
+        if passes is not None:
+            passes = max(1, ceil(passes / report.unrolled))
+        found = report.predict(grid=candidate.grid, passes=passes)
+        return Outcome(configuration, found.time, how="predicted", sequential=found.sequential)
     except XeError as error:
         return Outcome(configuration, stage="build", reason=str(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ class Outcome:
         samples: how many samples that rests on.
         how: ``"timed"``, ``"kept"`` (timed before, read from disk) or ``"predicted"``; empty if it failed.
         dropped: whether its timing was stopped early, as it cannot be the fastest.
+        sequential: for a prediction, seconds without any overlap, which decide between times that it cannot tell apart.
         stage, reason: where it failed, a key of :data:`STAGES`, and why; empty if it did not.
     """
 
@@ -36,6 +38,7 @@ class Outcome:
     samples: int = 0
     how: str = ""
     dropped: bool = False
+    sequential: float = 0.0
     stage: str = ""
     reason: str = ""
 
@@ -48,7 +51,8 @@ class Result:
         kernel: the kernel's name.
         device: what it was timed on, or the target that a prediction is for.
         by: ``"time"`` or ``"prediction"``.
-        outcomes: every configuration, the fastest first, then those that failed.
+        outcomes: every configuration, the fastest first, then those that failed. Of predictions that the model cannot
+            tell from the shortest, the one first that leaves the limiting resource most room.
         seconds: how long it took.
     """
 
@@ -84,8 +88,7 @@ class Result:
         worked = [outcome for outcome in self.outcomes if outcome.seconds is not None]
         if self.by != "prediction":
             return tuple(worked[:1])
-        return tuple(outcome for outcome in worked
-                     if (outcome.seconds or 0.0) <= (worked[0].seconds or 0.0) * (1 + RESOLUTION))
+        return tuple(outcome for outcome in worked if is_tied(outcome, worked))
 
     def __str__(self) -> str:
         return str(self.table())
@@ -97,7 +100,7 @@ class Result:
         """
         names = list(dict.fromkeys(name for outcome in self.outcomes for name in outcome.configuration))
         worked = [outcome for outcome in self.outcomes if outcome.seconds is not None]
-        rows = [_row(outcome, names, worked[0].seconds or 0.0) for outcome in worked]
+        rows = [_row(outcome, names, _shortest(worked)) for outcome in worked]
         counts = {stage: sum(f.stage == stage for f in self.failures) for stage in STAGES}
         notes = [f"{count} {STAGES[stage]}" for stage, count in counts.items() if count]
         notes += [f"{as_keywords(f.configuration)}: {f.reason.splitlines()[0]}" for f in self.failures]
@@ -105,7 +108,8 @@ class Result:
             notes.insert(0, "ranked by a model's predictions, not by measurements")
             if len(self.tied) > 1:
                 notes.insert(1, f"the first {len(self.tied)} are within {RESOLUTION:.0%}, which the model cannot tell "
-                             "apart: on a device, tune with where= times them")
+                             "apart, in the order of what all resources take one after another: on a device, tune "
+                             "with where= times them")
         title = f"{self.kernel} on {self.device}: {len(worked)} of {len(self.outcomes)} configurations"
         return Table(title, tuple(rows), ("time", "to the best", "spread", *names, "from"), (), tuple(notes))
 
@@ -120,6 +124,15 @@ class Result:
         """
         values = ", ".join(f"{name!r}: {value!r}" for name, value in self.best.items())
         return f"@xt.autotune([{{{values}}}])"
+
+
+def _shortest(outcomes: Iterable[Outcome]) -> float:
+    return min((outcome.seconds for outcome in outcomes if outcome.seconds is not None), default=0.0)
+
+
+def is_tied(outcome: Outcome, outcomes: Iterable[Outcome]) -> bool:
+    """Whether a prediction cannot tell a configuration from the fastest."""
+    return outcome.seconds is not None and outcome.seconds <= _shortest(outcomes) * (1 + RESOLUTION)
 
 
 def _row(outcome: Outcome, names: list[str], best: float) -> Row:

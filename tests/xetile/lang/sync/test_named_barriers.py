@@ -10,37 +10,12 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from benchmarks.code_snapshot.kernels import named_barriers
 from codegen.toolchain.ocloc import compile_device, disassemble
 from tests.conftest import require_mlir_opt, require_ocloc, require_simulator
 from tests.kernels import EXECUTIONS, Execution, integers
 
 MATRIX = xt.Spec((None, None), "f32")
-
-
-@xt.kernel(subgroups=(2, 1))
-def ring(A, C, n, *, slots=2):
-    """Subgroup 0 fills a ring of slots in shared local memory, subgroup 1 empties it."""
-    mine, top = xt.subgroup_id(), xt.group_id(0) * n * 8 * slots
-    memory = xt.alloc_slm((slots * 8, 16), xt.f32)
-    full, empty = ([xt.nbarrier(2 * s + kind, 2) for s in range(slots)] for kind in (0, 1))
-    with xt.when(mine == 0):
-        for k in xt.range(n):
-            for s in range(slots):
-                tile = xt.load_tile(xt.init_tile(A, (top + (k * slots + s) * 8, 0), (8, 16)))
-                xt.store_tile(tile, xt.init_tile(memory, (s * 8, 0), (8, 16)))
-                full[s].arrive()
-                full[s].wait()
-                empty[s].arrive()
-                empty[s].wait()
-    with xt.otherwise():
-        for k in xt.range(n):
-            for s in range(slots):
-                full[s].arrive()
-                full[s].wait()
-                tile = xt.load_tile(xt.init_tile(memory, (s * 8, 0), (8, 16)))
-                empty[s].arrive()
-                xt.store_tile(tile * 2 + 1, xt.init_tile(C, (top + (k * slots + s) * 8, 0), (8, 16)))
-                empty[s].wait()
 
 
 @xt.kernel(subgroups=(2, 1))
@@ -130,9 +105,9 @@ def test_barriers_that_all_subgroups_come_by(execution: Execution) -> None:
 def test_a_ring_between_two_subgroups(execution: Execution) -> None:
     if execution.target in ("dg2", "cpu"):
         with pytest.raises(xt.XeError, match="XT1481"):
-            check(execution.bind(ring)[2], 3)
+            check(execution.bind(named_barriers)[2], 3)
     else:
-        check(execution.bind(ring)[2], 3)
+        check(execution.bind(named_barriers)[2], 3)
 
 
 @pytest.mark.parametrize("gpu", ["pvc", "bmg"])
@@ -140,7 +115,7 @@ def test_rings_and_one_way_barriers_as_machine_code(gpu: str) -> None:
     """With all checks: a race in shared memory would be a finding."""
     require_simulator()
     where = f"machine:{gpu}"
-    check(ring.on(where, check=True)[2], 3)
+    check(named_barriers.on(where, check=True)[2], 3)
     check(one_way.on(where, check=True)[3], 4)
     a, c = integers(np.random.default_rng(3), xt.f32, 24, 16), np.full((10, 16), 7, np.float32)
     collected.on(where, check=True)[1](a, c[1:-1])
@@ -182,7 +157,7 @@ def test_sides_in_machine_code(target: str) -> None:
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_named_barriers_in_machine_code(target: str) -> None:
     require_ocloc()
-    asm = str(ring.lower(MATRIX, MATRIX, 4, target=target).isa())
+    asm = str(named_barriers.lower(MATRIX, MATRIX, 4, target=target).isa())
     assert re.findall(r"sync\.bar\s+(\w+)", asm) == ["0x1", "0x2", "0x3", "0x4"] * 2
     assert (asm.count("signal barrier"), asm.count("fence.slm"), asm.count("fence.ugm")) == (8, 16, 0)
     asm = str(pairs.lower(MATRIX, MATRIX, target=target).isa())  # the id is known at run time
@@ -191,7 +166,7 @@ def test_named_barriers_in_machine_code(target: str) -> None:
 
 def test_named_barriers_by_way_of_sycl() -> None:
     require_ocloc()
-    low = ring.lower(MATRIX, MATRIX, 4, target="pvc")
+    low = named_barriers.lower(MATRIX, MATRIX, 4, target="pvc")
     asm = str(disassemble(compile_device(low.spirv("sycl"), "pvc", spirv=True)))
     assert sorted(re.findall(r"sync\.bar\s+(\w+)", asm)) == sorted(["0x1", "0x2", "0x3", "0x4"] * 2)
 
@@ -372,7 +347,7 @@ def test_wrong_text(old: str, new: str, message: str) -> None:
 
 
 def test_every_stage_reads_back_and_llvm_reads_its_form() -> None:
-    low = ring.lower(MATRIX, MATRIX, 4)
+    low = named_barriers.lower(MATRIX, MATRIX, 4)
     for name, text in low.stages.items():
         assert str(xt.parse(text)) == text, name
     text = crossing.lower(MATRIX).xegpu_upstream

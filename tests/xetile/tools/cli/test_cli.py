@@ -92,7 +92,8 @@ def _without_stage(text: str) -> str:
 # The kernel has no array that is stored by columns or has odd rows, and transposes nothing.
 @pytest.mark.parametrize("stage", [stage for stage in NAMES if precedes("lower-supervector", stage)
                                    and stage not in ("carry-tiles", "cooperative-loads", "duplicate-loads",
-                                                     "normalize", "interleave-rows", "slm-transpose", "slm-copy")])
+                                                     "normalize", "interleave-rows", "interleave-columns",
+                                                     "transpose-gathers", "slm-transpose", "slm-copy")])
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
     target = "cpu" if stage in ("split-int4-mma", "fuse-load-mma", "deepen-k", "fuse-store") else "bmg"

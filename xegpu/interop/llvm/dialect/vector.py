@@ -25,11 +25,10 @@ from xegpu.interop.llvm.dialect.types import shape_of
 from xegpu.ir.assembly_format import Integers, Keyword, WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
-from xegpu.mlir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, kind_of
+from xegpu.mlir.combining_kind import check_kind, kind_of
 from xegpu.mlir.vector import VECTOR, IntegersAttr, check_slice, integers, values_of
 from xegpu.support.errors import ElementTypeError, Invalid
 
-_KINDS = tuple(dict.fromkeys((*FLOAT_KINDS, *INTEGER_KINDS)))
 _SCOPES = {"memory_kind": ("global", "slm"), "fence_scope": ("workgroup", "gpu")}
 
 
@@ -62,8 +61,7 @@ class MultiReductionOp(IRDLOperation):
         shape: tuple[int, ...] = self.source.type.get_shape()  # type: ignore[attr-defined]
         left = tuple(size for axis, size in enumerate(shape) if axis not in self.axes)
         result = self.result.type.get_shape() if isinstance(self.result.type, VectorType) else ()
-        if self.kind.data not in _KINDS:
-            raise Invalid("XT3640", f"there is no kind {self.kind.data}\nuse one of {', '.join(_KINDS)}")
+        check_kind(self.kind.data)
         element = self.source.type.element_type  # type: ignore[attr-defined]
         try:
             kind_of(self.kind.data, of_mlir(element))

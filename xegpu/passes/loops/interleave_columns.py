@@ -1,0 +1,243 @@
+"""Column interleaving of B: even columns in front of the odd ones, as copies of unaligned rows leave them.
+
+    %share = load_nd %from                           -> vector<8x2xbf16>: words of two rows, eight columns of them
+    store_nd %share, %to                             shared local memory
+    for ... (%c0 = %zero)
+      %b = load_nd %part                             -> vector<16x2xbf16>: a lane has a column
+      yield dpas %a, %b, %c0
+    store %c0
+becomes
+    %share = load_nd %from
+    %columns = vector.shuffle %share, %share [0, 2, 4, 6, 1, 3, 5, 7]
+    store_nd %columns, %to
+    for ... (%c0 = %zero)
+      %b = load_nd %part                             the columns 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, ...
+      yield dpas %a, %b, %c0
+    %c = shuffle %c0                                 in order
+    store %c
+
+A word of such a copy (:func:`xegpu.layout.lane_map.unaligned_copy`) is put together from halves of words of two rows,
+and a word in memory has an even and an odd column. So two registers of even columns come from two registers that lie
+side by side, by one 32-lane select, where columns in order take one for each register. A column of a product depends on
+one column of B and of the accumulator only, so that columns may lie in any order as long as they lie alike. The
+accumulators are put in order once, behind the loop; one with another use inside the loop stays as it is, and so do the
+arrays that its products read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, ModuleOp, VectorType, i64
+from xdsl.dialects.memref import AllocOp
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.dialects.vector import ShuffleOp as ShuffleRowsOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from xegpu.analysis.divisibility import multiple_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.types import TensorDesc
+from xegpu.dialect.vector import ShuffleOp
+from xegpu.layout.lane_map import LaneMap, operand_b, unaligned_copy
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, shape_of
+from xegpu.rewrite.rewriter import copied, rewrite
+
+_LANES = 16
+"""Columns of a block of B and of an accumulator, one for each lane."""
+_WIDTHS = (8, 16)
+"""Columns of a copy in which two registers of even columns are selected at once, and which fill whole blocks."""
+
+
+def by_parity(width: int) -> tuple[int, ...]:
+    """Columns in the order of copies: the even ones, then the odd ones."""
+    return (*range(0, width, 2), *range(1, width, 2))
+
+
+def is_by_parity(load: LoadNdOp) -> bool:
+    """Whether a load is a copy of which nothing is used but its columns in the order of copies."""
+    uses = [use.operation for use in load.result.uses]
+    return (width := _width_of(desc_of(load.desc))) > 0 and bool(uses) and all(
+        isinstance(user, ShuffleRowsOp) and user.v1 is user.v2 is load.result
+        and user.mask.get_values() == by_parity(width) for user in uses)
+
+
+def _width_of(desc: TensorDesc) -> int:
+    """Columns of a copy of B whose even and odd ones can be told apart; 0 for any other block."""
+    width = desc.shape[1]
+    fits = desc.sg_map == unaligned_copy("b") and desc.dtype.bits == 16 and desc.block.array_length == 1
+    return width if fits and width in _WIDTHS else 0
+
+
+@dataclass(frozen=True)
+class InterleaveColumns:
+    """The pass."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with such operands, and their accumulators, in the order of copies; itself if there are none."""
+        return rewrite(module, _interleaved)
+
+
+def _interleaved(function: func.FuncOp) -> func.FuncOp:
+    if not _arrays(function):
+        return function
+    new = copied(function)
+    loops: dict[scf.ForOp, int] = {}
+    for array in _arrays(new):
+        for store in array.stores:
+            _split_columns(store)
+        loops |= {product.parent_op(): array.width for product in array.products}  # type: ignore[misc]
+    for loop, width in loops.items():
+        for position in _carried(loop):
+            _put_in_order(loop, position, width)
+    return new
+
+
+@dataclass
+class _Array:
+    """An array of shared local memory that has an operand B.
+
+    Attributes:
+        stores: of copies, to it.
+        products: that read it.
+        width: columns of each copy; 0 where there is anything else.
+    """
+
+    stores: list[StoreNdOp] = field(default_factory=list)
+    products: list[DpasOp] = field(default_factory=list)
+    width: int = 0
+
+
+def _arrays(function: func.FuncOp) -> list[_Array]:
+    """The arrays whose columns may lie in another order: those of loops all of whose products read such arrays."""
+    makers = [operation for operation in function.walk() if isinstance(operation, AllocOp)]
+    found = [array for maker in makers if (array := _array(maker)) is not None]
+    while True:
+        widths = {product: array.width for array in found for product in array.products}
+        kept = [array for array in found if all(map(_is_regular, array.products, [widths] * len(array.products)))]
+        if len(kept) == len(found):
+            return kept
+        found = kept
+
+
+def _array(maker: AllocOp) -> _Array | None:
+    """What reads and writes an array; None if anything but copies and products does."""
+    array, widths = _Array(), set()
+    for user in _accesses(maker.memref):
+        if isinstance(user, StoreNdOp) and (width := _width_of_copy(user)):
+            array.stores.append(user)
+            widths.add(width)
+        elif isinstance(user, LoadNdOp) and _has_whole_blocks(user):
+            products = list(_products(user.result))
+            if None in products:
+                return None
+            array.products += [product for product in products if product is not None]
+        else:
+            return None
+    array.width = widths.pop() if len(widths) == 1 else 0
+    return array if array.width and array.products else None
+
+
+def _accesses(memory: SSAValue) -> Iterator[Operation]:
+    """What uses an array, through descriptors and these moved."""
+    for use in memory.uses:
+        if isinstance(use.operation, (CreateNdTdescOp, UpdateNdOffsetOp)) and use.index == 0:
+            yield from _accesses(use.operation.result)
+        else:
+            yield use.operation
+
+
+def _width_of_copy(store: StoreNdOp) -> int:
+    """Columns of a copy of B that a store takes, at a multiple of as many; 0 for any other store."""
+    load, desc = store.value.owner, desc_of(store.desc)
+    if not isinstance(load, LoadNdOp) or not store.value.has_one_use() or load.transposes:
+        return 0
+    source, width = desc_of(load.desc), _width_of(desc)
+    fits = source.block.memory_scope == "global" and _width_of(source) == width > 0 and source.shape == desc.shape
+    return width if fits and multiple_of(store.desc) % width == 0 else 0
+
+
+def _has_whole_blocks(load: LoadNdOp) -> bool:
+    """Whether a load gives blocks of B, a column a lane, that begin at a multiple of as many columns."""
+    desc = desc_of(load.desc)
+    return desc.sg_map == operand_b(_LANES, 16) and desc.shape[1] == _LANES and multiple_of(load.desc) % _LANES == 0
+
+
+def _products(value: SSAValue) -> Iterator[DpasOp | None]:
+    """The products of a loop's body that take blocks of a value as their second operand; None for any other use."""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, (ExtractOp, ExtractStridedSliceOp)):
+            yield from _products(user.result)
+        else:
+            is_product = isinstance(user, DpasOp) and use.index == 1 and isinstance(user.parent_op(), scf.ForOp)
+            yield user if is_product else None  # type: ignore[misc]
+
+
+def _is_regular(product: DpasOp, widths: dict[DpasOp, int]) -> bool:
+    """Whether all products of a product's loop have columns alike, and accumulators that nothing else uses."""
+    loop = product.parent_op()
+    assert isinstance(loop, scf.ForOp)
+    body, carried, yielded = loop.body.block, _carried(loop), loop.body.block.last_op
+    products = [operation for operation in body.ops if isinstance(operation, DpasOp)]
+    sums = {*(each.result for each in products), *(body.args[1 + position] for position in carried)}
+    return {widths.get(each, 0) for each in products} == {widths[product]} and all(
+        each.acc is None or each.acc in sums for each in products) and all(
+        (use.operation is yielded and use.index in carried)
+        or (isinstance(use.operation, DpasOp) and use.index == 2 and use.operation.parent is body)
+        for value in sums for use in value.uses)
+
+
+def _carried(loop: scf.ForOp) -> list[int]:
+    """Positions at which a loop carries sums of products."""
+    yielded = loop.body.block.last_op
+    assert yielded is not None
+    return [position for position, value in enumerate(yielded.operands) if isinstance(value.owner, DpasOp)
+            and value.owner.parent is loop.body.block]
+
+
+def _split_columns(store: StoreNdOp) -> None:
+    value, type_ = store.value, store.value.type
+    assert isinstance(type_, VectorType)
+    mask = by_parity(desc_of(store.desc).shape[1])
+    shuffle = ShuffleRowsOp(value, value, DenseArrayBase.from_list(i64, list(mask)), result_type=type_)
+    shuffle.location, shuffle.result.name_hint = store.location, value.name_hint
+    assert store.parent is not None
+    store.parent.insert_op_before(shuffle, store)
+    store.operands[0] = shuffle.result
+
+
+def _put_in_order(loop: scf.ForOp, position: int, width: int) -> None:
+    """Put the columns of an accumulator in order behind a loop; before it, in the order of copies."""
+    before, after, split = loop.iter_args[position], loop.results[position], by_parity(width)
+    assert loop.parent is not None
+    if not _is_splat(before):
+        shuffle = _shuffled(before, split, loop)
+        loop.parent.insert_op_before(shuffle, loop)
+        loop.operands[3 + position] = shuffle.result
+    uses = list(after.uses)
+    shuffle = _shuffled(after, tuple(split.index(column) for column in range(width)), loop)
+    loop.parent.insert_op_after(shuffle, loop)
+    for use in uses:
+        use.operation.operands[use.index] = shuffle.result
+
+
+def _shuffled(value: SSAValue, columns: tuple[int, ...], near: Operation) -> ShuffleOp:
+    """The columns of an accumulator in another order, within groups of as many."""
+    rows, width = shape_of(value)[0], len(columns)
+    mask = [row * _LANES + column // width * width + columns[column % width]
+            for row in range(rows) for column in range(_LANES)]
+    shuffle = ShuffleOp([value], mask, value.type, [(rows, _LANES)] * 2, [LaneMap((1, _LANES))] * 2)
+    shuffle.location, shuffle.result.name_hint = near.location, value.name_hint
+    return shuffle
+
+
+def _is_splat(value: SSAValue) -> bool:
+    """Whether all columns of a block are known to be alike: one number everywhere."""
+    owner = value.owner
+    if isinstance(owner, BroadcastOp):
+        return not isinstance(owner.source.type, VectorType)
+    return not isinstance(value, BlockArgument) and isinstance(owner, arith.ConstantOp) and \
+        isinstance(owner.value, DenseIntOrFPElementsAttr) and owner.value.is_splat()
