@@ -19,7 +19,7 @@ TURN = 0.03
 
 
 def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, pause: float = 0.0,
-                turn: float = 0.0) -> Times:
+                turn: float = 0.0, clock: Callable[[], float] = time.perf_counter) -> Times:
     """Seconds of a run of each, ``rounds`` times in turn, after one of each that is not counted.
 
     Args:
@@ -27,6 +27,7 @@ def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, pause: fl
         rounds: turns of each.
         pause: seconds before each turn.
         turn: seconds that a turn lasts at least: what takes less runs several times, and the time is that of one.
+        clock: gives the seconds; ``time.process_time`` those of all cores, which other programs disturb less.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
@@ -35,15 +36,15 @@ def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, pause: fl
     for _ in range(rounds):
         for name, run in runs.items():
             time.sleep(pause)
-            times[name].append(_seconds(run, repeats[name]))
+            times[name].append(_seconds(run, repeats[name], clock))
     return times
 
 
-def _seconds(run: Callable[[], object], repeats: int) -> float:
-    started = time.perf_counter()
+def _seconds(run: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    started = clock()
     for _ in range(repeats):
         run()
-    return (time.perf_counter() - started) / repeats
+    return (clock() - started) / repeats
 
 
 def ratios(times: Times, ours: str, theirs: str) -> tuple[float, tuple[float, float]]:

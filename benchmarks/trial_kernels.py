@@ -291,7 +291,7 @@ def _small(size: int, to: Any = xt.f32) -> Callable[[str], Report]:
 
 def _stacked(size: int) -> Callable[[str], Report]:
     shape = (10000, size, size) if size < 32 else (10000 * size, size)  # as xt.matmul passes them
-    inputs, result = xt.Spec(shape, xt.bf16), xt.Spec((10000 * size, size), xt.f32)
+    inputs, result = xt.Spec(shape, xt.bf16), xt.Spec(shape, xt.f32)
 
     def report(target: str) -> Report:
         return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=size, N=size, K=size,

@@ -4,6 +4,8 @@
     %more = arith.minsi %end, %columns
     scf.for %k = %0 to %more step %32 {
       %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d {in_bounds} }
+
+``no_alias`` asks whether what a loop stores is apart from what it loads.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ ALIGNMENT = 4
 """Subgroup block reads take rows that begin at a multiple of these bytes."""
 STORE_ALIGNMENT = 16
 """Subgroup block writes go to a multiple of these bytes."""
+SURFACE_ALIGNMENT = 64
+"""The surface of 2D block messages begins at a multiple of these bytes."""
+_ALIGNMENTS = (ALIGNMENT, STORE_ALIGNMENT, SURFACE_ALIGNMENT)
 _ROW_BITS = (8, 16, 32)
 """Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
 
@@ -50,6 +55,16 @@ def row_bits(desc: TensorDesc, lanes: int) -> int:
         return 0
     bits = desc.sg_map.wi_data[1] * desc.dtype.bits
     return bits if desc.sg_map.wi_layout == (1, lanes) and bits in _ROW_BITS else 0
+
+
+def is_row_of_words(desc: TensorDesc, lanes: int) -> bool:
+    """Whether each lane of a subgroup reads 32-bit words of its own row, which are a vector in memory.
+
+    So operand B of DPAS lies in an array that has its columns as rows: a word is two or four elements along K.
+    """
+    return desc.block.memory_scope == "global" and desc.block.access == "rows" and desc.sg_map is not None and \
+        desc.block.array_length == 1 and desc.sg_map.wi_layout == (lanes, 1) and desc.sg_map.wi_data[0] == 1 and \
+        desc.sg_map.wi_data[1] * desc.dtype.bits == 8 * ALIGNMENT
 
 
 def fills_writes(desc: TensorDesc) -> bool:
@@ -108,10 +123,30 @@ class InBoundsOp(IRDLOperation):
             raise Invalid("XT3123", f"{list(sides)} is no box: it has top, left, bottom and right, the last two behind "
                           "the first two\nwrite [0, 0, 8, 16] for a block of 8 x 16 where the descriptor stands",
                           alone=True)
-        if self.alignment is not None and self.alignment.value.data not in (ALIGNMENT, STORE_ALIGNMENT):
-            raise Invalid("XT3124", f"messages take rows at multiples of {ALIGNMENT} or {STORE_ALIGNMENT} bytes, not "
-                          f"of {self.alignment.value.data}\nleave alignment out, or write {STORE_ALIGNMENT} for "
-                          "stores", alone=True)
+        if self.alignment is not None and self.alignment.value.data not in _ALIGNMENTS:
+            raise Invalid("XT3124", f"messages take rows at multiples of {ALIGNMENT}, {STORE_ALIGNMENT} or "
+                          f"{SURFACE_ALIGNMENT} bytes, not of {self.alignment.value.data}\nleave alignment out, or "
+                          f"write {STORE_ALIGNMENT} for stores, {SURFACE_ALIGNMENT} for 2D block messages", alone=True)
 
 
-OPERATIONS = (InBoundsOp,)
+@operation_definition
+class NoAliasOp(IRDLOperation):
+    """Run-time alias check: whether the matrices below two descriptors have no memory in common, gaps included."""
+
+    name = "xegpu.no_alias"
+    RECORD: ClassVar[Record] = MOVED
+    left = operand_def(DESC)
+    right = operand_def(DESC)
+    result = result_def(i1)
+    traits = traits_def(Pure())
+    assembly_format = "$left `,` $right attr-dict `:` type($left) `,` type($right)"
+
+    def __init__(self, left: SSAValue, right: SSAValue) -> None:
+        super().__init__(operands=[left, right], result_types=[i1])
+
+    def verify_(self) -> None:
+        for desc in self.operands:
+            check_block(desc_of(desc))
+
+
+OPERATIONS = (InBoundsOp, NoAliasOp)

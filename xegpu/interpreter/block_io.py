@@ -22,7 +22,7 @@ from xegpu.dialect.block_io import (
     UpdateNdOffsetOp,
     desc_of,
 )
-from xegpu.dialect.bounds import InBoundsOp
+from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
 from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSetOp, SubgroupBroadcastOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, Semantics, TileView
@@ -121,6 +121,25 @@ def _in_bounds(machine: Interpreter, operation: InBoundsOp, operands: Sequence[A
     return [np.bool_(inside) if np.ndim(inside) == 0 else inside, rows, columns]
 
 
+def _no_alias(machine: Interpreter, operation: NoAliasOp, operands: Sequence[Any]) -> Any:
+    """Whether one of two matrices ends where the other begins, or before."""
+    (left, left_end), (right, right_end) = (_extent(window) for window in operands)
+    apart = (np.asarray(left_end) <= right) | (np.asarray(right_end) <= left)
+    return np.bool_(apart) if np.ndim(apart) == 0 else apart
+
+
+def _extent(window: TileView) -> tuple[Any, Any]:
+    """Address of a descriptor's matrix, and of what is behind it."""
+    array = window.array
+    if isinstance(array, memory.Surfaces):
+        size = array.flat.itemsize
+        address = array.flat.ctypes.data + array.first * size
+        return address, address + array.sizes[0] * array.strides[0] * size
+    address = array.ctypes.data + sum(index * stride
+                                      for index, stride in zip(window.lead, array.strides, strict=False))
+    return address, address + array.shape[-2] * array.strides[-2]
+
+
 @dataclass
 class Payload:
     """A payload at run time.
@@ -149,6 +168,7 @@ SEMANTICS: Semantics = {
     StoreNdOp: _store_nd,
     PrefetchNdOp: lambda machine, operation, operands: None,
     InBoundsOp: _in_bounds,
+    NoAliasOp: _no_alias,
     PayloadCreateOp: lambda machine, operation, operands: Payload(operands[0]),
     PayloadSetOp: _payload_set,
     PayloadPrefetchOp: lambda machine, operation, operands: None,

@@ -12,8 +12,8 @@ SKINNY = 4
 """So few rows of A, and fewer, use B where it is, instead of packing it."""
 _FEWEST_ROWS = 12
 """For fewer rows of A, packing B costs more than it saves; for very few it is read as it is."""
-_MOST_SUMS = 8192
-"""Each lane gets memory for so many, though one lane's is used."""
+_MOST_SUMS = 16384
+"""Each lane gets memory for so many, though one lane's is used; they lie in L2."""
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,7 @@ class Target:
         immediate_offsets: whether a block message takes a constant distance from its address.
         caches: what its messages may say of the caches; None where nothing can be said.
         surface_states: whether arrays are addressed by surface states (:mod:`xegpu.target.surface_state`).
+        rounds_division: whether it has the macros of exact division (``math.invm``), as cores with f64 have.
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
         block_scales: whether its products of 8-bit floats take a scale for each 32 elements.
         llvm_chip: its name in LLVM's own lowering of XeGPU; None where that does not know it.
@@ -142,6 +143,7 @@ class Target:
     immediate_offsets: bool = False
     caches: Caches | None = None
     surface_states: bool = False
+    rounds_division: bool = True
     named_barriers: bool = False
     block_scales: bool = False
     llvm_chip: str | None = None
@@ -230,7 +232,7 @@ _XE2 = Target("", "Xe2: 2D block IO and a matrix engine of 16 lanes", None, 16,
               named_barriers=True)
 _ALCHEMIST = Target("", "Xe-HPG: a matrix engine of 8 lanes", None, 8,
                     _dpas_shapes(8) + _vector_shapes(8, all_types=False), register_bytes=32, caches=XE,
-                    surface_states=True)
+                    surface_states=True, rounds_division=False)
 """Records that the targets of a generation extend; not targets themselves."""
 
 TARGETS = {

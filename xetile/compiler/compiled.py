@@ -359,7 +359,7 @@ class CompiledKernel:
         from xegpu.passes.loops.collapse_batch import guarded_arrays
 
         before = self.after("coalesce-gathers")
-        return () if before is None else guarded_arrays(before)
+        return () if before is None else guarded_arrays(before, self.target)
 
     def _work(self, subgroups: int) -> Work | None:
         recorded, distributed = self.after("lower-supervector"), self.after("distribute-subgroups")

@@ -138,7 +138,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("grf-mode", lambda options: GrfMode(options.target) if max(options.target.registers) else None),
     ("unroll", lambda options: Unroll(options.target)),
     ("coalesce-gathers", lambda options: CoalesceGathers() if options.target.block_io else None),
-    ("collapse-batch", lambda options: None if options.target.fuses_loads else CollapseBatch()),
+    ("collapse-batch", lambda options: None if options.target.fuses_loads else CollapseBatch(options.target)),
     ("peel-bounds", lambda options: PeelBounds()),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )

@@ -32,7 +32,7 @@ from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.padding import copied_where_cheaper
 from xetile.library.stacked_products import launch_stacked, stacked_product, stacks
 from xetile.library.streamk import streamed_product, sum_of_shares
-from xetile.library.tile_heuristics import Tiling, choose_plan, with_tall_subgroups
+from xetile.library.tile_heuristics import Tiling, choose_plan, with_one_subgroup
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,
@@ -270,7 +270,7 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     if copies and sharing:
         a, b = copied_where_cheaper(a, b, c, plan, device, _executor_of(c))
     if device.fuses_loads and bias is None and epilogue.is_identity and _is_stored_by_microkernel(a, b, c, tiling):
-        tiling = with_tall_subgroups(tiling)
+        tiling = with_one_subgroup(tiling)
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
     ending = {**epilogue.constants, "spread": spread}
     last = ((c if bias is None else bias).argument, *factors)
@@ -289,10 +289,10 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
 
 
 def _is_stored_by_microkernel(a: Operand, b: Operand, c: Operand, tiling: Tiling) -> bool:
-    """Whether one call of a micro-kernel makes and stores a subgroup's tile of C on the queue of C."""
+    """Whether one call of a micro-kernel makes and stores a work-group's tile of C on the queue of C."""
     from codegen.runtime.program_source import has_microkernel  # the emitter, which an import of xetile leaves alone
 
-    shape = MicrokernelShape(tiling.rows, tiling.columns // tiling.layout[1], a.dtype, b.dtype)
+    shape = MicrokernelShape(tiling.rows, tiling.columns, a.dtype, b.dtype)
     return c.library is not np and c.dtype is shape.accumulator and not shape.is_skinny \
         and has_microkernel(c.array.sycl_queue, shape) and all(x.strides()[-1] == 1 for x in (a, b, c))
 

@@ -31,6 +31,8 @@ _LEAST_A_CORE = 8
 _SUBGROUPS_A_CORE = 32
 """Subgroups that a core holds in large register mode: fewer would leave threads idle."""
 _MOST_A_SUBGROUP = 16
+_AT_ONCE = 4
+"""Products that the compiler makes one step of a loop (:mod:`xegpu.passes.loops.collapse_batch`)."""
 
 
 @kernel(fast_division=True)
@@ -61,7 +63,8 @@ def stacks(a: Operand, b: Operand, c: Operand, target: Target) -> Sequence[Opera
 
     It takes 16-bit floats on targets with block messages: M a multiple of 8 and K one of the matrix engine's depth,
     of no more than 48 x 48 results, all contiguous and within reach of 2D block messages, or with whole rows of a tile
-    within reach of 1D ones, and at least one product for each vector engine.
+    within reach of 1D ones, and at least one product for each vector engine. If one is a batch, so are the others: the
+    compiler then knows which of their rows belong together.
     """
     (rows, depth), columns = a.shape[-2:], b.shape[-1]
     if not target.block_io or a.dtype is not b.dtype or a.dtype not in (dtypes.f16, dtypes.bf16):
@@ -75,6 +78,8 @@ def stacks(a: Operand, b: Operand, c: Operand, target: Target) -> Sequence[Opera
         return None
     found = [_reached(each, tile, target) for each, tile in ((a, depth), (b, _rounded(columns)),
                                                              (c, _rounded(columns)))]
+    if None not in found and any(each is not None and len(each.shape) > 2 for each in found):
+        return [each.reshaped((math.prod(each.shape[:-2]), *each.shape[-2:])) for each in (a, b, c)]
     return [each for each in found if each] if all(found) else None
 
 
@@ -84,6 +89,7 @@ def launch_stacked(found: Sequence[Operand], rows: int, depth: int, factors: tup
     a, b, c = found
     count = math.prod(a.shape[:-1]) // rows
     each = min(max(count // (target.cores * _SUBGROUPS_A_CORE), 1), _MOST_A_SUBGROUP)
+    each -= each % _AT_ONCE if each > _AT_ONCE else 0
     bound[-(-count // each)](a.argument, b.argument, c.argument, *factors, count, each, M=rows, N=_rounded(b.shape[-1]),
                              K=depth, **ending)
 

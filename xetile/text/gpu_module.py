@@ -46,7 +46,7 @@ from xegpu.support.lookahead import next_token
 
 Counts = tuple[int, int, int]
 _COMMENT = re.compile(r"//[^\n]*")
-_MODULE = re.compile(r"^\s*\"?gpu\.module\b", re.MULTILINE)
+_MODULE = re.compile(r"^[^\S\n]*\"?gpu\.module\b", re.MULTILINE)  # no \s, which would try each run of empty lines
 _CONSTANT = re.compile(r"%([\w$.-]+)\s*=\s*arith\.constant\s+(\d+)\s*:\s*index")
 _LAUNCH = re.compile(r"gpu\.launch_func\b[^@]*@([\w$.-]+)::@([\w$.-]+)\s+blocks\s+in\s*\(([^)]*)\)\s*"
                      r"threads\s+in\s*\(([^)]*)\)")

@@ -16,14 +16,16 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import BlockArgument, Operation
 from xdsl.utils.type import get_element_type_or_self
 
-from codegen.opencl.arith import integer, predicate
+from codegen.opencl.arith import division, integer, predicate
 from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, FAST, FAST_FUNCTIONS, PROCESSOR_FUNCTIONS, TEXT
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import F64_TO_F32
 from codegen.opencl.values import UNSIGNED, Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i1, i8, index, of_mlir, tf32, u32
+from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.matchers import number
+from xegpu.mlir.arith import FAST_DIVISION
 from xegpu.mlir.elementwise import RECORDS, Record, read_as
 from xegpu.support.errors import BUG, XeError
 
@@ -89,8 +91,16 @@ def binary(emitter: Emitter, operation: Operation) -> None:
             expressions.append(integer.binary(emitter, operation, group[0], group[1], dtype, width))
             continue
         left, right = (computed(value, dtype, width) for value in group)
-        expressions.append(rounded(TEXT[kind].combine(left, right, width), dtype, width))
+        combined = division.quotient(emitter, left, right, width) if _is_divided_in_steps(emitter, operation, dtype) \
+            else TEXT[kind].combine(left, right, width)
+        expressions.append(rounded(combined, dtype, width))
     finish(emitter, operation, expressions)
+
+
+def _is_divided_in_steps(emitter: Emitter, operation: Operation, dtype: DType) -> bool:
+    """Whether a division is to be rounded correctly in f32, and the target has no instructions for that."""
+    return isinstance(operation, arith.DivfOp) and dtype not in (f16, f64) and \
+        not emitter.target.rounds_division and FAST_DIVISION not in function_of(operation).attributes
 
 
 def _absolute_integers(emitter: Emitter, operation: Operation) -> None:

@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from codegen.opencl.emitter import Emitter, Rule, wrapping
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.bounds import InBoundsOp
+from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
 
 
 def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
@@ -27,4 +27,11 @@ def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
             emitter.define(result, "int", f"(int)((uint){end} - (uint)({wrapping(coordinate)}))")
 
 
-RULES: dict[type[Operation], Rule] = {InBoundsOp: _in_bounds}
+def _no_alias(emitter: Emitter, operation: NoAliasOp) -> None:
+    left, right = (emitter.values[desc] for desc in operation.operands)
+    conditions = [f"(ulong)({one.array.name} + {one.height} * (long){one.pitch}) <= (ulong){other.array.name}"
+                  for one, other in ((left, right), (right, left))]
+    emitter.define(operation.result, "bool", " || ".join(conditions))
+
+
+RULES: dict[type[Operation], Rule] = {InBoundsOp: _in_bounds, NoAliasOp: _no_alias}

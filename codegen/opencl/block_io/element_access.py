@@ -1,10 +1,10 @@
 """Row-wise and element-wise block access, for memory that does not meet the rules of 2D block IO.
 
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
-inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads; one that is
-copied from rows of any alignment by vectors of words, of which each lane shifts its elements out; any other block is
-read element by element. On a processor, where the lanes' elements are a vector, a block in bounds is read without a
-call. Elements outside the array are never used.
+inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads, or, where each
+lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
+of which each lane shifts its elements out; any other block is read element by element. On a processor, where the lanes'
+elements are a vector, a block in bounds is read without a call. Elements outside the array are never used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrappin
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
-from xegpu.dialect.bounds import fills_writes, is_unaligned_copy
+from xegpu.dialect.bounds import fills_writes, is_row_of_words, is_unaligned_copy
 from xegpu.support.errors import TargetError
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
@@ -47,7 +47,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         _load_without_calls(emitter, operation, pieces)
         predicate.from_memory(emitter, operation.result)
         return
-    if not block.row_bits and not is_unaligned_copy(block.desc):
+    if not _is_by_rows(block):
         calls = [f"{_element_function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)})"
                  for piece in pieces]
         emitter.assign(operation.result, fragment, calls)
@@ -70,8 +70,14 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         emitter.function(_asking_function(emitter, block, fragment))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
-    emitter.line(f"{block.function(kind)}({_arguments(emitter, operation.desc)}, {results});")
+    where = _contiguous_arguments if kind == "read_contiguous" else _arguments
+    emitter.line(f"{block.function(kind)}({where(emitter, operation.desc)}, {results});")
     predicate.from_memory(emitter, operation.result)
+
+
+def _is_by_rows(block: WholeBlock) -> bool:
+    """Whether a block in bounds is read by rows, those of the block or of each lane, and not by elements."""
+    return block.row_bits > 0 or is_row_of_words(block.desc, block.subgroup) or is_unaligned_copy(block.desc)
 
 
 def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
@@ -79,6 +85,17 @@ def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) 
     y, x = desc.row.plus(Coordinate((), rows)), desc.column.plus(Coordinate((), columns))
     return (f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, "
             f"{wrapping(y)}, {wrapping(x)}")
+
+
+def _contiguous_arguments(emitter: Emitter, operand: Any) -> str:
+    """Arguments for a block of whole rows in bounds: rows a constant apart are elements of one row a constant apart.
+
+    A compiler then sees that blocks lie a constant apart in memory, which the row of each, in 32 bits, hides from it.
+    """
+    desc: Descriptor = emitter.values[operand]
+    y, distance = Coordinate(desc.row.terms), Coordinate((), desc.row.offset * int(desc.pitch))
+    return (f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {wrapping(y)}, "
+            f"{wrapping(desc.column.plus(distance))}")
 
 
 def _head(block: WholeBlock, fragment: Fragment, kind: str) -> list[str]:
@@ -91,7 +108,7 @@ def _head(block: WholeBlock, fragment: Fragment, kind: str) -> list[str]:
 
 def _rows_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
     """Define a load of a block in bounds: of rows that start on 4-byte boundaries, or of words across those."""
-    lines = _words_read(emitter, block, fragment) if is_unaligned_copy(block.desc) else _rows_read(block, fragment)
+    lines = _rows_read(block, fragment) if block.row_bits else _words_read(emitter, block, fragment)
     return "\n".join([*_head(block, fragment, "read"), *lines, "}", ""])
 
 
@@ -277,7 +294,8 @@ def _words_read(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> Iter
     yield f"  const int lane = get_sub_group_local_id() * {block.lanes.wi_data[0]};"
     found = unaligned_words.runs_in_order(block.desc)
     for run in found:
-        yield from unaligned_words.read(emitter, run, ("y + lane", "x"))
+        yield from unaligned_words.read(emitter, run, ("y + lane", "x")) if is_unaligned_copy(block.desc) else \
+            unaligned_words.read_aligned(run, ("y + lane", "x"))
     for number, value in enumerate(unaligned_words.variables(found, fragment)):
         yield f"  *out{number} = {value};"
 

@@ -131,14 +131,23 @@ def read(emitter: Emitter, run: WordRun, first: tuple[str, str]) -> Iterator[str
     yield f"  const {vector_type('uint', run.width)} {run.name} = {run.combined(emitter, words, odd)};"
 
 
+def read_aligned(run: WordRun, first: tuple[str, str]) -> Iterator[str]:
+    """Statements that read a run of an array ``base`` whose rows begin on 4-byte boundaries, as one vector."""
+    (element,) = run.elements("base", "pitch", first)
+    pointer = f"(global const uint *)({element})"
+    yield f"  const {vector_type('uint', run.width)} {run.name} = " + (
+        f"*{pointer};" if run.width == 1 else f"vload{run.width}(0, {pointer});")
+
+
 def variables(found: Sequence[WordRun], fragment: Fragment) -> Iterator[str]:
     """Expressions of a fragment's variables, of which runs in variables of their names are the words."""
     if len(fragment.names) == 2 and len(found) == 1:
         yield from (f"{found[0].name}.{half}" for half in ("lo", "hi"))
         return
     for number in range(len(fragment.names)):
-        joined = ", ".join(run.name for run in found if run.variable == number)
-        yield f"({fragment.c_type})({joined})" if ", " in joined else joined
+        parts = [run.name for run in found if run.variable == number]
+        whole = parts[0] if len(parts) == 1 else f"({vector_type('uint', fragment.width)})({', '.join(parts)})"
+        yield whole if fragment.word == "uint" else f"as_{fragment.c_type}({whole})"
 
 
 def declared(emitter: Emitter, name: str, element: str) -> list[str]:

@@ -33,12 +33,10 @@ class SingleColumns:
     Attributes:
         numbers: what is multiplied.
         rows: of the tile of sums.
-        pitch: numbers from one row of kept sums to the next.
     """
 
     numbers: Numbers
     rows: int
-    pitch: int
 
     @property
     def exist(self) -> bool:
@@ -54,8 +52,12 @@ class SingleColumns:
         """Declaration of the accumulators between panels."""
         return f"float16 along[{self.padded * MOST}];"
 
-    def lines(self) -> Iterator[str]:
-        """Statements that accumulate a panel, and store after the last one."""
+    def lines(self, pitch: int) -> Iterator[str]:
+        """Statements that accumulate a panel, and store after the last one.
+
+        Args:
+            pitch: numbers from one row of kept sums to the next.
+        """
         number = "B[(k0 + k) * pitch_b + first + inside + s]"
         together = 32 if self.numbers.pairs else 16
         yield f"{'ushort' if self.numbers.pairs else 'float'} line[{self.numbers.deepest}];"
@@ -76,7 +78,7 @@ class SingleColumns:
         yield "    }"
         yield "    " + " ".join(f"to[{i}] = c{i};" for i in range(_TOGETHER))
         yield "  }"
-        yield from (f"  {line}" for line in self._stored())
+        yield from (f"  {line}" for line in self._stored(pitch))
         yield "}"
 
     def _widened(self, number: str) -> str:
@@ -92,13 +94,13 @@ class SingleColumns:
         yield "const float16 x = vload16(0, line + k);"
         yield from (f"c{i} = fma(vload16(0, a{i} + k), x, c{i});" for i in range(_TOGETHER))
 
-    def _stored(self) -> Iterator[str]:
+    def _stored(self, pitch: int) -> Iterator[str]:
         """Horizontal sums of each row's 16 partial sums, and their stores."""
         yield "if (last) for (int row = 0; row < rows; ++row) {"
         yield f"  const float16 c = along[s * {self.padded} + row];"
         yield "  const float8 half8 = c.lo + c.hi;"
         yield "  const float4 half4 = half8.lo + half8.hi;"
-        yield f"  const float before = adds ? kept[row * {self.pitch} + inside + s] : 0;"
+        yield f"  const float before = adds ? sums[row * {pitch} + inside + s] : 0;"
         yield ("  C[row * pitch_c + first + inside + s] = "
                "before + ((half4.x + half4.y) + (half4.z + half4.w));")
         yield "}"

@@ -1,19 +1,21 @@
-"""GEMM macro-kernel of a tile (BLIS terms): packing of B into panels and the K-blocking loop around the micro-kernel.
+"""GEMM macro-kernel of a tile (BLIS terms): K blocking, and packing of B into panels for the micro-kernel.
 
-    for (int k0 = 0; k0 < depth; k0 += count) {
-      panel[k * 4 + 0] = vload16(0, &B[(k0 + k) * pitch]); ...                 the rows of B, one after the other
-      for (int row = 0; row < rows; ) {                                        a few rows of A at a time
-        float16 c0_0 = k0 || adds ? vload16(0, kept + row * 64) : 0; ...
-        for (int k = 0; k < steps; ++k) { b0 = panel[k * 4]; ...; x = a0[k]; c0_0 = fma(x, b0, c0_0); ... }
-        if (last) vstore16(c0_0, 0, &C[row * pitch]) ... else vstore16(c0_0, 0, kept + row * 64) ...
+    for (int k0 = 0; k0 < depth; k0 += 128)
+      for (int first = 0; first < columns; first += 64) {                        a panel of B
+        panel[k * 4 + 0] = vload16(0, &B[(k0 + k) * pitch + first]); ...           its rows, one after the other
+        for (int row = 0; row < rows; ) {                                        a few rows of A at a time
+          float16 c0_0 = k0 || adds ? vload16(0, sums + row * 64) : 0; ...
+          for (int k = 0; k < steps; ++k) { b0 = panel[k * 4]; ...; x = a0[k]; c0_0 = fma(x, b0_0, c0_0); ... }
+          if (last) vstore16(c0_0, 0, &C[row * pitch]) ... else vstore16(c0_0, 0, sums + row * 64) ...
 
-It packs a panel of B, and prefetches the next one while the micro-kernel multiplies it by a few rows of A at a time
-(:mod:`codegen.opencl.cpu_gemm.microkernel`). ``below`` is the number of B's rows from the first one on: after the last,
-present ones are prefetched again at no cost, since prefetches beyond an array cost as much as useful ones. Between
-panels the sums are in memory that L1 holds; after the last one they are stored to C, with non-temporal stores
-(``past``) where C is much larger than the caches, which avoids reading each line of C before it is written. These must
-be visible when the kernel ends, so the last subgroup of a work-group (``past`` is 2) executes a store fence; a fence in
-each subgroup would stall the next tile.
+All panels of some rows of B follow each other: their A is read from behind L2 once, and rows of B a page apart are
+looked up in the TLB once. While the micro-kernel multiplies a panel by a few rows of A at a time
+(:mod:`codegen.opencl.cpu_gemm.microkernel`), the next panel and the next rows of A are prefetched. ``below`` is the
+number of B's rows from the first one on: after the last, present ones are prefetched again at no cost, since prefetches
+beyond an array cost as much as useful ones. Between the panels of one place the sums are in memory that L2 holds;
+after the last one they are stored to C, with non-temporal stores (``past``) where C is much larger than the caches,
+which avoids reading each line of C before it is written. These must be visible when the kernel ends, so the last
+subgroup of a work-group (``past`` is 2) executes a store fence; a fence in each subgroup would stall the next tile.
 
 At the right edge, vectors out of bounds are skipped, and the last few columns have a kernel of their own
 (:mod:`codegen.opencl.cpu_gemm.edge_columns`).
@@ -80,30 +82,86 @@ class ProductText:
     group: int = 1
 
     @property
+    def groups(self) -> list[tuple[int, int]]:
+        """Register tiles along the columns: first vector and width of each."""
+        return even(self.shape.columns // LANES, WIDEST)
+
+    @property
+    def count(self) -> int:
+        """K of a panel."""
+        return _count(self.groups[0][1]) * self.group
+
+    @property
     def numbers(self) -> Numbers:
         """Element types of the micro-kernel."""
-        return Numbers(self.shape.a, self.shape.b, self.group, _count(1) * self.group)
+        return Numbers(self.shape.a, self.shape.b, self.group, self.count)
+
+    @property
+    def single(self) -> SingleColumns:
+        """Kernel of the last few columns."""
+        return SingleColumns(self.numbers, self.shape.rows)
 
     def body(self) -> Iterator[str]:
         """Function body."""
         yield "  const bool is_last = past > 1;"
         yield f"  past = past && (((ulong)C | (ulong)pitch_c * 4) & {LINE - 1}) == 0;"
         yield f"  {self.numbers.word} panel[{_PANEL_BYTES // _VECTOR_BYTES}];"
+        yield f"  {self.numbers.sum} kept[{self.shape.rows * self.shape.columns}];"
         if self.numbers.copies_a:
             yield f"  {self.numbers.copy} wide[{self.shape.rows * self.numbers.row_pitch}];"
-        groups = even(self.shape.columns // LANES, WIDEST)
-        for width, alike in groupby(groups, lambda group: group[1]):
+        if self.single.exist:
+            yield f"  {self.single.declared()}"
+        yield f"  for (int k0 = 0; k0 < depth; k0 += {self.count}) {{"
+        yield from (f"    {line}" for line in self._panels())
+        yield "  }"
+        yield f"  if (is_last) {FENCE}();"
+
+    def _panels(self) -> Iterator[str]:
+        """Statements of all panels of some rows of B."""
+        yield f"const int steps = min(depth - k0, {self.count});"
+        yield f"const int ends = steps / {self.group}, odd = steps % {self.group};"
+        yield "const bool last = k0 + steps == depth;"
+        if self.numbers.copies_a:
+            yield from self._bytes_of_a() if self.numbers.quads else self._widened()
+        for width, alike in groupby(self.groups, lambda group: group[1]):
             starts = [first * LANES for first, _ in alike]
             end = f"min(columns, {starts[-1] + width * LANES})"
-            yield f"  for (int first = {starts[0]}; first < {end}; first += {width * LANES}) {{"
-            yield from (f"    {line}" for line in _SideBySide(self, width).lines())
-            yield "  }"
-        yield f"  if (is_last) {FENCE}();"
+            yield f"for (int first = {starts[0]}; first < {end}; first += {width * LANES}) {{"
+            yield from (f"  {line}" for line in _SideBySide(self, width).lines())
+            yield "}"
+
+    def _widened(self) -> Iterator[str]:
+        """Copy of the rows of A, widened to float."""
+        dtype = self.shape.a
+        yield "for (int row = 0; row < rows; ++row) {"
+        yield f"  global const {dtype.opencl} *from = A + row * pitch_a + k0;"
+        yield f"  private float *to = wide + row * {self.numbers.row_pitch};"
+        yield "  int k = 0;"
+        yield f"  for (; k + {LANES} <= steps; k += {LANES})"
+        yield f"    vstore16({inline_floats('vload16(0, from + k)', dtype)}, 0, to + k);"
+        yield f"  for (; k < steps; ++k) to[k] = {inline_float('from[k]', dtype)};"
+        yield "}"
+
+    def _bytes_of_a(self) -> Iterator[str]:
+        """Copy of the rows of A as words of four bytes, zero-padded along K, with their highest bits flipped or not."""
+        flip = " ^ 0x80808080u" if self.numbers.flips_a else ""
+        yield "for (int row = 0; row < rows; ++row) {"
+        yield "  global const uchar *from = (global const uchar *)A + row * pitch_a + k0;"
+        yield f"  private uint *to = wide + row * {self.numbers.row_pitch};"
+        yield "  int k = 0;"
+        yield f"  for (; k + {LINE} <= steps; k += {LINE}, to += {LINE // 4})"
+        yield f"    vstore16(*(global const xetile_words *)(from + k){flip}, 0, to);"
+        yield "  for (; k < steps; k += 4, ++to) {"
+        yield "    uint word = 0;"
+        yield "    for (int i = 0; i < min(steps - k, 4); ++i) word |= (uint)from[k + i] << 8 * i;"
+        yield f"    *to = word{flip};"
+        yield "  }"
+        yield "}"
 
 
 @dataclass(frozen=True)
 class _SideBySide:
-    """Macro-kernel text for one register tile's columns, from ``first`` on.
+    """Macro-kernel text for one panel of B: one register tile's columns, from ``first`` on.
 
     Attributes:
         text: the function's.
@@ -118,85 +176,39 @@ class _SideBySide:
         """Row pitch of the accumulators in elements."""
         return self.most * LANES
 
-    @property
-    def single(self) -> SingleColumns:
-        """Kernel of the last few columns."""
-        return SingleColumns(self.text.numbers, self.text.shape.rows, self.pitch)
-
     def lines(self) -> Iterator[str]:
-        """Statements of all panels."""
-        choices, numbers = _widths(self.most), self.text.numbers
+        """Statements of the panel."""
+        choices, numbers, single = _widths(self.most), self.text.numbers, self.text.single
         yield from self._edge(choices)
-        yield f"{numbers.sum} kept[{self.text.shape.rows * self.pitch}];"
-        if self.single.exist:
-            yield self.single.declared()
-        yield "if (adds) for (int row = 0; row < rows; ++row)"
-        yield f"  for (int i = 0; i < across; ++i) kept[row * {self.pitch} + i] = C[row * pitch_c + first + i];"
-        counts = "".join(f"side_by_side == {width} ? {_count(width) * numbers.group} : " for width in choices[:-1])
-        yield f"const int count = {counts}{_count(1) * numbers.group};"
-        yield "for (int k0 = 0; k0 < depth; k0 += count) {"
-        yield from (f"  {line}" for line in self._panel(choices))
-        yield "}"
-        yield "if (!is_whole) for (int row = 0; row < rows; ++row)"
-        yield f"  for (int i = 0; i < inside; ++i) C[row * pitch_c + first + i] = kept[row * {self.pitch} + i];"
-
-    def _edge(self, choices: list[int]) -> Iterator[str]:
-        """Column counts at the edge: ``inside`` in complete vectors, ``single`` in the remainder."""
-        yield f"const int across = min(columns - first, {self.pitch}), behind = across % {LANES};"
-        yield f"const int fewer = across / {LANES}, vectors = fewer + (behind > 0);"
-        yield f"const int less = {_enough('fewer', choices)}, more = {_enough('vectors', choices)};"
-        most = MOST if self.single.exist else 0
-        yield f"const int single = behind <= {most} && less < more ? behind : 0, side_by_side = single ? less : more;"
-        yield "const int inside = across - single;"
-        yield f"const bool is_whole = inside == side_by_side * {LANES};"
-
-    def _panel(self, choices: list[int]) -> Iterator[str]:
-        """Statements of one panel of B."""
-        numbers = self.text.numbers
-        yield "const int steps = min(depth - k0, count);"
-        yield f"const int ends = steps / {numbers.group}, odd = steps % {numbers.group};"
-        yield "const bool last = k0 + steps == depth;"
-        yield "const long ahead = k0 + steps < below ? steps * pitch_b : 0;"
-        if numbers.copies_a:
-            yield from self._bytes_of_a() if numbers.quads else self._widened()
+        yield f"private {numbers.sum} *sums = kept + first * {self.text.shape.rows};"
+        yield "if (adds && k0 == 0) for (int row = 0; row < rows; ++row)"
+        yield f"  for (int i = 0; i < across; ++i) sums[row * {self.pitch} + i] = C[row * pitch_c + first + i];"
+        yield f"const bool turns = first + {self.pitch} >= columns;"
+        yield "const int left = turns ? min(below - k0 - steps, steps) : steps;"
+        yield f"const long ahead = turns ? (left > 0 ? steps * pitch_b : 0) - first : {self.pitch};"
+        yield "const int furthest = (left > 0 ? left : steps) - 1;"
         if numbers.flips_a:
             yield f"int16 sums_of_b[{self.most}];"
         for width in choices:
             yield f"if (side_by_side == {width}) {{"
             yield from (f"  {line}" for line in (*self._packed(width), *self._summed(width)))
             yield "}"
-        if self.single.exist:
+        if single.exist:
             yield "if (single) {"
-            yield from (f"  {line}" for line in self.single.lines())
+            yield from (f"  {line}" for line in single.lines(self.pitch))
             yield "}"
+        yield "if (last && !is_whole) for (int row = 0; row < rows; ++row)"
+        yield f"  for (int i = 0; i < inside; ++i) C[row * pitch_c + first + i] = sums[row * {self.pitch} + i];"
 
-    def _widened(self) -> Iterator[str]:
-        """Copy of the rows of A, widened to float."""
-        dtype = self.text.shape.a
-        yield "for (int row = 0; row < rows; ++row) {"
-        yield f"  global const {dtype.opencl} *from = A + row * pitch_a + k0;"
-        yield f"  private float *to = wide + row * {self.text.numbers.row_pitch};"
-        yield "  int k = 0;"
-        yield f"  for (; k + {LANES} <= steps; k += {LANES})"
-        yield f"    vstore16({inline_floats('vload16(0, from + k)', dtype)}, 0, to + k);"
-        yield f"  for (; k < steps; ++k) to[k] = {inline_float('from[k]', dtype)};"
-        yield "}"
-
-    def _bytes_of_a(self) -> Iterator[str]:
-        """Copy of the rows of A as words of four bytes, zero-padded along K, with their highest bits flipped or not."""
-        flip = " ^ 0x80808080u" if self.text.numbers.flips_a else ""
-        yield "for (int row = 0; row < rows; ++row) {"
-        yield "  global const uchar *from = (global const uchar *)A + row * pitch_a + k0;"
-        yield f"  private uint *to = wide + row * {self.text.numbers.row_pitch};"
-        yield "  int k = 0;"
-        yield f"  for (; k + {LINE} <= steps; k += {LINE}, to += {LINE // 4})"
-        yield f"    vstore16(*(global const xetile_words *)(from + k){flip}, 0, to);"
-        yield "  for (; k < steps; k += 4, ++to) {"
-        yield "    uint word = 0;"
-        yield "    for (int i = 0; i < min(steps - k, 4); ++i) word |= (uint)from[k + i] << 8 * i;"
-        yield f"    *to = word{flip};"
-        yield "  }"
-        yield "}"
+    def _edge(self, choices: list[int]) -> Iterator[str]:
+        """Column counts at the edge: ``inside`` in complete vectors, ``single`` in the remainder."""
+        yield f"const int across = min(columns - first, {self.pitch}), behind = across % {LANES};"
+        yield f"const int fewer = across / {LANES}, vectors = fewer + (behind > 0);"
+        yield f"const int less = {_enough('fewer', choices)}, more = {_enough('vectors', choices)};"
+        most = MOST if self.text.single.exist else 0
+        yield f"const int single = behind <= {most} && less < more ? behind : 0, side_by_side = single ? less : more;"
+        yield "const int inside = across - single;"
+        yield f"const bool is_whole = inside == side_by_side * {LANES};"
 
     def _packed(self, width: int) -> Iterator[str]:
         """Packing of rows of B at the right edge, zero-padded."""

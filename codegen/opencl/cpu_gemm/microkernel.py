@@ -4,16 +4,18 @@
     float16 c0_0 = 0, ...;
     if (k0 || adds) { c0_0 = vload16(0, from); ... }
     for (; k + 1 <= ends; k += 1) {
-      XETILE_FETCH(next0 + k * pitch_b);
+      if (k % 16 == 0) { XETILE_FETCH(from_a + min(row_a + 0, rows - 1) * pitch_a + k); ...  XETILE_FETCH(B + ...); }
       const float16 b0_0 = panel[k * 4], ...;
       { const float16 x = (float16)(a0[k]); c0_0 = fma(x, b0_0, c0_0); ... } ...
     }
     if (!last) vstore16(c0_0, 0, from) ... else vstore16(c0_0, 0, to) ...
 
 The register tile is six rows by four vectors: 24 multiply-adds hide their few loads. Narrower tiles have at most eight
-rows: lines of A a power of two apart fall into the same 8-way set of L1, and each is needed for 16 steps of K. Their K
-loop is unrolled, since row pointers are reloaded from memory, and the next lines of A, most of the data that such a
-product reads, are prefetched too.
+rows: lines of A a power of two apart fall into the same set of L1, and each is needed for 16 steps of K. Their K loop
+is unrolled, since row pointers are reloaded from memory.
+
+Each line is prefetched once. Without prefetches of A, whose rows are pages apart, each few rows wait for their first
+lines: an eighth of the time where A is in the memory behind L2.
 """
 
 from __future__ import annotations
@@ -177,7 +179,7 @@ class RowsOfSums:
 
     def lines(self) -> Iterator[str]:
         """Statements of the micro-kernel; rows out of bounds repeat the last one, and are not stored."""
-        yield f"private {self.numbers.sum} *from = kept + row * {self.pitch};"
+        yield f"private {self.numbers.sum} *from = sums + row * {self.pitch};"
         yield from (self.numbers.row_of_a(f"row + {i}", f"a{i}") for i in range(self.height))
         yield f"{self.numbers.sum}16 " + ", ".join(f"{name} = 0" for row in self.names for name in row) + ";"
         if self.sums_b:
@@ -186,10 +188,8 @@ class RowsOfSums:
         for i, row in enumerate(self.names):
             yield "  " + " ".join(f"{name} = vload16({v}, from + {i * self.pitch});" for v, name in enumerate(row))
         yield "}"
-        yield from self._where_to_fetch()
-        yield "int k = 0;"
-        for together in sorted({max(_TOGETHER // self.width, 1), 1}, reverse=True):
-            yield from self._loop(together)
+        yield from self._next_rows()
+        yield from self._loops()
         if self.numbers.pairs:
             yield from ["if (odd) {", *self._multiplied(1, odd=1), "}"]
         if self.numbers.quads and self.packs:  # the copy of A has zeros there
@@ -217,41 +217,48 @@ class RowsOfSums:
         for row in self.names:
             yield " ".join(f"{name} {sign}= s{v} << 7;" for v, name in enumerate(row))
 
-    def _loop(self, together: int) -> Iterator[str]:
-        """K loop, unrolled."""
-        yield f"for (; k + {together} <= ends; k += {together}) {{"
-        yield from self._fetched(together)
-        yield from self._multiplied(together)
-        yield "}"
-
     @property
     def _lines_of_b(self) -> int:
         """Cache lines of these columns in the rows of B that one row of a panel packs."""
         return self.numbers.group * -(-self.width * LANES // self.numbers.in_a_line)
 
-    def _where_to_fetch(self) -> Iterator[str]:
-        """Pointers to the next panel's data, of which each register tile prefetches a share."""
-        numbers, lines = self.numbers, self._lines_of_b
-        for line in range(-(-lines // self.parts)):
-            which = f"(part + {line * self.parts}) % {lines}"
-            yield (f"global const {numbers.b.opencl} *next{line} = B + (k0 + {which} % {numbers.group}) * pitch_b + "
-                   f"ahead + first + {which} / {numbers.group} * {numbers.in_a_line};")
-        if self.width < WIDEST:
-            yield "const int furthest = min(steps, depth - k0 - steps) - 1;"
+    def _loops(self) -> Iterator[str]:
+        """K loop, unrolled in narrow tiles, with prefetches where a cache line of A begins."""
+        together = max(_TOGETHER // self.width, 1)
+        yield "int k = 0;"
+        for count in sorted({together, 1}, reverse=True):
+            yield f"for (; k + {count} <= ends; k += {count}) {{"
+            if count == together:
+                yield f"  if (k % {LANES} == 0) {{"
+                yield from (f"    {line}" for line in self._fetched())
+                yield "  }"
+            yield from self._multiplied(count)
+            yield "}"
 
-    def _fetched(self, together: int) -> Iterator[str]:
-        """Prefetches of the next panel of B and of these rows of A, a few cache lines in each step."""
-        numbers, most = self.numbers, _MOST_OF_NARROW
-        for step in range(together):
-            yield from (f"  {FETCH}(next{line} + (k + {step}) * {numbers.group} * pitch_b);"
-                        for line in range(-(-self._lines_of_b // self.parts)))
-        if self.width >= WIDEST:
-            return
-        yield (f"  global const {numbers.a.opencl} *then = "
-               f"A + min(row + k / {together} % {most}, rows - 1) * pitch_a + k0 + steps;")
-        each = max(most * together * numbers.group // numbers.in_a_line, 1)
-        yield from (f"  {FETCH}(then + min((k / {together * most} * {each} + {line}) * {numbers.in_a_line}, furthest));"
-                    for line in range(each))
+    def _fetched(self) -> Iterator[str]:
+        """Prefetches: a line of each of the next rows of A, and a share of the lines of B for the next panel."""
+        numbers, lines = self.numbers, self._lines_of_b
+        each = -(-lines * LANES // self.parts)
+        yield "if (first == 0) {"
+        yield from (f"  {FETCH}(from_a + min(row_a + {i}, rows - 1) * pitch_a + k * {numbers.group});"
+                    for i in range(self.height))
+        yield "}"
+        yield f"for (int i = 0; i < {each}; ++i) {{"
+        yield f"  const int line = min(part * {each} + i, {lines * LANES - 1});"
+        yield f"  const int ahead_k = min((k + line / {lines}) * {numbers.group} + line % {numbers.group}, furthest);"
+        yield (f"  {FETCH}(B + (k0 + ahead_k) * pitch_b + ahead + first + "
+               f"line % {lines} / {numbers.group} * {numbers.in_a_line});")
+        yield "}"
+
+    def _next_rows(self) -> Iterator[str]:
+        """Declarations of the next rows of A and their K: in this panel, or behind the last ones in the next.
+
+        Where the rows are copied, all of this panel have been read, and these rows of the next one are fetched.
+        """
+        row = "row" if self.numbers.copies_a else f"row + {self.height} < rows ? row + {self.height} : 0"
+        yield f"const int row_a = {row};"
+        further = "last" if self.numbers.copies_a else "row_a || last"
+        yield f"global const {self.numbers.a.opencl} *from_a = A + k0 + ({further} ? 0 : steps);"
 
     def _multiplied(self, together: int, *, odd: int = 0) -> Iterator[str]:
         """Multiply-adds of some steps along K; an odd step has fewer elements than a group."""

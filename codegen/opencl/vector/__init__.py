@@ -11,6 +11,7 @@ from codegen.opencl.arith import converted
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Coordinate, Fragment, vector_type, width_of
+from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp
 from xegpu.ir.dtypes import i32, of_mlir
@@ -92,6 +93,9 @@ def _in_registers(emitter: Emitter, fragment: Fragment, number: str) -> str:
 
 def _shape_cast(emitter: Emitter, operation: ShapeCastOp) -> None:
     """``shape_cast``: renamed registers; packing or unpacking of words bit-casts them."""
+    if shuffle_rows.is_interleaving(emitter, operation.source):
+        shuffle_rows.interleave(emitter, operation)
+        return
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     if source.per_lane == result.per_lane:
         emitter.values[operation.result] = source

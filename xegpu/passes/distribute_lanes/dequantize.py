@@ -18,23 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import FloatAttr, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.builtin import FloatAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import signed_limits, signed_range
 from xegpu.dialect.convert_layout import MASK, WORDS, DequantizeOp, nibbles
 from xegpu.dialect.reduction import BroadcastOp
-from xegpu.dialect.vector import PackOp, ShuffleOp
-from xegpu.ir.dtypes import DType, bf16, f16, of_mlir
-from xegpu.ir.matchers import number
-from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.arith import ExtSIOp, ExtUIOp, SIToFPOp, TruncIOp, UIToFPOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of, vector_type
+from xegpu.dialect.vector import PackOp
+from xegpu.ir.dtypes import bf16, f16, of_mlir
+from xegpu.mlir.arith import SIToFPOp, UIToFPOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, vector_type
+from xegpu.passes.distribute_lanes.bit_provenance import BitProvenance, Bits, element_of, moved_rows, splat_of
 from xegpu.rewrite.dce import erase_dead
 
 REGISTER_ROWS = 16
@@ -118,7 +117,7 @@ def _packed_weights(pack: PackOp, matcher: _Matcher) -> tuple[_Weight, int] | No
     first = weights[0]
     if first is None:
         return None
-    shifts = nibbles(_element(first.words))
+    shifts = nibbles(element_of(first.words))
     for fields in (1, len(shifts)):
         if (fields == 1 or first.shift == 0) and weights == [
                 replace(first, row=first.row + row // fields, shift=first.shift + shifts[row % fields])
@@ -133,9 +132,11 @@ class _Matcher:
 
     Attributes:
         found: what is known, for a value and what was looked for.
+        bits: of which bits integers are put together.
     """
 
     found: dict[tuple[SSAValue, _Leaf], _Rows] = field(default_factory=dict)
+    bits: BitProvenance = field(default_factory=BitProvenance)
 
     def products(self, value: SSAValue) -> _Rows:
         """Rows of weights in floating point."""
@@ -170,42 +171,20 @@ class _Matcher:
         owner = value.owner
         if not isinstance(owner, (arith.SubiOp, arith.AddiOp)):
             return self._field(value)
-        zero: SSAValue | int | None = _splat(owner.rhs)
+        zero: SSAValue | int | None = splat_of(owner.rhs)
         if isinstance(zero, int):
             zero = zero if isinstance(owner, arith.SubiOp) else -zero
             range_ = Range(zero, zero)
         elif isinstance(owner, arith.SubiOp) and (zero := _row(owner.rhs)) is not None:
             range_ = signed_range(zero)
         if zero is None or not range_.within(-_EXACT, _EXACT) or \
-                not (Range(0, MASK) - range_).within(*signed_limits(_element(value).bits)):
+                not (Range(0, MASK) - range_).within(*signed_limits(element_of(value).bits)):
             return _unknown(value)
         return [weight and replace(weight, zero=zero) for weight in self._rows(owner.lhs, self._field)]
 
     def _field(self, value: SSAValue) -> _Rows:
-        """Of 4 bits: the mask drops signs that a shift repeats, since no field lies beyond the highest bit."""
-        owner = value.owner
-        if isinstance(owner, (ExtUIOp, ExtSIOp, TruncIOp)):  # to 8 bits or more, of which the highest is 0
-            return self._rows(owner.operands[0], self._masked)
-        return self._masked(value)
-
-    def _masked(self, value: SSAValue) -> _Rows:
-        owner, word = value.owner, _element(value)
-        if word in WORDS:
-            if isinstance(owner, arith.AndIOp):
-                for masked, mask in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
-                    if _splat(mask) == MASK:
-                        return self._rows(masked, self._shifted)
-            elif isinstance(owner, arith.ShRUIOp) and _splat(owner.rhs) == nibbles(word)[-1]:
-                return self._shifted(value)
-        return _unknown(value)
-
-    def _shifted(self, value: SSAValue) -> _Rows:
-        owner = value.owner
-        if isinstance(owner, (arith.ShRUIOp, arith.ShRSIOp)):
-            shift = _splat(owner.rhs)
-            if shift is not None and shift in nibbles(_element(value)):
-                return [weight and replace(weight, shift=shift) for weight in self._rows(owner.lhs, _words)]
-        return _words(value)
+        """Of 4 bits of a word, all others of which are zero."""
+        return [_field(bits) for bits in self.bits.rows(value)]
 
     def _rows(self, value: SSAValue, leaf: _Leaf) -> _Rows:
         """Rows of a value that may be a slice or put together of others."""
@@ -214,43 +193,23 @@ class _Matcher:
         return self.found[key]
 
     def _moved(self, value: SSAValue, leaf: _Leaf) -> _Rows:
-        owner = value.owner
         if shape_of(value)[1:] != (1,):
             return _unknown(value)
-        if isinstance(owner, ExtractStridedSliceOp):
-            first = values_of(owner.offsets)[0]
-            return self._rows(owner.source, leaf)[first:first + shape_of(value)[0]]
-        if isinstance(owner, InsertStridedSliceOp):
-            first, part = values_of(owner.offsets)[0], self._rows(owner.source, leaf)
-            rows = self._rows(owner.dest, leaf)
-            return rows[:first] + part + rows[first + len(part):]
-        if isinstance(owner, ShuffleOp) and (order := _row_order(owner)) is not None:
-            sources = [row for source in owner.sources for row in self._rows(source, leaf)]
-            return [sources[row] for row in order]
-        return leaf(value)
+        found = moved_rows(value, partial(self._rows, leaf=leaf))
+        return leaf(value) if found is None else found
 
 
-def _element(value: SSAValue) -> DType:
-    return of_mlir(get_element_type_or_self(value.type))
+def _field(bits: Bits) -> _Weight | None:
+    """The weight that a row is; None for any other row."""
+    if len(bits.pieces) != 1 or bits.unknown:
+        return None
+    ((value, row, shift, mask),) = bits.pieces
+    return _Weight(value, row, shift) if mask == MASK and (word := element_of(value)) in WORDS and \
+        shift in nibbles(word) else None
 
 
 def _unknown(value: SSAValue) -> _Rows:
     return [None] * shape_of(value)[0]
-
-
-def _words(value: SSAValue) -> _Rows:
-    """The rows of a fragment that is not looked into."""
-    return [_Weight(value, row) for row in range(shape_of(value)[0])]
-
-
-def _row_order(shuffle: ShuffleOp) -> list[int] | None:
-    """The rows that a shuffle takes, counted through its sources, if it takes rows of an element a lane as they are."""
-    maps, shapes, mask = shuffle.lane_maps(), shuffle.block_shapes(), list(shuffle.mask.get_values())
-    columns = shapes[-1][1]
-    if maps is None or {shape[1] for shape in shapes} != {columns} or set(maps) != {LaneMap((1, columns))}:
-        return None
-    order = [first // columns for first in mask[::columns]]
-    return order if mask == [row * columns + lane for row in order for lane in range(columns)] else None
 
 
 def _row(value: SSAValue) -> SSAValue | None:
@@ -261,13 +220,3 @@ def _row(value: SSAValue) -> SSAValue | None:
     if isinstance(owner, BroadcastOp) and shape_of(owner.source) == (1, 1) and shape_of(value)[-1] == 1:
         return owner.source
     return value if shape_of(value) == (1, 1) else None
-
-
-def _splat(value: SSAValue) -> int | None:
-    """The constant that all elements of a vector are."""
-    if not isinstance(value.owner, SplatOp):
-        return None
-    source = value.owner.source
-    if isinstance(source.owner, UnrealizedConversionCastOp):
-        source = source.owner.inputs[0]
-    return number(source)

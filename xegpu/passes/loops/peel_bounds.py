@@ -8,10 +8,11 @@ becomes, where blocks are read row by row,
       %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d {in_bounds} ; ... } {xegpu.main_loop}
     scf.for %k = %rest to %n step %32 { %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d ; ... }
 
-Such a read is one message for each row of a block, which must not leave its array, and which takes rows that begin on
-4-byte boundaries; copies (:func:`xegpu.layout.lane_map.unaligned_copy`) take any. A load takes part whose position is
-the counter, values from before the loop, and constants. Where subgroups wait for each other in a step, they must leave
-the first loop together: then the box that is checked has the blocks of all of them.
+Such a read is one message for each row of a block, or a vector of words of each lane's row, which must not leave its
+array, and which takes rows that begin on 4-byte boundaries; copies (:func:`xegpu.layout.lane_map.unaligned_copy`) take
+any. A load takes part whose position is the counter, values from before the loop, and constants. Where subgroups wait
+for each other in a step, they must leave the first loop together: then the box that is checked has the blocks of all of
+them.
 
 A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
 (``%acc * %scale`` in an attention kernel), is marked ``xegpu.disable_rotate``. Intel's compiler puts the reads of such
@@ -42,8 +43,9 @@ from xegpu.analysis.block_position import (
 from xegpu.analysis.gemm_loops import has_barrier, may_peel
 from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, SetNdOffsetsOp, desc_of
-from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_unaligned_copy, row_bits
+from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_row_of_words, is_unaligned_copy, row_bits
 from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.types import TensorDesc
 from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
@@ -89,13 +91,16 @@ class _Read:
 def _reads(loop: scf.ForOp) -> list[_Read]:
     lanes = subgroup_size(loop)
     found = [read for operation in loop.body.block.ops if isinstance(operation, LoadNdOp)
-            and (row_bits(desc_of(operation.desc), lanes) or is_unaligned_copy(desc_of(operation.desc)))
-            and (read := _read(operation, loop)) is not None]
+            and _reads_rows(desc_of(operation.desc), lanes) and (read := _read(operation, loop)) is not None]
     if not has_barrier(loop):
         return found
     ranges = Ranges.of_function(function_of(loop))
     uniform = [_uniform(read, ranges) for read in found]
     return [] if None in uniform else [read for read in uniform if read is not None]
+
+
+def _reads_rows(desc: TensorDesc, lanes: int) -> bool:
+    return row_bits(desc, lanes) > 0 or is_row_of_words(desc, lanes) or is_unaligned_copy(desc)
 
 
 def _uniform(read: _Read, ranges: Ranges) -> _Read | None:

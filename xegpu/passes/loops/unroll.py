@@ -26,6 +26,7 @@ that many: the subgroups of a work-group then stay together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import lcm
 
@@ -50,8 +51,9 @@ from xegpu.target.targets import Target
 _FACTORS = (8, 4, 2)
 _PRODUCTS = 256
 """Products in a loop that was unrolled by itself: more of them gain nothing and cost room for code."""
-_LIMIT = 1 << 31
-_MESSAGES = 40
+LIMIT = 1 << 31
+"""One past the largest counter."""
+MOST_MESSAGES = 40
 """Messages in such a loop: a thread tracks 32 in flight, and beyond that waits in many places."""
 _ROOM = 0.92
 """Part of the registers that a loop with copies carries and loads, up to which it is unrolled where messages take no
@@ -97,7 +99,7 @@ class Unroll:
                 main.attributes[SKIP_IF_ROLLED] = UnitAttr()
             if period == 1:
                 _between_barriers(inserter, list(rest.body.block.ops)[:-1])
-        steps = _repeat(inserter, main, body, step, factor)
+        steps = repeat(inserter, main, body, step, factor)
         if period and factor % period == 0:
             for position in range(0, factor, period):
                 _between_barriers(inserter, steps[position])
@@ -143,7 +145,7 @@ def _own_factor(loop: scf.ForOp, target: Target) -> int:
                    for operation in loop.body.block.ops)
     if not products or not is_gemm_loop(loop, cooperative=True):
         return 1
-    return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= _MESSAGES
+    return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= MOST_MESSAGES
                  and (factor - 1) * step < DISTANCE
                  and (trips is None or (trips % factor == 0 and trips > factor))), 1)
 
@@ -163,8 +165,8 @@ def _pays_for_copies(loop: scf.ForOp, target: Target) -> bool:
     return has_barrier(loop) and is_gemm_loop(loop, cooperative=True) and registers > 0 and taken <= room * registers
 
 
-def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue,
-            factor: int) -> list[list[Operation]]:
+def repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue, factor: int,
+           others: Mapping[Operation, Callable[[int, Operation], SSAValue]] | None = None) -> list[list[Operation]]:
     """Write more steps behind the first one of a loop; the operations of each step.
 
     Args:
@@ -173,7 +175,10 @@ def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SS
         body: the operations of the first step.
         step: what the counter grows by from one step to the next.
         factor: how many steps there are to be.
+        others: for operations that are not copied what makes their result for another step, of its number and in front
+            of an operation.
     """
+    others = others or {}
     counter, *arguments = loop.body.block.args
     terminator = loop.body.block.last_op
     assert isinstance(terminator, scf.YieldOp)
@@ -183,7 +188,8 @@ def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SS
     for position in range(1, factor):
         counter_value = inserter.add(behind, counter, inserter.multiply(loop, step, position))
         values: dict[SSAValue, SSAValue] = {counter: counter_value, **dict(zip(arguments, carried, strict=False))}
-        steps.append([copy_operation(operation, values) for operation in body])
+        values |= {operation.results[0]: make(position, behind) for operation, make in others.items()}
+        steps.append([copy_operation(operation, values) for operation in body if operation not in others])
         loop.body.block.insert_ops_before(steps[-1], behind)
         carried = [values.get(value, value) for value in first[:len(carried)]]
     terminator.operands = [*carried, *first[len(carried):]]
@@ -202,9 +208,9 @@ def _within(inserter: Inserter, loop: scf.ForOp, factor: int) -> SSAValue:
     """Bound of a loop, as far as its main loop may go and its index arithmetic stays within 32 bits."""
     step, stop = number(loop.step), loop.ub
     if number(stop) is None and step is not None:
-        stop = inserter.before(loop, arith.MinSIOp(stop, inserter.constant(_LIMIT - 1 - factor * step)))
+        stop = inserter.before(loop, arith.MinSIOp(stop, inserter.constant(LIMIT - 1 - factor * step)))
         if factor > 1:
-            stop = inserter.before(loop, arith.MaxSIOp(stop, inserter.constant((factor - 1) * step - _LIMIT)))
+            stop = inserter.before(loop, arith.MaxSIOp(stop, inserter.constant((factor - 1) * step - LIMIT)))
     return stop
 
 

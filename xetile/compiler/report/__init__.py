@@ -257,8 +257,9 @@ class Report:
         """Note on the loop that is counted where a batch has two, and on the one that is not."""
         if not self._guarded or not self.mix.others:
             return ()
-        other = max(self.mix.others, key=lambda mix: mix.categories["dpas"])
-        return (f"two loops go over the batch; the hot loop is the one for matrices that lie behind each other, "
+        other = max(self.mix.others, key=lambda mix: (mix.categories["dpas"], mix.total))
+        count = "two" if len(self.mix.others) == 1 else "three"  # with one of single steps behind unrolled ones
+        return (f"{count} loops go over the batch; the hot loop is the one for matrices that lie behind each other, "
                 f"{', '.join(self._guarded)}; others are left to a loop of {other.total} instructions, of which "
                 f"{other.categories['dpas']} are dpas ({other.density:.1%})",)
 

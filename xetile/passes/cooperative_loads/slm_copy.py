@@ -30,9 +30,11 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.analysis.block_position import is_inside
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import SubgroupBarrierOp
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
 from xegpu.rewrite.rewriter import rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
@@ -45,6 +47,8 @@ from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 _BLOCKS = {"a": (16, 16), "b": (32, 16)}
 """Blocks of operands that are copied: a lane has a row of A, or two of B."""
 
+_SURFACE = 64
+"""Least width of a surface of 2D block messages (hardware.md)."""
 _ROOM = 0.9
 """Part of the registers that a loop with copies may take: fitted on pvc and bmg (0.875 spilled nothing, 1.0 did)."""
 
@@ -125,7 +129,8 @@ class _SlmCopyRewriter(SubgroupBuffers):
         inits = [init for value in makers if isinstance(init := value.owner, tile_ops.InitTileOp)]
         users = [use.operation for use in self.sizes.tiles.uses(tile)]
         fits = rows % block[0] == 0 and columns % block[1] == 0 and all(map(_is_moved_or_in_loop, users)) and \
-            all(is_unaligned(init, self.kinds) and BLOCKS not in init.attributes for init in inits)
+            all(is_unaligned(init, self.kinds) and BLOCKS not in init.attributes for init in inits) and \
+            not all(map(_is_narrow, inits))
         return side if fits and self.has_room(parameters.shape, parameters.dtype, side) else ""
 
     def buffer(self, side: str, tile: TileParameters) -> tuple[list[SSAValue], SSAValue]:
@@ -207,6 +212,14 @@ def _is_moved_or_in_loop(user: Operation) -> bool:
     """Whether a tile's user moves it, or loads it in the body of a loop itself."""
     return isinstance(user, tile_ops.UpdateTileOffsetOp) or \
         (isinstance(user, tile_ops.LoadTileOp) and isinstance(user.parent_op(), scf.ForOp))
+
+
+def _is_narrow(init: tile_ops.InitTileOp) -> bool:
+    """Whether a loop goes over the matrices of a batch with rows too short for block messages: where these lie behind
+    each other, ``collapse-batch`` reads several at once, with no copies."""
+    loop, tile = init.parent_op(), tile_ops.tile_of(init.result)
+    return tile.shape[1] * tile.dtype.bytes < _SURFACE and number(init.offsets[-1]) == 0 and \
+        isinstance(loop, scf.ForOp) and any(is_inside(offset, loop) for offset in init.offsets[:-2])
 
 
 def _bytes(value: SSAValue) -> int:

@@ -167,7 +167,7 @@ def test_only_edges_are_stored_by_calls() -> None:
 
 def test_which_products_are_whole() -> None:
     kinds = (f32, bf16, i8)
-    fitting = {(rows, a.name, b.name) for rows, a, b in itertools.product((8, 16, 256), kinds, kinds)
+    fitting = {(rows, a.name, b.name) for rows, a, b in itertools.product((8, 16, 512), kinds, kinds)
                if MicrokernelShape(rows, 64, a, b).fits}
     assert MicrokernelShape(1, 1024, f16, f16).is_skinny
     assert fitting == {(16, kind.name, kind.name) for kind in kinds}

@@ -46,6 +46,36 @@ def test_correctly_rounded(dtype: xt.DType, execution: Execution) -> None:
         np.testing.assert_array_equal(result, exact.astype(np.float32).astype(dtype.numpy))
 
 
+@pytest.mark.optimised
+@pytest.mark.parametrize("execution", [Execution("numpy:xegpu", "dg2"), Execution("opencl:cpu", "dg2"),
+                                       Execution("machine:dg2", "dg2")], ids=str)
+def test_all_numbers(execution: Execution) -> None:
+    """Random bits, among them subnormal numbers, infinities and NaN; zeros; quotients that are subnormal."""
+    rng = np.random.default_rng(12)
+    a, b = (rng.integers(0, 1 << 32, (128, 16), dtype=np.uint32).view(np.float32) for _ in range(2))
+    a[:8], a[8:16], b[:4], b[8:12] = 0.0, -0.0, 3.0, -3.0
+    a[16:24], b[16:24] = 2e-38 * rng.standard_normal((8, 16)), rng.uniform(0.5, 4, (8, 16))
+    mantissas = (np.uint32(0x40000000) - rng.integers(1, 256, (8, 16), dtype=np.uint32)).view(np.float32)
+    a[24:32], b[24:32] = rng.uniform(1, 2, (8, 16)), mantissas  # the divisors for which steps may round wrongly
+    found = [np.full_like(a, 7) for _ in range(3)]
+    with np.errstate(all="ignore"):
+        execution.bind(ratios)[16](a, b, *found)
+        expected = a / b, np.float32(1) / b
+    for result, exact in zip(found, expected, strict=False):
+        same = (result.view(np.uint32) == exact.view(np.uint32)) | (np.isnan(result) & np.isnan(exact))
+        assert same.all(), (a[~same], b[~same], result[~same])
+
+
+@pytest.mark.parametrize("target", ["dg2", "arl"])
+def test_targets_without_macros_divide_in_steps(target: str) -> None:
+    """Each of 16 vectors has one inverse for both quotients; numbers out of range go through loops over the vectors of
+    a variable, four in all, whose divisions have two."""
+    require_ocloc()
+    kernel = ratios.lower(*[xt.Spec((None, None), xt.f32)] * 5, target=target)
+    assert str(kernel.isa()).count("math.inv ") == 16 + 4 * 2
+    assert kernel.in_memory() == 0
+
+
 def macros(kernel: Any, target: str, compiler: str, dtype: xt.DType = xt.f32) -> tuple[int, int, int]:
     """Inverses and roots of 16 lanes in machine code: steps of exact macros, inverses by one instruction, roots so."""
     require_ocloc()

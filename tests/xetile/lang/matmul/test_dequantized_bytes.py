@@ -91,6 +91,62 @@ def test_instructions_for_bytes(name: str, form: str, target: str) -> None:
     assert report.loop["vector"] * 32 / report.loop["dpas"] <= (380 if name == "f16" else 495)
 
 
+SPELLINGS: dict[str, tuple[Any, Any]] = {  # of the lower and of the upper bits of bytes w, and whether it is both
+    "upper mask": (lambda w: (w & 15, (w & 0xF0) >> 4), True), "left": (lambda w: ((w << 4) >> 4, w >> 4), True),
+    "wide": (lambda w: (w.to(xt.u32) & 15, w.to(xt.u32) >> 4), True),
+    "or": (lambda w: ((w | 0x30) & 15, (w | (w << 4)) >> 4), False),
+    "bit more": (lambda w: (w & 31, (w >> 4) & 7), False), "bit less": (lambda w: (w & 15, w >> 3), False)}
+
+
+@xt.kernel
+def spelled(A: Any, W: Any, C: Any, *, spelling: str) -> None:
+    m, acc = xt.group_id(0) * 32, xt.zeros((32, 64), xt.f32)
+    for k in xt.range(0, A.shape[1], 32):
+        for number, field in enumerate(SPELLINGS[spelling][0](xt.load_tile(xt.init_tile(W, (k // 2, 0), (16, 64))))):
+            a = xt.load_tile(xt.init_tile(A, (m, k + number * 16), (32, 16)))
+            acc = xt.tile_mma(a, field.to(A.dtype), acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, 0), (32, 64)))
+
+
+@pytest.mark.parametrize("execution", [*FEW, *MACHINES], ids=str)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_spellings(spelling: str, execution: Execution) -> None:
+    """Whichever masks and shifts say so, a weight is 4 bits of a byte; what has other bits is none."""
+    stored = np.random.default_rng(2).integers(0, 256, (32, 64), np.uint8)
+    c, a = np.full((64, 64), 99, np.float32), np.eye(64, dtype=np.float16)
+    execution.bind(spelled)[2](a, stored, c, spelling=spelling)
+    lower, upper = {"or": (stored & 15, (stored | stored << 4) >> 4), "bit more": (stored & 31, stored >> 4 & 7),
+                    "bit less": (stored & 15, stored >> 3)}.get(spelling, (stored & 15, stored >> 4))
+    np.testing.assert_array_equal(c, np.stack([lower.reshape(2, 16, 64), upper.reshape(2, 16, 64)], 1).reshape(64, 64))
+    lowered = spelled.lower(xt.Spec((64, 64), xt.f16), xt.Spec((32, 64), xt.u8), xt.Spec((64, 64), xt.f32),
+                            target="pvc", spelling=spelling)
+    assert ("xegpu.pack " not in lowered.stages["distribute-lanes"]) == SPELLINGS[spelling][1]
+
+
+@xt.kernel
+def packed(A: Any, W: Any, C: Any) -> None:
+    m, acc = xt.group_id(0) * 32, xt.zeros((32, 64), xt.f32)
+    for k in xt.range(0, A.shape[1], 32):
+        a, w = xt.init_tile(A, (m, k), (32, 32)), xt.init_tile(W, (k, 0), (32, 64))
+        acc = xt.tile_mma(xt.load_tile(a), (xt.load_tile(w).to(A.dtype) - 7.5) * 0.5, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, 0), (32, 64)))
+
+
+@pytest.mark.parametrize("execution", [*EXECUTIONS, *MACHINES], ids=str)
+@pytest.mark.parametrize("axis", [-1, -2])
+@pytest.mark.parametrize("name", TYPES)
+def test_vectors_of_u4(name: str, axis: int, execution: Execution) -> None:
+    """Two in a byte along N, and along K, where bytes are dequantized in pairs."""
+    weights = np.random.default_rng(6).integers(0, 16, (64, 70), np.uint8)
+    c, a = np.full((64, 70), 99, np.float32), np.eye(64, dtype=np.float32)[::-1].astype(TYPES[name])
+    execution.bind(packed)[2](a, xt.pack(weights, xt.u4, axis), c)
+    np.testing.assert_array_equal(c[:, :64], (weights[::-1, :64] - np.float32(7.5)) * 0.5)
+    layout = (1, None) if axis == -2 else (None, 1)
+    lowered = packed.lower(xt.Spec((64, 64), name), xt.Spec((64, 64), xt.u4, layout), xt.Spec((64, 64), xt.f32),
+                           target="bmg")
+    assert ("xegpu.dequantize" in lowered.stages["distribute-lanes"]) == (axis == -2)
+
+
 @xt.kernel
 def less_rows(A: Any, W: Any, S: Any, Z: Any, C: Any, *, plus: int = 1, wide: bool = False) -> None:
     """Words of eight weights less a row of integers of 4 bits and one, as GPTQ's kernels have it."""

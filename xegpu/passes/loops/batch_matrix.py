@@ -1,0 +1,137 @@
+"""Descriptors on the matrices of a batch that a loop's counter numbers, and what is reached through them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.ir import SSAValue
+
+from xegpu.analysis.block_position import OffsetOf, is_inside, position_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.bounds import ALIGNMENT, STORE_ALIGNMENT, fills_writes
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import is_address
+from xegpu.passes.licm import terms
+
+MESSAGES = (LoadNdOp, StoreNdOp, PrefetchNdOp)
+Message = LoadNdOp | StoreNdOp | PrefetchNdOp
+MOST_ROWS = {"block": 1 << 24, "rows": 1 << 30}
+"""Rows of all matrices together, as the surface of a 2D block message has them, and as an index counts them."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A descriptor on a matrix that the counter numbers.
+
+    Attributes:
+        maker: what makes it.
+        axis: the leading offset that changes.
+        others: what is added to the counter there.
+        messages: what reaches memory through it.
+        rows: the first row that they reach, and the one behind the last, from where the descriptor stands.
+        columns: the column behind the last; of blocks of whole rows the array's width.
+    """
+
+    maker: CreateNdTdescOp
+    axis: int
+    others: tuple[SSAValue, ...]
+    messages: tuple[Message, ...]
+    rows: tuple[int, int]
+    columns: int
+
+    @property
+    def bottom(self) -> int | None:
+        """The row behind the last one that is reached, where it is known: all rows if a step reaches whole matrices."""
+        first = number(self.maker.offsets[-2])
+        return None if first is None else first + self.rows[1]
+
+    @property
+    def count(self) -> SSAValue:
+        """How many matrices there are."""
+        return self.maker.shape[self.axis]
+
+    @property
+    def height(self) -> SSAValue:
+        """How many rows each of them has."""
+        return self.maker.shape[-2]
+
+    @property
+    def access(self) -> str:
+        """How its memory is reached: ``block`` or ``rows``."""
+        return desc_of(self.maker.result).block.access
+
+    @property
+    def alignment(self) -> int:
+        """What whole rows begin at a multiple of, in bytes, for the messages that they take."""
+        return max(map(_alignment, self.messages))
+
+
+def _alignment(message: Message) -> int:
+    """What the rows of a message begin at a multiple of, in bytes, where 1D block messages reach them."""
+    return STORE_ALIGNMENT if isinstance(message, StoreNdOp) and fills_writes(desc_of(message.desc)) else ALIGNMENT
+
+
+def matrices_of(loop: scf.ForOp) -> list[Matrix]:
+    """The descriptors of a loop's steps that stand on the matrices of a batch, which the counter alone numbers."""
+    found = [_matrix(operation, loop) for operation in loop.body.block.ops if isinstance(operation, CreateNdTdescOp)]
+    return [matrix for matrix in found if matrix is not None]
+
+
+def _matrix(maker: CreateNdTdescOp, loop: scf.ForOp) -> Matrix | None:
+    """A descriptor as one of all matrices; None where it is not the counter alone that moves it to another one."""
+    block, (*lead, row, column) = desc_of(maker.result).block, maker.offsets
+    changing = [axis for axis, offset in enumerate(lead) if is_inside(offset, loop)]
+    if not maker.shape or len(changing) != 1 or is_address(maker.source.type) or block.memory_scope != "global" or \
+            block.access not in MOST_ROWS or \
+            any(is_inside(value, loop) for value in (maker.source, row, column, *maker.shape, *maker.strides)):
+        return None
+    counter, parts = loop.body.block.args[0], terms(lead[changing[0]])
+    others = tuple(part for part in parts if part is not counter)
+    messages = _messages(maker.result)
+    if len(others) + 1 != len(parts) or any(is_inside(part, loop) for part in others) or not messages:
+        return None
+    boxes = [_box(message, maker) for message in messages]
+    if not all(boxes):
+        return None
+    tops, lefts, bottoms, rights = zip(*(box for box in boxes if box), strict=True)
+    if block.access == "rows" and (number(column) != 0 or min(lefts) < 0):
+        return None
+    return Matrix(maker, changing[0], others, tuple(messages), (min(tops), max(bottoms)), max(rights))
+
+
+def _messages(desc: SSAValue) -> list[Message] | None:
+    """What reaches memory through a descriptor and through those that it is moved to; None if anything else uses it."""
+    found: list[Message] = []
+    for use in desc.uses:
+        if isinstance(use.operation, MESSAGES):
+            found.append(use.operation)
+        elif isinstance(use.operation, UpdateNdOffsetOp) and (moved := _messages(use.operation.result)) is not None:
+            found += moved
+        else:
+            return None
+    return found
+
+
+def _box(message: Message, maker: CreateNdTdescOp) -> tuple[int, int, int, int] | None:
+    """Top and bottom of what a message reaches, from where its descriptor is made, with left and right columns; None
+    where its row is not known, or without 2D block messages its column, or that is off the boundaries of 1D ones."""
+    desc, at = desc_of(message.desc), position_of(message.desc)
+    top, left = at.row.constant, at.column.constant
+    is_aligned = not at.column.terms and left * desc.dtype.bytes % _alignment(message) == 0
+    if at.root is not maker.result or at.row.terms != (OffsetOf(maker.result, 0),) or \
+            (desc.block.access == "rows" and not is_aligned):
+        return None
+    return top, left, top + desc.shape[0], left + desc.shape[1] * desc.block.array_length
+
+
+def heights(matrices: Sequence[Matrix]) -> dict[Matrix, int] | None:
+    """Rows of each matrix if a step reaches all of them; None where that is not known of one."""
+    found: dict[tuple[SSAValue, int], int] = {}
+    for matrix in matrices:
+        if matrix.bottom is None:
+            return None
+        key = matrix.maker.source, matrix.axis
+        found[key] = max(found.get(key, 0), matrix.bottom)
+    return {matrix: found[matrix.maker.source, matrix.axis] for matrix in matrices}

@@ -1,0 +1,196 @@
+"""The versions of a loop over a batch (loop versioning): all matrices as one, several a step, and each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import Any
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.dialect.block_io import CreateNdTdescOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
+from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
+from xegpu.dialect.types import TensorDescType
+from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
+from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
+from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of
+from xegpu.passes.loops.fold_rows import Folding, RowFolder, moved
+from xegpu.passes.loops.unroll import LIMIT, repeat, split_loop
+from xegpu.rewrite.inserter import Inserter
+
+_FARTHEST = 1 << 30
+"""Where a counter stops whose step is not known: it stays within 32 bits behind the last one."""
+
+
+@dataclass
+class Versions:
+    """The two versions of a loop.
+
+    Attributes:
+        inserter: for the function.
+        loop: the loop.
+    """
+
+    inserter: Inserter
+    loop: scf.ForOp
+    _made: dict[Any, SSAValue] = field(default_factory=dict)
+    _holds: dict[SSAValue, None] = field(default_factory=dict)
+
+    def split(self, matrices: Sequence[Matrix], factor: int, folding: Folding | None = None) -> None:
+        """Split the loop; the first of the two has the operations that it had.
+
+        Args:
+            matrices: all that the loop makes descriptors on, or some of them.
+            factor: steps of the loop that are one of the first version; if more than one, a version of single steps
+                is between the two.
+            folding: which of the matrices that one loads and stores two rows as one.
+        """
+        inserter, single = self.inserter, None
+        if MAIN_LOOP not in self.loop.attributes:
+            self.loop, rest = split_loop(inserter, self.loop, factor)
+            single = split_loop(inserter, rest, 1)[0] if factor > 1 else None
+        ends = dict.fromkeys(map(self._end, matrices))
+        if number(self.loop.step) is None:
+            farthest = inserter.constant(_FARTHEST)
+            ends[farthest] = None
+            self._ask(self.loop.step, "ule", farthest)
+        for matrix in matrices:
+            self._ask_of(matrix)
+        end = reduce(lambda a, b: self._before(arith.MinSIOp(a, b)), ends)
+        if single is not None:
+            self._run_to(single, end)
+            for matrix in matrices_of(single):
+                self._collapse(matrix, matrix.height)
+            self._unroll(matrices, factor, folding, end)
+            return
+        self._run_to(self.loop, end)
+        for matrix in matrices:
+            self._collapse(matrix, matrix.height)
+
+    def _unroll(self, matrices: Sequence[Matrix], factor: int, folding: Folding | None, end: SSAValue) -> None:
+        """Write several steps into the first loop, for matrices without other rows than a step reaches: theirs begin a
+        constant apart."""
+        inserter, main, rows = self.inserter, self.loop, heights(matrices)
+        step, others = (number(main.step) or 0) // factor, dict[Operation, Callable[[int, Operation], SSAValue]]()
+        assert rows is not None
+        assert main.body.block.last_op is not None
+        following = main.body.block.last_op.prev_op  # computes the index of the next step
+        folder = None if folding is None else RowFolder(folding, inserter, self._before)
+        for matrix in matrices:
+            self._ask(matrix.height, "eq", inserter.constant(rows[matrix]))
+            if folder is not None and matrix in folder.folding.loads + folder.folding.stores:
+                others |= folder.fold(matrix, rows[matrix])
+            else:
+                begins = self._collapse(matrix, inserter.constant(rows[matrix]))
+                others[begins] = partial(moved, inserter, begins.results[0], step * rows[matrix])
+        if folder is not None:
+            self._holds |= dict.fromkeys((*folder.holds(), *self._are_apart(matrices, folder.folding.loads)))
+        # an end within the last steps of 32 bits
+        far = self._before(arith.MaxSIOp(end, inserter.constant((factor - 1) * step - LIMIT)))
+        self._run_to(main, self._before(arith.SubiOp(far, inserter.constant((factor - 1) * step))))
+        body = [operation for operation in main.body.block.ops if operation is not following][:-1]
+        repeat(inserter, main, body, inserter.constant(step), factor, others)
+        for operation in list(main.body.block.ops) if folding is not None and folding.stores_last else ():
+            if isinstance(operation, StoreNdOp):
+                operation.detach()  # type: ignore[no-untyped-call]
+                main.body.block.insert_op_before(operation, main.body.block.last_op)
+
+    def _are_apart(self, matrices: Sequence[Matrix], loads: Sequence[Matrix]) -> Iterator[SSAValue]:
+        """Whether matrices have no memory in common with those that are stored: they are loaded before that."""
+        every = {matrix: self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
+                 for matrix in matrices}
+        for matrix in matrices:
+            for load in loads if isinstance(matrix.messages[0], StoreNdOp) else ():
+                yield self._before(NoAliasOp(every[load], every[matrix]), "apart")
+
+    def _run_to(self, loop: scf.ForOp, end: SSAValue) -> None:
+        """Let a loop run to an end, where all holds that was asked for until now."""
+        holds = reduce(lambda a, b: self._before(arith.AndIOp(a, b)), self._holds)
+        end = self.inserter.before(loop, arith.MinSIOp(loop.ub, end))
+        end = self.inserter.before(loop, SelectOp(holds, end, loop.lb), "inside_end")
+        loop.operands = [loop.lb, end, loop.step, *loop.iter_args]
+        loop.attributes[DISABLE_UNROLL] = UnitAttr()
+
+    def _before(self, operation: Operation, hint: str | None = None) -> SSAValue:
+        """Result of an operation before the loop, made once for equal operands."""
+        key = operation.name, *operation.operands, *operation.properties.values(), *operation.result_types
+        if key in self._made:
+            operation.erase()
+        else:
+            self._made[key] = self.inserter.before(self.loop, operation, hint)
+        return self._made[key]
+
+    def _ask(self, left: SSAValue, predicate: str, right: SSAValue) -> None:
+        """Ask before the loop for a comparison to hold, unless it surely does."""
+        a, b = number(left), number(right)
+        if a is None or b is None or not {"sge": a >= b, "sle": a <= b, "eq": a == b}.get(predicate):
+            self._holds[self._before(CmpIOp(left, right, predicate))] = None
+
+    def _wide(self, value: SSAValue) -> SSAValue:
+        """An index in 64 bits."""
+        return self._before(IndexCastOp(value, i64))
+
+    def _end(self, matrix: Matrix) -> SSAValue:
+        """Where the counter has numbered all matrices."""
+        return reduce(lambda end, other: self.inserter.subtract(self.loop, end, other), matrix.others, matrix.count)
+
+    def _ask_of(self, matrix: Matrix) -> None:
+        """Ask whether a descriptor's matrices lie behind each other, and a step keeps to the rows of its own."""
+        inserter, maker, zero = self.inserter, matrix.maker, self.inserter.constant(0)
+        height, width, pitch = matrix.height, maker.shape[-1], maker.strides[-2]
+        apart = self._before(arith.MuliOp(self._wide(height), self._wide(pitch)))
+        self._ask(apart, "eq", self._wide(maker.strides[matrix.axis]))
+        rows = self._before(arith.MuliOp(self._wide(matrix.count), self._wide(height)))
+        self._ask(rows, "sle", self._before(arith.ConstantOp(IntegerAttr(MOST_ROWS[matrix.access], i64))))
+        first = reduce(lambda total, other: inserter.add(self.loop, total, other), matrix.others, self.loop.lb)
+        self._ask(first, "sge", zero)
+        top, bottom = (inserter.add(self.loop, maker.offsets[-2], end) for end in matrix.rows)
+        self._ask(top, "sge", zero)
+        self._ask(bottom, "sle", height)
+        for axis, index in enumerate(maker.offsets[:-2]):
+            if axis != matrix.axis:
+                self._ask(index, "ult", maker.shape[axis])
+        if matrix.access == "rows":
+            columns = inserter.constant(matrix.columns)
+            self._ask(width, "eq", columns)
+            self._ask(pitch, "eq", columns)
+            first_matrix, box = self._on_rows(matrix, matrix.height), (0, 0, 1, matrix.columns)
+            self._holds[self._before(InBoundsOp(first_matrix, box, matrix.alignment), "inside")] = None
+
+    def _on_rows(self, matrix: Matrix, rows: SSAValue) -> SSAValue:
+        """A descriptor before the loop on the first rows of all matrices as one."""
+        inserter, maker = self.inserter, matrix.maker
+        offsets, shape, strides = list(maker.offsets), list(maker.shape), list(maker.strides)
+        offsets[matrix.axis], shape[matrix.axis] = inserter.constant(0), inserter.constant(1)
+        shape[-2] = rows
+        if matrix.access == "rows":
+            shape[-1] = strides[-2] = inserter.constant(matrix.columns)
+        kind = maker.result.type
+        assert isinstance(kind, TensorDescType)
+        new = CreateNdTdescOp(maker.source, offsets, shape, strides, kind)
+        new.attributes.update(maker.attributes)
+        return self._before(new, maker.result.name_hint)
+
+    def _collapse(self, matrix: Matrix, height: SSAValue) -> Operation:
+        """Move a descriptor on all matrices to the one of a step, where the loop made one on that.
+
+        Args:
+            matrix: the matrix.
+            height: its rows.
+
+        Returns:
+            What computes the row where it begins.
+        """
+        inserter, maker = self.inserter, matrix.maker
+        begins = arith.MuliOp(maker.offsets[matrix.axis], height)
+        row = inserter.before(maker, begins, "row")
+        every = self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
+        moved = UpdateNdOffsetOp(every, [row, inserter.constant(0)])
+        maker.result.replace_all_uses_with(inserter.before(maker, moved, maker.result.name_hint))
+        for message in matrix.messages:
+            if matrix.access == "rows" and not isinstance(message, PrefetchNdOp):
+                message.properties["in_bounds"] = UnitAttr()
+        return begins
