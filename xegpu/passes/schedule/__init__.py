@@ -57,8 +57,7 @@ from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes
 from xegpu.target.targets import Target
 
-_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadGatherOp,
-             LoadColumnsOp)
+_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadColumnsOp)
 """Operations that are not moved, and write no memory."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
@@ -110,7 +109,8 @@ class Schedule:
             choices.append(_scheduled(_ordered(again), loads=True))
         pressures = [live_bytes(each, grouped=False) for each in choices]
         fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
-        return next(fitting, choices[pressures.index(min(pressures))])
+        gathers = any(isinstance(operation, LoadGatherOp) for operation in new.walk())  # coalesced later, by addresses
+        return next(fitting, new if gathers else choices[pressures.index(min(pressures))])  # made before the loop
 
 
 def _ordered(function: func.FuncOp) -> func.FuncOp:

@@ -46,12 +46,12 @@ from xegpu.ir.matchers import BARRIER, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
+from xetile.dialect.gather_scatter import LoadColumnsOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold
 
 _STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, tile_ops.InitTileOp,
-             LoadGatherOp, LoadColumnsOp, LoadScalarOp, UnrealizedConversionCastOp, scf.YieldOp)
+             LoadColumnsOp, LoadScalarOp, UnrealizedConversionCastOp, scf.YieldOp)
 """Operations of a loop that is split, beside those without effects."""
 
 
