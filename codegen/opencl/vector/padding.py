@@ -5,8 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
-from codegen.opencl.block_io import masked_rows
-from codegen.opencl.emitter import Emitter, Rule, likely_in_bounds, wrapping
+from codegen.opencl.emitter import Emitter, Rule, likely_in_bounds, masks_row, wrapping
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
 from xegpu.dialect.block_io import LoadNdOp, desc_of
@@ -24,7 +23,7 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
     desc: Descriptor = emitter.values[operation.desc]
     row, column = lane_map.positions((shape[0], shape[1]), lanes)
     padding = arith.stored(arith.literal(operation.number, source.dtype), source.dtype)
-    expressions, attribute = [], "" if masked_rows.fits(emitter, source, lanes) else f"{CALL} "
+    expressions, attribute = [], "" if masks_row(emitter, source, lanes) else f"{CALL} "
     for position, name in enumerate(source.names):
         units = range(position * source.width, (position + 1) * source.width)
         words = [(int(row[0, unit, 0]), int(column[0, unit, 0])) for unit in units]
