@@ -42,6 +42,16 @@ def products_of_one(A, B, C, each):
 
 
 @xt.kernel
+def doubled(A, B, C, each):
+    """Products with one A, which are stored, and read and stored once more through the same tile."""
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)))
+    for i in xt.range(0, each):
+        tile = xt.init_tile(C, (i, 0, 0), (8, 16))
+        xt.store_tile(xt.tile_mma(a, xt.load_tile(xt.init_tile(B, (i, 0, 0), (32, 16)))), tile)
+        xt.store_tile(xt.load_tile(tile) * 2, tile)
+
+
+@xt.kernel
 def sums_of_heads(A, B, C, start, step, *, unroll=None):
     """Sums of products of some heads of a batch, each head with the next one's B; the loop's step is known at run time,
     unless it is unrolled."""
@@ -139,6 +149,15 @@ def test_products_that_overwrite_operands_of_later_ones(kernel: Any, target: str
     c = memory[1:] if kernel is products else memory[1:].reshape(n * 16, 16)
     xt.kernel(may_alias=True)(kernel.function).on("numpy:xegpu", target=target)[1](memory[:-1], b, c, n)
     np.testing.assert_array_equal(memory.astype(np.float32), expected)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS[4:7], ids=str)
+def test_results_that_are_read_again_in_their_step(execution: Execution) -> None:
+    """Stores do not move behind the loads of what they stored."""
+    a, b = (RNG.integers(-4, 5, shape).astype(ml_dtypes.bfloat16) for shape in ((8, 32), (5, 32, 16)))
+    c = view(np.full((5, 8, 16), 7, np.float32), "plain")
+    execution.bind(doubled)[1](a, view(b, "plain"), c, 5)
+    np.testing.assert_array_equal(c, 2 * (a.astype(np.float32) @ b.astype(np.float32)))
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS[:4:2], ids=str)

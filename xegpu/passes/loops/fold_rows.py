@@ -81,7 +81,7 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
             {operation for operation in loop.body.block.ops if isinstance(operation, MESSAGES)} != \
             {message for matrix in matrices for message in matrix.messages}:
         return None
-    stores = tuple(matrix for matrix in matrices if isinstance(matrix.messages[0], StoreNdOp))
+    stores = tuple(matrix for matrix in matrices if matrix.is_stored)
     loads = tuple(matrix for matrix in matrices if matrix.access == "rows" and matrix not in stores)
     written = {matrix.maker.source for matrix in stores}
     if not 0 < len(loads) <= _LOADS or not all(_is_narrow(matrix, rows[matrix]) for matrix in loads) or \
@@ -91,8 +91,9 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
     halved = {rows[matrix] for matrix in loads if not _is_packed(matrix)}
     if factor < 2 or len(halved) > 1:
         return None
+    stored = [message for matrix in stores for message in matrix.messages]
     stores_last = not target.immediate_offsets and len(loads) + len(stores) == len(matrices) and \
-        factor * sum(len(matrix.messages) for matrix in stores) <= _STORES
+        all(isinstance(message, StoreNdOp) for message in stored) and factor * len(stored) <= _STORES
     if not halved:
         return Folding(factor, loads, (), stores_last)
     parts = {matrix.messages[0] for matrix in loads}
