@@ -33,6 +33,7 @@ from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.bounds import SURFACE_ALIGNMENT, InBoundsOp
 from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.layout.lane_map import LaneMap
@@ -246,7 +247,7 @@ class RowFolder:
                           sg_map=LaneMap((1, COLUMNS), (1, 1)))
         inserter, element = self.inserter, kind.data.element_type
         moving = UpdateNdOffsetOp(self._surface(matrix, 2 * half, kind), [row, inserter.constant(0)])
-        load = LoadNdOp(inserter.before(message, moving, matrix.maker.result.name_hint))
+        load = hinted(LoadNdOp(inserter.before(message, moving, matrix.maker.result.name_hint)), message)
         loaded = inserter.before(message, load, message.result.name_hint)
         parts = [ExtractOp(loaded, [side], vector_type((factor * half, 1), element)) for side in (0, 1)]
         sides = [inserter.before(message, part) for part in parts]
