@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import xetile as xt
 from benchmarks.peak import multiply_adds
 from benchmarks.rows import Progress, Row
 from benchmarks.timing import PAUSE, TURN, interleaved, ratios
@@ -79,8 +80,6 @@ def _to_peak(size: int, ours: Callable[[], object], rounds: int) -> tuple[float,
 def _ours(a: Any, b: Any, dtype: np.dtype[Any]) -> tuple[Callable[[], object], Callable[[], Any]]:
     """``xt.matmul`` of arrays of the device into one, until it is done; and what it gave."""
     import dpnp
-
-    import xetile as xt
 
     bits, bytes_ = dtype.itemsize == 2, dtype == np.int8
     held = [dpnp.asarray(x.astype(dtype).view(np.uint16) if bits else x.astype(dtype), device="opencl:cpu")

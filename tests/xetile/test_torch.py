@@ -49,6 +49,22 @@ def test_memory_with_the_other_sign_is_not_exported() -> None:
     assert "A.resolve_neg()" in caught.value.hint
 
 
+def test_the_element_of_a_tensor_without_dimensions() -> None:
+    @xt.kernel
+    def times(A, s, C, *, element):
+        factor = xt.load_scalar(s, ()) if element else s
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))) * factor, xt.init_tile(C, (0, 0), (8, 16)))
+
+    a, three, c = torch.ones(8, 16), torch.tensor(3.0), torch.zeros(8, 16)
+    with pytest.raises(xt.ElementTypeError, match="XT1201") as caught:
+        times[1](a, three, c, element=False)
+    assert "xt.load_scalar(s, ())" in caught.value.hint
+    assert "s.item()" in caught.value.hint
+    times[1](a, three, c, element=True)
+    times[1](c, three.item(), c.clone(), element=False)
+    assert (c == 3).all()
+
+
 def test_an_expanded_tensor_is_no_output() -> None:
     row = torch.zeros(1, 16)
     with pytest.raises(xt.ArgumentError, match=r"XT1039.*writes C"):

@@ -91,6 +91,11 @@ class WgMap:
                     + ("one block" if even != size else "the same whole dimension"),
                 )
 
+    def replicates(self, shape: Pair) -> bool:
+        """Whether several subgroups own the same block of a tile."""
+        return any(layout * data > size for layout, data, size in
+                   zip(self.sg_layout, self.sg_data, shape, strict=True))
+
     def rounds(self, shape: Pair) -> Pair:
         """Number of blocks that one subgroup owns along rows and columns."""
         rows, columns = (max(size // (layout * data), 1)

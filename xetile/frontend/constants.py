@@ -42,7 +42,8 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
         location = current().location()
         operand = f"a {value.describe()}" if isinstance(value, Value) else "None" if value is None else \
             f"{type(value).__name__} {value!r:.40}"
-        raise ElementTypeError("XT1204", f"{operand} is used where a number of type {dtype} is required",
+        hint = value.number_hint() if isinstance(value, Value) else ""
+        raise ElementTypeError("XT1204", f"{operand} is used where a number of type {dtype} is required", hint or
                                "give a Python number or a run-time one, such as xt.group_id(0) or array.shape[0]",
                                location, notes(location, it=value))
     if isinstance(value, float) and not dtype.is_float:

@@ -48,6 +48,10 @@ class Value:
         """Kind, shape and element type, for messages."""
         return type(self).__name__.lower()
 
+    def number_hint(self) -> str:
+        """Hint where a number is wanted, of what holds a single one; empty for other values."""
+        return ""
+
     def __repr__(self) -> str:
         if is_recording() and (tracer := current()).runs:
             return f"<{self.describe()}> {tracer.evaluate(self.ssa)!r}"

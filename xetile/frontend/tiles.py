@@ -140,6 +140,11 @@ class Array(Addressed):
     def describe(self) -> str:
         return f"{self.rank}-dimensional array of {self.dtype}"
 
+    def number_hint(self) -> str:
+        if self.rank:
+            return ""
+        return f"its element is xt.load_scalar({self.name}, ()); or launch with the number, {self.name}.item()"
+
     def of_rank(self, rank: int) -> str:
         """Hint for an array of more dimensions."""
         if (self.rank, rank) == (1, 2):

@@ -15,7 +15,7 @@ from xegpu.support.location import Location
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
-from xetile.lang.math import erf, exp2, maximum, minnum
+from xetile.lang.math import erf, exp2, fma, maximum, minnum
 from xetile.lang.math import tanh as vector_tanh
 
 Activation = Callable[[Any], Any]
@@ -40,7 +40,7 @@ def gelu(x: Any) -> Any:
     """GELU: x * Phi(x), by the error function; in a kernel with ``fast_math`` within 3e-5 * |x|."""
     if current("gelu").fast_math:  # a logistic function of a polynomial: that of erf(x / sqrt(2)) (math.ErfOp)
         square = minnum(x * x, 32.0)
-        power = (square * 0.00091122 - 0.10617723) * square - 2.30172714
+        power = fma(fma(square, 0.00091122, -0.10617723), square, -2.30172714)
         return x / (1.0 + exp2(x * power))
     return 0.5 * x * (1.0 + erf(x * math.sqrt(0.5)))
 
@@ -48,7 +48,7 @@ def gelu(x: Any) -> Any:
 def gelu_tanh(x: Any) -> Any:
     """GELU in its tanh approximation: (1 + tanh(u)) / 2 is 1 / (1 + exp(-2u))."""
     factor = -2.0 * math.sqrt(2.0 / math.pi) * math.log2(math.e)
-    return x / (1.0 + exp2(x * (x * x * (0.044715 * factor) + factor)))
+    return x / (1.0 + exp2(x * fma(x * x, 0.044715 * factor, factor)))
 
 
 def tanh(x: Any) -> Any:

@@ -69,8 +69,7 @@ def _distribute_init_scattered_tile(rewriter: Rewriter, operation: InitScattered
 def _distribute_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp) -> None:
     """``atomic_rmw``: each subgroup updates its parts; a replicated part would be updated by each owner."""
     form = rewriter.lookup(operation.tile).encoding
-    if form is not None and any(layout * data > size for layout, data, size in
-                                zip(form.wg_map.sg_layout, form.wg_map.sg_data, form.shape, strict=True)):
+    if form is not None and form.wg_map.replicates(form.shape):
         rewriter.fail("XT2522",
                    f"{form.wg_map} gives the same elements of a tile of {text(form.shape)} to several subgroups, and "
                    "each would update them", "choose a map whose sg_layout x sg_data is not more than the tile",

@@ -68,6 +68,11 @@ class BlockSlice:
         rows, columns = self.shape
         return f"y > -{rows} && x > -{columns} && max(y, 0) < height && max(x, 0) < width"
 
+    def has_element(self, word: int | None = 0) -> str:
+        """C condition: the first element of a lane's word is in bounds."""
+        row, column = self.coordinates(word)[0]
+        return f"(uint)({row}) < (uint)height && (uint)({column}) < (uint)width"
+
     def coordinates(self, word: int | None = None) -> list[tuple[str, str]]:
         """Row and column expressions of each element of a lane's word ``i``, or of word ``word``."""
         lanes = self.lanes

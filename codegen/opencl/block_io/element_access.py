@@ -17,7 +17,7 @@ from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
 from codegen.opencl.block_io.block_slice import BLOCK_READS, BLOCK_WRITES, BlockSlice, WholeBlock, block_of, position
 from codegen.opencl.block_io.unaligned_words import vector_widths
-from codegen.opencl.emitter import NO_UNROLL, Emitter, likely_in_bounds, wrapping
+from codegen.opencl.emitter import MOST_INLINED, NO_UNROLL, Emitter, likely_in_bounds, masks_row, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
@@ -25,9 +25,6 @@ from xegpu.dialect.bounds import fills_writes, is_row_of_words, is_unaligned_cop
 from xegpu.support.errors import TargetError
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
-_MOST_INLINED = 256
-"""Words of a processor's lanes that a kernel loads without calls: Intel's compiler takes 2.5 ms for each."""
-
 _OF_FIRST_LANE = {"half": "as_half((ushort)sub_group_broadcast((uint)as_ushort({0}), 0))"} | {
     word: f"({word})sub_group_broadcast((uint){{0}}, 0)" for word in ("char", "uchar", "short", "ushort")}
 """The first lane's word, of types for which processors have no scatter instruction, by 32 bits."""
@@ -42,7 +39,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     emitter.values[operation.result] = fragment
     pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     words = fragment.width * len(fragment.names)
-    if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= _MOST_INLINED:
+    if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= MOST_INLINED:
         emitter.inlined_words += words
         _load_without_calls(emitter, operation, pieces)
         predicate.from_memory(emitter, operation.result)
@@ -130,6 +127,7 @@ def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) ->
 def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[BlockSlice]) -> None:
     """Emit a load on a processor: all variables of a block in bounds without a call, each of another by a function."""
     fragment = emitter.fragment(operation.result)
+    at_edges = _masked_load if masks_row(emitter, fragment, pieces[0].lanes) else _element_function
 
     def statements(pieces: list[BlockSlice], function: Callable[[Emitter, BlockSlice, Fragment], str]) -> list[str]:
         return [f"{name} = {function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)});"
@@ -141,7 +139,21 @@ def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[Bloc
         for statement in inlined:
             emitter.line(statement)
     else:
-        store_runs.branch(emitter, likely_in_bounds(emitter, operation), inlined, statements(pieces, _element_function))
+        store_runs.branch(emitter, likely_in_bounds(emitter, operation), inlined, statements(pieces, at_edges))
+
+
+def _masked_load(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
+    """Define a load of one row whose lanes are masked at the array's edges, and return its name.
+
+    Each lane has one element, so that a compiler makes one masked instruction of it: less than a call takes.
+    """
+    name, dtype, c_type = f"{piece.function('load')}_masked", piece.desc.dtype.opencl, fragment.c_type
+    value = _packed([piece.unchecked(*piece.coordinates(0)[0])], dtype, fragment.word)
+    emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
+                                *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
+                                f"  {c_type} words = 0;", f"  if ({piece.has_element()}) words = {value};",
+                                "  return words;", "}", ""]))
+    return name
 
 
 def _inlined_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
@@ -318,10 +330,11 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
 
     if emitter.target.is_cpu and not block.promised:
         inside = [replace(piece, in_bounds=True) for piece in pieces]
+        at_edges = "_masked" if masks_row(emitter, fragment, pieces[0].lanes) else "_edge"
         for piece, edge in zip(inside, pieces, strict=True):
             emitter.function(_inlined_store(emitter, piece, fragment))
-            emitter.function(_edge_store(edge, fragment))
-        store_runs.add(emitter, operation, calls(inside, ""), calls(pieces, "_edge"))
+            emitter.function(_edge_store(edge, fragment, at_edges))
+        store_runs.add(emitter, operation, calls(inside, ""), calls(pieces, at_edges))
         return
     for piece in pieces:
         if by_rows:
@@ -376,9 +389,10 @@ def _plus(coordinate: str, distance: int) -> str:
     return f"{coordinate} + {distance}" if distance else coordinate
 
 
-def _edge_store(piece: BlockSlice, fragment: Fragment) -> str:
-    """Function that stores one variable with a bounds check for each element."""
-    return "\n".join([*_head_of_store(f"{piece.function('store')}_edge", fragment, piece, f"{CALL} "),
+def _edge_store(piece: BlockSlice, fragment: Fragment, kind: str = "_edge") -> str:
+    """Function that stores one variable with a bounds check for each element; a ``_masked`` one is inlined."""
+    attribute = "" if kind == "_masked" else f"{CALL} "
+    return "\n".join([*_head_of_store(f"{piece.function('store')}{kind}", fragment, piece, attribute),
                       *_stored_at_edges(piece, fragment, _words(fragment)[0]), "}", ""])
 
 
@@ -390,9 +404,8 @@ def _words(fragment: Fragment) -> list[str]:
 def _stored_at_edges(piece: BlockSlice, fragment: Fragment, value: str) -> Iterator[str]:
     """Loop of bounds-checked stores of the variable's first word; each iteration shifts the next one there."""
     width = fragment.width
-    row, column = piece.coordinates(0 if width == 1 else None)[0]
-    checked = (f"  if ((uint)({row}) < (uint)height && (uint)({column}) < (uint)width) "
-               f"{piece.unchecked(row, column)} = {value};")
+    word = 0 if width == 1 else None
+    checked = f"  if ({piece.has_element(word)}) {piece.unchecked(*piece.coordinates(word)[0])} = {value};"
     if width == 1:
         yield checked
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
-from codegen.opencl.emitter import Emitter, Rule, likely_in_bounds, wrapping
+from codegen.opencl.emitter import Emitter, Rule, likely_in_bounds, masks_row, wrapping
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
 from xegpu.dialect.block_io import LoadNdOp, desc_of
@@ -23,13 +23,13 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
     desc: Descriptor = emitter.values[operation.desc]
     row, column = lane_map.positions((shape[0], shape[1]), lanes)
     padding = arith.stored(arith.literal(operation.number, source.dtype), source.dtype)
-    expressions = []
+    expressions, attribute = [], "" if masks_row(emitter, source, lanes) else f"{CALL} "
     for position, name in enumerate(source.names):
         units = range(position * source.width, (position + 1) * source.width)
         words = [(int(row[0, unit, 0]), int(column[0, unit, 0])) for unit in units]
         top, left = words[0]
         relative = [(r - top, c - left) for r, c in words]
-        function = _padding_function(emitter, source, lanes, relative, padding)
+        function = _padding_function(emitter, source, lanes, relative, padding, attribute)
         y, x = desc.row.plus(Coordinate((), top)), desc.column.plus(Coordinate((), left))
         expressions.append(f"{function}({name}, {desc.height}, {desc.width}, {wrapping(y)}, {wrapping(x)})")
     if not emitter.target.is_cpu:
@@ -55,17 +55,20 @@ def _load_of(operation: PadOp) -> LoadNdOp | None:
     return None
 
 
-def _padding_function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[Word], padding: str) -> str:
+def _padding_function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[Word], padding: str,
+                      attribute: str) -> str:
     """Define a function that pads one variable, whose words have the offsets ``words``, and return its name."""
     rows, columns = (max(axis) + unit for axis, unit in zip(zip(*words, strict=True), lanes.unit, strict=True))
     label = "".join(character if character.isalnum() else "_" for character in padding.replace("+", ""))
-    name = f"pad_{fragment.dtype}_{rows}x{columns}_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_by_{label}"
+    name = (f"pad_{fragment.dtype}_{rows}x{columns}_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_by_{label}"
+            f"{'' if attribute else '_masked'}")
     across = lanes.wi_layout[1]
     parts = fragment.renamed(("value",) * (fragment.units // fragment.width)).words()[:fragment.width]
     chosen = [f"  {part} = row + {r}u < (uint)height && column + {c}u < (uint)width ? {part} : {padding};"
               for part, (r, c) in zip(parts, words, strict=True)]
     repeats = f" % {lanes.lanes}" if lanes.lanes < emitter.subgroup else ""
-    lines = [f"{CALL} static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, int x)",
+    lines = [f"{attribute}static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, "
+             "int x)",
              "{", f"  const int lane = get_sub_group_local_id(){repeats};",
              f"  const uint row = (uint)y + lane / {across}, column = (uint)x + lane % {across};",
              f"  if (y >= 0 && x >= 0 && y <= height - {rows} && x <= width - {columns}) return value;",

@@ -1,6 +1,7 @@
 """Shadow of shared local memory: who accessed each byte last, for reads of what nothing wrote and for races.
 
-Accesses are ordered by vector clocks: a thread knows of another one what a barrier between them told it.
+Accesses are ordered by vector clocks: a thread knows of another one what a barrier between them told it. Subgroups that
+write the same do not race, as those that own a block together when they exchange it: either order leaves the same.
 """
 
 from __future__ import annotations
@@ -56,14 +57,19 @@ class SharedShadow:
             self._reader[slot, at[chosen]] = own[chosen]
             self._read_clock[slot, at[chosen]] = clocks[rows[chosen], own[chosen]]
 
-    def write(self, at: Integers, rows: Integers, subgroup: Integers, clocks: Integers, atomic: bool) -> None:
-        """Note writes; arguments as of :meth:`read`.
+    def write(self, at: Integers, rows: Integers, subgroup: Integers, clocks: Integers, atomic: bool,
+              same: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None) -> None:
+        """Note writes; other arguments as of :meth:`read`.
+
+        Args:
+            same: for each byte, whether it is what was there before, and what is there behind the message.
 
         Raises:
-            Finding: another subgroup accesses a byte with no barrier between.
+            Finding: another subgroup reads a byte, or writes another value, with no barrier between.
         """
         own = subgroup[rows]
-        self._check_writes(at, rows, own, clocks, atomic, "writes")
+        differs, overwritten = (~each for each in same) if same is not None else (np.True_, np.True_)
+        self._check_writes(at, rows, own, clocks, atomic, "writes", differs)
         for slot in range(2):
             reader = self._reader[slot, at]
             bad = (reader != _NOBODY) & (reader != own) & (self._read_clock[slot, at] > clocks[rows, reader])
@@ -71,14 +77,14 @@ class SharedShadow:
             self._reader[slot, at] = _NOBODY
         self._writer[at] = own
         if not atomic:  # of several in one message the last one is noted
-            _raise_race(self._writer[at] != own, rows, self._writer[at], "writes", "writes")
+            _raise_race((self._writer[at] != own) & overwritten, rows, self._writer[at], "writes", "writes")
         self._write_clock[at] = clocks[rows, own]
         self._atomic[at] = atomic
 
     def _check_writes(self, at: Integers, rows: Integers, own: Integers, clocks: Integers, atomic: bool,
-                      verb: str) -> None:
+                      verb: str, differs: NDArray[np.bool_] | np.bool_ = np.True_) -> None:
         writer = self._writer[at]
-        bad = (writer != _NOBODY) & (writer != own) & (self._write_clock[at] > clocks[rows, writer])
+        bad = (writer != _NOBODY) & (writer != own) & (self._write_clock[at] > clocks[rows, writer]) & differs
         if atomic:
             bad &= ~self._atomic[at]
         _raise_race(bad, rows, writer, verb, "writes")

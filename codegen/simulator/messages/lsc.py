@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,14 +134,29 @@ def store(message: Message, threads: Threads, active: Mask, memory: Memory) -> N
     """Scatters, stores of component masks, and transposed stores."""
     assert message.data is not None
     access, span = _counted_access(message, threads, active, memory, "write")
+    is_noted = message.unit == "slm" and memory.shadow is not None
+    before = access.store.rows(access.at, span).copy() if is_noted else None
+    data = _store(message, threads, active, access, span)
+    if before is not None:
+        after = access.store.rows(access.at, span)
+        note_shared(memory, threads, access, span, "write", same=((before == data).ravel(), (after == data).ravel()))
+
+
+def _store(message: Message, threads: Threads, active: Mask, access: Access, span: int) -> NDArray[np.uint8]:
+    """Write memory, and return the bytes of each lane; those between components that are not written are 0."""
+    assert message.data is not None
     count, size = len(message.components), message.data_bytes
     if message.transposed:
-        access.store.write_rows(access.at, read_block(threads, message.data, span, access.rows))
-        return
+        block = read_block(threads, message.data, span, access.rows)
+        access.store.write_rows(access.at, block)
+        return block
     slots = read_lanes(threads, message.data, count, active, f"u{message.slot_bytes}")
     words = (slots >> np.array(message.slot_shift, slots.dtype)).astype(f"u{size}")
+    data = np.zeros((len(access.at), span), np.uint8)
     for part, values in zip(message.components, words, strict=True):
         access.store.scatter(access.at + part * size, values)
+        data[:, part * size:(part + 1) * size] = np.ascontiguousarray(values).view(np.uint8).reshape(-1, size)
+    return data
 
 
 def _counted_access(message: Message, threads: Threads, active: Mask, memory: Memory, what: str) -> tuple[Access, int]:
@@ -150,15 +164,28 @@ def _counted_access(message: Message, threads: Threads, active: Mask, memory: Me
     span = (message.components[-1] + 1) * message.data_bytes
     access = resolve(message, threads, active, memory, span, f"{what}s")
     memory.traffic[message.kind] += len(message.components) * message.data_bytes * len(access.rows)
-    if message.unit == "slm" and memory.shadow is not None:
+    if message.unit == "slm" and memory.shadow is not None and what == "read":
         note_shared(memory, threads, access, span, what)
     return access, span
 
 
-def note_shared(memory: Memory, threads: Threads, access: Access, size: int, what: str, atomic: bool = False) -> None:
-    """Check accesses to shared local memory against earlier ones."""
+def note_shared(memory: Memory, threads: Threads, access: Access, size: int, what: str, atomic: bool = False,
+                same: tuple[Mask, Mask] | None = None) -> None:
+    """Check accesses to shared local memory against earlier ones.
+
+    Args:
+        memory, threads: of the simulated device.
+        access: where each lane accesses it.
+        size: bytes of a lane.
+        what: ``"read"`` or ``"write"``.
+        atomic: whether they are atomic operations.
+        same: of a write, for each byte, whether it is what was there before, and what is there behind the message.
+    """
     assert memory.shadow is not None
     assert memory.barriers.clocks is not None
     at = (access.at[:, None] + np.arange(size)).reshape(-1)
-    note: Any = memory.shadow.read if what == "read" else memory.shadow.write
-    note(at, np.repeat(access.rows, size), threads.subgroup, memory.barriers.clocks, atomic)
+    common = at, np.repeat(access.rows, size), threads.subgroup, memory.barriers.clocks, atomic
+    if what == "read":
+        memory.shadow.read(*common)
+    else:
+        memory.shadow.write(*common, same)

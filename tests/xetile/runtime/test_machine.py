@@ -146,6 +146,36 @@ def test_races_in_shared_memory(gpu: str) -> None:
     finding(exchanged, "XT6105", "values + values", ROWS, c, where=where, check=True, second=False)
 
 
+@xt.kernel(subgroups=(2, 1))
+def together(A, C, *, apart=0):
+    """Both subgroups write all of what they exchange, and rows that are ``apart`` differ."""
+    shared = xt.init_tile(xt.alloc_slm((8, 16), xt.f32), (0, 0), (8, 16))
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (xt.subgroup_id() * apart, 0), (8, 16))), shared)
+    xt.barrier()
+    xt.store_tile(xt.load_tile(shared), xt.init_tile(C, (xt.subgroup_id() * 8, 0), (8, 16)))
+
+
+@xt.kernel
+def replicated(A, C):
+    """Two subgroups own each block, which they exchange for blocks of a row's maxima."""
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (16, 16), wg_map=xt.wg_map((2, 2), (16, 8))))
+    largest = xt.cummax(a, 1)
+    xt.store_tile(largest, xt.init_tile(C, (0, 0), (16, 16), wg_map=largest.wg_map))
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_subgroups_that_write_the_same_do_not_race(gpu: str) -> None:
+    where = f"machine:{gpu}"
+    c = np.zeros_like(ROWS)
+    together.on(where, check=True)[1](ROWS, c)
+    np.testing.assert_array_equal(c, np.vstack([ROWS[:8], ROWS[:8]]))
+    replicated.on(where, check=True)[1](ROWS, c)
+    np.testing.assert_array_equal(c, np.maximum.accumulate(ROWS, 1))
+    message = finding(together, "XT6105", "xt.store_tile(xt.load_tile(xt.init_tile(A", ROWS, c, where=where, check=True,
+                      apart=8)
+    assert "writes" in message
+
+
 @xt.kernel(subgroups=(4, 1))
 def signalled(A, C):
     """Pairs of subgroups exchange rows, each at a barrier of its own."""

@@ -57,8 +57,7 @@ from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes
 from xegpu.target.targets import Target
 
-_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadGatherOp,
-             LoadColumnsOp)
+_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadColumnsOp)
 """Operations that are not moved, and write no memory."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
@@ -69,9 +68,6 @@ between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled not
 _COMFORTABLE = 0.97
 """The same where loads from before a loop stay before it, if it can load them again: of loops of attention for pvc and
 bmg those of 0.95 and 0.96 spilled nothing, those of 0.98 to 1.04 mostly did."""
-
-_WORTHWHILE = 0.9
-"""Estimated bytes of an order that does not fit either, as a part of those of the author's order, to be chosen."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +109,8 @@ class Schedule:
             choices.append(_scheduled(_ordered(again), loads=True))
         pressures = [live_bytes(each, grouped=False) for each in choices]
         fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
-        least = choices[pressures.index(min(pressures))]
-        return next(fitting, least if min(pressures) < _WORTHWHILE * live_bytes(new) else new)
+        gathers = any(isinstance(operation, LoadGatherOp) for operation in new.walk())  # coalesced later, by addresses
+        return next(fitting, new if gathers else choices[pressures.index(min(pressures))])  # made before the loop
 
 
 def _ordered(function: func.FuncOp) -> func.FuncOp:

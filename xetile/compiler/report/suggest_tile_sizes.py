@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
-from math import inf
+from functools import cached_property
+from itertools import combinations_with_replacement, product
+from math import inf, prod
+from typing import Any
 
 from xdsl.dialects import func, gpu, scf
 from xdsl.dialects.builtin import ShapedType
@@ -19,8 +21,12 @@ from xetile.dialect.tile_ops import InitTileOp, UpdateTileOffsetOp, tile_of
 
 _SMALLEST = 2  # what halving leaves at least
 _BUILDS = 4  # each takes Intel's compiler a second or more
-_HALVINGS, _TOGETHER, _ALONE = 2, 4, 6
-"""Halvings of which all are looked at before anything is built; most of several constants; most of one."""
+_HALVINGS, _MOST_HALVINGS = 2, 6
+"""Most halvings where no compiler is asked; else."""
+_AFTER_SPILLS = 0.75
+"""The part of a variant that spilled that the next one may have alive."""
+_SIZES = 6
+"""Sizes between nothing and the limit that are told apart before the halvings are compared."""
 _HOPELESS = 1.25
 """Where more than this part of all registers is alive at once, no compiler was seen to keep it there."""
 SECONDS = 5.0
@@ -53,7 +59,10 @@ class Remedy:
 
 def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = inf, share: float = 1.0,
                 seconds: float = SECONDS) -> Remedy:
-    """Smallest change of constants without spills: tile sizes are halved, until an estimate says that they fit.
+    """Change of constants without spills: tile sizes are halved, until an estimate says that they fit.
+
+    Each constant is halved by itself first. What that saves foretells what several halvings of several constants leave,
+    so that the largest variants that should fit are looked at before all others.
 
     Args:
         origin: the kernel.
@@ -63,35 +72,135 @@ def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = 
         share: the part of them within which kernels mostly fit.
         seconds: after which no other candidate is tried; the first is tried in any case. Half of it is for estimates.
     """
+    search = _Search(origin, recorded, live, time.monotonic())
     tried: list[tuple[Mapping[str, int], int]] = []
-    candidates: list[_Candidate] = []
-    start = time.monotonic()
-    for halvings in range(1, _ALONE + 1):
-        for change, variant in _variants(origin, recorded, halvings):
-            if (size := variant.live_bytes()) < min(live, room * _HOPELESS):
-                candidates.append((size, change, variant))
-            if candidates and time.monotonic() > start + seconds / 2:
-                break
-        is_last = halvings == _ALONE or (bool(candidates) and time.monotonic() > start + seconds / 2)
-        if halvings < _HALVINGS and not is_last:
-            continue
-        chosen = sorted((each for each in candidates if each[0] <= room * share), key=lambda each: -each[0])
-        if is_last and not chosen:
-            chosen = sorted(candidates, key=lambda each: each[0])
-        for _, change, variant in (*chosen[:_BUILDS - 1], *chosen[_BUILDS - 1:][-1:])[:_BUILDS - len(tried)]:
-            if tried and time.monotonic() > start + seconds:
-                return Remedy(None, tuple(tried), cut_off=True)
-            if not (left := variant.in_memory()):
-                return Remedy(change, tuple(tried))
-            tried.append((change, left))
-        candidates = [each for each in candidates if each not in chosen]
-        if is_last or len(tried) == _BUILDS:
+    limit = room * share
+    while len(tried) < _BUILDS and (not tried or search.elapsed <= seconds):
+        found = search.next_variant(limit, min(live, room * _HOPELESS), inf if tried else seconds)
+        if found is None:
             break
-    return Remedy(None, tuple(tried), cut_off=time.monotonic() > start + seconds)
+        size, change, variant = found
+        if not (left := variant.in_memory()):
+            return Remedy(change, tuple(tried))
+        tried.append((change, left))
+        limit = min(limit, size * _AFTER_SPILLS)
+    return Remedy(None, tuple(tried), cut_off=search.elapsed > seconds)
+
+
+class _Search:
+    """Search for variants of a kernel in the order of what they should leave alive.
+
+    Args:
+        origin: the kernel.
+        recorded: its function, as recorded.
+        live: its estimate of bytes that are alive.
+        start: when the search began.
+    """
+
+    def __init__(self, origin: Origin, recorded: func.FuncOp, live: int, start: float) -> None:
+        self._origin, self._recorded, self._live, self._start = origin, recorded, live, start
+        self._seen: dict[_Halvings, _Candidate | None] = {}
+        self._built: set[_Halvings] = set()
+        self._error = 1.0  # of what is foretold, in the last estimate
+        self._savings = {name: saved for name in _extent_constants(origin, recorded) if (saved := self._saving(name))}
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the search began."""
+        return time.monotonic() - self._start
+
+    def next_variant(self, limit: float, most: float, seconds: float) -> _Candidate | None:
+        """The largest variant within a limit that was not given before; else the smallest that is known.
+
+        Args:
+            limit: bytes that may be alive.
+            most: bytes above which no variant is given.
+            seconds: since the search began, after half of which no other variant is estimated if there is one.
+        """
+        for halvings in self._promising(limit):
+            is_known = any(found is not None and found[0] < most for found in self._seen.values())
+            if self.elapsed > (seconds / 2 if is_known else max(seconds, SECONDS)):
+                break
+            self._estimate(halvings)
+        known = {halvings: found for halvings, found in self._seen.items()
+                 if found is not None and halvings not in self._built and found[0] < most}
+        fitting = {halvings: found for halvings, found in known.items() if found[0] <= limit}
+        if not known:
+            return None
+        chosen = max(fitting, key=lambda each: known[each][0]) if fitting else \
+            min(known, key=lambda each: known[each][0])
+        self._built.add(chosen)
+        return known[chosen]
+
+    def _promising(self, limit: float) -> Iterator[_Halvings]:
+        """Halvings that should fit, the largest first, then the smallest of the others, until one is seen to fit.
+
+        What does not lower, or is another problem, does not with more halvings either.
+        """
+        while True:
+            failed = [dict(halvings) for halvings, found in self._seen.items() if found is None]
+            unseen = [(size * self._error, halvings) for size, halvings in self._foretold
+                      if halvings not in self._seen and not any(
+                          all(dict(halvings).get(name, 0) >= count for name, count in each.items()) for each in failed)]
+            if not unseen:
+                return
+            fitting = [each for each in unseen if each[0] <= limit]
+            chosen = max(fitting, key=_preference(limit)) if fitting else min(unseen)
+            yield chosen[1]
+            found = self._seen.get(chosen[1])
+            if found is not None and (found[0] <= limit or not fitting):
+                return
+
+    @cached_property
+    def _foretold(self) -> list[tuple[float, _Halvings]]:
+        """All halvings of the constants that save something, and the bytes that they should leave."""
+        counts = [range(min(_MOST_HALVINGS, (self._origin.constants[name] // _SMALLEST).bit_length() - 1) + 1)
+                  for name in self._savings]
+        return [(self._live * prod(1 - saved * 2 * (1 - 0.5 ** count)  # what halving takes off is half of its part
+                                   for saved, count in zip(self._savings.values(), each, strict=True)),
+                 tuple((name, count) for name, count in zip(self._savings, each, strict=True) if count))
+                for each in product(*counts) if 0 < sum(each) <= _MOST_HALVINGS]
+
+    def _saving(self, name: str) -> float:
+        """The part of what is alive that a constant's halving saves; 0 where it saves nothing, or is no variant."""
+        found = self._estimate(((name, 1),))
+        return 0.0 if found is None else min(max(1 - found[0] / self._live, 0.0), 0.5)
+
+    def _estimate(self, halvings: _Halvings) -> _Candidate | None:
+        if halvings not in self._seen:
+            self._seen[halvings] = found = _candidate(
+                self._origin, self._recorded, {name: self._origin.constants[name] >> count for name, count in halvings})
+            foretold = self._live * prod(1 - self._savings[name] * 2 * (1 - 0.5 ** count) for name, count in halvings) \
+                if sum(count for _, count in halvings) > 1 else 0
+            if found is not None and foretold:
+                self._error = found[0] / foretold
+        return self._seen[halvings]
+
+
+def _preference(limit: float) -> Callable[[tuple[float, _Halvings]], Any]:
+    """Order of variants that should fit: larger ones, and of about the same size those with more even halvings."""
+    def key(each: tuple[float, _Halvings]) -> Any:
+        size, halvings = each
+        return int(size / limit * _SIZES), -max(count for _, count in halvings), size
+
+    return key
+
+
+def _candidate(origin: Origin, recorded: func.FuncOp, change: Mapping[str, int]) -> _Candidate | None:
+    """Variant with other constants, and its estimate; None if it does not lower, or computes something else."""
+    try:
+        variant = origin.again(change)
+        if not _same_problem(recorded, variant.function):
+            return None
+        return variant.live_bytes(), change, variant
+    except XeError:
+        return None
 
 
 _Candidate = tuple[int, Mapping[str, int], Variant]
 """Estimated bytes that are alive, the changed constants, and the kernel with these."""
+_Halvings = tuple[tuple[str, int], ...]
+"""Constants, and how often each is halved."""
 
 
 def first_change(origin: Origin, recorded: func.FuncOp, fits: Callable[[Variant], bool]) -> Mapping[str, int] | None:
@@ -113,22 +222,16 @@ def first_change(origin: Origin, recorded: func.FuncOp, fits: Callable[[Variant]
 
 def _variants(origin: Origin, recorded: func.FuncOp, halvings: int) -> Iterator[tuple[Mapping[str, int], Variant]]:
     """Candidates that lower, and compute the same in smaller tiles, with so many halvings."""
-    names = [name for name, value in origin.constants.items()
-             if type(value) is int and value > _SMALLEST and value % 4 == 0 and _is_extent(origin, recorded, name)]
-    several = combinations_with_replacement(names, halvings) if halvings <= _TOGETHER else \
-        ((name,) * halvings for name in names)
-    for chosen in several:
+    for chosen in combinations_with_replacement(_extent_constants(origin, recorded), halvings):
         halved = {name: origin.constants[name] >> chosen.count(name) for name in dict.fromkeys(chosen)}
-        if min(halved.values()) < _SMALLEST:
-            continue
-        try:
-            variant = origin.again(halved)
-            if not _same_problem(recorded, variant.function):
-                continue
-            variant.live_bytes()
-        except XeError:
-            continue
-        yield halved, variant
+        if min(halved.values()) >= _SMALLEST and (found := _candidate(origin, recorded, halved)) is not None:
+            yield found[1:]
+
+
+def _extent_constants(origin: Origin, recorded: func.FuncOp) -> list[str]:
+    """Names of the constants that may be tile sizes, and can be halved."""
+    return [name for name, value in origin.constants.items()
+            if type(value) is int and value > _SMALLEST and value % 4 == 0 and _is_extent(origin, recorded, name)]
 
 
 def _is_extent(origin: Origin, recorded: func.FuncOp, name: str) -> bool:

@@ -98,7 +98,8 @@ def operand_error(function: str, side: Any) -> ElementTypeError:
     """Error for an operand that is neither a vector nor a number."""
     location = current().location()
     if isinstance(side, Value):
-        operand, hint = side.describe(), "load the elements first: xt.load_tile(tile) gives a vector"
+        operand = side.describe()
+        hint = side.number_hint() or "load the elements first: xt.load_tile(tile) gives a vector"
     else:
         operand, hint = type(side).__name__, "of Python's own objects only numbers take part; pass an array as an " \
             "argument of the kernel, and load a tile of it with xt.load_tile"

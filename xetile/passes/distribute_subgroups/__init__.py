@@ -35,6 +35,7 @@ from xegpu.support.errors import Invalid, Note, ShapeError, TargetError, error_p
 from xegpu.support.location import author_location
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
+from xetile.dialect.gather_scatter import StoreScatterOp
 from xetile.dialect.mma import TileMmaOp, TileMmaScaledOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.types import TileType, WgMapAttr, verify_same_subgroups
@@ -42,6 +43,7 @@ from xetile.dialect.vector import IotaOp, TileBitcastOp, TileConvLayoutOp, TileT
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.distribute_subgroups import slices, slm_exchange
+from xetile.passes.distribute_subgroups.replicas import replicated_stores
 from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter, is_local
 from xetile.passes.splat import splat
 from xetile.passes.wg_offsets import Distributed, coordinate, offset
@@ -65,7 +67,7 @@ class DistributeSubgroups:
         first = self._first_map(function)
         layout = None if first is None else first[0].sg_layout
         new = DistributeSubgroupsRewriter(RULES, self.target, view_webs(function), slm_bytes(function),
-                                          layout).function(function)
+                                          layout, replicated_stores(function)).function(function)
         if first is not None:
             new.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
         self._check_count(new, function if first is None else first[1])
@@ -166,14 +168,22 @@ def _transposed_form(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.
     return None if is_local(own_form, wanted) else wanted
 
 
-def _store_tile(rewriter: Rewriter, operation: tile_ops.StoreTileOp) -> None:
+def _store_tile(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.StoreTileOp) -> None:
     value, tiles = rewriter.lookup(operation.value), rewriter.lookup(operation.tile)
     if value.encoding != tiles.encoding:
         how = "has no wg_map, and the tile is" if value.encoding is None else \
             f"is distributed as {value.encoding}, the tile as"
         rewriter.fail("XT1401", f"the vector {how} {tiles.encoding or 'has none'}", "give both the same wg_map",
                    **{"the vector": operation.value, "the tile": operation.tile})
+    if operation in rewriter.replicated_stores:
+        slm_exchange.barrier(rewriter)
     rewriter.each_part(operation)
+
+
+def _store_scatter(rewriter: DistributeSubgroupsRewriter, operation: StoreScatterOp) -> None:
+    if operation in rewriter.replicated_stores:
+        slm_exchange.barrier(rewriter)
+    gather_scatter.SUBGROUP_RULES[StoreScatterOp](rewriter, operation)
 
 
 def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
@@ -308,5 +318,6 @@ RULES: dict[type[Operation], Rule] = {
     TileBitcastOp: _tile_bitcast,
     BroadcastOp: _broadcast,
     **gather_scatter.SUBGROUP_RULES,
+    StoreScatterOp: _store_scatter,
     IotaOp: _iota,
 }

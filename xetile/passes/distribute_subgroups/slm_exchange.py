@@ -46,12 +46,14 @@ class DistributeSubgroupsRewriter(Rewriter):
         tiles: tiles, each with those it is moved and carried into.
         allocated: bytes of shared local memory that are allocated already.
         layout: rows and columns of subgroups in the first of the kernel's maps, None where it has none.
+        replicated_stores: stores that wait for all subgroups.
     """
 
     def __init__(self, rules: dict[type[Operation], Rule], target: Target, tiles: Webs, allocated: int,
-                 layout: Pair | None) -> None:
+                 layout: Pair | None, replicated_stores: frozenset[Operation]) -> None:
         super().__init__(rules)
         self.target, self.tiles, self.allocated, self.layout = target, tiles, allocated, layout
+        self.replicated_stores = replicated_stores
         self._buffers: dict[tuple[Pair, Attribute], SSAValue] = {}
 
     def free(self, shape: Pair, element: Attribute, share: int = 1) -> bool:

@@ -40,19 +40,18 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, UnrealizedConversionCastO
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
-from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.matchers import BARRIER, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
+from xetile.dialect.gather_scatter import LoadColumnsOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold
 
 _STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, tile_ops.InitTileOp,
-             LoadGatherOp, LoadColumnsOp, LoadScalarOp, UnrealizedConversionCastOp, scf.YieldOp)
+             LoadColumnsOp, LoadScalarOp, UnrealizedConversionCastOp, scf.YieldOp)
 """Operations of a loop that is split, beside those without effects."""
 
 
@@ -107,14 +106,10 @@ class _Split:
 
 
 def _splits(loop: scf.ForOp) -> list[_Split]:
-    """The selections of a loop that are decided in the steps without masks, at most those of one direction.
-
-    Not those of positions: bounds of gathers, by which these are coalesced.
-    """
+    """The selections of a loop that are decided in the steps without masks, at most those of one direction."""
     found: list[_Split] = []
     for operation in loop.body.block.ops:
-        if isinstance(operation, SelectOp) and isinstance(operation.condition.type, VectorType) \
-                and not isinstance(get_element_type_or_self(operation.result.type), IndexType):
+        if isinstance(operation, SelectOp) and isinstance(operation.condition.type, VectorType):
             decided = [_Split(operation, holds, comparisons) for holds in (True, False)
                        if (comparisons := comparisons_of(operation.condition, holds, loop))
                        and any(each.total.counter for each in comparisons)]

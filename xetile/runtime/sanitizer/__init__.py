@@ -32,6 +32,7 @@ from xetile.dialect.stage import IN_XETILE, only_function, stage_of
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
+from xetile.passes.distribute_subgroups.replicas import replicated_stores
 from xetile.runtime.grid import Grid
 from xetile.runtime.numpy_executor import NumPyExecutor
 from xetile.runtime.sanitizer.findings import failed
@@ -71,10 +72,12 @@ class CheckedExecutor(NumPyExecutor):
         function = _xetile_function(compiled)
         compiled.dump({stage_of(compiled.module): compiled.module})
         subgroups = subgroups_of(function)
-        waits = any(isinstance(operation, (BarrierOp, NbarrierWaitOp)) for operation in function.walk())
+        replicated = replicated_stores(function)
+        waits = bool(replicated) or any(isinstance(operation, (BarrierOp, NbarrierWaitOp))
+                                        for operation in function.walk())
         distributed = is_distributed(function)
         form = Codes.fitting(prod(grid), _MAX_SUBGROUPS if distributed else prod(subgroups), barriers=waits)
-        accesses = Accesses(self._names, distributed, in_step(function, prod(subgroups)), grid, form)
+        accesses = Accesses(self._names, distributed, in_step(function, prod(subgroups)), grid, form, replicated)
         values = [argument.numpy() for argument in arguments]
         accesses.shadows.arguments(_used(function, values))
         semantics = {**SEMANTICS, **watching(accesses)}

@@ -38,6 +38,8 @@ class Accesses(RaceDetector):
 
     def store(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a tile store."""
+        if operation in self.replicated_stores:
+            self.barrier(machine)
         self._window(machine, operation, operands[1], WRITE)
 
     def gather(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
@@ -48,6 +50,8 @@ class Accesses(RaceDetector):
     def scatter(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a scatter."""
         _, elements, mask = operands
+        if operation in self.replicated_stores:
+            self.barrier(machine)
         self._elements(machine, operation, elements, mask, WRITE)
 
     def update(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
@@ -254,7 +258,7 @@ def _is_replicated(tile: TileParameters) -> bool:
 
 @lru_cache(maxsize=256)
 def _several(map_: WgMap | None, shape: tuple[int, int]) -> bool:
-    return bool((_owners(map_, shape) < 0).any())
+    return map_ is None or map_.replicates(shape)
 
 
 def _constant_axes(machine: Interpreter, offsets: Sequence[Any]) -> list[int]:

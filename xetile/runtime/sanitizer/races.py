@@ -101,6 +101,7 @@ class RaceDetector:
         in_step: whether all subgroups pass each barrier together.
         grid: work-groups of the launch.
         form: the encoding of instances as codes.
+        replicated_stores: stores that wait for all subgroups.
     """
 
     names: frozenset[str]
@@ -108,6 +109,7 @@ class RaceDetector:
     in_step: bool
     grid: tuple[int, int, int]
     form: Codes
+    replicated_stores: frozenset[Operation]
 
     def __post_init__(self) -> None:
         self.shadows = Shadows(self.form)
@@ -170,6 +172,8 @@ class RaceDetector:
                 self._compare(machine, operation, access, np.where(last == access.codes, 0, last), WRITE)
 
     def _compare(self, machine: Interpreter, operation: Operation, access: Access, before: NDArray, past: str) -> None:
+        if access.kind == READ and past == WRITE and access.several:  # replicas of which each reads what it has written
+            before = np.where(before == access.codes, 0, before)
         if access.surely_alone(before):
             return
         bad = self.form.conflicts(before, access.codes, within=self.in_step, one_group=access.shared) & access.active

@@ -12,10 +12,12 @@ import pytest
 
 import xetile as xt
 from benchmarks.published import FIGURES, LARGEST_ERROR, table
+from benchmarks.trial_kernels import backward_dq
 from codegen.perf.performance_model import LoopIteration, Prediction, predict, product_traffic
 from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
 from xegpu.target.machine_model import MACHINES, find_machine
+from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
 from xetile.compiler.report.roofline import plot
 from xetile.compiler.report.slow_access import slow_accesses
@@ -152,6 +154,24 @@ def test_a_tile_for_shorter_registers(target: str) -> None:
     cured = by_subgroup.lower(*SPECS, target=target, **{**sizes, **remedy.constants}).report(remedies=False)
     assert (cured.spill_size, cured.private_size) == (0, 0)
     assert cured.loop["dpas"] > 0
+
+
+@pytest.mark.parametrize("target", ["dg2", "arl"])
+def test_few_variants_are_looked_at(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three halvings or more are foretold from those of each constant: few variants are lowered, and one is built."""
+    require_ocloc()
+    heads, rows, wide = (xt.Spec((4, 1024, size), dtype) for size, dtype in ((64, "bf16"), (1, "f32"), (64, "f32")))
+    lowered = backward_dq.lower(heads, heads, heads, heads, rows, rows, wide, target=target)
+    estimate, looked_at = CompiledKernel.live_bytes, []
+    monkeypatch.setattr(CompiledKernel, "live_bytes", lambda self: looked_at.append(self) or estimate(self))
+    remedy = lowered.report(remedies=600).remedy
+    assert remedy is not None
+    assert remedy.constants is not None
+    assert remedy.tried == ()
+    assert len(looked_at) <= 10
+    assert set(remedy.constants) <= {"BM", "BN"}
+    fitting = backward_dq.lower(heads, heads, heads, heads, rows, rows, wide, target=target, **remedy.constants)
+    assert fitting.in_memory() == 0
 
 
 def test_what_is_no_extent_is_not_proposed() -> None:

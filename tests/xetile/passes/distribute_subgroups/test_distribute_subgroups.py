@@ -142,3 +142,50 @@ def test_a_prefetch_changes_no_result(execution: Execution) -> None:
     execution.bind(prefetching)[2,](a, c)
     padded = np.pad(a, ((0, 0), (0, 28)))
     np.testing.assert_array_equal(c, padded.reshape(50, 4, 32).sum(1))
+
+
+@xt.kernel
+def summed_in_place(A, C, *, sg, scattered, times):
+    """C += A, some times; each block is copied to several subgroups."""
+    map_ = xt.wg_map(sg, (8, 16))
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (16, 16), wg_map=map_))
+    rows, columns = (xt.iota((16, 16), axis, xt.index, wg_map=map_) for axis in (0, 1))
+    for _ in xt.range(times):
+        tile = xt.init_tile(C, rows * 16 + columns) if scattered else xt.init_tile(C, (0, 0), (16, 16), wg_map=map_)
+        if scattered:
+            xt.store_scatter(a + xt.load_gather(tile), tile)
+        else:
+            xt.store_tile(a + xt.load_tile(tile), tile)
+
+
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], *DEVICE, Execution("machine:bmg", "bmg")], ids=str)
+@pytest.mark.parametrize(("sg", "scattered"), [((4, 2), False), ((2, 3), True), ((2, 1), False)])
+def test_replicas_are_stored_after_all_have_been_read(sg: tuple[int, int], scattered: bool,
+                                                      execution: Execution) -> None:
+    a, c = (integers(np.random.default_rng(seed), xt.f32, 16, 16) for seed in (3, 4))
+    wanted = 3 * a + c
+    execution.bind(summed_in_place)[1](a, c, sg=sg, scattered=scattered, times=3)
+    np.testing.assert_array_equal(c, wanted)
+
+
+@pytest.mark.parametrize(("sg", "barriers"), [((4, 2), 1), ((2, 1), 0)])
+@pytest.mark.parametrize("scattered", [False, True])
+def test_only_replicas_wait(sg: tuple[int, int], barriers: int, scattered: bool) -> None:
+    arrays, options = [xt.Spec((16, 16), xt.f32)] * 2, {"sg": sg, "scattered": scattered, "times": 3}
+    text = summed_in_place.lower(*arrays, **options, target="pvc").opencl
+    assert text.count("barrier(CLK_GLOBAL_MEM_FENCE)") == barriers
+    a, c = (integers(np.random.default_rng(seed), xt.f32, 16, 16) for seed in (5, 6))
+    summed_in_place.on("numpy", check=True)[1](a, c, **options)
+
+
+def test_another_map_does_not_wait_for_replicas() -> None:
+    @xt.kernel
+    def exchanged(A, C):
+        copies, rows = xt.wg_map((4, 1), (8, 16)), xt.wg_map((4, 1), (4, 16))
+        a = xt.load_tile(xt.init_tile(A, (0, 0), (16, 16), wg_map=copies))
+        xt.store_tile(a, xt.init_tile(C, (0, 0), (16, 16), wg_map=copies))
+        c = xt.load_tile(xt.init_tile(C, (0, 0), (16, 16), wg_map=rows))
+        xt.store_tile(c * 2, xt.init_tile(A, (0, 0), (16, 16), wg_map=rows))
+
+    with pytest.raises(xt.CheckError, match="XT6003"):
+        exchanged.on("numpy", check=True)[1](*np.ones((2, 16, 16), np.float32))

@@ -1,0 +1,59 @@
+"""Rows on a processor: their ends are loaded, padded and stored by masks, without calls."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.conftest import require_device
+from tests.kernels import Bordered, integers
+
+pytestmark = pytest.mark.unoptimised
+
+
+@xt.kernel
+def doubled(A, C, *, at=(1, 64)):
+    """C = 2 A; rows of blocks begin 3 columns before those of A, and end behind them."""
+    m, n = xt.group_id(0) - 1, xt.group_id(1) * at[1] - 3
+    values = xt.load_tile(xt.init_tile(A, (m, n), at), padding=7)
+    xt.store_tile(values + xt.load_tile(xt.init_tile(A, (m, n), at)), xt.init_tile(C, (m, n), at))
+
+
+@pytest.mark.execution("opencl:cpu")
+@pytest.mark.parametrize("columns", [1, 61, 125, 130])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i8", "f64"])
+def test_nothing_outside_is_read_as_it_is_or_written(dtype: str, columns: int) -> None:
+    require_device()
+    kind = getattr(xt, dtype)
+    a, c = integers(np.random.default_rng(columns), kind, 5, columns), Bordered(kind, (5, columns))
+    surrounded = Bordered(kind, (5, columns))
+    surrounded.array[...] = a
+    doubled.on("opencl:cpu", target="cpu")[7, 3](surrounded.array, c.array)
+    c.check(a + a)
+
+
+@pytest.mark.execution("opencl:cpu")
+@pytest.mark.parametrize("padding", [0, 3])
+def test_the_padding_is_what_lies_outside(padding: int) -> None:
+    require_device()
+
+    @xt.kernel
+    def row_sums(A, C):
+        row = xt.group_id(0)
+        values = xt.load_tile(xt.init_tile(A, (row, 0), (1, 64)), padding=padding)
+        xt.store_tile(xt.tile_reduce("add", values, 1), xt.init_tile(C, (row, 0), (1, 1)))
+
+    a, c = Bordered(xt.f32, (9, 50)), np.zeros((9, 1), np.float32)
+    a.array[...] = numbers = integers(np.random.default_rng(0), xt.f32, 9, 50)
+    row_sums.on("opencl:cpu", target="cpu")[9](a.array, c)
+    np.testing.assert_array_equal(c, numbers.sum(1, keepdims=True) + padding * 14)
+
+
+@pytest.mark.parametrize(("at", "calls"), [((1, 64), 0), ((8, 64), 3)])
+def test_blocks_of_several_rows_are_called(at: tuple[int, int], calls: int) -> None:
+    text = doubled.lower(*[xt.Spec((None, None), xt.f32)] * 2, at=at, target="cpu").opencl
+    assert len(re.findall(r"^XETILE_CALL static", text, re.MULTILINE)) == calls
+    assert len(re.findall(r"^static \w+ \w+_masked\(", text, re.MULTILINE)) == (0 if calls else 3)
