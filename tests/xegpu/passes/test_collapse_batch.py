@@ -42,6 +42,25 @@ def products_of_one(A, B, C, each):
 
 
 @xt.kernel
+def streamed(A, B, C, each):
+    """Products of matrices that are read once."""
+    for i in xt.range(0, each):
+        a = xt.load_tile(xt.init_tile(A, (i, 0, 0), (16, 16)), l1="streaming")
+        b = xt.load_tile(xt.init_tile(B, (i, 0, 0), (16, 16)), l1="uncached")
+        xt.store_tile(xt.tile_mma(a, b), xt.init_tile(C, (i, 0, 0), (16, 16)))
+
+
+@xt.kernel
+def doubled(A, B, C, each):
+    """Products with one A, which are stored, and read and stored once more through the same tile."""
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)))
+    for i in xt.range(0, each):
+        tile = xt.init_tile(C, (i, 0, 0), (8, 16))
+        xt.store_tile(xt.tile_mma(a, xt.load_tile(xt.init_tile(B, (i, 0, 0), (32, 16)))), tile)
+        xt.store_tile(xt.load_tile(tile) * 2, tile)
+
+
+@xt.kernel
 def sums_of_heads(A, B, C, start, step, *, unroll=None):
     """Sums of products of some heads of a batch, each head with the next one's B; the loop's step is known at run time,
     unless it is unrolled."""
@@ -141,6 +160,15 @@ def test_products_that_overwrite_operands_of_later_ones(kernel: Any, target: str
     np.testing.assert_array_equal(memory.astype(np.float32), expected)
 
 
+@pytest.mark.parametrize("execution", EXECUTIONS[4:7], ids=str)
+def test_results_that_are_read_again_in_their_step(execution: Execution) -> None:
+    """Stores do not move behind the loads of what they stored."""
+    a, b = (RNG.integers(-4, 5, shape).astype(ml_dtypes.bfloat16) for shape in ((8, 32), (5, 32, 16)))
+    c = view(np.full((5, 8, 16), 7, np.float32), "plain")
+    execution.bind(doubled)[1](a, view(b, "plain"), c, 5)
+    np.testing.assert_array_equal(c, 2 * (a.astype(np.float32) @ b.astype(np.float32)))
+
+
 @pytest.mark.parametrize("execution", EXECUTIONS[:4:2], ids=str)
 @pytest.mark.parametrize("unroll", [None, 2])
 def test_one_of_several_leading_dimensions_and_sums_over_it(unroll: int | None, execution: Execution) -> None:
@@ -170,6 +198,15 @@ def test_the_first_loops_do_all_of_contiguous_arrays_and_nothing_of_others(each:
         done = kind == "plain" or (kind == "16 bytes on" and loops == 2)  # block messages take multiples of 64
         expected = a.astype(np.float32) @ b.astype(np.float32) if done else np.full_like(c, 7)
         np.testing.assert_array_equal(c, expected, kind)
+
+
+def test_loads_of_several_matrices_keep_their_cache_hints() -> None:
+    array, result = xt.Spec((None, 16, 16), "bf16"), xt.Spec((None, 16, 16), "f32")
+    text = streamed.lower(array, array, result, 8, target="pvc").stages["collapse-batch"]
+    loads = [line for line in text.splitlines() if "load_nd" in line]
+    assert len(loads) == 6, "two in each of the three loops"
+    assert ["streaming" if "streaming" in line else "uncached" * ("uncached" in line) for line in loads] == \
+        3 * ["streaming", "uncached"]
 
 
 @pytest.mark.parametrize(("size", "target", "most"), [(16, "pvc", 24), (16, "bmg", 16), (32, "pvc", 56),

@@ -53,8 +53,8 @@ class Bits:
         return Bits(self.pieces + other.pieces, self.unknown | other.unknown)
 
     @property
-    def highest(self) -> int:
-        """Mask of all bits that may not be zero."""
+    def possible_ones(self) -> int:
+        """Mask of the bits that are not known to be zero."""
         found = self.unknown
         for piece in self.pieces:
             found |= piece[-1]
@@ -110,7 +110,7 @@ class BitProvenance:
     def _signed(self, source: SSAValue, rows: list[Bits], signs: int) -> list[Bits]:
         """Rows with copies of the source's highest bit."""
         top = 1 << element_of(source).bits - 1
-        return [row | Bits((), signs) if signs and before.highest & top else row
+        return [row | Bits((), signs) if signs and before.possible_ones & top else row
                 for row, before in zip(rows, self.rows(source), strict=True)]
 
 

@@ -58,6 +58,11 @@ class Matrix:
         return self.maker.shape[-2]
 
     @property
+    def is_stored(self) -> bool:
+        """Whether it is written; it may be read as well."""
+        return any(isinstance(message, StoreNdOp) for message in self.messages)
+
+    @property
     def access(self) -> str:
         """How its memory is reached: ``block`` or ``rows``."""
         return desc_of(self.maker.result).block.access

@@ -103,7 +103,7 @@ class Versions:
         every = {matrix: self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
                  for matrix in matrices}
         for matrix in matrices:
-            for load in loads if isinstance(matrix.messages[0], StoreNdOp) else ():
+            for load in loads if matrix.is_stored else ():
                 yield self._before(NoAliasOp(every[load], every[matrix]), "apart")
 
     def _run_to(self, loop: scf.ForOp, end: SSAValue) -> None:

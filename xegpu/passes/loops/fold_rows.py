@@ -33,6 +33,7 @@ from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.bounds import SURFACE_ALIGNMENT, InBoundsOp
 from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.layout.lane_map import LaneMap
@@ -81,7 +82,7 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
             {operation for operation in loop.body.block.ops if isinstance(operation, MESSAGES)} != \
             {message for matrix in matrices for message in matrix.messages}:
         return None
-    stores = tuple(matrix for matrix in matrices if isinstance(matrix.messages[0], StoreNdOp))
+    stores = tuple(matrix for matrix in matrices if matrix.is_stored)
     loads = tuple(matrix for matrix in matrices if matrix.access == "rows" and matrix not in stores)
     written = {matrix.maker.source for matrix in stores}
     if not 0 < len(loads) <= _LOADS or not all(_is_narrow(matrix, rows[matrix]) for matrix in loads) or \
@@ -91,8 +92,9 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
     halved = {rows[matrix] for matrix in loads if not _is_packed(matrix)}
     if factor < 2 or len(halved) > 1:
         return None
+    stored = [message for matrix in stores for message in matrix.messages]
     stores_last = not target.immediate_offsets and len(loads) + len(stores) == len(matrices) and \
-        factor * sum(len(matrix.messages) for matrix in stores) <= _STORES
+        all(isinstance(message, StoreNdOp) for message in stored) and factor * len(stored) <= _STORES
     if not halved:
         return Folding(factor, loads, (), stores_last)
     parts = {matrix.messages[0] for matrix in loads}
@@ -245,7 +247,7 @@ class RowFolder:
                           sg_map=LaneMap((1, COLUMNS), (1, 1)))
         inserter, element = self.inserter, kind.data.element_type
         moving = UpdateNdOffsetOp(self._surface(matrix, 2 * half, kind), [row, inserter.constant(0)])
-        load = LoadNdOp(inserter.before(message, moving, matrix.maker.result.name_hint))
+        load = hinted(LoadNdOp(inserter.before(message, moving, matrix.maker.result.name_hint)), message)
         loaded = inserter.before(message, load, message.result.name_hint)
         parts = [ExtractOp(loaded, [side], vector_type((factor * half, 1), element)) for side in (0, 1)]
         sides = [inserter.before(message, part) for part in parts]
