@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codegen.simulator.memory.barriers import Barriers
 from codegen.simulator.memory.byte_store import Bytes, ByteStore
@@ -17,6 +18,8 @@ from codegen.simulator.threads import Threads
 
 _REGISTER = 64
 """Bytes of the largest register: the last load of arguments reads a whole one."""
+_FOREIGN = 0xA5
+"""Byte of scratch memory that is another thread's."""
 SLM_ADDRESS = 0x0FFFFFFF
 """Bits of an address in shared local memory; pointers carry a non-zero high nibble, so that none of them is null."""
 
@@ -65,3 +68,16 @@ class Memory:
         self.indirect = ByteStore(arguments)
         self.barriers = Barriers(groups, threads.group, threads.subgroup, self.check_shared)
         self.shadow = SharedShadow(self.slm.data.size) if self.check_shared and slm_bytes else None
+
+    def read_scratch(self, rows: NDArray[np.int64], offsets: NDArray[np.int64], size: int) -> Bytes:
+        """Blocks of threads' scratch memory, ``[rows, size]``, each from an offset in that thread's.
+
+        A block may end behind it: the compiler reads back three registers by a block of four, and uses three. The
+        fourth gets :data:`_FOREIGN` bytes, so that a use of it shows.
+        """
+        data = np.full((len(rows), size), _FOREIGN, np.uint8)
+        own = np.minimum(self.scratch_bytes - offsets, size)
+        for length in np.unique(own):
+            chosen = own == length
+            data[chosen, :length] = self.scratch.rows((rows * self.scratch_bytes + offsets)[chosen], int(length))
+        return data

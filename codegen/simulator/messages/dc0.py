@@ -13,18 +13,12 @@ from codegen.simulator.threads import Threads
 
 _DWORD_MASKS = 1 << 16
 """Descriptor bit of scratch writes: each lane of the message masks one double word of the data."""
-_FOREIGN = 0xA5
-"""Byte of scratch memory that is another thread's."""
 _ARGUMENTS = 253
 """Index in the binding table of the data that arguments are read from: memory by 64-bit base and offset ("A64")."""
 
 
 def scratch(message: Message, threads: Threads, active: NDArray[np.bool_], memory: Memory) -> None:
-    """Read or write blocks of the thread's scratch memory.
-
-    A read that begins there may end behind it: the compiler reads back three registers by a block of four, and uses
-    three. The fourth gets :data:`_FOREIGN` bytes, so that a use of it shows.
-    """
+    """Read or write blocks of the thread's scratch memory."""
     rows = np.flatnonzero(active.any(1))
     size = 4 * len(message.components)
     is_load = message.operation == "scratch_load"
@@ -36,10 +30,8 @@ def scratch(message: Message, threads: Threads, active: NDArray[np.bool_], memor
     memory.traffic[message.kind] += size * len(rows)
     if is_load:
         assert message.result is not None
-        data = np.full((len(rows), size), _FOREIGN, np.uint8)
-        own = min(size, left)
-        data[:, :own] = memory.scratch.rows(at, own)
-        write_block(threads, message.result, data, rows)
+        offsets = np.full(len(rows), message.offset, np.int64)
+        write_block(threads, message.result, memory.read_scratch(rows, offsets, size), rows)
         return
     assert message.data is not None
     data = read_block(threads, message.data, size, rows)

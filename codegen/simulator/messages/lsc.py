@@ -52,7 +52,8 @@ def resolve(message: Message, threads: Threads, active: Mask, memory: Memory, si
         _check_private(local, size, memory.slm_bytes, rows, "shared local memory", verb)
         return Access(memory.slm, local + threads.group[rows] * memory.slm_bytes, rows)
     if message.surface == "ss":
-        _check_private(addresses, size, memory.scratch_bytes, rows, "scratch memory", verb)
+        is_read_block = message.transposed and verb == "reads"  # which may end behind it
+        _check_private(addresses, 1 if is_read_block else size, memory.scratch_bytes, rows, "scratch memory", verb)
         return Access(memory.scratch, addresses + rows * memory.scratch_bytes, rows)
     if message.surface == "bti" and message.binding == ARGUMENTS:
         _check_private(addresses, size, memory.indirect.data.size, rows, "arguments", verb)
@@ -123,7 +124,9 @@ def load(message: Message, threads: Threads, active: Mask, memory: Memory) -> No
     access, span = _counted_access(message, threads, active, memory, "read")
     size = message.data_bytes
     if message.transposed:
-        write_block(threads, message.result, access.store.rows(access.at, span), access.rows)
+        data = memory.read_scratch(access.rows, access.at - access.rows * memory.scratch_bytes, span) \
+            if message.surface == "ss" else access.store.rows(access.at, span)
+        write_block(threads, message.result, data, access.rows)
         return
     words = np.stack([access.store.gather(access.at + part * size, size) for part in message.components])
     slot = f"u{message.slot_bytes}"

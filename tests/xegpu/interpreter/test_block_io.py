@@ -16,12 +16,12 @@ from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vector import PackOp
-from xegpu.interpreter import vector
 from xegpu.interpreter.interpreter import TileView
 from xegpu.interpreter.semantics import SEMANTICS
 from xegpu.ir import dtypes
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
+from xegpu.layout.vnni import from_vnni
 
 SHAPES = [(16, "bf16", "f32", (8, 16, 16)), (16, "f16", "f16", (4, 16, 16)), (16, "tf32", "f32", (8, 16, 8)),
           (16, "i8", "i32", (8, 16, 32)), (8, "bf16", "f32", (8, 8, 16)), (8, "u8", "i32", (2, 8, 32))]
@@ -66,7 +66,7 @@ def test_packing_a_block_and_packing_its_fragments_agree(dtype: str) -> None:
     factor = 32 // element.bits
     block = numbers(dtype, 8 * factor, 16)
     packed = run(PackOp(value(VectorType(element.mlir, block.shape[-2:]))), block)
-    np.testing.assert_array_equal(vector.from_vnni(packed), block)
+    np.testing.assert_array_equal(from_vnni(packed), block)
     np.testing.assert_array_equal(packed[..., 3, 5, :], block[..., 3 * factor:4 * factor, 5])
     plain, vnni = lane_map.default(16, 16), lane_map.operand_b(16, element.bits)
     lanes = lane_map.scatter(block, plain)
@@ -105,7 +105,7 @@ def test_loads_of_blocks_and_of_fragments_agree_with_the_array(length: int, pack
         top, left = rows[i, 0] + 64, columns[0, j] + 64 + 16 * part
         expected = padded[top:top + 16, left:left + 16]
         found = whole[i, j, part] if length > 1 else whole[i, j]
-        np.testing.assert_array_equal(vector.from_vnni(found) if packed else found, expected)
+        np.testing.assert_array_equal(from_vnni(found) if packed else found, expected)
         fragments = spread[i, j, :, part] if length > 1 else spread[i, j]
         np.testing.assert_array_equal(lane_map.gather(fragments, (16, 16), lanes), expected)
 

@@ -70,7 +70,8 @@ def test_stages() -> None:
     assert set(STAGES) <= set(lowered("dg2").stages)
     assert tuple(lowered("pvc").stages) == (
         "xetile", "cooperative-loads", "distribute-subgroups", "blocking", "to-xegpu", "pack-vnni", "distribute-lanes",
-        "licm", "schedule", "induction-variables", "slm-panels", "legalize", "grf-mode", "peel-bounds")
+        "interleave-columns", "licm", "schedule", "induction-variables", "slm-panels", "legalize", "grf-mode",
+        "peel-bounds")
 
 
 @pytest.mark.parametrize("target", TARGETS)
