@@ -229,6 +229,25 @@ def test_scratch_reads_begin_in_the_threads_own(block: int, own: int) -> None:
                                   np.tile(expected, (THREADS, 1)))
 
 
+@pytest.mark.parametrize(("start", "own"), [(192, 64), (224, 32), (252, 4)])
+def test_blocks_of_scratch_begin_in_the_threads_own(start: int, own: int) -> None:
+    """The same by the load-store cache, whose block of 16 words begins at a multiple of 4; a store must fit."""
+    at = threads()
+    memory = memory_with(np.zeros(8, np.uint32), at)
+    memory.scratch.data[:] = 1
+    put(at, 10, np.full((THREADS, LANES), start, np.int32))
+    one = np.zeros((THREADS, LANES), bool)
+    one[:, 0] = True
+    block = 2 << 29 | 1 << 15 | 5 << 12 | 2 << 9 | 2 << 7
+    execute(message("ugm", block, result=30), at, one, memory)
+    expected = np.where(np.arange(64) < own, 1, 0xA5)
+    np.testing.assert_array_equal(at.read(30, 1, np.uint32).view(np.uint8).reshape(THREADS, 64),
+                                  np.tile(expected, (THREADS, 1)))
+    if own < 64:
+        with pytest.raises(Finding, match=f"writes 64 bytes at byte {start} of scratch memory, which has 256"):
+            execute(message("ugm", block | 4, data=20), at, one, memory)
+
+
 @pytest.mark.parametrize(("block", "write", "end"), [(8, 0, 320), (7, 1, 288)])
 def test_scratch_outside_of_the_threads_own(block: int, write: int, end: int) -> None:
     at = threads()
