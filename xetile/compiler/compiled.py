@@ -375,6 +375,16 @@ class CompiledKernel:
 
         return live_bytes(only_function(self.legal))
 
+    def tile_bytes(self) -> int:
+        """Peak live bytes of a subgroup's tiles: an estimate without the passes that take vectors apart."""
+        from xegpu.analysis.register_pressure import live_bytes
+        from xetile.compiler.pipeline import Options, steps
+
+        options = Options.of(self.module, self.target, self.access)
+        tiles = next((module for name, module in steps(self.module, options) if name == "distribute-subgroups"),
+                     self.module)
+        return live_bytes(only_function(tiles), grouped=False)
+
     def in_memory(self) -> int:
         """Bytes of a thread in memory instead of registers: spilled and private ones."""
         facts = self.isa().kernels[self.emitted.name]

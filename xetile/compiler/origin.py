@@ -19,6 +19,9 @@ class Variant(Protocol):
     def live_bytes(self) -> int:
         """Estimated peak of live bytes per lane, before compilation."""
 
+    def tile_bytes(self) -> int:
+        """Estimated peak of live bytes of a subgroup's tiles, before they are lowered."""
+
     def accumulator_registers(self) -> float:
         """Registers per thread of the loop-carried values of a loop with products."""
 

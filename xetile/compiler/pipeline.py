@@ -101,8 +101,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("cooperative-loads", lambda options: CooperativeLoads(options.target, options.access)
         if options.loads_shares else None),
     ("unpack-blocks", lambda options: UnpackBlocks()),
-    ("duplicate-loads", lambda options: DuplicateLoads(options.access)
-        if options.transposes and options.target.block_io else None),
+    ("duplicate-loads", lambda options: DuplicateLoads(options.target, options.access)
+        if options.transposes and not options.target.fuses_loads else None),
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
