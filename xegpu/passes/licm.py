@@ -124,20 +124,21 @@ def _is_splittable(operation: Operation, block: Block) -> bool:
     """Whether only the place of a descriptor that a loop's body makes changes from step to step."""
     if not isinstance(operation, CreateNdTdescOp):
         return False
-    desc = desc_of(operation.result)
-    return len(desc.shape) == len(operation.offsets) == 2 and desc.block.memory_scope == "global" and \
-        _stands_outside([operation.source, *operation.shape, *operation.strides], block)
+    desc, batch = desc_of(operation.result), operation.offsets[:-2]
+    return len(desc.shape) == 2 <= len(operation.offsets) and desc.block.memory_scope == "global" and \
+        _stands_outside([operation.source, *batch, *operation.shape, *operation.strides], block)
 
 
 def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
     """Make a descriptor before the loop at the part of its place that stays, and move it by the rest in the loop."""
     block = loop.body.block
-    parts = [terms(offset) for offset in old.offsets]
+    *batch, row, column = old.offsets
+    parts = [terms(offset) for offset in (row, column)]
     stay = [_sum_before([term for term in part if _stands_outside([term], block)], loop) for part in parts]
     move = [_sum_before([term for term in part if not _stands_outside([term], block)], old) for part in parts]
     kind = old.result.type
     assert isinstance(kind, TensorDescType)
-    new = CreateNdTdescOp(old.source, stay, list(old.shape), list(old.strides), kind)
+    new = CreateNdTdescOp(old.source, [*batch, *stay], list(old.shape), list(old.strides), kind)
     new.attributes.update(old.attributes)
     moved = UpdateNdOffsetOp(new.result, move)
     assert loop.parent is not None
