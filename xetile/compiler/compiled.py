@@ -375,15 +375,12 @@ class CompiledKernel:
 
         return live_bytes(only_function(self.legal))
 
-    def tile_bytes(self) -> int:
-        """Peak live bytes of a subgroup's tiles: an estimate without the passes that take vectors apart."""
-        from xegpu.analysis.register_pressure import live_bytes
+    def tiles(self) -> func.FuncOp:
+        """The kernel of one subgroup, in tiles; as it was read where that is a later stage."""
         from xetile.compiler.pipeline import Options, steps
 
-        options = Options.of(self.module, self.target, self.access)
-        tiles = next((module for name, module in steps(self.module, options) if name == "distribute-subgroups"),
-                     self.module)
-        return live_bytes(only_function(tiles), grouped=False)
+        passed = steps(self.module, Options.of(self.module, self.target, self.access))
+        return only_function(next((made for name, made in passed if name == "distribute-subgroups"), self.module))
 
     def in_memory(self) -> int:
         """Bytes of a thread in memory instead of registers: spilled and private ones."""
@@ -391,13 +388,10 @@ class CompiledKernel:
         return facts.spill_size + facts.private_size
 
     def _remedy(self, seconds: float) -> Remedy:
-        from xegpu.passes.grf_mode import fragment_share
         from xetile.compiler.report.suggest_tile_sizes import find_remedy
 
         assert self._origin is not None
-        register_bytes = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
-        share = fragment_share(only_function(self.legal))
-        return find_remedy(self._origin, self.function, self.live_bytes(), register_bytes, share, seconds)
+        return find_remedy(self._origin, self, self.target, seconds)
 
 
 def _printed(module: ModuleOp) -> str:

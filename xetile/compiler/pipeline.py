@@ -127,7 +127,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("interleave-rows", lambda options: InterleaveRows() if "block-columns" in options.access else None),
     ("interleave-columns", lambda options: InterleaveColumns()
         if options.loads_shares and "rows" in options.access else None),
-    ("licm", lambda options: Licm()),
+    ("licm", lambda options: Licm(options.target)),
     ("schedule", lambda options: Schedule(options.target)),
     ("reorder-dpas", lambda options: ReorderDpas(options.target)),
     ("induction-variables", lambda options: InductionVariables()),

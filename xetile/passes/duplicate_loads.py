@@ -35,7 +35,7 @@ from xetile.dialect.vector import TileTransposeOp
 _BLOCK_KINDS = ("block", "block-columns")
 """Arrays that block messages read in both orders; from others each load is element by element."""
 _CONTIGUOUS_KINDS = (*_BLOCK_KINDS, "rows", "columns")
-"""Arrays that a target without block messages reads in both orders by vectors: rows by a subgroup, or each by a lane."""
+"""Arrays that a target without block messages reads in both orders by vectors: a row by a subgroup, or by a lane."""
 _TILE_USERS = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp)
 """Operations that may use a duplicated tile: no writes, which could come between the loads of one value."""
 

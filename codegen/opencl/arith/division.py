@@ -37,7 +37,8 @@ _EXTREME = """static float extreme_quotient(float a, float b)
   const uint dividend = as_uint(fabs(a)), divisor = as_uint(fabs(b)), sign = (as_uint(a) ^ as_uint(b)) & 0x80000000u;
   const uint up = dividend < 0x800000u ? as_uint(fabs(a) * 0x1p32f) : dividend;
   const uint down = divisor < 0x800000u ? as_uint(fabs(b) * 0x1p32f) : divisor;
-  const int exponent = (int)(up >> 23) - (int)(down >> 23) + (divisor < 0x800000u ? 32 : 0) - (dividend < 0x800000u ? 32 : 0);
+  const int raised = (divisor < 0x800000u ? 32 : 0) - (dividend < 0x800000u ? 32 : 0);
+  const int exponent = (int)(up >> 23) - (int)(down >> 23) + raised;
   const float over = as_float((up & 0x7fffffu) | 0x3f800000u), under = as_float((down & 0x7fffffu) | 0x3f800000u);
   float r = native_recip(under);
   const float error = fma(-under, r, 1.0f);

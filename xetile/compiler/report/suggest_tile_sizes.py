@@ -15,9 +15,14 @@ from xdsl.dialects import func, gpu, scf
 from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import BlockArgument, SSAValue
 
+from xegpu.analysis.register_pressure import live_bytes
 from xegpu.ir.matchers import number
+from xegpu.passes.grf_mode import fragment_share
 from xegpu.support.errors import XeError
+from xegpu.target.targets import Target
 from xetile.compiler.origin import Origin, Variant
+from xetile.compiler.report.largest_vector import largest_vector
+from xetile.dialect.stage import only_function
 from xetile.dialect.tile_ops import InitTileOp, UpdateTileOffsetOp, tile_of
 
 _SMALLEST = 2  # what halving leaves at least
@@ -44,7 +49,7 @@ class Remedy:
         constants: what to change; None if nothing that was tried helps.
         tried: each change that did not help, with the bytes that stay in memory.
         cut_off: whether the time was up before all candidates were tried.
-        advice: what else helps.
+        advice: what else may help, where none of the constants does.
     """
 
     constants: Mapping[str, int] | None
@@ -63,8 +68,7 @@ class Remedy:
                                                     for change, size in self.tried) + more
 
 
-def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = inf, share: float = 1.0,
-                seconds: float = SECONDS) -> Remedy:
+def find_remedy(origin: Origin, kernel: Variant, target: Target, seconds: float) -> Remedy:
     """Change of constants without spills: tile sizes are halved, until an estimate says that they fit.
 
     Each constant is halved by itself first. What that saves of the tiles of a subgroup, which are known soon after the
@@ -72,17 +76,16 @@ def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = 
     should fit are lowered before all others.
 
     Args:
-        origin: the kernel.
-        recorded: its function, as recorded.
-        live: its own estimate of bytes that are alive.
-        room: bytes that there are registers for.
-        share: the part of them within which kernels mostly fit.
+        origin: makes the kernel again with other constants.
+        kernel: it, as it is.
+        target: whose registers there are.
         seconds: of processor time, after which no other candidate is tried; the first is tried in any case. Half of
             it is for estimates.
     """
-    search = _Search(origin, recorded, live)
+    search, live = _Search(origin, kernel), kernel.live_bytes()
     tried: list[tuple[Mapping[str, int], int]] = []
-    limit = room * share
+    room = max(target.registers) * target.register_bytes / target.subgroup_size
+    limit = room * fragment_share(only_function(kernel.legal))
     while len(tried) < _BUILDS and (not tried or search.elapsed <= seconds):
         found = search.next_variant(limit, min(live, room * _HOPELESS), inf if tried else seconds)
         if found is None:
@@ -92,27 +95,26 @@ def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = 
             return Remedy(change, tuple(tried))
         tried.append((change, left))
         limit = min(limit, size * _AFTER_SPILLS)
-    return Remedy(None, tuple(tried), cut_off=search.elapsed > seconds)
+    return Remedy(None, tuple(tried), search.elapsed > seconds, largest_vector(kernel.tiles(), target))
 
 
 class _Search:
     """Search for variants of a kernel in the order of what they should leave alive.
 
     Args:
-        origin: the kernel.
-        recorded: its function, as recorded.
-        live: its estimate of bytes that are alive.
+        origin: makes the kernel again with other constants.
+        kernel: it, as it is.
     """
 
-    def __init__(self, origin: Origin, recorded: func.FuncOp, live: int) -> None:
-        self._origin, self._recorded, self._live = origin, recorded, live
+    def __init__(self, origin: Origin, kernel: Variant) -> None:
+        self._origin, self._recorded, self._live = origin, kernel.function, kernel.live_bytes()
         self._start, self._start_by_clock = _processor_time(), time.monotonic()
         self._seen: dict[_Halvings, _Candidate | None] = {}
         self._built: set[_Halvings] = set()
         self._error = 1.0  # of what is foretold, in the last estimate
-        names = _extent_constants(origin, recorded)
-        tiles = origin.again({}).tile_bytes() if names else 0
-        self._savings = {name: saved for name in names if (saved := self._saving(name, tiles))}
+        tiles = _tile_bytes(kernel)
+        self._savings = {name: saved for name in _extent_constants(origin, self._recorded)
+                         if (saved := self._saving(name, tiles))}
 
     @property
     def elapsed(self) -> float:
@@ -175,10 +177,10 @@ class _Search:
         return self._live * prod(1 - self._savings[name] * 2 * (1 - 0.5 ** count) for name, count in halvings)
 
     def _saving(self, name: str, tiles: int) -> float:
-        """The part of a subgroup's tiles that a constant's halving saves; 0 where it saves nothing, or is no variant."""
+        """The part of a subgroup's tiles that a constant's halving saves; 0 where it saves none, or is no variant."""
         variant = _variant(self._origin, self._recorded, {name: self._origin.constants[name] >> 1})
         try:
-            return 0.0 if variant is None else min(max(1 - variant.tile_bytes() / tiles, 0.0), 0.5)
+            return 0.0 if variant is None else min(max(1 - _tile_bytes(variant) / tiles, 0.0), 0.5)
         except XeError:
             return 0.0
 
@@ -187,6 +189,11 @@ class _Search:
             self._origin, self._recorded, {name: self._origin.constants[name] >> count for name, count in halvings})
         if found is not None:
             self._error = found[0] / self._foretell(halvings)
+
+
+def _tile_bytes(variant: Variant) -> int:
+    """Estimated peak of live bytes of a subgroup's tiles, without the passes that take them apart."""
+    return live_bytes(variant.tiles(), grouped=False)
 
 
 def _processor_time() -> float:
