@@ -320,7 +320,7 @@ ATTENTION = (
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),
     Trial("attention backward, dK and dV, D 64", _backward(backward_dkdv), 0.15),
-    Trial("attention backward, dK and dV in parts, D 64", _in_parts, 2200, dense=False, per=12, unit="8 x 16 scores",
+    Trial("attention backward, dK and dV in parts, D 64", _in_parts, 40, dense=False, per=12, unit="12 dpas of scores",
           targets=("dg2",)),
 )
 MEMORY = (
