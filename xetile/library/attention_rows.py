@@ -24,7 +24,7 @@ from xetile.lang.matmul import tile_mma
 from xetile.lang.reduction import tile_reduce
 from xetile.lang.sync import barrier
 from xetile.lang.tiles import init_tile, load_tile, store_tile, update_tile_offset
-from xetile.library.array_operands import Operand, empty_like_input
+from xetile.library.array_operands import Operand, Scratch
 
 FEWEST_QUERIES = 16
 """Fewer queries leave a micro-kernel idle."""
@@ -159,15 +159,16 @@ def launch_rows(operands: tuple[Operand, ...], result: Operand, queue: Any, targ
     q, k, v = operands
     batch, heads, queries, size = q.shape
     keys = k.shape[2]
-    transposed = empty_like_input(k, (*k.shape[:2], size, keys), k.dtype)
-    turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
-    turn(k.argument, transposed.argument)
     rows = min(-(-queries // 16) * 16, _MOST_QUERIES)
     groups = min(-(-queries // rows) * heads * batch, cores * _GROUPS_A_CORE)
     wide = result.dtype is dtypes.f32
-    scores = empty_like_input(q, (groups, rows, keys), dtypes.f32)
-    weights = scores if wide else empty_like_input(q, scores.shape, v.dtype)
-    sums = scores if wide else empty_like_input(q, (groups, rows, v.shape[3]), dtypes.f32)
-    attention_of_rows.on(queue, target=target)[groups](
-        q.argument, transposed.argument, v.argument, result.argument, scores.argument, weights.argument, sums.argument,
-        factor, groups, BM=rows, share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide)
+    layouts = [((*k.shape[:2], size, keys), k.dtype), ((groups, rows, keys), dtypes.f32)]
+    if not wide:
+        layouts += [((groups, rows, keys), v.dtype), ((groups, rows, v.shape[3]), dtypes.f32)]
+    scratch = Scratch(q, *layouts)
+    transposed, scores, weights, sums = [x.argument for x in (*scratch.operands, *scratch.operands[1:] * 2)][:4]
+    turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
+    turn(k.argument, transposed)
+    scratch.used_until(attention_of_rows.on(queue, target=target)[groups](
+        q.argument, transposed, v.argument, result.argument, scores, weights, sums, factor, groups, BM=rows,
+        share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide))
