@@ -15,7 +15,15 @@ from typing import Any
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
-from codegen.opencl.block_io.block_slice import BLOCK_READS, BLOCK_WRITES, BlockSlice, WholeBlock, block_of, position
+from codegen.opencl.block_io.block_slice import (
+    BLOCK_READS,
+    BLOCK_WRITES,
+    COLUMNS_OF_ROW,
+    BlockSlice,
+    WholeBlock,
+    block_of,
+    position,
+)
 from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import MOST_INLINED, NO_UNROLL, Emitter, likely_in_bounds, masks_row, wrapping
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
@@ -148,10 +156,11 @@ def _masked_load(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str
     Each lane has one element, so that a compiler makes one masked instruction of it: less than a call takes.
     """
     name, dtype, c_type = f"{piece.function('load')}_masked", piece.desc.dtype.opencl, fragment.c_type
-    value = _packed([piece.unchecked(*piece.coordinates(0)[0])], dtype, fragment.word)
+    condition, element = piece.masked_element
     emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
                                 *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
-                                f"  {c_type} words = 0;", f"  if ({piece.has_element()}) words = {value};",
+                                f"  {COLUMNS_OF_ROW}", f"  {c_type} words = 0;",
+                                f"  if ({condition}) words = {_packed([element], dtype, fragment.word)};",
                                 "  return words;", "}", ""]))
     return name
 
@@ -391,9 +400,12 @@ def _plus(coordinate: str, distance: int) -> str:
 
 def _edge_store(piece: BlockSlice, fragment: Fragment, kind: str = "_edge") -> str:
     """Function that stores one variable with a bounds check for each element; a ``_masked`` one is inlined."""
-    attribute = "" if kind == "_masked" else f"{CALL} "
-    return "\n".join([*_head_of_store(f"{piece.function('store')}{kind}", fragment, piece, attribute),
-                      *_stored_at_edges(piece, fragment, _words(fragment)[0]), "}", ""])
+    is_masked = kind == "_masked"
+    head = _head_of_store(f"{piece.function('store')}{kind}", fragment, piece, "" if is_masked else f"{CALL} ")
+    if not is_masked:
+        return "\n".join([*head, *_stored_at_edges(piece, fragment, _words(fragment)[0]), "}", ""])
+    condition, element = piece.masked_element
+    return "\n".join([*head, f"  {COLUMNS_OF_ROW}", f"  if ({condition}) {element} = words;", "}", ""])
 
 
 def _words(fragment: Fragment) -> list[str]:
