@@ -16,8 +16,6 @@ BLOCK_READS = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_re
                32: "intel_sub_group_block_read"}
 """Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
 BLOCK_WRITES = {bits: name.replace("read", "write") for bits, name in BLOCK_READS.items()}
-COLUMNS_OF_ROW = "const uint columns = (uint)y < (uint)height ? (uint)width : 0;"
-"""Declaration of how many columns row ``y`` has: one number, where a condition of each lane would mask the row, too."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class BlockSlice:
 
     @property
     def masked_element(self) -> tuple[str, str]:
-        """C condition that a lane's element of a slice of one row is in bounds, behind :data:`COLUMNS_OF_ROW`; lvalue.
+        """C condition that a lane's element of a slice of one row is in bounds, behind ``COLUMNS_OF_ROW``; lvalue.
 
         The lane is added to a pointer: of a column that is known to be no negative ``int``, processors' compilers lose
         that those of the lanes follow each other, and gather them.

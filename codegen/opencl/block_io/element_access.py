@@ -15,17 +15,17 @@ from typing import Any
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
-from codegen.opencl.block_io.block_slice import (
-    BLOCK_READS,
-    BLOCK_WRITES,
-    COLUMNS_OF_ROW,
-    BlockSlice,
-    WholeBlock,
-    block_of,
-    position,
-)
+from codegen.opencl.block_io.block_slice import BLOCK_READS, BLOCK_WRITES, BlockSlice, WholeBlock, block_of, position
 from codegen.opencl.block_io.unaligned_words import vector_widths
-from codegen.opencl.emitter import MOST_INLINED, NO_UNROLL, Emitter, likely_in_bounds, masks_row, wrapping
+from codegen.opencl.emitter import (
+    COLUMNS_OF_ROW,
+    MOST_INLINED,
+    NO_UNROLL,
+    Emitter,
+    likely_in_bounds,
+    masks_row,
+    wrapping,
+)
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl import arith
-from codegen.opencl.block_io.block_slice import COLUMNS_OF_ROW
-from codegen.opencl.emitter import Emitter, Rule, likely_in_bounds, masks_row, wrapping
+from codegen.opencl.emitter import COLUMNS_OF_ROW, Emitter, Rule, likely_in_bounds, masks_row, wrapping
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
 from xegpu.dialect.block_io import LoadNdOp, desc_of
