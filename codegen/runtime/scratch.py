@@ -14,7 +14,7 @@ from typing import Any
 
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import Event, order_after
-from codegen.runtime.usm import LINE, out_of_memory
+from codegen.runtime.usm import LINE, advise_huge_pages, out_of_memory
 
 _MOST_BYTES = 1 << 26
 """Bytes that are kept while nobody uses them; the block that was given back first is freed first."""
@@ -38,6 +38,7 @@ class Block:
             self.memory = dpctl_memory.MemoryUSMDevice(size, alignment=LINE, queue=queue)
         except (dpctl_memory.USMAllocationError, MemoryError) as error:
             raise out_of_memory(queue, size) from error
+        advise_huge_pages(self.memory._pointer, size, queue)
         self.size = size
         self._queue, self._event, self._views = queue, None, dict[Hashable, Any]()
 

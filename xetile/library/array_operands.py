@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from codegen.runtime.scratch import SCRATCH, Block
-from codegen.runtime.usm import LINE
+from codegen.runtime.usm import LINE, advise_huge_pages
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError, ElementTypeError, ShapeError
@@ -119,6 +119,7 @@ def empty_like_input(operand: Operand, shape: tuple[int, ...], dtype: DType) -> 
         return Operand("the result", np.empty(shape, dtype.numpy), dtype)
     array = operand.library.empty(shape, dtype=_storage(dtype), usm_type=operand.array.usm_type,
                                   sycl_queue=operand.array.sycl_queue)
+    advise_huge_pages(array.get_array()._pointer, array.nbytes, operand.array.sycl_queue)
     return Operand("the result", array, dtype)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from codegen.runtime import launcher
 from codegen.runtime.scratch import ScratchPool
 from tests.conftest import require_device
 from tests.device import DEVICE_FILTER
+
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +60,18 @@ def test_what_was_given_back_first_is_freed_first(queue: Any) -> None:
     pool.give_back(blocks[0], ended)
     pool.clear()
     assert pool.kept == 0
+
+
+def test_large_memory_may_have_huge_pages(queue: Any) -> None:
+    """The mapping's flags say so, where the system is Linux with huge pages."""
+    block, flags, inside = ScratchPool().take(queue, 8 << 20), "", False
+    middle = block.memory._pointer + (4 << 20)
+    for line in Path("/proc/self/smaps").read_text().splitlines() if HUGE_PAGES.exists() else []:
+        if span := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(span[1], 16) <= middle < int(span[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            flags = line
+    assert " hg" in flags or not HUGE_PAGES.exists()
 
 
 def test_a_launch_waits_for_the_blocks_last_user(queue: Any) -> None:
