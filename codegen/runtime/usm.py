@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,11 @@ from xegpu.support.errors import DeviceError
 
 LINE = 64
 """Cache line in bytes. A copy's first element is aligned to it, as 2D block IO requires; NumPy's arrays rarely are."""
+
+_HUGE_PAGE = 2 << 20
+"""Bytes of a huge page of x86."""
+_HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+"""Linux's advice; other systems have none."""
 
 
 @dataclass(frozen=True)
@@ -245,10 +252,28 @@ def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int
     except (dpctl_memory.USMAllocationError, MemoryError, ValueError) as error:
         raise out_of_memory(queue, high - low) from error
     base = usm_interface(memory).pointer
+    advise_huge_pages(base, high - low, queue)
     start = base + (-aligned - base) % LINE
     if high > low:
         copy(queue, memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
     return memory, start
+
+
+def advise_huge_pages(pointer: int, size: int, queue: Queue) -> None:
+    """Let the system back new memory of a processor by huge pages, if there is enough of it: a page fault clears 2 MB.
+
+    With pages of 4 KB, a new result of 2048 x 2048 takes 4,096 faults, 5 % of the time of its product.
+    """
+    if size >= 2 * _HUGE_PAGE and _HUGE_PAGES is not None and queue.sycl_device.is_cpu:
+        first = -(-pointer // mmap.PAGESIZE) * mmap.PAGESIZE
+        _madvise()(first, (pointer + size - first) // mmap.PAGESIZE * mmap.PAGESIZE, _HUGE_PAGES)  # a hint: may fail
+
+
+@cache
+def _madvise() -> Any:
+    function = ctypes.CDLL(None).madvise
+    function.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    return function
 
 
 def memory_at(pointer: int, size: int, queue: Queue, owner: Any) -> Any:
