@@ -222,10 +222,14 @@ def _packed(target: str) -> Report:
     return packed_sequences.lower(heads, heads, heads, heads, xt.Spec((None,), xt.i32), target=target).report()
 
 
-def _paged(target: str) -> Report:
+def _paged(page: int) -> Callable[[str], Report]:
     heads, cache = xt.Spec((None, None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
     pages, lengths = xt.Spec((None, None), xt.i32), xt.Spec((None,), xt.i32)
-    return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target).report()
+
+    def report(target: str) -> Report:
+        return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target, page=page).report()
+
+    return report
 
 
 def _gathered_keys(target: str) -> Report:
@@ -314,7 +318,8 @@ ATTENTION = (
     Trial("attention of the library, D 96", _attention(96), 0.12),
     Trial("attention of the library, D 64, 4 heads to a group of keys", _attention(64, 4), 0.12),
     Trial("attention of packed sequences, D 64", _packed, 0.12),
-    Trial("attention to pages of a cache, D 64", _paged, 0.12),
+    Trial("attention to pages of a cache, D 64", _paged(64), 0.12),
+    Trial("attention to pages of 16 keys, D 64", _paged(16), 0.12),
     Trial("attention to keys by an index vector, D 64", _gathered_keys, 0.12),
     Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),

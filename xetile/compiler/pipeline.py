@@ -34,6 +34,7 @@ from xetile.dialect.stage import IN_XEGPU, INPUTS, Pass, run_pass, stage_of
 from xetile.dialect.tile_ops import InitTileOp
 from xetile.dialect.vector import TileTransposeOp
 from xetile.passes.blocking import Blocking
+from xetile.passes.blocking.concatenated_operands import ConcatenatedOperands
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
@@ -106,6 +107,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
+    ("concatenated-operands", lambda options: ConcatenatedOperands(options.target)
+        if options.target.block_io else None),
     ("transpose-gathers", lambda options: TransposeGathers(options.target, options.access)
         if options.transposes else None),
     ("version-columns", lambda options: VersionColumns(options.access) if options.target.block_io else None),

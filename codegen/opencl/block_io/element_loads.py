@@ -3,8 +3,9 @@
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads, or, where each
 lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
-of which each lane shifts its elements out; any other block is read element by element. On a processor, where the lanes'
-elements are a vector, a block in bounds is read without a call. Elements outside the array are never used.
+of which each lane shifts its elements out; any other block is read element by element. A block of one element a lane
+takes a predicated message, in bounds or not. On a processor, where the lanes' elements are a vector, a block in bounds
+is read without a call. Elements outside the array are never used.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from codegen.opencl.emitter import (
     wrapping,
 )
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
+from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
@@ -50,6 +52,10 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= MOST_INLINED:
         emitter.inlined_words += words
         _load_without_calls(emitter, operation, pieces)
+        predicate.from_memory(emitter, operation.result)
+        return
+    if _is_predicated(emitter, pieces[0], fragment):
+        emitter.assign(operation.result, fragment, [_predicated_load(emitter, operation, pieces[0], fragment)])
         predicate.from_memory(emitter, operation.result)
         return
     if not _is_by_rows(block):
@@ -78,6 +84,23 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     where = _contiguous_arguments if kind == "read_contiguous" else arguments_of
     emitter.line(f"{block.function(kind)}({where(emitter, operation.desc)}, {results});")
     predicate.from_memory(emitter, operation.result)
+
+
+def _is_predicated(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> bool:
+    """Whether a block of one element a lane is loaded by one message of a GPU, in bounds or not."""
+    single = fragment.width == 1 and len(fragment.names) == 1 and piece.lanes.per_lane == 1
+    return single and not piece.promised and not emitter.target.is_cpu
+
+
+def _predicated_load(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, fragment: Fragment) -> str:
+    """Call of a load of an element a lane, without a branch: lanes out of bounds touch no memory, and get 0."""
+    name, dtype, (row, column) = piece.function("load"), piece.desc.dtype.opencl, piece.coordinates(0)[0]
+    word = f"{LOAD}(&{piece.unchecked(row, column)}, {piece.has_element()}, ({dtype})0)"
+    emitter.external(LOAD, load_prototype(dtype))
+    emitter.function("\n".join([f"static {fragment.c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
+                                *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
+                                f"  return {_packed([word], dtype, fragment.word)};", "}", ""]))
+    return f"{name}({arguments_of(emitter, operation.desc)})"
 
 
 def _is_by_rows(block: WholeBlock) -> bool:
