@@ -5,7 +5,9 @@ in a kernel's last lines are most of its code, and spill. Where operands and quo
 range, an approximate reciprocal will do, and fused multiply-adds that refine it and the quotient until the last one
 rounds correctly (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). The
 dividend is scaled, exactly, so that no remainder underflows. For divisors just below a power of 2 the reciprocal has
-to be the nearest one: an iteration of third order finds that from one that is some ulps off, where Newton's does not.
+to be the nearest one: an iteration of third order finds that from one that is some ulps off, where Newton's does not,
+and for the last one below, 2 - 2^-23, from an odd one: from 0.5 the iteration ends in a tie. From reciprocals of up to
+3 ulps off, it misses the nearest one for 12 of the 2^23 divisors at most, and quotients by those are right, too.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from codegen.opencl.values import vector_type
 
 _BODY = """
   const {F} scaled = a * ({F})(0x1p64f), minus = -b;
-  {F} r = native_recip(b);
+  {F} r = as_{F}(as_{U}(native_recip(b)) | ({U})(1));
   const {F} error = fma(minus, r, ({F})(1.0f));
   r = fma(fma(error, error, error), r, r);
   const {F} first = scaled * r, second = fma(fma(minus, first, scaled), r, first);
