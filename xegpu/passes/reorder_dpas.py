@@ -33,6 +33,7 @@ from xegpu.analysis.gemm_loops import has_barrier, is_gemm_loop, is_shared
 from xegpu.analysis.register_pressure import VIEWS, bytes_of, loop_bytes, root
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.sync import NbarrierArriveOp
 from xegpu.ir.dtypes import of_mlir, tf32
 from xegpu.ir.use_def import arrays_of
 from xegpu.layout.lane_map import unaligned_copy
@@ -40,7 +41,7 @@ from xegpu.rewrite.rewriter import rewrite
 from xegpu.target import grf_mode
 from xegpu.target.targets import Target
 
-_COPIED = unaligned_copy("a"), unaligned_copy("b")
+_COPIED = tuple(unaligned_copy(side, bits) for side in "ab" for bits in (16, 32))
 _Pair = tuple[SSAValue, SSAValue]
 """Loads of a product's operands: of A and of B."""
 
@@ -83,8 +84,7 @@ class ReorderDpas:
 
 def _only_multiplies(loop: scf.ForOp) -> bool:
     """Whether a loop multiplies blocks that it loads, or copies to memory of the subgroup's own, and does no more."""
-    return is_gemm_loop(loop) or (_copies(loop) and not has_barrier(loop) and is_gemm_loop(loop, cooperative=True)
-                                  and not _stores_again(loop))
+    return is_gemm_loop(loop) or (_copies(loop) and is_gemm_loop(loop, cooperative=True) and not _stores_again(loop))
 
 
 def _copies(loop: scf.ForOp) -> bool:
@@ -130,6 +130,11 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
     carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
     roots = dict.fromkeys(value for product in products for value in _roots_of_operands(product))
     converted = [] if plain else [value for value in roots if not isinstance(value.owner, LoadNdOp)]
+    if has_barrier(loop):  # which subgroups pass later then
+        carried_or_shared = carried + sum(bytes_of(load.result) for load in block.ops if isinstance(load, LoadNdOp)
+                                          and is_shared(load))
+        if carried_or_shared <= grf_mode.fragment_bytes(max(target.registers), target):
+            return []
     for mode in modes:
         room, is_large = grf_mode.fragment_bytes(mode, target), mode == max(target.registers)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
@@ -287,9 +292,22 @@ def _put(block: Block, products: list[DpasOp]) -> None:
     for product in products:
         order |= dict.fromkeys([*_makers(product.a), *_makers(product.b), product])
     order |= dict.fromkeys(op for op in block.ops if op is not end)  # parts of what is loaded that nothing uses
+    _arrive_behind_loads(order)
     for operation in [*order, end]:
         operation.detach()  # type: ignore[no-untyped-call]
     block.add_ops([*order, end])
+
+
+def _arrive_behind_loads(order: dict[Operation, None]) -> None:
+    """Move the arrival at a barrier behind the last load from shared local memory: others may write there then."""
+    arrivals = [operation for operation in order if isinstance(operation, NbarrierArriveOp)]
+    loads = [operation for operation in order if isinstance(operation, LoadNdOp) and is_shared(operation)]
+    if not arrivals or not loads:
+        return
+    operations = [operation for operation in order if operation not in arrivals]
+    at = operations.index(loads[-1]) + 1
+    order.clear()
+    order |= dict.fromkeys([*operations[:at], *arrivals, *operations[at:]])
 
 
 def _makers(value: SSAValue) -> list[Operation]:

@@ -8,9 +8,9 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import Execution, Types, integers, tiles
+from tests.kernels import Execution, Types, integers, tiles, viewed
 from tests.kernels import product as multiplied
-from tests.xetile.passes.test_cooperative_copies import BF16, F16, np, specs, unaligned
+from tests.xetile.passes.test_cooperative_copies import BF16, F16, TF32, np, specs, unaligned
 from tests.xetile.passes.test_cooperative_loads import check, without_places
 
 M, N, K = 16, 32, 32
@@ -60,11 +60,12 @@ def is_copied(low: xt.Lowered) -> bool:
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("odd", ["a", "b", "both"])
-@pytest.mark.parametrize("first", [0, 1, 2], ids=lambda first: f"base {2 * first}")
+@pytest.mark.parametrize("first", [0, 1, 2], ids=lambda first: f"base {first}")
 @pytest.mark.parametrize("how", ["moves", "steps", "beside", "wide"])
 @pytest.mark.parametrize(("types", "execution"), [
     (BF16, Execution("numpy", "pvc")), (BF16, Execution("numpy:xegpu", "bmg")), (F16, Execution("opencl:cpu", "pvc")),
-    (BF16, Execution("opencl:cpu", "bmg"))], ids=str)
+    (BF16, Execution("opencl:cpu", "bmg")), (TF32, Execution("numpy:xegpu", "pvc")),
+    (TF32, Execution("opencl:cpu", "pvc")), (TF32, Execution("opencl:cpu", "bmg"))], ids=str)
 def test_the_result_is_right(types: Types, execution: Execution, how: str, first: int, odd: str) -> None:
     """Rows, columns and K that are no whole tiles, of more tiles than one; pitches of odd and of even elements."""
     generator = np.random.default_rng(1)
@@ -75,9 +76,10 @@ def test_the_result_is_right(types: Types, execution: Execution, how: str, first
             integers(generator, types.a, m, 104)[:, :k]
         b = unaligned(generator, types.b, k, n, n + gap, first) if odd != "a" else \
             integers(generator, types.b, k, 80)[:, :n]
-        assert execution.target is None or is_copied(kernel.lower(a, b, xt.Spec((m, n), xt.f32), target="pvc",
+        args = viewed(a, types.a), viewed(b, types.b)
+        assert execution.target is None or is_copied(kernel.lower(*args, xt.Spec((m, n), xt.f32), target="pvc",
                                                                   **constants))
-        check(execution.bind(kernel), (a, b), (tiles(m, height), tiles(n, width)),
+        check(execution.bind(kernel), args, (tiles(m, height), tiles(n, width)),
               multiplied(a, b, xt.f32), **constants)
 
 

@@ -44,8 +44,8 @@ from xetile.passes.blocking.unpack_blocks import BLOCKS
 from xetile.passes.cooperative_loads.analysis import is_unaligned
 from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 
-_BLOCKS = {"a": (16, 16), "b": (32, 16)}
-"""Blocks of operands that are copied: a lane has a row of A, or two of B."""
+_BLOCKS = {16: {"a": (16, 16), "b": (32, 16)}, 32: {"a": (16, 16), "b": (16, 16)}}
+"""Blocks of operands that are copied, by bits: a lane has a row, or two of B in 16 bits."""
 
 _SURFACE = 64
 """Least width of a surface of 2D block messages (hardware.md)."""
@@ -118,7 +118,7 @@ class _SlmCopyRewriter(SubgroupBuffers):
 
     def _part_bytes(self, tile: SSAValue) -> int:
         parameters = tile_ops.tile_of(tile)
-        return prod(_part_shape(self._side(tile), parameters.shape)) * parameters.dtype.bytes
+        return prod(_part_shape(self._side(tile), parameters)) * parameters.dtype.bytes
 
     def side(self, tile: SSAValue) -> str:
         """``a`` or ``b`` for a tile of an operand that is copied; empty for another."""
@@ -126,8 +126,8 @@ class _SlmCopyRewriter(SubgroupBuffers):
 
     def _side(self, tile: SSAValue) -> str:
         parameters, side = tile_ops.tile_of(tile), self.sizes.role(tile)
-        block, form = _BLOCKS.get(side), self.sizes.mma_shape_of(tile)
-        if block is None or form is None or form.engine != "dpas" or parameters.dtype.bits != 16 or \
+        block, form = _BLOCKS.get(parameters.dtype.bits, {}).get(side), self.sizes.mma_shape_of(tile)
+        if block is None or form is None or form.engine != "dpas" or \
                 parameters.encoding.order != (1, 0) or parameters.encoding.inner_blocks is not None:
             return ""
         (rows, columns), makers = parameters.shape, self.sizes.tiles.members(tile)
@@ -145,20 +145,20 @@ class _SlmCopyRewriter(SubgroupBuffers):
             array, first = self.array(tile.shape, tile.element_type, side), self.first_row(tile.shape[0])
             parts = [self.in_bounds(self._part(array, tile, side, [
                 first if not down else self.at_head(arith.AddiOp(first, self.constant(down))), self.constant(across)]))
-                     for down, across in _corners(side, tile.shape)]
+                     for down, across in _corners(side, tile)]
             out_of = tile_ops.InitTileOp(array, [first, self.constant(0)], [], [], TileType(
                 TileParameters(tile.shape, tile.element_type)))
             if side == "b":  # so that few blocks are in registers at once
-                out_of.attributes[BLOCKS] = _block("b")
+                out_of.attributes[BLOCKS] = _block("b", tile)
             self._tiles[key] = parts, self.in_bounds(out_of)
         return self._tiles[key]
 
     def _part(self, source: SSAValue, tile: TileParameters, side: str, offsets: list[SSAValue],
               sizes: Sequence[SSAValue] = (), strides: Sequence[SSAValue] = ()) -> tile_ops.InitTileOp:
         """A tile of a part of an operand, in blocks that are copied."""
-        type_ = TileType(TileParameters(_part_shape(side, tile.shape), tile.element_type))
+        type_ = TileType(TileParameters(_part_shape(side, tile), tile.element_type))
         part = tile_ops.InitTileOp(source, offsets, list(sizes), list(strides), type_)
-        part.attributes[BLOCKS] = _block(side)
+        part.attributes[BLOCKS] = _block(side, tile)
         return part
 
     def parts_of(self, init: tile_ops.InitTileOp, side: str) -> list[SSAValue]:
@@ -166,7 +166,7 @@ class _SlmCopyRewriter(SubgroupBuffers):
         offsets, sizes, strides = ([self.single(value) for value in group]
                                    for group in (init.offsets, init.shape, init.strides))
         parts = []
-        for down, across in _corners(side, tile_ops.tile_of(init.result).shape):
+        for down, across in _corners(side, tile_ops.tile_of(init.result)):
             here = [*offsets[:-2], self.add(offsets[-2], self.constant(down)),
                     self.add(offsets[-1], self.constant(across))]
             part = self._part(self.single(init.source), tile_ops.tile_of(init.result), side, here, sizes, strides)
@@ -176,20 +176,20 @@ class _SlmCopyRewriter(SubgroupBuffers):
         return parts
 
 
-def _block(side: str) -> ArrayAttr[IntegerAttr]:
-    return ArrayAttr([IntegerAttr(size, i64) for size in _BLOCKS[side]])
+def _block(side: str, tile: TileParameters) -> ArrayAttr[IntegerAttr]:
+    return ArrayAttr([IntegerAttr(size, i64) for size in _BLOCKS[tile.dtype.bits][side]])
 
 
-def _corners(side: str, shape: Pair) -> list[Pair]:
+def _corners(side: str, tile: TileParameters) -> list[Pair]:
     """Row and column of each part of an operand."""
-    rows, columns = _part_shape(side, shape)
+    (rows, columns), shape = _part_shape(side, tile), tile.shape
     return [(down, across) for down in range(0, shape[0], rows) for across in range(0, shape[1], columns)]
 
 
-def _part_shape(side: str, shape: Pair) -> Pair:
-    """Shape of a part: a block, or two of A, whose words then lie in the same cache lines."""
-    rows, columns = _BLOCKS[side]
-    return rows, gcd(shape[1], 2 * columns) if side == "a" else columns
+def _part_shape(side: str, tile: TileParameters) -> Pair:
+    """Shape of a part: a block, or two of A in 16 bits: a lane's words then lie in the same cache line."""
+    rows, columns = _BLOCKS[tile.dtype.bits][side]
+    return rows, gcd(tile.shape[1], 32 * columns // tile.dtype.bits) if side == "a" else columns
 
 
 def _init_tile(rewriter: _SlmCopyRewriter, operation: tile_ops.InitTileOp) -> None:
