@@ -10,7 +10,7 @@ registers of 64 bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import Operation
@@ -30,10 +30,13 @@ from codegen.opencl.vector.weight_pairs import (
     registers_at_once,
     shift_function,
 )
+from codegen.opencl.vector.word_columns import ColumnFunction, shifts
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
 from xegpu.dialect.convert_layout import MASK, DequantizeOp
 from xegpu.ir.dtypes import DType, bf16, f16, i8, i32, u8, u32
+from xegpu.layout.word_columns import WordColumns
+from xegpu.mlir.vector import shape_of
 
 _BIASES: dict[int, int] = {0: 1024, 4: 64}
 """For the lowest bit of a weight in 16 bits, what it is too large by if the other bits are those of this number in f16:
@@ -47,6 +50,9 @@ _EXACT_ZEROS: dict[DType, Range] = {f16: Range(-512, 1023), bf16: Range(-240, 25
 
 _BYTES = (i8, u8)
 """Words of two weights."""
+
+_LONGEST = 16
+"""Elements of the longest vector of OpenCL C."""
 
 _TWICE = 0x10001
 """Factor that copies 16 bits to both halves of a word."""
@@ -66,6 +72,8 @@ class _Dequantization:
             For f16 their pairs come in the order of :func:`paired_fields_function`.
         fields: weights of one of those words.
         bytes: for bf16, whether weights are in bytes in the place of words.
+        blocks, block: for f16, how many operands' pairs of 16 bits, with their bias, come in turn, and which one's are
+            taken; with 0 blocks pairs are of this one, and have no bias yet.
     """
 
     result: DType
@@ -76,6 +84,8 @@ class _Dequantization:
     words: int = 0
     fields: int = len(NIBBLES)
     bytes: bool = False
+    blocks: int = 0
+    block: int = 0
 
     @property
     def name(self) -> str:
@@ -84,6 +94,7 @@ class _Dequantization:
             f"_less_{self.zero}".replace("-", "minus_")
         words = f"_of_words_{self.words}" if self.words else ""
         words += "_of_bytes" if self.bytes else ""
+        words += f"_biased_{self.block}_of_{self.blocks}" if self.blocks else ""
         return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
 
     @property
@@ -98,10 +109,13 @@ class _Dequantization:
         if self.zero is None:
             yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
         yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
-        if self.result is f16 or self.exact:  # immediate operands of bfn have 16 bits
-            bias, mask = self._bits(self._bias), MASK << self._masked_at
-            both = (mask * _TWICE, bias * _TWICE) if self.result is f16 else (mask, bias)
-            yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", both, strict=True))
+        if (self.result is f16 or self.exact) and not self.blocks:  # immediate operands of bfn have 16 bits
+            yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", self.mask_and_bias(), strict=True))
+
+    def mask_and_bias(self) -> tuple[int, int]:
+        """The bits of the weights, and those of the bias, in words."""
+        bias, mask = self._bits(self._bias), MASK << self._masked_at
+        return (mask * _TWICE, bias * _TWICE) if self.result is f16 else (mask, bias)
 
     def sources(self) -> str:
         """Parameters that have the weights."""
@@ -110,7 +124,7 @@ class _Dequantization:
     @property
     def source_width(self) -> int:
         """Registers of each of them."""
-        return self.words if self.sources() == "w" else self.width
+        return self.words if self.sources() == "w" else self.width * max(self.blocks, 1)
 
     @property
     def _bias(self) -> float:
@@ -148,11 +162,15 @@ class _Dequantization:
             yield f".decl Y v_type=G type=hf num_elts=32 align=GRF{'' if self.shift else ' alias=<Z, 0>'}"
             if self.shift:
                 yield f"add (M1_NM, 32) Y(0,0)<1> Z(0,0)<1;1,0> {self._bits(self._bias - _BIASES[0]):#x}:hf"
-        for register in range(0, self.width, self.step):
-            yield _masked(16 * self.step, f"U({register},0)", f"P({register},0)")
-        for line in self._differences():
+        if self.blocks:
+            yield f".decl Q v_type=G type=hf num_elts={self.source_width * 32} align=GRF alias=<P, 0>"
+        else:
+            for register in range(0, self.width, self.step):
+                yield _masked(16 * self.step, f"U({register},0)", f"P({register},0)")
+        for number, line in enumerate(self._differences()):
             for register in range(self.width):
-                yield line.format(to=f"H({register},0)<1>", of=f"H({register},0)<1;1,0>")
+                of = f"Q({register * self.blocks + self.block},0)" if self.blocks and not number else f"H({register},0)"
+                yield line.format(to=f"H({register},0)<1>", of=f"{of}<1;1,0>")
         for to, register in enumerate(self._order()):
             yield f"mul (M1_NM, 32) R({to},0)<1> H({register},0)<1;1,0> S(0,0)<1;1,0>"
 
@@ -222,9 +240,12 @@ class _Dequantization:
     def portable(self) -> Iterator[str]:
         """OpenCL C, for compilers without vISA."""
         words, halves = vector_type("uint", self.width), vector_type("ushort", self.width)
-        results = []
+        results, pairs = [], "p"
+        if self.blocks > 1:
+            taken = range(self.block, self.source_width, self.blocks)
+            pairs = f"({words})({', '.join(f'p.s{pair:x}' for pair in taken)})"
         for element in range(2):
-            source, shift = f"(p >> ({words})({16 * element + self.shift}))", self.shift
+            source, shift = f"({pairs} >> ({words})({16 * element + self.shift}))", self.shift
             if self.result is bf16:
                 rows = [f"{'ac'[row // self.width]}{f'.s{row % self.width:x}' if self.width > 1 else ''}"
                         for row in range(element, 2 * self.width, 2)]
@@ -311,11 +332,47 @@ def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, ca
         yield ", ".join(parts)
 
 
+def _blocks(columns: WordColumns, width: int) -> tuple[int, int]:
+    """How many blocks of columns the same instructions shift, and which of these an operand is."""
+    step = columns.step
+    if not step or columns.pitch % (2 * step) or columns.start % step or 2 * width > _LONGEST:
+        return 1, 0
+    return 2, columns.start // step % 2
+
+
+def _of_columns(emitter: Emitter, operation: DequantizeOp, words: Fragment, columns: WordColumns,
+                called: _Dequantization) -> Iterator[str]:
+    """Arguments for the variables of a result whose weights are in words along rows."""
+    block, is_bytes, rows = operation.parent, words.dtype in _BYTES, 2 * called.width
+    masked = called.mask_and_bias() if called.result is f16 else None
+    down = emitter.common(block, "shifts", "uint", shifts(columns, "get_sub_group_local_id()"))
+    whole = replace(columns, start=columns.start - called.block * columns.step)
+
+    def argument(row: int, rows: int) -> str:
+        unit, units = row * columns.pitch // emitter.subgroup, columns.units(rows)
+        start = whole.start + row * columns.pitch % emitter.subgroup
+        function = ColumnFunction(replace(whole, start=start), units, rows, max(called.blocks, 1), is_bytes, masked)
+        name, part = function.define(emitter), _unsigned(words, unit, units)
+        return emitter.common(block, "columns", vector_type("uint", function.width), f"{name}({part}, {down})")
+
+    for first in range(0, 2 * shape_of(operation.result)[0], rows):
+        halves = (first,) if masked else (first, first + called.width)
+        yield ", ".join(argument(row, rows // len(halves)) for row in halves)
+
+
 def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
     zeros, dtype, fields, bit = _exact_zeros(operation, result.dtype), result.dtype, operation.rows_of_word, \
         operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
+    row = (*emitter.words(operation.zero), *emitter.words(operation.scale))
+    if (columns := operation.columns) is not None:
+        blocks, block = _blocks(columns, result.width) if dtype is f16 else (0, 0)
+        called = _Dequantization(dtype, 0, result.width, zeros is not None, constant, blocks=blocks, block=block)
+        name = called.function(emitter)
+        emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in
+                                                  _of_columns(emitter, operation, words, columns, called)])
+        return
     if dtype is f16:
         bits, bit = bit % 16 // 8 * 8, bit % 16  # that pairs are shifted by
     else:  # of words at once, for all weights; with zero points in registers as well the compiler spills
@@ -324,7 +381,7 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * result.width // fields
     called = _Dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
                              is_bytes and dtype is bf16)
-    name, row = called.function(emitter), (*emitter.words(operation.zero), *emitter.words(operation.scale))
+    name = called.function(emitter)
     parts = _one_of_words(emitter, operation, words, called, bits) if fields == 1 else \
         _all_of_words(emitter, words, called)
     emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in parts])
