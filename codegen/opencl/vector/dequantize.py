@@ -297,8 +297,9 @@ def _exact_zeros(operation: DequantizeOp, element: DType) -> Range | None:
 
 
 def _unsigned(fragment: Fragment, start: int, units: int) -> str:
-    """A variable of rows of words, as unsigned integers."""
-    (part,) = fragment.slice(start, units).names
+    """Rows of words as a vector of unsigned integers."""
+    parts = fragment.slice(start, units).names
+    part = parts[0] if len(parts) == 1 else f"({vector_type(fragment.dtype.register, units)})({', '.join(parts)})"
     kind = {i32: "uint", i8: "uchar"}.get(fragment.dtype)
     return part if kind is None else f"as_{vector_type(kind, units)}({part})"
 

@@ -14,6 +14,7 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from xegpu.dialect.vector import BitcastOp
+from xegpu.ir.dtypes import PAIRS
 from xegpu.mlir.arith import ExtSIOp, ExtUIOp, TruncIOp
 from xegpu.mlir.vector import shape_of
 from xegpu.passes.distribute_lanes.element_moves import LANES, Elements, has_elements, moved_elements
@@ -121,6 +122,8 @@ class BitProvenance:
             return self.bits(owner.input).masked(every)
         elif isinstance(owner, arith.BitcastOp) and element_of(owner.input).kind in "iu":
             return self.bits(owner.input)
+        elif isinstance(owner, BitcastOp) and element_of(owner.source) in PAIRS.values():
+            return self.bits(owner.source)
         elif isinstance(owner, BitcastOp) and (source := element_of(owner.source)).kind in "iu" and source.bits > bits:
             parts = [self.bits(owner.source).shifted(at, every) for at in range(0, source.bits, bits)]
             return _interleaved(parts)

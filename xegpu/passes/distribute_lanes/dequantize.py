@@ -30,8 +30,8 @@ from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import signed_limits, signed_range
 from xegpu.dialect.convert_layout import MASK, WORDS, DequantizeOp, nibbles
 from xegpu.dialect.reduction import BroadcastOp
-from xegpu.dialect.vector import PackOp
-from xegpu.ir.dtypes import bf16, f16, of_mlir, u32
+from xegpu.dialect.vector import BitcastOp, PackOp
+from xegpu.ir.dtypes import PAIRS, bf16, f16, of_mlir, u8, u32
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, vector_type
@@ -112,6 +112,8 @@ def _replace(pack: PackOp, weights: _Weights) -> None:
 
     if shape_of(words)[0] != weights.units:
         words = add(ExtractStridedSliceOp(words, (weights.first, 0), (weights.units, 1)))
+    if element_of(words) in PAIRS.values():
+        words = add(BitcastOp(words, u8.mlir))
     assert pack.sg_map is not None
     assert pack.parent is not None
     result = add(DequantizeOp(words, row(weights.zero), row(weights.scale), weights.shift, pack.sg_map.data,
@@ -211,7 +213,7 @@ class _Matcher:
         if not len(here):
             return found
         words, index, shift, mask = np.take_along_axis(bits.pieces, here.argmax(0)[None, None], 0)[0]
-        widths = np.array([element_of(source).bits if element_of(source) in WORDS else 0
+        widths = np.array([element.bits if (element := element_of(source)) in (*WORDS, *PAIRS.values()) else 0
                            for source in self.bits.sources])
         found[_KNOWN] = (here.sum(0) == 1) & (bits.unknown == 0) & (mask == MASK) & (shift >= 0) & \
             (shift % nibbles(u32).step == 0) & (shift < widths[words])
