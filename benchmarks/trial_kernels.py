@@ -125,6 +125,23 @@ def in_columns(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int 
 
 
 @xt.kernel
+def whole_bytes(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128,
+                less: bool = True, times: bool = True) -> None:
+    """Weights of 8 bits: A @ ((W - Z) * S), with a scale and a zero point for each group of rows."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], group):
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // group, n), (1, BN))).to(A.dtype)
+        for part in range(0, group, 32):
+            a = xt.load_tile(xt.init_tile(A, (m, k + part), (BM, 32)))
+            weights = xt.load_tile(xt.init_tile(W, (k + part, n), (32, BN))).to(A.dtype)
+            weights = weights - zero if less else weights
+            acc = xt.tile_mma(a, weights * scale if times else weights, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
 def backward_dq(Q: Any, K: Any, V: Any, dO: Any, L: Any, Delta: Any, dQ: Any, *, D: int = 64, BM: int = 128,
                 BN: int = 32, subgroups: int = 8) -> None:
     """Gradient of attention to its queries; L: logarithms of rows' sums, base 2, Delta: rows' sums of O * dO."""
@@ -256,6 +273,15 @@ def _in_columns(dtype: Any) -> Callable[[str], Report]:
     return report
 
 
+def _whole_bytes(dtype: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        rows = xt.Spec((32, 4096), dtype)
+        return whole_bytes.lower(_matrix(dtype), _matrix(xt.i8), rows, rows, _matrix(xt.f32), target=target,
+                                 less=False).report()
+
+    return report
+
+
 def _backward(kernel: Any) -> Callable[[str], Report]:
     heads, wide = xt.Spec((4, 1024, 64), xt.bf16), xt.Spec((4, 1024, 64), xt.f32)
     rows = xt.Spec((4, 1024, 1) if kernel is backward_dq else (4, 1, 1024), xt.f32)
@@ -351,6 +377,8 @@ LOW_PRECISION = (
           unit="32 x 64 weights"),
     Trial("4-bit weights, eight columns in a word (AWQ), bf16", _in_columns(xt.bf16), 390, dense=False,
           unit="32 x 64 weights"),
+    Trial("8-bit weights, a scale a group, f16", _whole_bytes(xt.f16), 260, dense=False, unit="32 x 64 weights"),
+    Trial("8-bit weights, a scale a group, bf16", _whole_bytes(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
     Trial("f16 x i8 by .to(f16)", _converted(xt.f16, xt.i8), 0.30),
     Trial("f16 x i8 by .to(f16), 128 x 16 a subgroup", _converted(xt.f16, xt.i8, xt.f16, (128, 16)), 0.30),
     Trial("i8 x f16 by .to(f16)", _converted(xt.i8, xt.f16), 0.25),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, UnitAttr, i64
 from xdsl.dialects.builtin import i32 as i32_type
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, opt_prop_def, prop_def, result_def, traits_def
@@ -122,8 +122,9 @@ class DequantizeOp(IRDLOperation):
     vector<8x2xf16>``, fragments all: a lane has columns of weights, and their zero points and scales. A row is of a
     word of 8 or 32 bits; with ``{shift = 0, fields = 8}`` eight consecutive rows are of one word, from its lowest bits
     on, with ``fields = 2`` two of a byte. With ``start``, ``pitch``, ``offsets`` and ``bits`` the weights of a row are
-    in words along a row (:class:`~xegpu.layout.word_columns.WordColumns`). The difference and the product are each
-    rounded to the result's element type. It goes beyond the specification.
+    in words along a row (:class:`~xegpu.layout.word_columns.WordColumns`). With ``whole`` weights have 8 bits, bytes of
+    i8 or u8 with the sign of the type. The difference and the product are each rounded to the result's element type.
+    It goes beyond the specification.
     """
 
     name = "xegpu.dequantize"
@@ -137,6 +138,7 @@ class DequantizeOp(IRDLOperation):
     pitch = opt_prop_def(IntegerAttr)
     offsets = opt_prop_def(DenseArrayBase)
     bits = opt_prop_def(DenseArrayBase)
+    whole = opt_prop_def(UnitAttr)
     sg_map = prop_def(SgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
@@ -145,10 +147,11 @@ class DequantizeOp(IRDLOperation):
                       "type($result)"
 
     def __init__(self, words: SSAValue, zero: SSAValue, scale: SSAValue, shift: int, sg_map: LaneMap,
-                 result: Attribute, fields: int = 1, columns: WordColumns | None = None) -> None:
+                 result: Attribute, fields: int = 1, columns: WordColumns | None = None, *,
+                 whole: bool = False) -> None:
         super().__init__(operands=[words, zero, scale], result_types=[result], properties={
             "shift": IntegerAttr(shift, i64), "fields": IntegerAttr(fields, i64) if fields > 1 else None,
-            "sg_map": SgMapAttr(sg_map), **({} if columns is None else {
+            "whole": UnitAttr() if whole else None, "sg_map": SgMapAttr(sg_map), **({} if columns is None else {
                 "start": IntegerAttr(columns.start, i64), "pitch": IntegerAttr(columns.pitch, i64),
                 "offsets": DenseArrayBase.from_list(i32_type, list(columns.offsets)),
                 "bits": DenseArrayBase.from_list(i32_type, list(columns.bits))})})
@@ -164,12 +167,13 @@ class DequantizeOp(IRDLOperation):
             expected, rows = vector_type((shape_of(self.result)[0], 2), element), 2
         if word not in WORDS or others != [1] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
                 self.result.type != expected or self.first_bit not in nibbles(word) or \
+                (self.whole is not None and (word.bits != 8 or self.first_bit or self.fields or self.columns)) or \
                 (self.rows_of_word, self.first_bit) not in ((1, self.first_bit), (len(nibbles(word)), 0)):
             raise Invalid("XT3293", f"{self.words.type} from bit {self.first_bit} on does not dequantize to "
                           f"{self.result.type}\n"
                           "take words of 32 or 8 bits in one column, whose number is even, a shift that is a multiple "
                           "of 4 below these, and half as many pairs of f16 or bf16; or shift = 0, fields = 8 and 4 "
-                          "pairs of each word (of each byte, fields = 2 and one pair)", alone=True)
+                          "pairs of each word (of each byte, fields = 2 and one pair; or whole bytes)", alone=True)
         if any(value.type != vector_type((1, 1), element) for value in (self.zero, self.scale)):
             raise Invalid("XT3294", f"the zero point is {self.zero.type}, the scale {self.scale.type}, and the weights "
                           f"become {self.result.type}\ngive a row of each in the element type of the result: "

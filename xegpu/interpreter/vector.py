@@ -77,7 +77,7 @@ def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequenc
     else:
         of_rows = operation.first_bit + 4 * (np.arange(words.shape[-2] * fields) % fields)
         words = np.repeat(words, fields, -2) >> of_rows[:, None].astype(words.dtype)
-    weights = round_to(words & words.dtype.type(MASK), dtype)
+    weights = round_to(words if operation.whole else words & words.dtype.type(MASK), dtype)
     result = round_to(round_to(weights - zero, dtype) * scale, dtype)
     return result.reshape(*result.shape[:-2], *shape_of(operation.result))
 

@@ -21,6 +21,7 @@ from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Fragment, computed, rounded, vector_type
 from codegen.opencl.vector.weight_pairs import (
     NIBBLES,
+    SIGN,
     TEMPORARY_ROWS,
     byte_row,
     paired_fields_function,
@@ -48,6 +49,9 @@ _LAST_IN_MANTISSA, _MANTISSA_SHIFT = 16, 12
 _EXACT_ZEROS: dict[DType, Range] = {f16: Range(-512, 1023), bf16: Range(-240, 255)}
 """Integers that are exact with a bias added to them, and whose differences from weights are exact."""
 
+_BYTE_BIAS = 1.5 * 2.0**23
+"""What bytes that become f32 are too large by: with it the mantissa's last place is one, whatever their sign."""
+
 _BYTES = (i8, u8)
 """Words of two weights."""
 
@@ -74,6 +78,7 @@ class _Dequantization:
         bytes: for bf16, whether weights are in bytes in the place of words.
         blocks, block: for f16, how many operands' pairs of 16 bits, with their bias, come in turn, and which one's are
             taken; with 0 blocks pairs are of this one, and have no bias yet.
+        whole: type of weights that are bytes; None of those of 4 bits.
     """
 
     result: DType
@@ -86,6 +91,7 @@ class _Dequantization:
     bytes: bool = False
     blocks: int = 0
     block: int = 0
+    whole: DType | None = None
 
     @property
     def name(self) -> str:
@@ -94,6 +100,7 @@ class _Dequantization:
             f"_less_{self.zero}".replace("-", "minus_")
         words = f"_of_words_{self.words}" if self.words else ""
         words += "_of_bytes" if self.bytes else ""
+        words += f"_of_whole_{self.whole}" if self.whole else ""
         words += f"_biased_{self.block}_of_{self.blocks}" if self.blocks else ""
         return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
 
@@ -105,11 +112,13 @@ class _Dequantization:
     def inputs(self) -> Iterator[tuple[str, str, int, str]]:
         """Names, types and elements of the vISA's operands, and OpenCL C that gives them."""
         for source in self.sources():
-            yield source.upper(), "ub" if self.bytes else "ud", self.source_width * 16, source
+            byte = "b" if self.whole is i8 else "ub"
+            yield source.upper(), byte if self.bytes else "ud", self.source_width * 16, source
         if self.zero is None:
             yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
         yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
-        if (self.result is f16 or self.exact) and not self.blocks:  # immediate operands of bfn have 16 bits
+        if (self.result is f16 or self.exact) and not self.blocks and self.whole is None:
+            # immediate operands of bfn have 16 bits
             yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", self.mask_and_bias(), strict=True))
 
     def mask_and_bias(self) -> tuple[int, int]:
@@ -129,7 +138,9 @@ class _Dequantization:
     @property
     def _bias(self) -> float:
         """What the weights are too large by if their other bits are those of this number."""
-        return _BIASES[self.shift] if self.result is f16 else 2.0 ** (23 - self._masked_at)
+        if self.result is f16:
+            return _BIASES[self.shift] + (SIGN if self.whole is i8 else 0)
+        return 2.0 ** (23 - self._masked_at) if self.whole is None else _BYTE_BIAS
 
     @property
     def _masked_at(self) -> int:
@@ -193,6 +204,7 @@ class _Dequantization:
         # Few temporary registers, in turn: one variable for all rows would live as long as the statement.
         yield f".decl F v_type=G type=f num_elts={TEMPORARY_ROWS * 16} align=GRF"
         yield f".decl U v_type=G type=ud num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
+        yield f".decl I v_type=G type=d num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
         if not self.exact:
             yield f".decl D v_type=G type=bf num_elts={TEMPORARY_ROWS * 32} align=GRF"
         elif self.zero is None:
@@ -203,6 +215,9 @@ class _Dequantization:
             name, row = ("W", first % self.words) if self.words else ("AC"[first // self.width], first % self.width)
             words = byte_row(name, row) if self.bytes else f"{name}({row},0)"
             shift = NIBBLES[first // self.words] if self.words else self.shift
+            if self.whole is not None:
+                yield from self._whole_products(first, words)
+                continue
             yield from self._exact_products(first, words, shift) if self.exact else self._products(first, words, shift)
 
     def _to(self, row: int) -> str:
@@ -210,6 +225,18 @@ class _Dequantization:
         if self.words:
             row = row % self.words * self.fields + row // self.words
         return f"B({row // 2},{row % 2})<2>"
+
+    def _whole_products(self, first: int, words: str) -> Iterator[str]:
+        """Differences times the scale, of the rows of an instruction, of bytes."""
+        at, lanes = first % TEMPORARY_ROWS, 16 * self.step
+        less = self._less() if self.exact else f"{self._bits(-self._bias):#x}:f"
+        yield f"add (M1_NM, {lanes}) I({at},0)<1> {words}<1;1,0> {self._bits(self._bias):#x}:d"
+        yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {less}"
+        for row in range(first, first + self.step):
+            f, d = f"F({row % TEMPORARY_ROWS},0)", f"D({row % TEMPORARY_ROWS},0)"
+            if not self.exact:
+                yield f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
+            yield f"mul (M1_NM, 16) {self._to(row)} {f if self.exact else d}<1;1,0> S(0,0)<1;1,0>"
 
     def _products(self, first: int, words: str, shift: int) -> Iterator[str]:
         """Differences that are rounded, times the scale, of the rows of an instruction."""
@@ -253,8 +280,13 @@ class _Dequantization:
                     rows = [f"w.s{row // self.fields:x} >> {NIBBLES[row % self.fields]}"
                             for row in range(element, 2 * self.width, 2)]
                 source = f"(({words})({', '.join(rows)}) >> ({words})({shift}))"
-            weights = computed(converted(f"{source} & ({words})({MASK})", u32, self.result, self.width), self.result,
+            mask = MASK if self.whole is None else 0xFF
+            if self.whole is i8 and self.result is bf16:  # pairs of f16 have the sign's bit inverted
+                source = f"({source} ^ ({words})({SIGN}))"
+            weights = computed(converted(f"{source} & ({words})({mask})", u32, self.result, self.width), self.result,
                                self.width)
+            if self.whole is i8:
+                weights = f"({weights} - {SIGN})"
             row = vector_type(self.result.register, self.width)
             zero, scale = (computed(f"({row})({name})", self.result, self.width)
                            for name in ("zero", "scale"))
@@ -290,9 +322,11 @@ def _masked(lanes: int, to: str, words: str) -> str:
     return f"bfn.xf8 (M1_NM, {lanes}) {to}<1> M(0,0)<0;1,0> {words}<1;1,0> E(0,0)<0;1,0>"
 
 
-def _exact_zeros(operation: DequantizeOp, element: DType) -> Range | None:
+def _exact_zeros(operation: DequantizeOp, element: DType, word: DType) -> Range | None:
     """Range of zero points that are integers and so small that nothing is rounded but the product; None for others."""
     exact, found = _EXACT_ZEROS[element], integral_range(operation.zero)
+    if operation.whole is not None:
+        exact = Range(-512, 511) if element is f16 else Range(-SIGN, SIGN) if word is i8 else Range(0, 255)
     return found if found is not None and found.within(exact.low, exact.high) else None
 
 
@@ -323,7 +357,9 @@ def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, ca
     for first in range(0, words.units, 2 * width):
         a, b = (_unsigned(words, start, width) for start in (first, first + width))
         parts = [a, b]
-        if called.result is f16 and words.dtype in _BYTES:  # for each bit anew: as many registers as weights spill
+        if called.result is f16 and called.whole is not None:
+            parts = [f"{pairs_of_bytes_function(emitter, width, called.whole)}({a}, {b})"]
+        elif called.result is f16 and words.dtype in _BYTES:  # for each bit anew: as many registers as weights spill
             parts = [f"{pairs_of_bytes_function(emitter, width)}({a}, {b})"]
         elif called.result is f16:
             parts = [f"{pairs_of_halves(emitter, block, width, a, b)}[{operation.first_bit // 16}]"]
@@ -363,8 +399,8 @@ def _of_columns(emitter: Emitter, operation: DequantizeOp, words: Fragment, colu
 
 def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
-    zeros, dtype, fields, bit = _exact_zeros(operation, result.dtype), result.dtype, operation.rows_of_word, \
-        operation.first_bit
+    zeros, dtype = _exact_zeros(operation, result.dtype, words.dtype), result.dtype
+    fields, bit = operation.rows_of_word, operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
     row = (*emitter.words(operation.zero), *emitter.words(operation.scale))
     if (columns := operation.columns) is not None:
@@ -380,8 +416,9 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
         bits = _MANTISSA_SHIFT if constant is not None and bit > _LAST_IN_MANTISSA else 0
     is_bytes = words.dtype in _BYTES
     ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * result.width // fields
+    whole = words.dtype if operation.whole else None
     called = _Dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
-                             is_bytes and dtype is bf16)
+                             is_bytes and dtype is bf16, blocks=int(whole is not None and dtype is f16), whole=whole)
     name = called.function(emitter)
     parts = _one_of_words(emitter, operation, words, called, bits) if fields == 1 else \
         _all_of_words(emitter, words, called)

@@ -1,4 +1,4 @@
-"""Fusion of the dequantization of 4-bit weights with their packing as operand B.
+"""Fusion of the dequantization of weights of 4 or 8 bits with their packing as operand B.
 
     %n = arith.andi (arith.shrui %words, 4), 15 : vector<16x1xui32>
     %w = arith.mulf (arith.subf (arith.uitofp %n), (broadcast %zero)), (broadcast %scale) : vector<16x1xf16>
@@ -11,7 +11,7 @@ of words that are paired first are dequantized 32 elements at a time. Elements m
 between any two of these operations: of each one of the operand is found which bits of which word it is. Rows are
 the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``, of bytes 2), or
 weights of words that lie along the row (``{bits, offsets}``). A row or a number of integers that is subtracted before
-the conversion becomes a zero point where no difference is rounded.
+the conversion becomes a zero point where no difference is rounded. Weights of 8 bits are bytes of consecutive rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from xegpu.analysis.integral_floats import signed_limits, signed_range
 from xegpu.dialect.convert_layout import MASK, WORDS, DequantizeOp, nibbles
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import BitcastOp, PackOp
-from xegpu.ir.dtypes import PAIRS, bf16, f16, of_mlir, u8, u32
+from xegpu.ir.dtypes import PAIRS, bf16, f16, i8, of_mlir, u8, u32
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, vector_type
@@ -47,10 +47,10 @@ _EXACT = 240
 """Integers whose differences from weights are exact in f16 and in bf16, which has 8 bits."""
 
 
-_KNOWN, _WORDS, _INDEX, _SHIFT, _ZERO, _SCALE, _LANE = _PLANES = range(7)
-"""Planes of what is known of weights: whether it is known at all; the fragment that words are taken from (a source of
-:class:`BitProvenance`), and the element of it; the lowest bit of a weight in its word; zero point and scale (of
-:class:`_Matcher`); and one more than the lane of these if they are rows, else 0."""
+_KNOWN, _WHOLE, _WORDS, _INDEX, _SHIFT, _ZERO, _SCALE, _LANE = _PLANES = range(8)
+"""Planes of what is known of weights: whether it is known at all; whether they are bytes; the fragment that words are
+taken from (a source of :class:`BitProvenance`), and the element of it; the lowest bit of a weight in its word; zero
+point and scale (of :class:`_Matcher`); and one more than the lane of these if they are rows, else 0."""
 
 _Leaf = Callable[[SSAValue], Elements]
 """Says the elements of a value that is not put together of others."""
@@ -69,6 +69,7 @@ class _Weights:
         fields: how many consecutive rows are of one word: one, or all that it has.
         columns: where weights lie in words along a row; None where each lane has its own words.
         zero, scale: of them all.
+        whole: whether weights are bytes.
     """
 
     words: SSAValue
@@ -79,6 +80,7 @@ class _Weights:
     columns: WordColumns | None
     zero: _Number
     scale: _Number
+    whole: bool = False
 
 
 def fuse_dequantize(function: func.FuncOp) -> None:
@@ -117,7 +119,7 @@ def _replace(pack: PackOp, weights: _Weights) -> None:
     assert pack.sg_map is not None
     assert pack.parent is not None
     result = add(DequantizeOp(words, row(weights.zero), row(weights.scale), weights.shift, pack.sg_map.data,
-                              pack.result.type, weights.fields, weights.columns))
+                              pack.result.type, weights.fields, weights.columns, whole=weights.whole))
     for operation in added:
         pack.parent.insert_op_before(operation, pack)
     result.name_hint = pack.result.name_hint
@@ -130,14 +132,17 @@ def _packed_weights(pack: PackOp, matcher: _Matcher) -> _Weights | None:
     if pack.sg_map is None or dtype not in (f16, bf16) or len(shape) != 2 or shape[0] % REGISTER_ROWS or shape[1] != 1:
         return None
     found, lanes = matcher.products(pack.source), np.arange(LANES)
-    same = found[[_WORDS, _ZERO, _SCALE]]
+    same = found[[_WORDS, _ZERO, _SCALE, _WHOLE]]
     if not found[_KNOWN].all() or (same != same[:, :1, :1]).any() or \
             ((found[_LANE] != 0) & (found[_LANE] != lanes + 1)).any():
         return None
-    words, zero, scale = matcher.bits.sources[same[0, 0, 0]], *(matcher.values[at] for at in same[1:, 0, 0])
+    words, zero, scale = matcher.bits.sources[same[0, 0, 0]], *(matcher.values[at] for at in same[1:3, 0, 0])
     unit, lane = np.divmod(found[_INDEX], LANES)
     first, shift = int(unit[0, 0]), int(found[_SHIFT, 0, 0])
     rows, shifts = np.arange(shape[0])[:, None], nibbles(element_of(words))
+    if found[_WHOLE, 0, 0]:
+        lies = (lane == lanes).all() and (unit == first + rows).all()
+        return _Weights(words, first, shape[0], 0, 1, None, zero, scale, whole=True) if lies else None
     for fields in (1, len(shifts)) if (lane == lanes).all() else ():
         if (fields == 1 or shift == 0) and (unit == first + rows // fields).all() and \
                 (found[_SHIFT] == shift + shifts.step * (rows % fields)).all():
@@ -188,7 +193,22 @@ class _Matcher:
     def _conversion(self, value: SSAValue) -> Elements:
         if not isinstance(value.owner, (UIToFPOp, SIToFPOp)):
             return _unknown(value)
-        return self._elements(value.owner.input, self._signed if isinstance(value.owner, SIToFPOp) else self._field)
+        source, is_signed = value.owner.input, isinstance(value.owner, SIToFPOp)
+        if element_of(source) is (i8 if is_signed else u8) and \
+                (whole := self._elements(source, self._byte))[_KNOWN].any():
+            return whole
+        return self._elements(source, self._signed if is_signed else self._field)
+
+    def _byte(self, value: SSAValue) -> Elements:
+        """Of bytes of the type that they are converted from."""
+        found, bits = self._field(value), self.bits.bits(value)
+        if len(bits.pieces) != 1:
+            return _unknown(value)
+        words, _, shift, mask = bits.pieces[0]
+        alike = np.array([element_of(source) is element_of(value) for source in self.bits.sources])
+        found[_KNOWN] = (bits.unknown == 0) & (mask == 0xFF) & (shift == 0) & alike[words]
+        found[_WHOLE] = 1
+        return found
 
     def _signed(self, value: SSAValue) -> Elements:
         """Of fields, or of signed integers that are fields less others: such small ones are exact in floats as well."""
