@@ -31,13 +31,14 @@ from xegpu.analysis.integral_floats import signed_limits, signed_range
 from xegpu.dialect.convert_layout import MASK, WORDS, DequantizeOp, nibbles
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import BitcastOp, PackOp
-from xegpu.ir.dtypes import PAIRS, bf16, f16, i8, of_mlir, u8, u32
+from xegpu.ir.dtypes import PAIRS, bf16, f16, i8, i32, of_mlir, u8, u32
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, vector_type
 from xegpu.passes.distribute_lanes.bit_provenance import BitProvenance
 from xegpu.passes.distribute_lanes.element_moves import LANES, Elements, has_elements, moved_elements
 from xegpu.passes.distribute_lanes.element_numbers import element_of, splat_of
+from xegpu.passes.distribute_lanes.unpack_row import PERIOD, unpack_row
 from xegpu.rewrite.dce import erase_dead
 
 REGISTER_ROWS = 16
@@ -88,13 +89,13 @@ def fuse_dequantize(function: func.FuncOp) -> None:
     matcher, fused = _Matcher(), False
     for operation in list(function.walk()):
         if isinstance(operation, PackOp) and (found := _packed_weights(operation, matcher)) is not None:
-            _replace(operation, found)
+            _replace(operation, found, matcher)
             fused = True
     if fused:
         erase_dead(function.body.block)
 
 
-def _replace(pack: PackOp, weights: _Weights) -> None:
+def _replace(pack: PackOp, weights: _Weights, matcher: _Matcher) -> None:
     """Replace a packing of weights by their dequantization."""
     element = pack.source.type.element_type  # type: ignore[attr-defined]
     words, added = weights.words, list[Operation]()
@@ -107,6 +108,8 @@ def _replace(pack: PackOp, weights: _Weights) -> None:
     def row(value: _Number) -> SSAValue:
         if isinstance(value, int):
             value = add(arith.ConstantOp(FloatAttr(value, element)))
+        if (fields := matcher.row_of_fields(value)) is not None:
+            value = unpack_row(*fields, add)
         if not isinstance(value.type, VectorType):
             value = add(SplatOp(value, vector_type((1, 1), value.type)))
         return value if value.type == vector_type((1, 1), element) else \
@@ -170,6 +173,20 @@ class _Matcher:
     def products(self, value: SSAValue) -> Elements:
         """Weights in floating point."""
         return self._elements(value, self._product)
+
+    def row_of_fields(self, value: SSAValue) -> tuple[SSAValue, int, list[int], list[int]] | None:
+        """For a row of 4-bit integers in words along a row: a fragment, a unit of it, and for each lane a lane and the
+        lowest bit of its word; None for any other value."""
+        if not isinstance(value.type, VectorType) or shape_of(value) != (1, 1):
+            return None
+        found = self._elements(value, self._field if element_of(value).kind in "iu" else self._conversion)
+        if not found[_KNOWN].all() or found[[_WHOLE, _ZERO]].any() or (found[_SCALE] != 1).any():
+            return None
+        (unit, *units), lanes = (each.ravel().tolist() for each in np.divmod(found[_INDEX], LANES))
+        words, bits = self.bits.sources[found[_WORDS, 0, 0]], found[_SHIFT, 0].tolist()
+        is_one = (found[_WORDS] == found[_WORDS, 0, 0]).all() and {*units} == {unit} and bits == bits[:PERIOD] * 2
+        fits = is_one and element_of(words) in (i32, u32) and len({*bits}) > 1
+        return (words, unit, lanes, bits) if fits else None
 
     def _product(self, value: SSAValue) -> Elements:
         """Of weights times a scale, or without one."""

@@ -100,7 +100,8 @@ def test_instructions_for_columns_of_a_word(name: str, form: str, target: str) -
     assert "xegpu.pack " not in lanes
     assert report.spill_size + report.private_size == 0
     weights = report.loop["dpas"] / constants.get("BM", 32)  # of 2048
-    most = (310 if form in ("side by side", "narrow") else 260) if name == "f16" else 450
+    # rows of two words are loaded without messages; zero points of two fields a block are put together of them
+    most = {"narrow": 850, "side by side": 430}.get(form, 260 if name == "f16" else 430)
     assert report.loop["vector"] / weights <= most
 
 
