@@ -29,7 +29,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs, view_webs
-from xegpu.ir.dtypes import bf16, f16, f32, i8, i32, of_mlir, u8
+from xegpu.ir.dtypes import DType, bf16, f16, f32, i8, i32, of_mlir, u8
 from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.vector import shape_of, vector_type
@@ -40,7 +40,7 @@ from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.mma import TileMmaOp
-from xetile.dialect.vector import TileTransposeOp
+from xetile.dialect.vector import TileTransposeOp, element_of
 from xetile.dialect.wg_map import Pair
 from xetile.dialect.wg_map_inference import map_of
 from xetile.passes.blocking.unpack_blocks import BLOCKS
@@ -55,6 +55,9 @@ _ROW_BITS = 256
 _MESSAGES = {("a", False): 0.25, ("b", False): 0.25, ("b", True): 1.0, ("a", True): 2.25}
 """Messages for 512 bytes of operands stored by rows and by columns (True): a plain load has up to 2048 bytes, one that
 transposes words 512; a block that is transposed in shared local memory is stored and loaded again."""
+_LEAST = 1 / 8
+"""Instructions for messages of a step that are saved for each DPAS, up to which as many waits take their place, counted
+on bmg: products come in another order."""
 _BEHIND = 8
 """Instructions that transpose lanes times lanes elements of the result behind the loop, four of which are messages."""
 
@@ -94,10 +97,7 @@ class SwapOperands:
     def _has_blocks(self, product: TileMmaOp) -> bool:
         """Whether a product's operands are whole blocks for DPAS, and still are when they are exchanged."""
         (rows, depth), columns, lanes = _shape(product.a), _shape(product.b)[1], self.target.subgroup_size
-        loads = [_load_of(value) for value in (product.a, product.b)]
-        if None in loads:
-            return False
-        left, right = (tile_ops.tile_of(load.tile).dtype for load in loads if load is not None)
+        left, right = _dtype(product.a), _dtype(product.b)
         return left in _TYPES and right in _TYPES and self.target.multiplies(left, right) and \
             self.target.multiplies(right, left) and not (rows % lanes or columns % lanes or depth % (
                 _ROW_BITS // left.bits))
@@ -109,16 +109,22 @@ class SwapOperands:
                   for side, value in (("a", product.a), ("b", product.b))}  # what several products need is loaded once
         saved = sum(self._saved(side, value, bool(operands.stored_by_columns(value, products)))
                     for (_, side), value in loaded.items())
-        trips = trips_of(loop)
-        squares = sum(prod(_shape(chain.products[-1].result)) for chain in chains) / self.target.subgroup_size ** 2
-        return saved > 0 and (trips is None or saved * trips > _BEHIND * squares)
+        if not self.target.immediate_offsets:  # then a message takes another instruction, for its address
+            saved *= 2
+        trips, squares = trips_of(loop), sum(prod(_shape(chain.products[-1].result)) for chain in chains) / \
+            self.target.subgroup_size ** 2
+        return saved > _LEAST * sum(map(self._dpas, products)) and (trips is None or saved * trips > _BEHIND * squares)
+
+    def _dpas(self, product: TileMmaOp) -> float:
+        """DPAS of a product: 8 rows, as many columns as lanes."""
+        (rows, depth), columns, bits = _shape(product.a), _shape(product.b)[1], _dtype(product.a).bits
+        return rows * depth * columns / (8 * self.target.subgroup_size * (_ROW_BITS // bits))
 
     @staticmethod
     def _saved(side: str, operand: SSAValue, by_columns: bool) -> float:
         """Messages of a step that an operand takes less as the other operand of the transposed product."""
-        element = operand.type.element_type  # type: ignore[attr-defined]
         other = "b" if side == "a" else "a"
-        return prod(_shape(operand)) * of_mlir(element).bytes / 512 * (
+        return prod(_shape(operand)) * _dtype(operand).bytes / 512 * (
             _MESSAGES[side, by_columns] - _MESSAGES[other, not by_columns])
 
 
@@ -194,10 +200,15 @@ def _shape(value: SSAValue) -> Pair:
     return rows, columns
 
 
+def _dtype(value: SSAValue) -> DType:
+    """Element type of a vector."""
+    return of_mlir(element_of(value))
+
+
 def _chain_of(loop: scf.ForOp, argument: BlockArgument) -> _Chain | None:
     """The sum of products that a loop carries as an argument, from one number for all elements on."""
     if not isinstance(loop.iter_args[argument.index - 1].owner, BroadcastOp) or \
-            of_mlir(argument.type.element_type) not in _SUMS:  # type: ignore[attr-defined]
+            _dtype(argument) not in _SUMS:
         return None
     products: list[TileMmaOp] = []
     value: SSAValue = argument
@@ -219,7 +230,7 @@ def _swap(inserter: Inserter, loop: scf.ForOp, chains: Sequence[_Chain]) -> None
     transposed, starts = _transposer(inserter), list(loop.iter_args)
     indices = [chain.argument.index for chain in chains]
     for chain, index in zip(chains, indices, strict=True):
-        type_ = vector_type(shape_of(chain.argument)[::-1], chain.argument.type.element_type)  # type: ignore[attr-defined]
+        type_ = vector_type(shape_of(chain.argument)[::-1], element_of(chain.argument))
         start = starts[index - 1].owner
         assert isinstance(start, BroadcastOp)
         starts[index - 1] = inserter.before(loop, BroadcastOp(start.source, type_))
