@@ -56,9 +56,9 @@ _MESSAGES = {("a", False): 0.25, ("b", False): 0.25, ("b", True): 1.0, ("a", Tru
 """Messages for 512 bytes of operands stored by rows and by columns (True): a plain load has up to 2048 bytes, one that
 transposes words 512; a block that is transposed in shared local memory is stored and loaded again."""
 _LEAST = 1 / 8
-"""Instructions for messages of a step that are saved for each DPAS, up to which as many waits take their place, counted
-on bmg: products come in another order."""
-_BEHIND = 8
+"""Messages of a step that are saved for each DPAS, up to which as many waits take their place: products come in another
+order (counted on bmg with B of 32 x 64 stored by columns)."""
+_BEHIND = 18
 """Instructions that transpose lanes times lanes elements of the result behind the loop, four of which are messages."""
 
 
@@ -109,8 +109,6 @@ class SwapOperands:
                   for side, value in (("a", product.a), ("b", product.b))}  # what several products need is loaded once
         saved = sum(self._saved(side, value, bool(operands.stored_by_columns(value, products)))
                     for (_, side), value in loaded.items())
-        if not self.target.immediate_offsets:  # then a message takes another instruction, for its address
-            saved *= 2
         trips, squares = trips_of(loop), sum(prod(_shape(chain.products[-1].result)) for chain in chains) / \
             self.target.subgroup_size ** 2
         return saved > _LEAST * sum(map(self._dpas, products)) and (trips is None or saved * trips > _BEHIND * squares)
