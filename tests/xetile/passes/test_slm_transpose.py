@@ -162,5 +162,5 @@ def test_messages_of_computed_vectors(target: str) -> None:
     spec = xt.Spec((256, 256), xt.f32)
     report = computed.lower(spec, spec, target=target).report()
     assert report.loop["slm"] == 4 * 6
-    assert report.loop["vector"] < 100
+    assert report.loop["vector"] < 150  # where exchanges take 6 * 192
     assert report.spill_size + report.private_size == 0
