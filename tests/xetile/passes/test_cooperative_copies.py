@@ -116,7 +116,7 @@ def test_two_steps_where_they_have_the_registers() -> None:
 
 def test_a_subgroup_arrives_behind_its_loads() -> None:
     """An operand B of tf32 is loaded block by block between products; others may only then write where it was."""
-    low = distributed.lower(*specs(TF32, 4096, 1001, 4096), target="pvc")
+    low = work_group_gemm.lower(*specs(TF32, 4096, 1001, 4096), target="pvc", **LARGE)
     assert "reorder-dpas" in low.stages
     main = low.opencl.split("  for (;")[1]
     steps = main.split("intel_work_group_barrier_wait(")[1:]
@@ -127,7 +127,7 @@ def test_a_subgroup_arrives_behind_its_loads() -> None:
 
 def test_one_operand_where_there_is_no_memory_for_two() -> None:
     """Two halves of 32 KB for each operand are too much for bmg."""
-    stage = str(distributed.lower(*specs(TF32, 4096, 1001, 4097), target="bmg").stages["cooperative-loads"])
+    stage = str(work_group_gemm.lower(*specs(TF32, 4096, 1001, 4097), target="bmg", **LARGE).stages["cooperative-loads"])
     assert stage.count("memref.alloc()") == 1
 
 
