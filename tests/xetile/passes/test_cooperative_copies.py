@@ -127,7 +127,8 @@ def test_a_subgroup_arrives_behind_its_loads() -> None:
 
 def test_one_operand_where_there_is_no_memory_for_two() -> None:
     """Two halves of 32 KB for each operand are too much for bmg."""
-    stage = str(work_group_gemm.lower(*specs(TF32, 4096, 1001, 4097), target="bmg", **LARGE).stages["cooperative-loads"])
+    low = work_group_gemm.lower(*specs(TF32, 4096, 1001, 4097), target="bmg", **LARGE)
+    stage = str(low.stages["cooperative-loads"])
     assert stage.count("memref.alloc()") == 1
 
 
