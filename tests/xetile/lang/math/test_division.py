@@ -67,10 +67,11 @@ def test_all_numbers(execution: Execution) -> None:
         assert same.all(), (a[~same], b[~same], result[~same])
 
 
-def test_an_inverse_that_is_an_ulp_off(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ulps", [-3, -2, -1, 1, 2, 3])
+def test_an_inverse_that_is_some_ulps_off(ulps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """``math.inv`` is right to about an ulp; quotients are rounded correctly nevertheless, by the worst divisors."""
-    monkeypatch.setitem(transcendental._FUNCTIONS, "inv", lambda a: np.nextafter((1 / a).astype(np.float32), np.inf,
-                                                                                 dtype=np.float32))
+    monkeypatch.setitem(transcendental._FUNCTIONS, "inv", lambda a: (
+        (1 / a).astype(np.float32).view(np.int32) + np.int32(ulps)).view(np.float32))
     dividends = np.array([0x3F800000, 0x3FD55553, 0x3FE66662, 0x3FEDB6D5], np.uint32).view(np.float32)
     divisors = (np.uint32(0x40000000) - np.arange(1, 17, dtype=np.uint32)).view(np.float32)
     a, b = (np.ascontiguousarray(each).astype(np.float32) for each in np.broadcast_arrays(
