@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import distributed
+from benchmarks.kernels import work_group_gemm
 from codegen.perf.isa import hot_lines
 from tests.conftest import require_ocloc
 from tests.kernels import Array, Execution, Types, gemm_shared, integers, tiles, viewed
@@ -20,6 +20,7 @@ DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
 BF16, F16, TF32 = (Types(dtype, dtype, xt.f32) for dtype in (xt.bf16, xt.f16, xt.tf32))
 BM, BN, BK = 64, 32, 32
 MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": (2, 2), "data_a": (32, BK), "data_b": (BK, 16), "data_c": (32, 16)}
+LARGE = {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 
 def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: int, pitch: int, first: int) -> Array:
@@ -104,10 +105,10 @@ def test_where_it_applies() -> None:
 def test_two_steps_where_they_have_the_registers() -> None:
     """Both halves of the buffer in a step, on pvc where less than 0.92 of the registers is carried and loaded."""
     odd, small = specs(BF16, 4096, 50257, 4096), {"BM": 128, "BN": 128, "sg": (4, 2)}
-    assert "unroll" in distributed.lower(*odd, target="pvc").stages
-    assert "unroll" not in distributed.lower(*odd, target="pvc", **small).stages
-    assert "unroll" in distributed.lower(*odd, target="bmg", **small).stages
-    low = distributed.lower(*odd, target="bmg")
+    assert "unroll" in work_group_gemm.lower(*odd, target="pvc", **LARGE).stages
+    assert "unroll" not in work_group_gemm.lower(*odd, target="pvc", **small).stages
+    assert "unroll" in work_group_gemm.lower(*odd, target="bmg", **small).stages
+    low = work_group_gemm.lower(*odd, target="bmg", **LARGE)
     main = low.opencl.split("  for (;")[1]
     assert main.count("intel_work_group_barrier_wait(") == 2
     assert "XETILE_ROLLED" not in low.opencl  # a CPU runs both loops
@@ -115,7 +116,7 @@ def test_two_steps_where_they_have_the_registers() -> None:
 
 def test_a_subgroup_arrives_behind_its_loads() -> None:
     """An operand B of tf32 is loaded block by block between products; others may only then write where it was."""
-    low = distributed.lower(*specs(TF32, 4096, 1001, 4096), target="pvc")
+    low = work_group_gemm.lower(*specs(TF32, 4096, 1001, 4096), target="pvc", **LARGE)
     assert "reorder-dpas" in low.stages
     main = low.opencl.split("  for (;")[1]
     steps = main.split("intel_work_group_barrier_wait(")[1:]
@@ -126,7 +127,8 @@ def test_a_subgroup_arrives_behind_its_loads() -> None:
 
 def test_one_operand_where_there_is_no_memory_for_two() -> None:
     """Two halves of 32 KB for each operand are too much for bmg."""
-    stage = str(distributed.lower(*specs(TF32, 4096, 1001, 4097), target="bmg").stages["cooperative-loads"])
+    low = work_group_gemm.lower(*specs(TF32, 4096, 1001, 4097), target="bmg", **LARGE)
+    stage = str(low.stages["cooperative-loads"])
     assert stage.count("memref.alloc()") == 1
 
 
@@ -148,7 +150,7 @@ def test_instructions(target: str) -> None:
     """
     require_ocloc()
     for columns, inner, loads, messages, least in ((50257, 4096, 4, 9, 0.36), (4096, 4097, 2, 5, 0.41)):
-        low = distributed.lower(*specs(BF16, 4096, columns, inner), target=target)
+        low = work_group_gemm.lower(*specs(BF16, 4096, columns, inner), target=target, **LARGE)
         report = low.report(remedies=False)
         assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 2 * 32)
         assert (report.loop["load"], report.loop["slm"]) == (2 * loads, 2 * messages)

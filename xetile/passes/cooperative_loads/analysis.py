@@ -25,6 +25,7 @@ from xetile.dialect.types import TileParameters
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.distribute_subgroups import slm_bytes
+from xetile.passes.loops.swap_operands import SwapOperands
 
 _LEAST = 2048
 """Least bytes of a 16-bit operand of a subgroup in a step: to transpose fewer in registers is faster than a barrier."""
@@ -109,7 +110,8 @@ Shares = Mapping[scf.ForOp, list["Share"]]
 
 def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Target) -> tuple[Shares, Shares]:
     """The loops of a kernel that get cooperative loads, as far as shared local memory suffices, and those in which each
-    subgroup is to transpose its own operands (:mod:`xetile.passes.cooperative_loads.slm_transpose`).
+    subgroup loads its own operands: it transposes them (:mod:`xetile.passes.cooperative_loads.slm_transpose`), or their
+    products (:mod:`xetile.passes.loops.swap_operands`).
 
     Args:
         function: a kernel whose tiles are not distributed yet.
@@ -122,13 +124,14 @@ def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Targ
     access_kinds = dict(zip(function.body.block.args, access, strict=True))
     # Leaves half for layout conversions elsewhere in the kernel.
     free = target.slm_bytes // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
+    swap = SwapOperands(target, tuple(access))
     found: dict[scf.ForOp, list[Share]] = {}
     alone: dict[scf.ForOp, list[Share]] = {}
     arrays: set[tuple[Pair, Attribute, int]] = set()
     for loop in function.walk():
         if not isinstance(loop, scf.ForOp) or not (shares := loop_shares(loop, access_kinds, target)):
             continue
-        if _transpose_alone(shares, target, free):
+        if swap.plan(loop) or _transpose_alone(shares, target, free):
             alone[loop] = shares
             continue
         shares, taken = _fitting([share for share in shares if share.pays], arrays, free)
