@@ -409,6 +409,8 @@ MEMORY = (
           _distributed(50257, 4096, xt.bf16, BM=128, BN=128, sg=(4, 2)), 0.30),
     Trial("A of 4097 columns, f16", _distributed(4096, 4097, xt.f16), 0.30),
     Trial("A of 4097 columns, B of 50257, bf16", _distributed(50257, 4097, xt.bf16), 0.30),
+    Trial("B of 50257 columns, tf32", _distributed(50257, 4096, xt.tf32), 0.30),
+    Trial("A of 4097 columns, tf32", _distributed(4096, 4097, xt.tf32), 0.30),
     Trial("10,000 products of 16 x 16, bf16 into f32", _small(16), 0.25),
     Trial("10,000 products of 32 x 32, bf16 into f32", _small(32), 0.25),
     Trial("10,000 products of 48 x 48, bf16 into f32", _small(48), 0.25),
