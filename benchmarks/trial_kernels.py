@@ -15,6 +15,7 @@ from typing import Any
 import xetile as xt
 from benchmarks.attention_kernels import backward_dkdv_in_parts, gathered_keys, packed_sequences, paged_cache
 from benchmarks.code_snapshot.cases import example
+from benchmarks.kernels import work_group_gemm
 from benchmarks.library_code import library_attention
 from benchmarks.rows import Progress, Row
 from codegen.toolchain.ocloc import has_ocloc
@@ -89,6 +90,55 @@ def four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int =
             a = xt.load_tile(xt.init_tile(A, (m, k + 16 * number), (BM, 16)))
             weights = (((words >> (4 * number)) & 15).to(A.dtype) - zero) * scale
             acc = xt.tile_mma(a, weights, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+AWQ = (0, 16, 4, 20, 8, 24, 12, 28)
+"""Lowest bits of eight neighbouring columns in a word, as AWQ stores weights."""
+
+
+def columns_of_words(words: Any, order: tuple[int, ...]) -> Any:
+    """Eight columns of each word of a row, whose lowest bits are ``order``."""
+    fields = [(words >> shift) & 15 for shift in order]
+    return xt.concatenate([field[:, i:i + 1] for i in range(words.shape[1]) for field in fields], 1)
+
+
+@xt.kernel
+def in_columns(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128,
+               order: Any = AWQ, unpack: Any = columns_of_words, less: bool = True, late: bool = False) -> None:
+    """Weights of 4 bits, eight columns of B in a word: A @ ((W - Z) * S), with zero points in words, too. With ``late``
+    columns are put together as floats."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], group):
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = unpack(xt.load_tile(xt.init_tile(Z, (k // group, n // 8), (1, BN // 8))), order).to(A.dtype)
+        for part in range(0, group, 32):
+            words = xt.load_tile(xt.init_tile(W, (k + part, n // 8), (32, BN // 8)))
+            a = xt.load_tile(xt.init_tile(A, (m, k + part), (BM, 32)))
+            if late:
+                fields = [((words >> shift) & 15).to(A.dtype) for shift in order]
+                weights = xt.concatenate([field[:, i:i + 1] for i in range(BN // 8) for field in fields], 1)
+            else:
+                weights = unpack(words, order).to(A.dtype)
+            acc = xt.tile_mma(a, (weights - zero if less else weights) * scale, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
+def whole_bytes(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128,
+                less: bool = True, times: bool = True) -> None:
+    """Weights of 8 bits: A @ ((W - Z) * S), with a scale and a zero point for each group of rows."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], group):
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // group, n), (1, BN))).to(A.dtype)
+        for part in range(0, group, 32):
+            a = xt.load_tile(xt.init_tile(A, (m, k + part), (BM, 32)))
+            weights = xt.load_tile(xt.init_tile(W, (k + part, n), (32, BN))).to(A.dtype)
+            weights = weights - zero if less else weights
+            acc = xt.tile_mma(a, weights * scale if times else weights, acc)
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
@@ -171,20 +221,6 @@ def moved_rows(A: Any, indices: Any, B: Any, C: Any, *, BM: int = 16, BN: int = 
 
 
 @xt.kernel
-def distributed(A: Any, B: Any, C: Any, *, BM: int = 256, BN: int = 256, BK: int = 32, sg: Any = (8, 4)) -> None:
-    """Product of tiles that a work-group's subgroups share."""
-    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=xt.wg_map(sg, (BM // sg[0], BK)))
-    b = xt.init_tile(B, (0, n), (BK, BN), wg_map=xt.wg_map(sg, (BK, BN // sg[1])))
-    map_c = xt.wg_map(sg, (BM // sg[0], BN // sg[1]))
-    acc = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
-    for _ in xt.range(0, A.shape[1], BK):
-        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
-        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
-
-
-@xt.kernel
 def small_products(A: Any, B: Any, C: Any, *, each: int = 8, size: int = 32) -> None:
     """Products of small matrices of a batch, several a subgroup, one after another."""
     first = xt.group_id(0) * each
@@ -215,6 +251,24 @@ def _four_bits(dtype: Any) -> Callable[[str], Report]:
     return report
 
 
+def _in_columns(dtype: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        rows = xt.Spec((32, 4096), dtype)
+        return in_columns.lower(_matrix(dtype), xt.Spec((4096, 512), xt.i32), rows, xt.Spec((32, 512), xt.i32),
+                                _matrix(xt.f32), target=target).report()
+
+    return report
+
+
+def _whole_bytes(dtype: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        rows = xt.Spec((32, 4096), dtype)
+        return whole_bytes.lower(_matrix(dtype), _matrix(xt.i8), rows, rows, _matrix(xt.f32), target=target,
+                                 less=False).report()
+
+    return report
+
+
 def _backward(kernel: Any) -> Callable[[str], Report]:
     heads, wide = xt.Spec((4, 1024, 64), xt.bf16), xt.Spec((4, 1024, 64), xt.f32)
     rows = xt.Spec((4, 1024, 1) if kernel is backward_dq else (4, 1, 1024), xt.f32)
@@ -235,10 +289,14 @@ def _packed(target: str) -> Report:
     return packed_sequences.lower(heads, heads, heads, heads, xt.Spec((None,), xt.i32), target=target).report()
 
 
-def _paged(target: str) -> Report:
+def _paged(page: int) -> Callable[[str], Report]:
     heads, cache = xt.Spec((None, None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
     pages, lengths = xt.Spec((None, None), xt.i32), xt.Spec((None,), xt.i32)
-    return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target).report()
+
+    def report(target: str) -> Report:
+        return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target, page=page).report()
+
+    return report
 
 
 def _gathered_keys(target: str) -> Report:
@@ -271,11 +329,16 @@ def _gathered(kernel: Any) -> Callable[[str], Report]:
     return report
 
 
+_SHARED: dict[str, Any] = {"BM": 256, "BN": 256, "sg": (8, 4)}
+"""A work-group's tile, and its subgroups."""
+
+
 def _distributed(columns: int, inner: int, dtype: Any, **constants: Any) -> Callable[[str], Report]:
     """A product of 4096 rows whose B has ``columns`` columns and whose A has ``inner``."""
     def report(target: str) -> Report:
-        return distributed.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
-                                 xt.Spec((4096, columns), xt.f32), target=target, **constants).report(remedies=False)
+        return work_group_gemm.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
+                                     xt.Spec((4096, columns), xt.f32), target=target,
+                                     **{**_SHARED, **constants}).report(remedies=False)
 
     return report
 
@@ -306,6 +369,12 @@ LOW_PRECISION = (
     Trial("e4m3 x e4m3 by .to(bf16)", _converted(xt.e4m3, xt.e4m3, xt.bf16), 450, dense=False),
     Trial("4-bit weights, f16", _four_bits(xt.f16), 260, dense=False, unit="32 x 64 weights"),
     Trial("4-bit weights, bf16", _four_bits(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
+    Trial("4-bit weights, eight columns in a word (AWQ), f16", _in_columns(xt.f16), 260, dense=False,
+          unit="32 x 64 weights"),
+    Trial("4-bit weights, eight columns in a word (AWQ), bf16", _in_columns(xt.bf16), 390, dense=False,
+          unit="32 x 64 weights"),
+    Trial("8-bit weights, a scale a group, f16", _whole_bytes(xt.f16), 260, dense=False, unit="32 x 64 weights"),
+    Trial("8-bit weights, a scale a group, bf16", _whole_bytes(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
     Trial("f16 x i8 by .to(f16)", _converted(xt.f16, xt.i8), 0.30),
     Trial("f16 x i8 by .to(f16), 128 x 16 a subgroup", _converted(xt.f16, xt.i8, xt.f16, (128, 16)), 0.30),
     Trial("i8 x f16 by .to(f16)", _converted(xt.i8, xt.f16), 0.25),
@@ -322,7 +391,8 @@ ATTENTION = (
     Trial("attention of the library, D 96", _attention(96), 0.12),
     Trial("attention of the library, D 64, 4 heads to a group of keys", _attention(64, 4), 0.12),
     Trial("attention of packed sequences, D 64", _packed, 0.12),
-    Trial("attention to pages of a cache, D 64", _paged, 0.12),
+    Trial("attention to pages of a cache, D 64", _paged(64), 0.12),
+    Trial("attention to pages of 16 keys, D 64", _paged(16), 0.12),
     Trial("attention to keys by an index vector, D 64", _gathered_keys, 0.12),
     Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),

@@ -145,14 +145,15 @@ def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
     """Copy NumPy arrays to the queue's device, with the same strides and with the first element 64-byte aligned.
 
     Of a view, everything from its first byte to its last is copied, gaps included, so that the strides are the same.
-    Arrays that overlap on the host overlap on the device in the same way; of those, only the first is always aligned.
+    Arrays that overlap on the host overlap on the device in the same way; of those, only the :func:`anchor` is always
+    aligned so, and the others to their elements.
 
     Raises:
         DeviceError: strides are not a whole number of elements, or the device has no memory left.
     """
     found: dict[int, UsmArray] = {}
     for low, high, members in merged_spans(arrays):
-        memory, start = _allocate(low, high, arrays[members[0]].ctypes.data - low, queue)
+        memory, start = _allocate(low, high, anchor(arrays, members) - low, queue)
         for index in members:
             array = arrays[index]
             pointer = start + array.ctypes.data - low
@@ -233,6 +234,15 @@ def merged_spans(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[
         else:
             spans.append((low, high, [index]))
     yield from spans
+
+
+def anchor(arrays: Sequence[np.ndarray], members: Sequence[int]) -> int:
+    """Address to align of overlapping arrays: where the first one of the largest elements begins.
+
+    Behind a multiple of 64 bytes there, every array whose host address is a multiple of its element's size has one
+    on the device.
+    """
+    return max((arrays[index] for index in members), key=lambda array: array.itemsize).ctypes.data
 
 
 def out_of_memory(queue: Queue, size: int) -> DeviceError:

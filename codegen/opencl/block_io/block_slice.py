@@ -16,6 +16,10 @@ BLOCK_READS = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_re
                32: "intel_sub_group_block_read"}
 """Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
 BLOCK_WRITES = {bits: name.replace("read", "write") for bits, name in BLOCK_READS.items()}
+PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
+"""Parameters of a function that accesses a block, behind its array's base: the array's bounds, and a position."""
+KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
+"""Width of a vector to its components without the first, in vectors that exist."""
 
 
 @dataclass(frozen=True)

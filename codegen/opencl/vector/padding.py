@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from codegen.opencl import arith
+from codegen.opencl.arith.operands import literal, stored
 from codegen.opencl.emitter import COLUMNS_OF_ROW, Emitter, Rule, likely_in_bounds, masks_row, wrapping
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
@@ -22,7 +22,7 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
     source, result = emitter.fragment(operation.value), emitter.fresh(operation.result)
     desc: Descriptor = emitter.values[operation.desc]
     row, column = lane_map.positions((shape[0], shape[1]), lanes)
-    padding = arith.stored(arith.literal(operation.number, source.dtype), source.dtype)
+    padding = stored(literal(operation.number, source.dtype), source.dtype)
     expressions, attribute = [], "" if masks_row(emitter, source, lanes) else f"{CALL} "
     for position, name in enumerate(source.names):
         units = range(position * source.width, (position + 1) * source.width)
