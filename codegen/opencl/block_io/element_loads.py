@@ -3,8 +3,9 @@
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads, or, where each
 lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
-of which each lane shifts its elements out; any other block is read element by element. On a processor, where the lanes'
-elements are a vector, a block in bounds is read without a call. Elements outside the array are never used.
+of which each lane shifts its elements out; any other block is read element by element. A block of one element a lane
+takes a predicated message, in bounds or not. On a processor, where the lanes' elements are a vector, a block in bounds
+is read without a call. Elements outside the array are never used.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+
+from xdsl.dialects import scf
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
@@ -25,9 +28,19 @@ from codegen.opencl.block_io.block_slice import (
     position,
 )
 from codegen.opencl.block_io.unaligned_words import vector_widths
-from codegen.opencl.emitter import MOST_INLINED, NO_UNROLL, Emitter, likely_in_bounds, masks_row, wrapping
+from codegen.opencl.emitter import (
+    COLUMNS_OF_ROW,
+    MOST_INLINED,
+    NO_UNROLL,
+    Emitter,
+    likely_in_bounds,
+    masks_row,
+    wrapping,
+)
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
+from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
+from xegpu.analysis.gemm_loops import has_barrier, is_copy
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
 
@@ -42,6 +55,10 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= MOST_INLINED:
         emitter.inlined_words += words
         _load_without_calls(emitter, operation, pieces)
+        predicate.from_memory(emitter, operation.result)
+        return
+    if _is_predicated(emitter, pieces[0], fragment):
+        emitter.assign(operation.result, fragment, [_predicated_load(emitter, operation, pieces[0], fragment)])
         predicate.from_memory(emitter, operation.result)
         return
     if not _is_by_rows(block):
@@ -63,13 +80,30 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     else:
         emitter.function(_rows_function(emitter, block, fragment))
     if operation.in_bounds is None:
-        kind = "load"
-        emitter.function(_asking_function(emitter, block, fragment))
+        kind = "load_anew" if _is_own_copy(operation) else "load"
+        emitter.function(_asking_function(emitter, block, fragment, kind))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
     where = _contiguous_arguments if kind == "read_contiguous" else arguments_of
     emitter.line(f"{block.function(kind)}({where(emitter, operation.desc)}, {results});")
     predicate.from_memory(emitter, operation.result)
+
+
+def _is_predicated(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> bool:
+    """Whether a block of one element a lane is loaded by one message of a GPU, in bounds or not."""
+    single = fragment.width == 1 and len(fragment.names) == 1 and piece.lanes.per_lane == 1
+    return single and not piece.promised and not emitter.target.is_cpu
+
+
+def _predicated_load(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, fragment: Fragment) -> str:
+    """Call of a load of an element a lane, without a branch: lanes out of bounds touch no memory, and get 0."""
+    name, dtype, (row, column) = piece.function("load"), piece.desc.dtype.opencl, piece.coordinates(0)[0]
+    word = f"{LOAD}(&{piece.unchecked(row, column)}, {piece.has_element()}, ({dtype})0)"
+    emitter.external(LOAD, load_prototype(dtype))
+    emitter.function("\n".join([f"static {fragment.c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
+                                *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
+                                f"  return {_packed([word], dtype, fragment.word)};", "}", ""]))
+    return f"{name}({arguments_of(emitter, operation.desc)})"
 
 
 def _is_by_rows(block: WholeBlock) -> bool:
@@ -110,19 +144,38 @@ def _rows_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> s
     return "\n".join([*_head(block, fragment, "read"), *lines, "}", ""])
 
 
-def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
+def _is_own_copy(operation: LoadNdOp) -> bool:
+    """Whether a loop in which no subgroup waits for others copies rows of any alignment."""
+    loop = operation.parent_op()
+    return is_copy(operation) and isinstance(loop, scf.ForOp) and not has_barrier(loop)
+
+
+def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, kind: str) -> str:
     """Define a load that chooses at run time between rows and single elements."""
     size = block.desc.dtype.bytes
     aligned = "" if size >= 4 or is_unaligned_copy(block.desc) else \
         f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"
     results = ", ".join(f"out{i}" for i in range(len(fragment.names)))
-    lines = [*_head(block, fragment, "load"), f"  if ({block.is_inside()}{aligned}) {{",
+    head = _head(block, fragment, kind)
+    if kind == "load_anew":
+        head[2:2] = _kept_in_loop("yx")
+    lines = [*head, f"  if ({block.is_inside()}{aligned}) {{",
              f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
     for i, piece in enumerate(block.pieces(fragment.width)):
         at = ", ".join(wrapping(Coordinate((name,), start)) for name, start in zip("yx", piece.at, strict=True))
         name = _element_function(emitter, piece, fragment)
         lines.append(f"  *out{i} = {name}(base, height, width, pitch, step, {at});")
     return "\n".join([*lines, "}", ""])
+
+
+def _kept_in_loop(names: str) -> Iterator[str]:
+    """Statements behind which Intel's compiler does not know that a scalar is the same in all steps of a loop: it would
+    make addresses of all blocks in front of the loop, and spill them. Where copies are shared, a step has few."""
+    yield f"#ifndef {NO_VISA}"
+    for name in names:
+        yield f'  __asm__ volatile("mov (M1_NM, 16) %0(0,0)<1> %1(0,0)<0;1,0>" : "=rw"({name}) : "rw.u"({name}));'
+        yield f"  {name} = sub_group_broadcast({name}, 0);"
+    yield "#endif"
 
 
 def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[BlockSlice]) -> None:
@@ -149,10 +202,11 @@ def _masked_load(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str
     Each lane has one element, so that a compiler makes one masked instruction of it: less than a call takes.
     """
     name, dtype, c_type = f"{piece.function('load')}_masked", piece.desc.dtype.opencl, fragment.c_type
-    value = _packed([piece.unchecked(*piece.coordinates(0)[0])], dtype, fragment.word)
+    condition, element = piece.masked_element
     emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
                                 *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
-                                f"  {c_type} words = 0;", f"  if ({piece.has_element()}) words = {value};",
+                                f"  {COLUMNS_OF_ROW}", f"  {c_type} words = 0;",
+                                f"  if ({condition}) words = {_packed([element], dtype, fragment.word)};",
                                 "  return words;", "}", ""]))
     return name
 

@@ -11,7 +11,8 @@ from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.gather_scatter.atomic import atomic_rmw
 from codegen.opencl.gather_scatter.lines import load_columns, load_rows
 from codegen.opencl.gather_scatter.load import load_gather
-from codegen.opencl.gather_scatter.predicated import STORE, addresses_of, bits_of, condition_of, declare_predicated
+from codegen.opencl.gather_scatter.predicated import addresses_of, bits_of, condition_of, declare_predicated
+from codegen.opencl.prelude.predicated import STORE
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Scattered
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of

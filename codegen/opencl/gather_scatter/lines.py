@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from codegen.opencl.emitter import Emitter, atom
-from codegen.opencl.gather_scatter.predicated import LOAD, addresses_of, bits_of, declare_predicated_load
+from codegen.opencl.gather_scatter.predicated import addresses_of, bits_of
 from codegen.opencl.prelude.macros import CALL, NO_VISA
+from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import ArrayValue, vector_type
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
@@ -80,7 +81,7 @@ def _column_function(emitter: Emitter, dtype: DType, count: int) -> str:
     name, together = f"load_column_{dtype}_{count}", ops.WORD_BITS // dtype.bits
     words = [f"{LOAD}(words + {word}, length >= {(word + 1) * together}, 0u)" for word in range(count)]
     result = vector_type("uint", count)
-    declare_predicated_load(emitter, "uint")
+    emitter.external(LOAD, load_prototype("uint"))
     emitter.function(f"{CALL} static {result} {name}(global const uint *words, int length)\n{{\n"
                      f"  return ({result})(" + ",\n    ".join(words) + ");\n}\n", name)
     return name

@@ -14,8 +14,9 @@ from xdsl.ir import Operation, SSAValue
 from codegen.opencl.arith.operands import literal, stored
 from codegen.opencl.block_io import cache_controls
 from codegen.opencl.emitter import Emitter
-from codegen.opencl.gather_scatter.predicated import LOAD, addresses_of, condition_of, declare_predicated
+from codegen.opencl.gather_scatter.predicated import addresses_of, condition_of, declare_predicated
 from codegen.opencl.prelude.macros import CALL, ROLLED
+from codegen.opencl.prelude.predicated import LOAD
 from codegen.opencl.values import vector_type
 from xegpu.analysis.lane_offsets import source_of
 from xegpu.dialect import gather_scatter as ops

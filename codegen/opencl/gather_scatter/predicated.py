@@ -1,18 +1,13 @@
-"""Predicated loads and stores: one message a register, with no branch around it.
-
-The SPIR-V extension ``SPV_INTEL_predicated_io`` has such loads and stores, which Intel's compiler takes under their
-SPIR-V names. Where a device lacks them the prelude supplies them.
-"""
+"""Operands of predicated loads and stores (:mod:`codegen.opencl.prelude.predicated`): addresses and conditions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from codegen.opencl.emitter import Emitter, atom
+from codegen.opencl.prelude.predicated import LOAD, STORE, load_prototype, store_prototype
 from codegen.opencl.values import Scattered
 from xegpu.ir.dtypes import DType
-
-LOAD, STORE = "__spirv_PredicatedLoadINTEL", "__spirv_PredicatedStoreINTEL"
 
 
 def bits_of(emitter: Emitter, operand: Any) -> str:
@@ -28,14 +23,8 @@ def condition_of(emitter: Emitter, mask: Any) -> str:
 
 def declare_predicated(emitter: Emitter, dtype: DType) -> None:
     """Declarations of the predicated load and store builtins of an element type."""
-    type_ = dtype.opencl
-    declare_predicated_load(emitter, type_)
-    emitter.external(STORE, f"void __attribute__((overloadable)) {STORE}(global {type_} *, {type_}, bool);")
-
-
-def declare_predicated_load(emitter: Emitter, type_: str) -> None:
-    """Declaration of the predicated load builtin of a C type."""
-    emitter.external(LOAD, f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, bool, {type_});")
+    emitter.external(LOAD, load_prototype(dtype.opencl))
+    emitter.external(STORE, store_prototype(dtype.opencl))
 
 
 def addresses_of(desc: Scattered, chunk: int) -> list[str]:
