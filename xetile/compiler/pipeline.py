@@ -102,8 +102,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("cooperative-loads", lambda options: CooperativeLoads(options.target, options.access)
         if options.loads_shares else None),
     ("unpack-blocks", lambda options: UnpackBlocks()),
-    ("duplicate-loads", lambda options: DuplicateLoads(options.access)
-        if options.transposes and options.target.block_io else None),
+    ("duplicate-loads", lambda options: DuplicateLoads(options.target, options.access)
+        if options.transposes and not options.target.fuses_loads else None),
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
@@ -130,7 +130,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("interleave-rows", lambda options: InterleaveRows() if "block-columns" in options.access else None),
     ("interleave-columns", lambda options: InterleaveColumns()
         if options.loads_shares and "rows" in options.access else None),
-    ("licm", lambda options: Licm()),
+    ("licm", lambda options: Licm(options.target)),
     ("schedule", lambda options: Schedule(options.target)),
     ("reorder-dpas", lambda options: ReorderDpas(options.target)),
     ("induction-variables", lambda options: InductionVariables()),

@@ -26,7 +26,15 @@ from codegen.opencl.block_io.block_slice import (
     position,
 )
 from codegen.opencl.block_io.unaligned_words import vector_widths
-from codegen.opencl.emitter import MOST_INLINED, NO_UNROLL, Emitter, likely_in_bounds, masks_row, wrapping
+from codegen.opencl.emitter import (
+    COLUMNS_OF_ROW,
+    MOST_INLINED,
+    NO_UNROLL,
+    Emitter,
+    likely_in_bounds,
+    masks_row,
+    wrapping,
+)
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
@@ -172,10 +180,11 @@ def _masked_load(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str
     Each lane has one element, so that a compiler makes one masked instruction of it: less than a call takes.
     """
     name, dtype, c_type = f"{piece.function('load')}_masked", piece.desc.dtype.opencl, fragment.c_type
-    value = _packed([piece.unchecked(*piece.coordinates(0)[0])], dtype, fragment.word)
+    condition, element = piece.masked_element
     emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
                                 *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
-                                f"  {c_type} words = 0;", f"  if ({piece.has_element()}) words = {value};",
+                                f"  {COLUMNS_OF_ROW}", f"  {c_type} words = 0;",
+                                f"  if ({condition}) words = {_packed([element], dtype, fragment.word)};",
                                 "  return words;", "}", ""]))
     return name
 

@@ -17,7 +17,7 @@ from codegen.opencl.block_io.block_slice import (
     position,
 )
 from codegen.opencl.block_io.element_loads import arguments_of
-from codegen.opencl.emitter import NO_UNROLL, Emitter, masks_row
+from codegen.opencl.emitter import COLUMNS_OF_ROW, NO_UNROLL, Emitter, masks_row
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import UNSIGNED, Fragment
 from xegpu.dialect.block_io import StoreNdOp, desc_of
@@ -108,9 +108,12 @@ def _plus(coordinate: str, distance: int) -> str:
 
 def _edge_store(piece: BlockSlice, fragment: Fragment, kind: str = "_edge") -> str:
     """Function that stores one variable with a bounds check for each element; a ``_masked`` one is inlined."""
-    attribute = "" if kind == "_masked" else f"{CALL} "
-    return "\n".join([*_head_of_store(f"{piece.function('store')}{kind}", fragment, piece, attribute),
-                      *_stored_at_edges(piece, fragment, _words(fragment)[0]), "}", ""])
+    is_masked = kind == "_masked"
+    head = _head_of_store(f"{piece.function('store')}{kind}", fragment, piece, "" if is_masked else f"{CALL} ")
+    if not is_masked:
+        return "\n".join([*head, *_stored_at_edges(piece, fragment, _words(fragment)[0]), "}", ""])
+    condition, element = piece.masked_element
+    return "\n".join([*head, f"  {COLUMNS_OF_ROW}", f"  if ({condition}) {element} = words;", "}", ""])
 
 
 def _words(fragment: Fragment) -> list[str]:
