@@ -171,7 +171,7 @@ def before_and_in_a_loop(A, B, *, N=16):
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 def test_lines_before_and_in_a_loop(execution: Execution) -> None:
-    """Of an array that ends within the third line."""
-    a, b = integers(np.random.default_rng(2), xt.i32, 41), np.full(16, 7, np.int32)
+    """Of an array that ends within the third line, with other numbers behind it."""
+    a, b = integers(np.random.default_rng(2), xt.i32, 80)[:41], np.full(16, 7, np.int32)
     execution.bind(before_and_in_a_loop)[1](a, b)
     np.testing.assert_array_equal(b, np.pad(a, (0, 23)).reshape(4, 16).sum(0))
