@@ -99,6 +99,55 @@ def four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int =
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
+AWQ = (0, 16, 4, 20, 8, 24, 12, 28)
+"""Lowest bits of eight neighbouring columns in a word, as AWQ stores weights."""
+
+
+def columns_of_words(words: Any, order: tuple[int, ...]) -> Any:
+    """Eight columns of each word of a row, whose lowest bits are ``order``."""
+    fields = [(words >> shift) & 15 for shift in order]
+    return xt.concatenate([field[:, i:i + 1] for i in range(words.shape[1]) for field in fields], 1)
+
+
+@xt.kernel
+def in_columns(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128,
+               order: Any = AWQ, unpack: Any = columns_of_words, less: bool = True, late: bool = False) -> None:
+    """Weights of 4 bits, eight columns of B in a word: A @ ((W - Z) * S), with zero points in words, too. With ``late``
+    columns are put together as floats."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], group):
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = unpack(xt.load_tile(xt.init_tile(Z, (k // group, n // 8), (1, BN // 8))), order).to(A.dtype)
+        for part in range(0, group, 32):
+            words = xt.load_tile(xt.init_tile(W, (k + part, n // 8), (32, BN // 8)))
+            a = xt.load_tile(xt.init_tile(A, (m, k + part), (BM, 32)))
+            if late:
+                fields = [((words >> shift) & 15).to(A.dtype) for shift in order]
+                weights = xt.concatenate([field[:, i:i + 1] for i in range(BN // 8) for field in fields], 1)
+            else:
+                weights = unpack(words, order).to(A.dtype)
+            acc = xt.tile_mma(a, (weights - zero if less else weights) * scale, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
+def whole_bytes(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128,
+                less: bool = True, times: bool = True) -> None:
+    """Weights of 8 bits: A @ ((W - Z) * S), with a scale and a zero point for each group of rows."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], group):
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // group, n), (1, BN))).to(A.dtype)
+        for part in range(0, group, 32):
+            a = xt.load_tile(xt.init_tile(A, (m, k + part), (BM, 32)))
+            weights = xt.load_tile(xt.init_tile(W, (k + part, n), (32, BN))).to(A.dtype)
+            weights = weights - zero if less else weights
+            acc = xt.tile_mma(a, weights * scale if times else weights, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
 @xt.kernel
 def backward_dq(Q: Any, K: Any, V: Any, dO: Any, L: Any, Delta: Any, dQ: Any, *, D: int = 64, BM: int = 128,
                 BN: int = 32, subgroups: int = 8) -> None:
@@ -204,6 +253,24 @@ def _four_bits(dtype: Any) -> Callable[[str], Report]:
     def report(target: str) -> Report:
         return four_bits.lower(_matrix(dtype), xt.Spec((512, 4096), xt.u32), xt.Spec((32, 4096), dtype),
                                xt.Spec((32, 4096), dtype), _matrix(xt.f32), target=target).report()
+
+    return report
+
+
+def _in_columns(dtype: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        rows = xt.Spec((32, 4096), dtype)
+        return in_columns.lower(_matrix(dtype), xt.Spec((4096, 512), xt.i32), rows, xt.Spec((32, 512), xt.i32),
+                                _matrix(xt.f32), target=target).report()
+
+    return report
+
+
+def _whole_bytes(dtype: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        rows = xt.Spec((32, 4096), dtype)
+        return whole_bytes.lower(_matrix(dtype), _matrix(xt.i8), rows, rows, _matrix(xt.f32), target=target,
+                                 less=False).report()
 
     return report
 
@@ -317,6 +384,12 @@ LOW_PRECISION = (
     Trial("e4m3 x e4m3 by .to(bf16)", _converted(xt.e4m3, xt.e4m3, xt.bf16), 450, dense=False),
     Trial("4-bit weights, f16", _four_bits(xt.f16), 260, dense=False, unit="32 x 64 weights"),
     Trial("4-bit weights, bf16", _four_bits(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
+    Trial("4-bit weights, eight columns in a word (AWQ), f16", _in_columns(xt.f16), 260, dense=False,
+          unit="32 x 64 weights"),
+    Trial("4-bit weights, eight columns in a word (AWQ), bf16", _in_columns(xt.bf16), 390, dense=False,
+          unit="32 x 64 weights"),
+    Trial("8-bit weights, a scale a group, f16", _whole_bytes(xt.f16), 260, dense=False, unit="32 x 64 weights"),
+    Trial("8-bit weights, a scale a group, bf16", _whole_bytes(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
     Trial("f16 x i8 by .to(f16)", _converted(xt.f16, xt.i8), 0.30),
     Trial("f16 x i8 by .to(f16), 128 x 16 a subgroup", _converted(xt.f16, xt.i8, xt.f16, (128, 16)), 0.30),
     Trial("i8 x f16 by .to(f16)", _converted(xt.i8, xt.f16), 0.25),

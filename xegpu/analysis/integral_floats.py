@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, UnrealizedConversionCastOp
 from xdsl.dialects.vector import BroadcastOp as SplatOp
@@ -11,6 +14,7 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.analysis.integer_range import ANY, Range
 from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.reduction import BroadcastOp
+from xegpu.dialect.vector import ShuffleOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import ExtSIOp, ExtUIOp, SIToFPOp, TruncIOp, UIToFPOp
@@ -29,6 +33,9 @@ def integral_range(value: SSAValue) -> Range | None:
     owner = value.owner
     if isinstance(owner, _STRUCTURAL):
         return integral_range(owner.operands[0])
+    if isinstance(owner, ShuffleOp):
+        ranges = [integral_range(source) for source in owner.sources]
+        return None if None in ranges else reduce(or_, ranges)  # type: ignore[arg-type]
     if isinstance(owner, (UIToFPOp, SIToFPOp)):
         return _range(owner.input, isinstance(owner, SIToFPOp))
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr):
@@ -56,6 +63,8 @@ def _range(value: SSAValue, signed: bool, depth: int = _DEPTH) -> Range:
         return limits
     if isinstance(owner, _STRUCTURAL):
         found = _range(owner.operands[0], signed, depth - 1)
+    elif isinstance(owner, ShuffleOp):
+        found = reduce(or_, (_range(source, signed, depth - 1) for source in owner.sources))
     elif (constant := number(value)) is not None:
         found = Range(constant, constant)
     elif isinstance(owner, (ExtUIOp, ExtSIOp)):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import i32 as i32_type
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -14,6 +15,7 @@ from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, i32, of_mlir, u8, 
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import LaneMap
+from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.vector import VECTOR, IntegersAttr, UnaryVectorOp, shape_of, vector_type
 from xegpu.support.errors import Invalid
 
@@ -119,8 +121,10 @@ class DequantizeOp(IRDLOperation):
     ``%b = xegpu.dequantize %words, %zero, %scale {shift = 4, sg_map} : vector<16x1xui32>, vector<1x1xf16> ->
     vector<8x2xf16>``, fragments all: a lane has columns of weights, and their zero points and scales. A row is of a
     word of 8 or 32 bits; with ``{shift = 0, fields = 8}`` eight consecutive rows are of one word, from its lowest bits
-    on, with ``fields = 2`` two of a byte. The difference and the product are each rounded to the result's element
-    type. It goes beyond the specification.
+    on, with ``fields = 2`` two of a byte. With ``start``, ``pitch``, ``offsets`` and ``bits`` the weights of a row are
+    in words along a row (:class:`~xegpu.layout.word_columns.WordColumns`). With ``whole`` weights have 8 bits, bytes of
+    i8 or u8 with the sign of the type. The difference and the product are each rounded to the result's element type.
+    It goes beyond the specification.
     """
 
     name = "xegpu.dequantize"
@@ -130,6 +134,11 @@ class DequantizeOp(IRDLOperation):
     scale = operand_def(VECTOR)
     shift = prop_def(IntegerAttr)
     fields = opt_prop_def(IntegerAttr)
+    start = opt_prop_def(IntegerAttr)
+    pitch = opt_prop_def(IntegerAttr)
+    offsets = opt_prop_def(DenseArrayBase)
+    bits = opt_prop_def(DenseArrayBase)
+    whole = opt_prop_def(UnitAttr)
     sg_map = prop_def(SgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
@@ -138,28 +147,58 @@ class DequantizeOp(IRDLOperation):
                       "type($result)"
 
     def __init__(self, words: SSAValue, zero: SSAValue, scale: SSAValue, shift: int, sg_map: LaneMap,
-                 result: Attribute, fields: int = 1) -> None:
+                 result: Attribute, fields: int = 1, columns: WordColumns | None = None, *,
+                 whole: bool = False) -> None:
         super().__init__(operands=[words, zero, scale], result_types=[result], properties={
             "shift": IntegerAttr(shift, i64), "fields": IntegerAttr(fields, i64) if fields > 1 else None,
-            "sg_map": SgMapAttr(sg_map)})
+            "whole": UnitAttr() if whole else None, "sg_map": SgMapAttr(sg_map), **({} if columns is None else {
+                "start": IntegerAttr(columns.start, i64), "pitch": IntegerAttr(columns.pitch, i64),
+                "offsets": DenseArrayBase.from_list(i32_type, list(columns.offsets)),
+                "bits": DenseArrayBase.from_list(i32_type, list(columns.bits))})})
 
     def verify_(self) -> None:
         rows, *others = shape_of(self.words)
         element = self.result.type.element_type  # type: ignore[attr-defined]
-        expected = vector_type((rows * self.rows_of_word // 2, 2), element)
         word = of_mlir(self.words.type.element_type)  # type: ignore[attr-defined]
+        if self.columns is None:
+            expected = vector_type((rows * self.rows_of_word // 2, 2), element)
+        else:
+            self._check_columns(word)
+            expected, rows = vector_type((shape_of(self.result)[0], 2), element), 2
         if word not in WORDS or others != [1] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
                 self.result.type != expected or self.first_bit not in nibbles(word) or \
+                (self.whole is not None and (word.bits != 8 or self.first_bit or self.fields or self.columns)) or \
                 (self.rows_of_word, self.first_bit) not in ((1, self.first_bit), (len(nibbles(word)), 0)):
             raise Invalid("XT3293", f"{self.words.type} from bit {self.first_bit} on does not dequantize to "
                           f"{self.result.type}\n"
                           "take words of 32 or 8 bits in one column, whose number is even, a shift that is a multiple "
                           "of 4 below these, and half as many pairs of f16 or bf16; or shift = 0, fields = 8 and 4 "
-                          "pairs of each word (of each byte, fields = 2 and one pair)", alone=True)
+                          "pairs of each word (of each byte, fields = 2 and one pair; or whole bytes)", alone=True)
         if any(value.type != vector_type((1, 1), element) for value in (self.zero, self.scale)):
             raise Invalid("XT3294", f"the zero point is {self.zero.type}, the scale {self.scale.type}, and the weights "
                           f"become {self.result.type}\ngive a row of each in the element type of the result: "
                           f"{vector_type((1, 1), element)}", alone=True)
+
+    def _check_columns(self, word: DType) -> None:
+        """Verify where weights lie along rows."""
+        columns = self.columns
+        assert columns is not None
+        if not len(columns.offsets) == len(columns.bits) == self.sg_map.data.lanes or not columns.is_regular or \
+                not {*columns.bits} <= {*nibbles(word)} or \
+                columns.units(2 * shape_of(self.result)[0]) > shape_of(self.words)[0] or \
+                (self.rows_of_word, self.first_bit) != (1, 0):
+            raise Invalid("XT3293", f"{self.words.type} does not dequantize to {self.result.type} from bits "
+                          f"{list(columns.bits)} of words {list(columns.offsets)}\n"
+                          "give as many offsets and bits as lanes, offsets that are a register region, bits that are "
+                          "multiples of 4, and start and pitch with which all rows are in the words", alone=True)
+
+    @property
+    def columns(self) -> WordColumns | None:
+        """Where weights lie in words along a row; None where each lane has its own words."""
+        if self.start is None or self.pitch is None or self.offsets is None or self.bits is None:
+            return None
+        return WordColumns(int(self.start.value.data), int(self.pitch.value.data),
+                           tuple(map(int, self.offsets.get_values())), tuple(map(int, self.bits.get_values())))
 
     @property
     def first_bit(self) -> int:

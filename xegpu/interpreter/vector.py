@@ -69,9 +69,15 @@ def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequenc
     words, zero, scale = operands
     dtype = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
     fields = operation.rows_of_word
-    shifts = operation.first_bit + 4 * (np.arange(words.shape[-2] * fields) % fields)
-    words = np.repeat(words, fields, -2) >> shifts[:, None].astype(words.dtype)
-    weights = round_to(words & words.dtype.type(MASK), dtype)
+    if (columns := operation.columns) is not None:
+        rows = columns.start + columns.pitch * np.arange(2 * shape_of(operation.result)[0])
+        unit, lane = np.divmod(np.array(columns.offsets)[:, None] + rows, len(columns.offsets))
+        shifts = np.array(columns.bits)[:, None, None].astype(words.dtype)
+        words = np.asarray(words)[..., lane, unit, 0][..., None] >> shifts
+    else:
+        of_rows = operation.first_bit + 4 * (np.arange(words.shape[-2] * fields) % fields)
+        words = np.repeat(words, fields, -2) >> of_rows[:, None].astype(words.dtype)
+    weights = round_to(words if operation.whole else words & words.dtype.type(MASK), dtype)
     result = round_to(round_to(weights - zero, dtype) * scale, dtype)
     return result.reshape(*result.shape[:-2], *shape_of(operation.result))
 

@@ -49,6 +49,7 @@ from xetile.passes.loops.index_set_splitting import IndexSetSplitting
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
+from xetile.passes.loops.swap_operands import SwapOperands
 from xetile.passes.loops.transpose_gathers import TransposeGathers
 from xetile.passes.loops.version_columns import VersionColumns
 from xetile.passes.lower_supervector import LowerSupervector
@@ -113,6 +114,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
         if options.transposes else None),
     ("version-columns", lambda options: VersionColumns(options.access) if options.target.block_io else None),
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
+    ("swap-operands", lambda options: SwapOperands(options.target, options.access) if options.loads_shares else None),
     ("row-major", lambda options: RowMajor(options.access, options.target)),
     ("slm-transpose", lambda options: SlmTranspose(options.target, options.access) if options.loads_shares else None),
     ("slm-copy", lambda options: SlmCopy(options.target, options.access)

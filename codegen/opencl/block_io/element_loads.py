@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
@@ -40,6 +41,7 @@ from codegen.opencl.emitter import (
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
+from xegpu.analysis.gemm_loops import has_barrier, is_copy
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
 from xegpu.ir.region_branch import LOOPS
@@ -80,8 +82,8 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     else:
         emitter.function(_rows_function(emitter, block, fragment))
     if operation.in_bounds is None:
-        kind = "load"
-        emitter.function(_asking_function(emitter, block, fragment))
+        kind = "load_anew" if _is_own_copy(operation) else "load"
+        emitter.function(_asking_function(emitter, block, fragment, kind))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
     where = _contiguous_arguments if kind == "read_contiguous" else arguments_of
@@ -95,7 +97,8 @@ def _is_predicated(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, fra
     Before a loop a branch costs little, and without one Intel's compiler sinks block messages beside it into the loop.
     """
     single = fragment.width == 1 and len(fragment.names) == 1 and piece.lanes.per_lane == 1
-    return single and not piece.promised and not emitter.target.is_cpu and _is_in_loop(operation)
+    other = piece.promised or emitter.target.is_cpu or operation in emitter.carried_pointers
+    return single and not other and _is_in_loop(operation)
 
 
 def _is_in_loop(operation: Operation) -> bool:
@@ -153,19 +156,38 @@ def _rows_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> s
     return "\n".join([*_head(block, fragment, "read"), *lines, "}", ""])
 
 
-def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
+def _is_own_copy(operation: LoadNdOp) -> bool:
+    """Whether a loop in which no subgroup waits for others copies rows of any alignment."""
+    loop = operation.parent_op()
+    return is_copy(operation) and isinstance(loop, scf.ForOp) and not has_barrier(loop)
+
+
+def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, kind: str) -> str:
     """Define a load that chooses at run time between rows and single elements."""
     size = block.desc.dtype.bytes
     aligned = "" if size >= 4 or is_unaligned_copy(block.desc) else \
         f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"
     results = ", ".join(f"out{i}" for i in range(len(fragment.names)))
-    lines = [*_head(block, fragment, "load"), f"  if ({block.is_inside()}{aligned}) {{",
+    head = _head(block, fragment, kind)
+    if kind == "load_anew":
+        head[2:2] = _kept_in_loop("yx")
+    lines = [*head, f"  if ({block.is_inside()}{aligned}) {{",
              f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
     for i, piece in enumerate(block.pieces(fragment.width)):
         at = ", ".join(wrapping(Coordinate((name,), start)) for name, start in zip("yx", piece.at, strict=True))
         name = _element_function(emitter, piece, fragment)
         lines.append(f"  *out{i} = {name}(base, height, width, pitch, step, {at});")
     return "\n".join([*lines, "}", ""])
+
+
+def _kept_in_loop(names: str) -> Iterator[str]:
+    """Statements behind which Intel's compiler does not know that a scalar is the same in all steps of a loop: it would
+    make addresses of all blocks in front of the loop, and spill them. Where copies are shared, a step has few."""
+    yield f"#ifndef {NO_VISA}"
+    for name in names:
+        yield f'  __asm__ volatile("mov (M1_NM, 16) %0(0,0)<1> %1(0,0)<0;1,0>" : "=rw"({name}) : "rw.u"({name}));'
+        yield f"  {name} = sub_group_broadcast({name}, 0);"
+    yield "#endif"
 
 
 def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[BlockSlice]) -> None:

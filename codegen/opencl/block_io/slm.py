@@ -130,7 +130,11 @@ def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses)
     wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
     messages = [(access.runs[i].start * access.size, i, count) for i, count in wide.items()]
     if addresses:
-        yield from slm_visa.kept(emitter, f"base + {access.start()}", messages, addresses)
+        halves = slm_visa.halves(access.runs, access.size, access.desc.sg_map.lanes)
+        at = dict(zip(sorted((*wide, *halves)), addresses, strict=True))
+        yield from slm_visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide])
+        for i in halves:
+            yield from slm_visa.kept_half(_block_read(emitter, access, access.runs[i]), i, *at[i])
         return
     if together := len(messages) > 1 and not emitter.target.immediate_offsets:
         yield from slm_visa.together(f"base + {access.start()}", messages, near)
@@ -143,9 +147,15 @@ def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses)
             continue
         word, width = UNSIGNED[8 * access.size * run.elements], len(run.words)
         pointer = _pointer(access, run, "const ")
-        value = f"{_side_by_side(emitter, access, word, width, 'read')}({pointer})" if run.together else \
+        value = _block_read(emitter, access, run) if run.together else \
             f"*{pointer}" if width == 1 else f"vload{width}(0, {pointer})"
         yield f"const {vector_type(word, width)} run{i} = {value};"
+
+
+def _block_read(emitter: Emitter, access: SlmAccess, run: Run) -> str:
+    """Expression that loads a run of all lanes together."""
+    word = UNSIGNED[8 * access.size * run.elements]
+    return f"{_side_by_side(emitter, access, word, len(run.words), 'read')}({_pointer(access, run, 'const ')})"
 
 
 def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iterator[str]:

@@ -10,7 +10,7 @@ registers of 64 bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import Operation
@@ -21,6 +21,7 @@ from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Fragment, computed, rounded, vector_type
 from codegen.opencl.vector.weight_pairs import (
     NIBBLES,
+    SIGN,
     TEMPORARY_ROWS,
     byte_row,
     paired_fields_function,
@@ -30,10 +31,13 @@ from codegen.opencl.vector.weight_pairs import (
     registers_at_once,
     shift_function,
 )
+from codegen.opencl.vector.word_columns import ColumnFunction, shifts
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
 from xegpu.dialect.convert_layout import MASK, DequantizeOp
 from xegpu.ir.dtypes import DType, bf16, f16, i8, i32, u8, u32
+from xegpu.layout.word_columns import WordColumns
+from xegpu.mlir.vector import shape_of
 
 _BIASES: dict[int, int] = {0: 1024, 4: 64}
 """For the lowest bit of a weight in 16 bits, what it is too large by if the other bits are those of this number in f16:
@@ -45,8 +49,14 @@ _LAST_IN_MANTISSA, _MANTISSA_SHIFT = 16, 12
 _EXACT_ZEROS: dict[DType, Range] = {f16: Range(-512, 1023), bf16: Range(-240, 255)}
 """Integers that are exact with a bias added to them, and whose differences from weights are exact."""
 
+_BYTE_BIAS = 1.5 * 2.0**23
+"""What bytes that become f32 are too large by: with it the mantissa's last place is one, whatever their sign."""
+
 _BYTES = (i8, u8)
 """Words of two weights."""
+
+_LONGEST = 16
+"""Elements of the longest vector of OpenCL C."""
 
 _TWICE = 0x10001
 """Factor that copies 16 bits to both halves of a word."""
@@ -66,6 +76,9 @@ class _Dequantization:
             For f16 their pairs come in the order of :func:`paired_fields_function`.
         fields: weights of one of those words.
         bytes: for bf16, whether weights are in bytes in the place of words.
+        blocks, block: for f16, how many operands' pairs of 16 bits, with their bias, come in turn, and which one's are
+            taken; with 0 blocks pairs are of this one, and have no bias yet.
+        whole: type of weights that are bytes; None of those of 4 bits.
     """
 
     result: DType
@@ -76,6 +89,9 @@ class _Dequantization:
     words: int = 0
     fields: int = len(NIBBLES)
     bytes: bool = False
+    blocks: int = 0
+    block: int = 0
+    whole: DType | None = None
 
     @property
     def name(self) -> str:
@@ -84,6 +100,8 @@ class _Dequantization:
             f"_less_{self.zero}".replace("-", "minus_")
         words = f"_of_words_{self.words}" if self.words else ""
         words += "_of_bytes" if self.bytes else ""
+        words += f"_of_whole_{self.whole}" if self.whole else ""
+        words += f"_biased_{self.block}_of_{self.blocks}" if self.blocks else ""
         return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
 
     @property
@@ -94,14 +112,19 @@ class _Dequantization:
     def inputs(self) -> Iterator[tuple[str, str, int, str]]:
         """Names, types and elements of the vISA's operands, and OpenCL C that gives them."""
         for source in self.sources():
-            yield source.upper(), "ub" if self.bytes else "ud", self.source_width * 16, source
+            byte = "b" if self.whole is i8 else "ub"
+            yield source.upper(), byte if self.bytes else "ud", self.source_width * 16, source
         if self.zero is None:
             yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
         yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
-        if self.result is f16 or self.exact:  # immediate operands of bfn have 16 bits
-            bias, mask = self._bits(self._bias), MASK << self._masked_at
-            both = (mask * _TWICE, bias * _TWICE) if self.result is f16 else (mask, bias)
-            yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", both, strict=True))
+        if (self.result is f16 or self.exact) and not self.blocks and self.whole is None:
+            # immediate operands of bfn have 16 bits
+            yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", self.mask_and_bias(), strict=True))
+
+    def mask_and_bias(self) -> tuple[int, int]:
+        """The bits of the weights, and those of the bias, in words."""
+        bias, mask = self._bits(self._bias), MASK << self._masked_at
+        return (mask * _TWICE, bias * _TWICE) if self.result is f16 else (mask, bias)
 
     def sources(self) -> str:
         """Parameters that have the weights."""
@@ -110,12 +133,14 @@ class _Dequantization:
     @property
     def source_width(self) -> int:
         """Registers of each of them."""
-        return self.words if self.sources() == "w" else self.width
+        return self.words if self.sources() == "w" else self.width * max(self.blocks, 1)
 
     @property
     def _bias(self) -> float:
         """What the weights are too large by if their other bits are those of this number."""
-        return _BIASES[self.shift] if self.result is f16 else 2.0 ** (23 - self._masked_at)
+        if self.result is f16:
+            return _BIASES[self.shift] + (SIGN if self.whole is i8 else 0)
+        return 2.0 ** (23 - self._masked_at) if self.whole is None else _BYTE_BIAS
 
     @property
     def _masked_at(self) -> int:
@@ -148,11 +173,15 @@ class _Dequantization:
             yield f".decl Y v_type=G type=hf num_elts=32 align=GRF{'' if self.shift else ' alias=<Z, 0>'}"
             if self.shift:
                 yield f"add (M1_NM, 32) Y(0,0)<1> Z(0,0)<1;1,0> {self._bits(self._bias - _BIASES[0]):#x}:hf"
-        for register in range(0, self.width, self.step):
-            yield _masked(16 * self.step, f"U({register},0)", f"P({register},0)")
-        for line in self._differences():
+        if self.blocks:
+            yield f".decl Q v_type=G type=hf num_elts={self.source_width * 32} align=GRF alias=<P, 0>"
+        else:
+            for register in range(0, self.width, self.step):
+                yield _masked(16 * self.step, f"U({register},0)", f"P({register},0)")
+        for number, line in enumerate(self._differences()):
             for register in range(self.width):
-                yield line.format(to=f"H({register},0)<1>", of=f"H({register},0)<1;1,0>")
+                of = f"Q({register * self.blocks + self.block},0)" if self.blocks and not number else f"H({register},0)"
+                yield line.format(to=f"H({register},0)<1>", of=f"{of}<1;1,0>")
         for to, register in enumerate(self._order()):
             yield f"mul (M1_NM, 32) R({to},0)<1> H({register},0)<1;1,0> S(0,0)<1;1,0>"
 
@@ -175,6 +204,7 @@ class _Dequantization:
         # Few temporary registers, in turn: one variable for all rows would live as long as the statement.
         yield f".decl F v_type=G type=f num_elts={TEMPORARY_ROWS * 16} align=GRF"
         yield f".decl U v_type=G type=ud num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
+        yield f".decl I v_type=G type=d num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
         if not self.exact:
             yield f".decl D v_type=G type=bf num_elts={TEMPORARY_ROWS * 32} align=GRF"
         elif self.zero is None:
@@ -185,6 +215,9 @@ class _Dequantization:
             name, row = ("W", first % self.words) if self.words else ("AC"[first // self.width], first % self.width)
             words = byte_row(name, row) if self.bytes else f"{name}({row},0)"
             shift = NIBBLES[first // self.words] if self.words else self.shift
+            if self.whole is not None:
+                yield from self._whole_products(first, words)
+                continue
             yield from self._exact_products(first, words, shift) if self.exact else self._products(first, words, shift)
 
     def _to(self, row: int) -> str:
@@ -192,6 +225,18 @@ class _Dequantization:
         if self.words:
             row = row % self.words * self.fields + row // self.words
         return f"B({row // 2},{row % 2})<2>"
+
+    def _whole_products(self, first: int, words: str) -> Iterator[str]:
+        """Differences times the scale, of the rows of an instruction, of bytes."""
+        at, lanes = first % TEMPORARY_ROWS, 16 * self.step
+        less = self._less() if self.exact else f"{self._bits(-self._bias):#x}:f"
+        yield f"add (M1_NM, {lanes}) I({at},0)<1> {words}<1;1,0> {self._bits(self._bias):#x}:d"
+        yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {less}"
+        for row in range(first, first + self.step):
+            f, d = f"F({row % TEMPORARY_ROWS},0)", f"D({row % TEMPORARY_ROWS},0)"
+            if not self.exact:
+                yield f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
+            yield f"mul (M1_NM, 16) {self._to(row)} {f if self.exact else d}<1;1,0> S(0,0)<1;1,0>"
 
     def _products(self, first: int, words: str, shift: int) -> Iterator[str]:
         """Differences that are rounded, times the scale, of the rows of an instruction."""
@@ -222,9 +267,12 @@ class _Dequantization:
     def portable(self) -> Iterator[str]:
         """OpenCL C, for compilers without vISA."""
         words, halves = vector_type("uint", self.width), vector_type("ushort", self.width)
-        results = []
+        results, pairs = [], "p"
+        if self.blocks > 1:
+            taken = range(self.block, self.source_width, self.blocks)
+            pairs = f"({words})({', '.join(f'p.s{pair:x}' for pair in taken)})"
         for element in range(2):
-            source, shift = f"(p >> ({words})({16 * element + self.shift}))", self.shift
+            source, shift = f"({pairs} >> ({words})({16 * element + self.shift}))", self.shift
             if self.result is bf16:
                 rows = [f"{'ac'[row // self.width]}{f'.s{row % self.width:x}' if self.width > 1 else ''}"
                         for row in range(element, 2 * self.width, 2)]
@@ -232,8 +280,13 @@ class _Dequantization:
                     rows = [f"w.s{row // self.fields:x} >> {NIBBLES[row % self.fields]}"
                             for row in range(element, 2 * self.width, 2)]
                 source = f"(({words})({', '.join(rows)}) >> ({words})({shift}))"
-            weights = computed(converted(f"{source} & ({words})({MASK})", u32, self.result, self.width), self.result,
+            mask = MASK if self.whole is None else 0xFF
+            if self.whole is i8 and self.result is bf16:  # pairs of f16 have the sign's bit inverted
+                source = f"({source} ^ ({words})({SIGN}))"
+            weights = computed(converted(f"{source} & ({words})({mask})", u32, self.result, self.width), self.result,
                                self.width)
+            if self.whole is i8:
+                weights = f"({weights} - {SIGN})"
             row = vector_type(self.result.register, self.width)
             zero, scale = (computed(f"({row})({name})", self.result, self.width)
                            for name in ("zero", "scale"))
@@ -269,15 +322,18 @@ def _masked(lanes: int, to: str, words: str) -> str:
     return f"bfn.xf8 (M1_NM, {lanes}) {to}<1> M(0,0)<0;1,0> {words}<1;1,0> E(0,0)<0;1,0>"
 
 
-def _exact_zeros(operation: DequantizeOp, element: DType) -> Range | None:
+def _exact_zeros(operation: DequantizeOp, element: DType, word: DType) -> Range | None:
     """Range of zero points that are integers and so small that nothing is rounded but the product; None for others."""
     exact, found = _EXACT_ZEROS[element], integral_range(operation.zero)
+    if operation.whole is not None:
+        exact = Range(-512, 511) if element is f16 else Range(-SIGN, SIGN) if word is i8 else Range(0, 255)
     return found if found is not None and found.within(exact.low, exact.high) else None
 
 
 def _unsigned(fragment: Fragment, start: int, units: int) -> str:
-    """A variable of rows of words, as unsigned integers."""
-    (part,) = fragment.slice(start, units).names
+    """Rows of words as a vector of unsigned integers."""
+    parts = fragment.slice(start, units).names
+    part = parts[0] if len(parts) == 1 else f"({vector_type(fragment.dtype.register, units)})({', '.join(parts)})"
     kind = {i32: "uint", i8: "uchar"}.get(fragment.dtype)
     return part if kind is None else f"as_{vector_type(kind, units)}({part})"
 
@@ -301,7 +357,9 @@ def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, ca
     for first in range(0, words.units, 2 * width):
         a, b = (_unsigned(words, start, width) for start in (first, first + width))
         parts = [a, b]
-        if called.result is f16 and words.dtype in _BYTES:  # for each bit anew: as many registers as weights spill
+        if called.result is f16 and called.whole is not None:
+            parts = [f"{pairs_of_bytes_function(emitter, width, called.whole)}({a}, {b})"]
+        elif called.result is f16 and words.dtype in _BYTES:  # for each bit anew: as many registers as weights spill
             parts = [f"{pairs_of_bytes_function(emitter, width)}({a}, {b})"]
         elif called.result is f16:
             parts = [f"{pairs_of_halves(emitter, block, width, a, b)}[{operation.first_bit // 16}]"]
@@ -311,20 +369,57 @@ def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, ca
         yield ", ".join(parts)
 
 
+def _blocks(columns: WordColumns, width: int) -> tuple[int, int]:
+    """How many blocks of columns the same instructions shift, and which of these an operand is."""
+    step = columns.step
+    if not step or columns.pitch % (2 * step) or columns.start % step or 2 * width > _LONGEST:
+        return 1, 0
+    return 2, columns.start // step % 2
+
+
+def _of_columns(emitter: Emitter, operation: DequantizeOp, words: Fragment, columns: WordColumns,
+                called: _Dequantization) -> Iterator[str]:
+    """Arguments for the variables of a result whose weights are in words along rows."""
+    block, is_bytes, rows = operation.parent, words.dtype in _BYTES, 2 * called.width
+    masked = called.mask_and_bias() if called.result is f16 else None
+    down = emitter.common(block, "shifts", "uint", shifts(columns, "get_sub_group_local_id()"))
+    whole = replace(columns, start=columns.start - called.block * columns.step)
+
+    def argument(row: int, rows: int) -> str:
+        unit, units = row * columns.pitch // emitter.subgroup, columns.units(rows)
+        start = whole.start + row * columns.pitch % emitter.subgroup
+        function = ColumnFunction(replace(whole, start=start), units, rows, max(called.blocks, 1), is_bytes, masked)
+        name, part = function.define(emitter), _unsigned(words, unit, units)
+        return emitter.common(block, "columns", vector_type("uint", function.width), f"{name}({part}, {down})")
+
+    for first in range(0, 2 * shape_of(operation.result)[0], rows):
+        halves = (first,) if masked else (first, first + called.width)
+        yield ", ".join(argument(row, rows // len(halves)) for row in halves)
+
+
 def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
-    zeros, dtype, fields, bit = _exact_zeros(operation, result.dtype), result.dtype, operation.rows_of_word, \
-        operation.first_bit
+    zeros, dtype = _exact_zeros(operation, result.dtype, words.dtype), result.dtype
+    fields, bit = operation.rows_of_word, operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
+    row = (*emitter.words(operation.zero), *emitter.words(operation.scale))
+    if (columns := operation.columns) is not None:
+        blocks, block = _blocks(columns, result.width) if dtype is f16 else (0, 0)
+        called = _Dequantization(dtype, 0, result.width, zeros is not None, constant, blocks=blocks, block=block)
+        name = called.function(emitter)
+        emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in
+                                                  _of_columns(emitter, operation, words, columns, called)])
+        return
     if dtype is f16:
         bits, bit = bit % 16 // 8 * 8, bit % 16  # that pairs are shifted by
     else:  # of words at once, for all weights; with zero points in registers as well the compiler spills
         bits = _MANTISSA_SHIFT if constant is not None and bit > _LAST_IN_MANTISSA else 0
     is_bytes = words.dtype in _BYTES
     ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * result.width // fields
+    whole = words.dtype if operation.whole else None
     called = _Dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
-                             is_bytes and dtype is bf16)
-    name, row = called.function(emitter), (*emitter.words(operation.zero), *emitter.words(operation.scale))
+                             is_bytes and dtype is bf16, blocks=int(whole is not None and dtype is f16), whole=whole)
+    name = called.function(emitter)
     parts = _one_of_words(emitter, operation, words, called, bits) if fields == 1 else \
         _all_of_words(emitter, words, called)
     emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in parts])

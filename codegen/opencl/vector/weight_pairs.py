@@ -10,7 +10,7 @@ from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import vector_type
 from xegpu.dialect.convert_layout import nibbles
-from xegpu.ir.dtypes import u32
+from xegpu.ir.dtypes import DType, i8, u32
 
 NIBBLES = nibbles(u32)
 """Lowest bits of the weights in a word of 32 bits."""
@@ -114,24 +114,33 @@ def _paired_fields(row: int, words: int, step: int) -> Iterator[str]:
         yield f"shr (M1_NM, {lanes}) {following}<1> {to}<1;1,0> {2 * NIBBLES.step}:ud"
 
 
-def pairs_of_bytes_function(emitter: Emitter, width: int) -> str:
+BIAS, SIGN = 0x6400, 0x80
+"""Bits of 1024 in f16, whose mantissa's last place is one up to 2048; and what more the bias of a signed byte is."""
+
+
+def pairs_of_bytes_function(emitter: Emitter, width: int, byte: DType | None = None) -> str:
     """Define a function that makes pairs of 16 bits of each two consecutive bytes, and return its name.
 
-    They are of two variables, and what the halves hold beside a weight is masked later.
+    They are of two variables, and what the halves hold beside a weight is masked later. With ``byte``, i8 or u8, halves
+    are the numbers that bytes are as f16, too large by a bias.
     """
     name, source, words = f"pairs_of_bytes_{2 * width}", vector_type("uchar", width), vector_type("uint", width)
+    opcode, bias = ("mov", "") if byte is None else ("add", f" {BIAS | SIGN if byte is i8 else BIAS:#x}:w")
+    name += "" if byte is None else f"_biased_{byte}"
     lines = []
     for first, letter in ((0, "B"), (width // 2, "C")):
         for pair in range(0, max(width // 2, 1), step := registers_at_once(max(width // 2, 1))):
             for half in range(2):
                 row = 2 * pair + half
                 region = "<32;16,1>" if step == 2 else "<1;1,0>"  # of every other row
-                lines.append(f"mov (M1_NM, {16 * step}) H({first + pair},{half})<2> "
-                             f"{byte_row(letter, row)}{region}")
+                lines.append(f"{opcode} (M1_NM, {16 * step}) H({first + pair},{half})<2> "
+                             f"{byte_row(letter, row)}{region}{bias}")
     rows = [f"{'ab'[row // width]}.s{row % width:x}" for row in range(2 * width)]
-    even, odd = (f"({source})({', '.join(rows[half::2])})" for half in range(2))
-    return _of_bytes(emitter, name, {"a": source, "b": source}, words, width, lines,
-                     f"convert_{words}({even}) | convert_{words}({odd}) << 16")
+    even, odd = (f"convert_{words}(({source})({', '.join(rows[half::2])}))" for half in range(2))
+    if byte is not None:
+        even, odd = (f"(({half} ^ {SIGN if byte is i8 else 0:#x}u) | {BIAS:#x}u)" for half in (even, odd))
+    return _of_bytes(emitter, name, {"a": source, "b": source}, words, width, lines, f"{even} | {odd} << 16",
+                     "b" if byte is i8 else "ub")
 
 
 def paired_nibbles_function(emitter: Emitter, width: int) -> str:
@@ -152,15 +161,15 @@ def paired_nibbles_function(emitter: Emitter, width: int) -> str:
 
 
 def _of_bytes(emitter: Emitter, name: str, sources: Mapping[str, str], words: str, width: int, lines: Iterable[str],
-              portable: str) -> str:
+              portable: str, kind: str = "ub") -> str:
     """Define a function from bytes ``B`` and ``C`` to words ``W``, with halves ``H``, and return its name."""
     declared = [f".decl W v_type=G type=ud num_elts={width * 16} align=GRF alias=<%0, 0>",
                 f".decl H v_type=G type=uw num_elts={width * 32} align=GRF alias=<W, 0>",
                 f".decl X v_type=G type=ud num_elts={TEMPORARY_ROWS * 16} align=GRF",
-                *(f".decl {letter} v_type=G type=ub num_elts={width * 16} align=GRF alias=<%{number}, 0>"
+                *(f".decl {letter} v_type=G type={kind} num_elts={width * 16} align=GRF alias=<%{number}, 0>"
                   for number, letter in zip(range(1, len(sources) + 1), "BC", strict=False))]
     assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *declared, *lines, "}"))
-    parameters, operands = (", ".join(form.format(name, kind) for name, kind in sources.items())
+    parameters, operands = (", ".join(form.format(name, c_type) for name, c_type in sources.items())
                             for form in ("{1} {0}", '"rw"({0})'))
     emitter.function(f"static {words} {name}({parameters})\n{{\n#ifdef {NO_VISA}\n  return {portable};\n#else\n"
                      f"  {words} words;\n  __asm__(\n{assembly}"

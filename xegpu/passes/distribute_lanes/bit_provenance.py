@@ -1,155 +1,151 @@
-"""Bit provenance: of each row of a fragment of integers, the bits of which other rows its bits are.
+"""Bit provenance: of each element of a fragment of integers, the bits of which other elements its bits are.
 
 ``(w >> 4) & 15`` has in its bits 0 to 3 the bits 4 to 7 of ``w``, and so has, in every other row, a bitcast to bytes of
-``(w | w << 4) & 0x0f0f``. Shifts by constants, masks, ``or``, extensions, truncations and bitcasts are followed.
+``(w | w << 4) & 0x0f0f``. Shifts and masks by numbers that are known for each element, ``or``, extensions, truncations
+and bitcasts are followed, and so are elements that move between rows and lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
+import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import UnrealizedConversionCastOp
-from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import SSAValue
-from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.dialect.vector import BitcastOp, ShuffleOp
-from xegpu.ir.dtypes import DType, of_mlir
-from xegpu.ir.matchers import number
-from xegpu.layout.lane_map import LaneMap
+from xegpu.dialect.vector import BitcastOp
+from xegpu.ir.dtypes import PAIRS
 from xegpu.mlir.arith import ExtSIOp, ExtUIOp, TruncIOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
+from xegpu.mlir.vector import shape_of
+from xegpu.passes.distribute_lanes.element_moves import LANES, Elements, has_elements, moved_elements
+from xegpu.passes.distribute_lanes.element_numbers import ElementNumbers, element_of
 
-T = TypeVar("T")
+_FIELDS = 4
+"""Planes of a piece."""
 
 
 @dataclass(frozen=True)
 class Bits:
-    """Bits of a row.
+    """Bits of the elements of a fragment.
 
     Attributes:
-        pieces: each a value, its row, by how much its bits are shifted to the right, and the mask of those that are
-            here; bits of several are or-ed, and all others are zero.
-        unknown: mask of bits of which nothing is known.
+        unknown: masks of bits of which nothing is known, ``[units, lanes]``.
+        pieces: ``[pieces, 4, units, lanes]``: each is of a source, and of an element of it, units times lanes and lanes
+            counted; by how much its bits are shifted to the right, and the mask of those that are here. Bits of several
+            are or-ed, and all others are zero.
     """
 
-    pieces: tuple[tuple[SSAValue, int, int, int], ...]
-    unknown: int = 0
+    unknown: Elements
+    pieces: Elements
 
-    def masked(self, mask: int) -> Bits:
+    def masked(self, mask: Elements | int) -> Bits:
         """The bits of a mask."""
-        return Bits(tuple((value, row, by, bits & mask) for value, row, by, bits in self.pieces if bits & mask),
-                    self.unknown & mask)
+        pieces = self.pieces.copy()
+        pieces[:, 3] &= mask
+        return Bits(self.unknown & mask, pieces[pieces[:, 3].any((1, 2))])
 
-    def shifted(self, by: int, mask: int) -> Bits:
+    def shifted(self, by: Elements | int, mask: int) -> Bits:
         """The bits, shifted to the right, or for a negative number to the left; of these those of a mask."""
-        return Bits(tuple((value, row, before + by, _shifted(bits, by)) for value, row, before, bits in self.pieces),
-                    _shifted(self.unknown, by)).masked(mask)
+        pieces = self.pieces.copy()
+        pieces[:, 2] += by
+        pieces[:, 3] = _shifted(pieces[:, 3], by)
+        return Bits(_shifted(self.unknown, by), pieces).masked(mask)
 
     def __or__(self, other: Bits) -> Bits:
-        return Bits(self.pieces + other.pieces, self.unknown | other.unknown)
+        return Bits(self.unknown | other.unknown, np.concatenate([self.pieces, other.pieces]))
 
     @property
-    def possible_ones(self) -> int:
-        """Mask of the bits that are not known to be zero."""
-        found = self.unknown
-        for piece in self.pieces:
-            found |= piece[-1]
+    def possible_ones(self) -> Elements:
+        """Masks of the bits that are not known to be zero."""
+        found: Elements = self.unknown | np.bitwise_or.reduce(self.pieces[:, 3], 0)
         return found
 
+    def planes(self) -> Elements:
+        """All of it in one array."""
+        return np.concatenate([self.unknown[None], self.pieces.reshape(-1, *self.unknown.shape)])
 
-def _shifted(bits: int, by: int) -> int:
-    return bits >> by if by >= 0 else bits << -by
+    @staticmethod
+    def of_planes(planes: Elements) -> Bits:
+        """The inverse of :meth:`planes`."""
+        return Bits(planes[0], planes[1:].reshape(-1, _FIELDS, *planes.shape[1:])).masked(-1)
+
+
+def _shifted(bits: Elements, by: Elements | int) -> Elements:
+    return bits >> np.maximum(by, 0) << np.maximum(np.negative(by), 0)
 
 
 @dataclass
 class BitProvenance:
-    """Bits of the rows of values, as far as they were asked for."""
+    """Bits of the elements of values, as far as they were asked for.
 
-    found: dict[SSAValue, list[Bits]] = field(default_factory=dict)
+    Attributes:
+        found: what is known of values.
+        sources: values that pieces are of; a piece has the index.
+        numbers: elements that are known numbers.
+    """
 
-    def rows(self, value: SSAValue) -> list[Bits]:
-        """Bits of each row of a fragment of integers, in the column of a lane; of several columns nothing is known."""
-        if shape_of(value)[1:] != (1,):
-            return [Bits((), (1 << element_of(value).bits) - 1)] * shape_of(value)[0]
+    found: dict[SSAValue, Bits] = field(default_factory=dict)
+    sources: list[SSAValue] = field(default_factory=list)
+    numbers: ElementNumbers = field(default_factory=ElementNumbers)
+
+    def bits(self, value: SSAValue) -> Bits:
+        """Bits of a fragment of integers; of several columns nothing is known."""
         if value not in self.found:
-            moved = moved_rows(value, self.rows)
-            self.found[value] = self._computed(value) if moved is None else moved
+            units, every = shape_of(value)[0], (1 << min(element_of(value).bits, 62)) - 1
+            if not has_elements(value) or element_of(value).bits > 32:
+                self.found[value] = Bits(np.full((units, LANES), every), np.zeros((0, _FIELDS, units, LANES), np.int64))
+            elif (moved := moved_elements(value, lambda source: self.bits(source).planes())) is not None:
+                self.found[value] = Bits.of_planes(moved)
+            else:
+                self.found[value] = self._computed(value)
         return self.found[value]
 
-    def _computed(self, value: SSAValue) -> list[Bits]:
+    def _computed(self, value: SSAValue) -> Bits:
         owner, bits = value.owner, element_of(value).bits
         every = (1 << bits) - 1
         if isinstance(owner, arith.AndIOp):
             for operand, other in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
-                if (mask := splat_of(other)) is not None:
-                    return [row.masked(mask & every) for row in self.rows(operand)]
+                if (mask := self.numbers.of(other)) is not None:
+                    return self.bits(operand).masked(mask & every)
         elif isinstance(owner, arith.OrIOp):
-            return [a | b for a, b in zip(self.rows(owner.lhs), self.rows(owner.rhs), strict=True)]
+            return self.bits(owner.lhs) | self.bits(owner.rhs)
         elif isinstance(owner, (arith.ShRUIOp, arith.ShRSIOp, arith.ShLIOp)):
-            if (by := splat_of(owner.rhs)) is not None and 0 <= by < bits:
+            if (by := self.numbers.of(owner.rhs)) is not None and (by >= 0).all() and (by < bits).all():
                 signs = every & ~(every >> by) if isinstance(owner, arith.ShRSIOp) else 0
-                shifted = [row.shifted(-by if isinstance(owner, arith.ShLIOp) else by, every)
-                           for row in self.rows(owner.lhs)]
+                shifted = self.bits(owner.lhs).shifted(-by if isinstance(owner, arith.ShLIOp) else by, every)
                 return self._signed(owner.lhs, shifted, signs)
         elif isinstance(owner, (ExtUIOp, ExtSIOp)):
             narrow = (1 << element_of(owner.input).bits) - 1
-            return self._signed(owner.input, self.rows(owner.input),
+            return self._signed(owner.input, self.bits(owner.input),
                                 every & ~narrow if isinstance(owner, ExtSIOp) else 0)
         elif isinstance(owner, TruncIOp):
-            return [row.masked(every) for row in self.rows(owner.input)]
+            return self.bits(owner.input).masked(every)
         elif isinstance(owner, arith.BitcastOp) and element_of(owner.input).kind in "iu":
-            return self.rows(owner.input)
+            return self.bits(owner.input)
+        elif isinstance(owner, BitcastOp) and element_of(owner.source) in PAIRS.values():
+            return self.bits(owner.source)
         elif isinstance(owner, BitcastOp) and (source := element_of(owner.source)).kind in "iu" and source.bits > bits:
-            return [row.shifted(at, every) for row in self.rows(owner.source) for at in range(0, source.bits, bits)]
-        return [Bits(((value, row, 0, every),)) for row in range(shape_of(value)[0])]
+            parts = [self.bits(owner.source).shifted(at, every) for at in range(0, source.bits, bits)]
+            return _interleaved(parts)
+        return self._source(value, every)
 
-    def _signed(self, source: SSAValue, rows: list[Bits], signs: int) -> list[Bits]:
-        """Rows with copies of the source's highest bit."""
+    def _source(self, value: SSAValue, every: int) -> Bits:
+        """Bits of a value of which nothing else is known."""
+        units = shape_of(value)[0]
+        self.sources.append(value)
+        index = np.arange(units * LANES).reshape(units, LANES)
+        planes = np.broadcast_arrays(len(self.sources) - 1, index, 0, every)
+        return Bits(np.zeros((units, LANES), np.int64), np.stack(planes)[None])
+
+    def _signed(self, source: SSAValue, bits: Bits, signs: Elements | int) -> Bits:
+        """Bits with copies of the source's highest one."""
         top = 1 << element_of(source).bits - 1
-        return [row | Bits((), signs) if signs and before.possible_ones & top else row
-                for row, before in zip(rows, self.rows(source), strict=True)]
+        return Bits(bits.unknown | np.where(self.bits(source).possible_ones & top, signs, 0), bits.pieces)
 
 
-def moved_rows(value: SSAValue, rows_of: Callable[[SSAValue], list[T]]) -> list[T] | None:
-    """What is known of the rows of a slice, or of what is put together, by those of others; None for other values."""
-    owner = value.owner
-    if isinstance(owner, ExtractStridedSliceOp):
-        first = values_of(owner.offsets)[0]
-        return rows_of(owner.source)[first:first + shape_of(value)[0]]
-    if isinstance(owner, InsertStridedSliceOp):
-        first, part = values_of(owner.offsets)[0], rows_of(owner.source)
-        rows = rows_of(owner.dest)
-        return rows[:first] + part + rows[first + len(part):]
-    if isinstance(owner, ShuffleOp) and (order := _row_order(owner)) is not None:
-        sources = [row for source in owner.sources for row in rows_of(source)]
-        return [sources[row] for row in order]
-    return None
-
-
-def _row_order(shuffle: ShuffleOp) -> list[int] | None:
-    """The rows that a shuffle takes, counted through its sources, if it takes rows of an element a lane as they are."""
-    maps, shapes, mask = shuffle.lane_maps(), shuffle.block_shapes(), list(shuffle.mask.get_values())
-    columns = shapes[-1][1]
-    if maps is None or {shape[1] for shape in shapes} != {columns} or set(maps) != {LaneMap((1, columns))}:
-        return None
-    order = [first // columns for first in mask[::columns]]
-    return order if mask == [row * columns + lane for row in order for lane in range(columns)] else None
-
-
-def element_of(value: SSAValue) -> DType:
-    """Element type of a vector, or the type of a number."""
-    return of_mlir(get_element_type_or_self(value.type))
-
-
-def splat_of(value: SSAValue) -> int | None:
-    """The constant that all elements of a vector are."""
-    if not isinstance(value.owner, SplatOp):
-        return None
-    source = value.owner.source
-    if isinstance(source.owner, UnrealizedConversionCastOp):
-        source = source.owner.inputs[0]
-    return number(source)
+def _interleaved(parts: list[Bits]) -> Bits:
+    """Bits of fragments whose units are interleaved."""
+    planes = [part.planes() for part in parts]
+    most = max(len(part) for part in planes)
+    stacked = np.stack([np.pad(part, ((0, most - len(part)), (0, 0), (0, 0))) for part in planes], 2)
+    return Bits.of_planes(stacked.reshape(most, -1, LANES))

@@ -1,4 +1,4 @@
-"""Fusion of the dequantization of 4-bit weights with their packing as operand B.
+"""Fusion of the dequantization of weights of 4 or 8 bits with their packing as operand B.
 
     %n = arith.andi (arith.shrui %words, 4), 15 : vector<16x1xui32>
     %w = arith.mulf (arith.subf (arith.uitofp %n), (broadcast %zero)), (broadcast %scale) : vector<16x1xf16>
@@ -7,19 +7,20 @@ becomes
     %b = xegpu.dequantize %words, %zero, %scale {shift = 4} : vector<16x1xui32>, ... -> vector<8x2xf16>
 
 Element by element each 16-bit number takes a register of its own, and the pairs are put together at the end; two rows
-of words that are paired first are dequantized 32 elements at a time. Rows may be sliced, put together or shuffled
-between any two of these operations: of each row of the operand is found which bits of which word it is. They are
-the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``, of bytes 2). A
-row or a number of integers that is subtracted before the conversion becomes a zero point where no difference is
-rounded.
+of words that are paired first are dequantized 32 elements at a time. Elements may be sliced, put together or shuffled
+between any two of these operations: of each one of the operand is found which bits of which word it is. Rows are
+the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``, of bytes 2), or
+weights of words that lie along the row (``{bits, offsets}``). A row or a number of integers that is subtracted before
+the conversion becomes a zero point where no difference is rounded. Weights of 8 bits are bytes of consecutive rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp as SplatOp
@@ -29,11 +30,15 @@ from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import signed_limits, signed_range
 from xegpu.dialect.convert_layout import MASK, WORDS, DequantizeOp, nibbles
 from xegpu.dialect.reduction import BroadcastOp
-from xegpu.dialect.vector import PackOp
-from xegpu.ir.dtypes import bf16, f16, of_mlir
+from xegpu.dialect.vector import BitcastOp, PackOp
+from xegpu.ir.dtypes import PAIRS, bf16, f16, i8, i32, of_mlir, u8, u32
+from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, vector_type
-from xegpu.passes.distribute_lanes.bit_provenance import BitProvenance, Bits, element_of, moved_rows, splat_of
+from xegpu.passes.distribute_lanes.bit_provenance import BitProvenance
+from xegpu.passes.distribute_lanes.element_moves import LANES, Elements, has_elements, moved_elements
+from xegpu.passes.distribute_lanes.element_numbers import element_of, splat_of
+from xegpu.passes.distribute_lanes.unpack_row import PERIOD, unpack_row
 from xegpu.rewrite.dce import erase_dead
 
 REGISTER_ROWS = 16
@@ -43,28 +48,40 @@ _EXACT = 240
 """Integers whose differences from weights are exact in f16 and in bf16, which has 8 bits."""
 
 
+_KNOWN, _WHOLE, _WORDS, _INDEX, _SHIFT, _ZERO, _SCALE, _LANE = _PLANES = range(8)
+"""Planes of what is known of weights: whether it is known at all; whether they are bytes; the fragment that words are
+taken from (a source of :class:`BitProvenance`), and the element of it; the lowest bit of a weight in its word; zero
+point and scale (of :class:`_Matcher`); and one more than the lane of these if they are rows, else 0."""
+
+_Leaf = Callable[[SSAValue], Elements]
+"""Says the elements of a value that is not put together of others."""
+
+_Number = SSAValue | int
+"""A row, or a number for all; a zero point may be a row of signed integers."""
+
+
 @dataclass(frozen=True)
-class _Weight:
-    """A row of weights.
+class _Weights:
+    """Weights of an operand.
 
     Attributes:
-        words, row: the fragment that they are taken from, and its row.
-        shift: lowest bit of a weight in its word.
-        zero, scale: a row, or a number for all; the zero point may be a row of signed integers.
+        words, first, units: the fragment that they are taken from, and the units of it that they are of.
+        shift: lowest bit of the first weight in its word.
+        fields: how many consecutive rows are of one word: one, or all that it has.
+        columns: where weights lie in words along a row; None where each lane has its own words.
+        zero, scale: of them all.
+        whole: whether weights are bytes.
     """
 
     words: SSAValue
-    row: int
-    shift: int = 0
-    zero: SSAValue | int = 0
-    scale: SSAValue | int = 1
-
-
-_Rows = list[_Weight | None]
-"""Rows of a fragment; None for those that are not what is looked for."""
-
-_Leaf = Callable[[SSAValue], _Rows]
-"""Says the rows of a value that is not put together of others."""
+    first: int
+    units: int
+    shift: int
+    fields: int
+    columns: WordColumns | None
+    zero: _Number
+    scale: _Number
+    whole: bool = False
 
 
 def fuse_dequantize(function: func.FuncOp) -> None:
@@ -72,106 +89,150 @@ def fuse_dequantize(function: func.FuncOp) -> None:
     matcher, fused = _Matcher(), False
     for operation in list(function.walk()):
         if isinstance(operation, PackOp) and (found := _packed_weights(operation, matcher)) is not None:
-            _replace(operation, *found)
+            _replace(operation, found, matcher)
             fused = True
     if fused:
         erase_dead(function.body.block)
 
 
-def _replace(pack: PackOp, first: _Weight, fields: int) -> None:
-    """Replace a packing of weights, of which the first row is given, by their dequantization."""
+def _replace(pack: PackOp, weights: _Weights, matcher: _Matcher) -> None:
+    """Replace a packing of weights by their dequantization."""
     element = pack.source.type.element_type  # type: ignore[attr-defined]
-    words, rows, added = first.words, shape_of(pack.source)[0] // fields, list[Operation]()
+    words, added = weights.words, list[Operation]()
 
     def add(operation: Operation) -> SSAValue:
         operation.location = pack.location
         added.append(operation)
         return operation.results[0]
 
-    def row(value: SSAValue | int) -> SSAValue:
+    def row(value: _Number) -> SSAValue:
         if isinstance(value, int):
             value = add(arith.ConstantOp(FloatAttr(value, element)))
+        if (fields := matcher.row_of_fields(value)) is not None:
+            value = unpack_row(*fields, add)
         if not isinstance(value.type, VectorType):
             value = add(SplatOp(value, vector_type((1, 1), value.type)))
         return value if value.type == vector_type((1, 1), element) else \
             add(SIToFPOp(value, vector_type((1, 1), element)))
 
-    if shape_of(words)[0] != rows:
-        words = add(ExtractStridedSliceOp(words, (first.row, 0), (rows, 1)))
+    if shape_of(words)[0] != weights.units:
+        words = add(ExtractStridedSliceOp(words, (weights.first, 0), (weights.units, 1)))
+    if element_of(words) in PAIRS.values():
+        words = add(BitcastOp(words, u8.mlir))
     assert pack.sg_map is not None
     assert pack.parent is not None
-    result = add(DequantizeOp(words, row(first.zero), row(first.scale), first.shift, pack.sg_map.data, pack.result.type,
-                              fields))
+    result = add(DequantizeOp(words, row(weights.zero), row(weights.scale), weights.shift, pack.sg_map.data,
+                              pack.result.type, weights.fields, weights.columns, whole=weights.whole))
     for operation in added:
         pack.parent.insert_op_before(operation, pack)
     result.name_hint = pack.result.name_hint
     pack.result.replace_all_uses_with(result)
 
 
-def _packed_weights(pack: PackOp, matcher: _Matcher) -> tuple[_Weight, int] | None:
-    """First row of packed weights, and how many consecutive rows are of one word: one or all that it has."""
+def _packed_weights(pack: PackOp, matcher: _Matcher) -> _Weights | None:
+    """The weights that an operand is; None for other operands."""
     shape, dtype = shape_of(pack.source), of_mlir(pack.source.type.element_type)  # type: ignore[attr-defined]
     if pack.sg_map is None or dtype not in (f16, bf16) or len(shape) != 2 or shape[0] % REGISTER_ROWS or shape[1] != 1:
         return None
-    weights = matcher.products(pack.source)
-    first = weights[0]
-    if first is None:
+    found, lanes = matcher.products(pack.source), np.arange(LANES)
+    same = found[[_WORDS, _ZERO, _SCALE, _WHOLE]]
+    if not found[_KNOWN].all() or (same != same[:, :1, :1]).any() or \
+            ((found[_LANE] != 0) & (found[_LANE] != lanes + 1)).any():
         return None
-    shifts = nibbles(element_of(first.words))
-    for fields in (1, len(shifts)):
-        if (fields == 1 or first.shift == 0) and weights == [
-                replace(first, row=first.row + row // fields, shift=first.shift + shifts[row % fields])
-                for row in range(shape[0])]:
-            return first, fields
-    return None
+    words, zero, scale = matcher.bits.sources[same[0, 0, 0]], *(matcher.values[at] for at in same[1:3, 0, 0])
+    unit, lane = np.divmod(found[_INDEX], LANES)
+    first, shift = int(unit[0, 0]), int(found[_SHIFT, 0, 0])
+    rows, shifts = np.arange(shape[0])[:, None], nibbles(element_of(words))
+    if found[_WHOLE, 0, 0]:
+        lies = (lane == lanes).all() and (unit == first + rows).all()
+        return _Weights(words, first, shape[0], 0, 1, None, zero, scale, whole=True) if lies else None
+    for fields in (1, len(shifts)) if (lane == lanes).all() else ():
+        if (fields == 1 or shift == 0) and (unit == first + rows // fields).all() and \
+                (found[_SHIFT] == shift + shifts.step * (rows % fields)).all():
+            return _Weights(words, first, shape[0] // fields, shift, fields, None, zero, scale)
+    columns = WordColumns.of(found[_INDEX] - first * LANES, found[_SHIFT])
+    if columns is None:
+        return None
+    return _Weights(words, first, columns.units(shape[0]), 0, 1, columns, zero, scale)
 
 
-@dataclass
 class _Matcher:
-    """Finds of each row of a fragment which weights it is.
+    """Finds of each element of a fragment which weight it is.
 
     Attributes:
         found: what is known, for a value and what was looked for.
         bits: of which bits integers are put together.
+        values: zero points and scales.
     """
 
-    found: dict[tuple[SSAValue, _Leaf], _Rows] = field(default_factory=dict)
-    bits: BitProvenance = field(default_factory=BitProvenance)
+    def __init__(self) -> None:
+        self.found: dict[tuple[SSAValue, _Leaf], Elements] = {}
+        self.bits = BitProvenance()
+        self.values: list[_Number] = [0, 1]
 
-    def products(self, value: SSAValue) -> _Rows:
-        """Rows of weights in floating point."""
-        return self._rows(value, self._product)
+    def products(self, value: SSAValue) -> Elements:
+        """Weights in floating point."""
+        return self._elements(value, self._product)
 
-    def _product(self, value: SSAValue) -> _Rows:
+    def row_of_fields(self, value: SSAValue) -> tuple[SSAValue, int, list[int], list[int]] | None:
+        """For a row of 4-bit integers in words along a row: a fragment, a unit of it, and for each lane a lane and the
+        lowest bit of its word; None for any other value."""
+        if not isinstance(value.type, VectorType) or shape_of(value) != (1, 1):
+            return None
+        found = self._elements(value, self._field if element_of(value).kind in "iu" else self._conversion)
+        if not found[_KNOWN].all() or found[[_WHOLE, _ZERO]].any() or (found[_SCALE] != 1).any():
+            return None
+        (unit, *units), lanes = (each.ravel().tolist() for each in np.divmod(found[_INDEX], LANES))
+        words, bits = self.bits.sources[found[_WORDS, 0, 0]], found[_SHIFT, 0].tolist()
+        is_one = (found[_WORDS] == found[_WORDS, 0, 0]).all() and {*units} == {unit} and bits == bits[:PERIOD] * 2
+        fits = is_one and element_of(words) in (i32, u32) and len({*bits}) > 1
+        return (words, unit, lanes, bits) if fits else None
+
+    def _product(self, value: SSAValue) -> Elements:
         """Of weights times a scale, or without one."""
         product = value.owner
         if not isinstance(product, arith.MulfOp):
             return self._difference(value)
         for factor, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
-            if (scale := _row(other)) is not None and any(rows := self._rows(factor, self._difference)):
-                return [weight and replace(weight, scale=scale) for weight in rows]
+            if (scale := _row(other)) is not None and \
+                    (found := self._elements(factor, self._difference))[_KNOWN].any():
+                return self._with(found, _SCALE, scale)
         return _unknown(value)
 
-    def _difference(self, value: SSAValue) -> _Rows:
+    def _difference(self, value: SSAValue) -> Elements:
         """Of weights less a zero point, or without one."""
         if not isinstance(value.owner, arith.SubfOp):
             return self._conversion(value)
         zero = _row(value.owner.rhs)
         return _unknown(value) if zero is None else \
-            [replace(weight, zero=zero) if weight is not None and weight.zero == 0 else None
-             for weight in self._rows(value.owner.lhs, self._conversion)]
+            self._with(self._elements(value.owner.lhs, self._conversion), _ZERO, zero)
 
-    def _conversion(self, value: SSAValue) -> _Rows:
+    def _conversion(self, value: SSAValue) -> Elements:
         if not isinstance(value.owner, (UIToFPOp, SIToFPOp)):
             return _unknown(value)
-        return self._rows(value.owner.input, self._signed if isinstance(value.owner, SIToFPOp) else self._field)
+        source, is_signed = value.owner.input, isinstance(value.owner, SIToFPOp)
+        if element_of(source) is (i8 if is_signed else u8) and \
+                (whole := self._elements(source, self._byte))[_KNOWN].any():
+            return whole
+        return self._elements(source, self._signed if is_signed else self._field)
 
-    def _signed(self, value: SSAValue) -> _Rows:
+    def _byte(self, value: SSAValue) -> Elements:
+        """Of bytes of the type that they are converted from."""
+        found, bits = self._field(value), self.bits.bits(value)
+        if len(bits.pieces) != 1:
+            return _unknown(value)
+        words, _, shift, mask = bits.pieces[0]
+        alike = np.array([element_of(source) is element_of(value) for source in self.bits.sources])
+        found[_KNOWN] = (bits.unknown == 0) & (mask == 0xFF) & (shift == 0) & alike[words]
+        found[_WHOLE] = 1
+        return found
+
+    def _signed(self, value: SSAValue) -> Elements:
         """Of fields, or of signed integers that are fields less others: such small ones are exact in floats as well."""
         owner = value.owner
         if not isinstance(owner, (arith.SubiOp, arith.AddiOp)):
             return self._field(value)
-        zero: SSAValue | int | None = splat_of(owner.rhs)
+        zero: _Number | None = splat_of(owner.rhs)
         if isinstance(zero, int):
             zero = zero if isinstance(owner, arith.SubiOp) else -zero
             range_ = Range(zero, zero)
@@ -180,43 +241,56 @@ class _Matcher:
         if zero is None or not range_.within(-_EXACT, _EXACT) or \
                 not (Range(0, MASK) - range_).within(*signed_limits(element_of(value).bits)):
             return _unknown(value)
-        return [weight and replace(weight, zero=zero) for weight in self._rows(owner.lhs, self._field)]
+        return self._with(self._elements(owner.lhs, self._field), _ZERO, zero)
 
-    def _field(self, value: SSAValue) -> _Rows:
+    def _field(self, value: SSAValue) -> Elements:
         """Of 4 bits of a word, all others of which are zero."""
-        return [_field(bits) for bits in self.bits.rows(value)]
+        found, bits = _unknown(value), self.bits.bits(value)
+        here = bits.pieces[:, 3] != 0
+        if not len(here):
+            return found
+        words, index, shift, mask = np.take_along_axis(bits.pieces, here.argmax(0)[None, None], 0)[0]
+        widths = np.array([element.bits if (element := element_of(source)) in (*WORDS, *PAIRS.values()) else 0
+                           for source in self.bits.sources])
+        found[_KNOWN] = (here.sum(0) == 1) & (bits.unknown == 0) & (mask == MASK) & (shift >= 0) & \
+            (shift % nibbles(u32).step == 0) & (shift < widths[words])
+        found[_WORDS], found[_INDEX], found[_SHIFT], found[_SCALE] = words, index, shift, 1
+        return found
 
-    def _rows(self, value: SSAValue, leaf: _Leaf) -> _Rows:
-        """Rows of a value that may be a slice or put together of others."""
+    def _with(self, weights: Elements, plane: int, value: _Number) -> Elements:
+        """Weights with a zero point or a scale, of which they have none yet."""
+        weights = weights.copy()
+        if plane == _ZERO:
+            weights[_KNOWN] &= weights[_ZERO] == 0
+        if value not in self.values:
+            self.values.append(value)
+        weights[plane] = self.values.index(value)
+        if isinstance(value, SSAValue) and isinstance(value.type, VectorType):
+            own = np.arange(LANES) + 1
+            weights[_KNOWN] &= (weights[_LANE] == 0) | (weights[_LANE] == own)
+            weights[_LANE] = own
+        return weights
+
+    def _elements(self, value: SSAValue, leaf: _Leaf) -> Elements:
+        """Elements of a value that may be a slice or put together of others."""
         if (key := (value, leaf)) not in self.found:
-            self.found[key] = self._moved(value, leaf)
+            moved = moved_elements(value, partial(self._elements, leaf=leaf)) if has_elements(value) else \
+                _unknown(value)
+            self.found[key] = leaf(value) if moved is None else moved
         return self.found[key]
 
-    def _moved(self, value: SSAValue, leaf: _Leaf) -> _Rows:
-        if shape_of(value)[1:] != (1,):
-            return _unknown(value)
-        found = moved_rows(value, partial(self._rows, leaf=leaf))
-        return leaf(value) if found is None else found
 
-
-def _field(bits: Bits) -> _Weight | None:
-    """The weight that a row is; None for any other row."""
-    if len(bits.pieces) != 1 or bits.unknown:
-        return None
-    ((value, row, shift, mask),) = bits.pieces
-    return _Weight(value, row, shift) if mask == MASK and (word := element_of(value)) in WORDS and \
-        shift in nibbles(word) else None
-
-
-def _unknown(value: SSAValue) -> _Rows:
-    return [None] * shape_of(value)[0]
+def _unknown(value: SSAValue) -> Elements:
+    return np.zeros((len(_PLANES), shape_of(value)[0], LANES), np.int64)
 
 
 def _row(value: SSAValue) -> SSAValue | None:
-    """The row, or the number, that is repeated along rows."""
+    """The row, or the number, that is repeated along rows; each lane's element is in the lane itself."""
     owner = value.owner
     if isinstance(owner, SplatOp):
         return owner.source
-    if isinstance(owner, BroadcastOp) and shape_of(owner.source) == (1, 1) and shape_of(value)[-1] == 1:
+    if isinstance(owner, BroadcastOp) and shape_of(owner.source) == (1, 1) and shape_of(value)[-1] == 1 and \
+            owner.maps is not None and owner.dimensions == (0,) and \
+            owner.maps[0].wi_layout[1] == owner.maps[1].wi_layout[1]:
         return owner.source
     return value if shape_of(value) == (1, 1) else None

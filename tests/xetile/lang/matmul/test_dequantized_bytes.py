@@ -140,7 +140,7 @@ def packed(A: Any, W: Any, C: Any) -> None:
 @pytest.mark.parametrize("axis", [-1, -2])
 @pytest.mark.parametrize("name", TYPES)
 def test_vectors_of_u4(name: str, axis: int, execution: Execution) -> None:
-    """Two in a byte along N, and along K, where bytes are dequantized in pairs."""
+    """Two in a byte along N, and along K, are dequantized in pairs."""
     weights = np.random.default_rng(6).integers(0, 16, (64, 70), np.uint8)
     c, a = np.full((64, 70), 99, np.float32), np.eye(64, dtype=np.float32)[::-1].astype(TYPES[name])
     execution.bind(packed)[2](a, xt.pack(weights, xt.u4, axis), c)
@@ -148,7 +148,7 @@ def test_vectors_of_u4(name: str, axis: int, execution: Execution) -> None:
     layout = (1, None) if axis == -2 else (None, 1)
     lowered = packed.lower(xt.Spec((64, 64), name), xt.Spec((64, 64), xt.u4, layout), xt.Spec((64, 64), xt.f32),
                            target="bmg")
-    assert ("xegpu.dequantize" in lowered.stages["distribute-lanes"]) == (axis == -2)
+    assert "xegpu.dequantize" in lowered.stages["distribute-lanes"]
 
 
 @xt.kernel

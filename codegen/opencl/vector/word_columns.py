@@ -1,0 +1,127 @@
+"""Weights of 4 bits in words along a row, in a register each: functions in vISA and in OpenCL C.
+
+A word is read by the lanes of all its columns through a register region (``<1;8,0>``: eight lanes each of consecutive
+words), and shifted in each lane by another number of bits. One instruction does so for 32 columns of a row: those of
+two blocks of an operand, whose registers therefore come in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codegen.opencl.emitter import Emitter
+from codegen.opencl.prelude.macros import NO_VISA
+from codegen.opencl.values import vector_type
+from codegen.opencl.vector.lane_exchange import index_table
+from xegpu.layout.word_columns import WordColumns
+
+_HALF = 16
+"""Bits of the halves of a word that two rows share."""
+
+
+@dataclass(frozen=True)
+class ColumnFunction:
+    """Function from words to weights in registers.
+
+    Attributes:
+        columns: where they are; the bits are parameters.
+        units: registers of words.
+        rows: of weights.
+        blocks: of 16 columns, one or two that follow each other in the words.
+        is_bytes: whether words have 8 bits.
+        masked: mask and bias of the weights, of which two rows are in the halves of words of the result; None where
+            each row has a register, and unmasked bits beside its weight.
+    """
+
+    columns: WordColumns
+    units: int
+    rows: int
+    blocks: int
+    is_bytes: bool
+    masked: tuple[int, int] | None
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        region, masked = self.columns.region, self.masked or ()
+        assert region is not None
+        numbers = (self.rows, self.blocks, self.columns.start, self.columns.pitch, *region, self.units)
+        return "_".join(["paired_columns_of" if self.masked else "columns_of", *map(str, numbers),
+                         *(f"{bits:x}" for bits in masked), *(["bytes"] if self.is_bytes else [])])
+
+    @property
+    def width(self) -> int:
+        """Registers of the result."""
+        return self.blocks * self.rows // (2 if self.masked else 1)
+
+    def define(self, emitter: Emitter) -> str:
+        """Define the function, of words and for each lane the bits to shift by, and return its name."""
+        kind, result = vector_type("uchar" if self.is_bytes else "uint", self.units), vector_type("uint", self.width)
+        declared = [("P", "ud", self.width * 16), ("W", "ub" if self.is_bytes else "ud", self.units * 16),
+                    ("D", "uw", 16)]
+        operands = '"rw"(words), "rw"((ushort)down)'
+        if self.masked is not None:
+            declared += [("U", "ud", 16), ("M", "ud", 1), ("E", "ud", 1)]
+            operands += ', "rw"(up)' + "".join(f', "rw.u"({bits:#x}u)' for bits in self.masked)
+        lines = [f".decl {name} v_type=G type={type_} num_elts={count} align={'GRF' if count > 1 else 'dword'} "
+                 f"alias=<%{number}, 0>" for number, (name, type_, count) in enumerate(declared)]
+        lines += [".decl H v_type=G type=uw num_elts="
+                  f"{self.width * 32} align=GRF alias=<P, 0>", *self._lines()]
+        assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
+        rotation = f"  const uint up = ({_HALF}u - down) & 31u;\n" if self.masked else ""
+        emitter.function(f"static {result} {self.name}({kind} words, uint down)\n{{\n#ifdef {NO_VISA}\n"
+                         f"  const uint lane = get_sub_group_local_id();\n{self._portable(result)}#else\n"
+                         f"{rotation}  {result} weights;\n"
+                         f'  __asm__(\n{assembly}    : "=rw"(weights) : {operands});\n  return weights;\n#endif\n}}\n')
+        return self.name
+
+    def _words(self, row: int) -> str:
+        """vISA operand of the words of a row."""
+        region = self.columns.region
+        assert region is not None
+        each = 64 if self.is_bytes else 16
+        at = self.columns.start + row * self.columns.pitch
+        return f"W({at // each},{at % each})<{region[0]};{region[1]},{region[2]}>"
+
+    def _lines(self) -> Iterator[str]:
+        lanes, down, up = 16 * self.blocks, "D(0,0)<0;16,1>", "U(0,0)<0;16,1>"
+        if self.masked is None:
+            for row in range(self.rows):
+                yield f"shr (M1_NM, {lanes}) P({row * self.blocks},0)<1> {self._words(row)} {down}"
+            return
+        for row in range(0, self.rows, 2):
+            at, upper = row // 2 * self.blocks, self._words(row + 1)
+            if self.is_bytes:  # both halves are words by themselves
+                yield f"shr (M1_NM, {lanes}) H({at},1)<2> {upper} {down}"
+            else:  # the second row's weight to the upper half; what is in the lower one is overwritten
+                yield f"rol (M1_NM, {lanes}) P({at},0)<1> {upper} {up}"
+            yield f"shr (M1_NM, {lanes}) H({at},0)<2> {self._words(row)} {down}"
+            # xf8 of bfn is the truth table of a & b | c
+            yield f"bfn.xf8 (M1_NM, {lanes}) P({at},0)<1> M(0,0)<0;1,0> P({at},0)<1;1,0> E(0,0)<0;1,0>"
+
+    def _portable(self, result: str) -> str:
+        parts = []
+        for row in range(0, self.rows, 2 if self.masked else 1):
+            for block in range(self.blocks):
+                part = self._taken(row, block)
+                if self.masked is not None:
+                    mask, bias = self.masked
+                    part = f"(({part} & 0xffffu) | {self._taken(row + 1, block)} << {_HALF}) & {mask:#x}u | {bias:#x}u"
+                parts.append(part)
+        # All lanes take part in each shuffle.
+        lines = [f"  const uint w{number} = {part};\n" for number, part in enumerate(parts)]
+        names = ", ".join(f"w{number}" for number in range(len(parts)))
+        return "".join(lines) + f"  return ({result})({names});\n"
+
+    def _taken(self, row: int, block: int) -> str:
+        """OpenCL C for the shifted words of a row."""
+        unit, first = divmod(self.columns.start + row * self.columns.pitch + block * self.columns.step, 16)
+        lanes = index_table([first + offset for offset in self.columns.offsets], "lane")
+        word = f"words.s{unit:x}" if self.units > 1 else "words"
+        return f"(intel_sub_group_shuffle((uint){word}, {lanes}) >> down)"
+
+
+def shifts(columns: WordColumns, lane: str) -> str:
+    """OpenCL C for the number of bits by which a lane's word is shifted to the right."""
+    return f"{index_table([bits // 4 for bits in columns.bits], lane)} * 4u"
