@@ -1,4 +1,4 @@
-"""Attention as users write it: packed sequences, pages of a cache, gradients of keys and values in parts."""
+"""Attention as users write it: packed sequences, pages of a cache, Triton's tutorial, gradients in parts."""
 
 from __future__ import annotations
 
@@ -102,6 +102,36 @@ def gathered_keys(Q: Any, K: Any, V: Any, O: Any, slots: Any, *, D: int = 64, BM
 
     out = attend(q, keys_and_values, keys, keys - Q.shape[1] + m, (BM, BN, D), layout)
     xt.store_tile(out.to(O.dtype), xt.init_tile(O, (head, m, 0), (BM, D), wg_map=map_q))
+
+
+@xt.kernel(fast_math=True)
+def triton_tutorial(Q: Any, K: Any, V: Any, M: Any, O: Any, sm_scale: Any, *, D: int = 64, BM: int = 128,  # noqa: E741
+                    BN: int = 64, subgroups: int = 8, rounded: bool = False) -> None:
+    """Attention of (heads, queries, D) in the words of Triton's tutorial 06, all keys; M: logarithms of rows' sums.
+
+    ``rounded``: the weights that are summed are those that are multiplied.
+    """
+    m, head = xt.group_id(0) * BM, xt.group_id(1)
+    rows, layout = BM // subgroups, (subgroups, 1)
+    map_o, map_l = xt.wg_map(layout, (rows, D)), xt.wg_map(layout, (rows, 1))
+    map_k, map_t = xt.wg_map(layout, (BN, D)), xt.wg_map(layout, (D, BN))
+    q = xt.load_tile(xt.init_tile(Q, (head, m, 0), (BM, D), wg_map=map_o))
+    m_i, l_i = xt.full((BM, 1), -math.inf, xt.f32, wg_map=map_l), xt.full((BM, 1), 1.0, xt.f32, wg_map=map_l)
+    acc = xt.zeros((BM, D), xt.f32, wg_map=map_o)
+    qk_scale = sm_scale * math.log2(math.e)
+    k, v = (xt.init_tile(A, (head, 0, 0), (BN, D), wg_map=map_k) for A in (K, V))
+    for _ in xt.range(0, K.shape[1], BN):
+        qk = xt.tile_mma(q, xt.tile_transpose(xt.load_tile(k), wg_map=map_t))
+        m_ij = xt.maximum(m_i, xt.tile_reduce("max", qk, 1) * qk_scale)
+        p = xt.exp2(qk * qk_scale - m_ij)
+        alpha = xt.exp2(m_i - m_ij)
+        weights = p.to(V.dtype)
+        l_i = l_i * alpha + xt.tile_reduce("add", weights.to(xt.f32) if rounded else p, 1)
+        acc = xt.tile_mma(weights, xt.load_tile(v), acc * alpha)
+        m_i = m_ij
+        k, v = xt.update_tile_offset(k, BN, 0), xt.update_tile_offset(v, BN, 0)
+    xt.store_tile(m_i + xt.log2(l_i), xt.init_tile(M, (head, m, 0), (BM, 1), wg_map=map_l))
+    xt.store_tile((acc / l_i).to(O.dtype), xt.init_tile(O, (head, m, 0), (BM, D), wg_map=map_o))
 
 
 @xt.kernel

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import xetile as xt
-from benchmarks.attention_kernels import backward_dkdv_in_parts, gathered_keys, packed_sequences, paged_cache
+from benchmarks.attention_kernels import (
+    backward_dkdv_in_parts,
+    gathered_keys,
+    packed_sequences,
+    paged_cache,
+    triton_tutorial,
+)
 from benchmarks.code_snapshot.cases import example
 from benchmarks.kernels import work_group_gemm
 from benchmarks.library_code import library_attention
@@ -304,6 +310,15 @@ def _gathered_keys(target: str) -> Report:
     return gathered_keys.lower(heads, cache, heads, heads, xt.Spec((None, 1), xt.i32), target=target).report()
 
 
+def _tutorial(rounded: bool) -> Callable[[str], Report]:
+    heads, sums = xt.Spec((None, None, 64), xt.bf16), xt.Spec((None, None, 1), xt.f32)
+
+    def report(target: str) -> Report:
+        return triton_tutorial.lower(heads, heads, heads, sums, heads, 0.5, target=target, rounded=rounded).report()
+
+    return report
+
+
 def _in_parts(target: str) -> Report:
     heads, wide = (xt.Spec((None, None, None), dtype) for dtype in (xt.bf16, xt.f32))
     row = xt.Spec((None, 1, None), xt.f32)
@@ -394,6 +409,8 @@ ATTENTION = (
     Trial("attention to pages of a cache, D 64", _paged(64), 0.12),
     Trial("attention to pages of 16 keys, D 64", _paged(16), 0.12),
     Trial("attention to keys by an index vector, D 64", _gathered_keys, 0.12),
+    Trial("attention of Triton's tutorial, D 64", _tutorial(False), 0.12),
+    Trial("attention of Triton's tutorial, sums of rounded weights, D 64", _tutorial(True), 0.12),
     Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),

@@ -299,7 +299,8 @@ def kernel(function: Callable[..., Any] | None = None, *, grid: Callable[..., An
             By default both are correctly rounded, as in NumPy, which takes about 17 instructions for 16 elements
             instead of 2.
         fast_math: the same, and functions by a GPU's own instructions: ``fast=True`` for each :func:`xetile.exp`,
-            ``exp2``, ``log``, ``log2``, ``log10``, ``rsqrt``, ``tanh`` and ``erf`` that does not say otherwise.
+            ``exp2``, ``log``, ``log2``, ``log10``, ``rsqrt``, ``tanh`` and ``erf`` that does not say otherwise. And
+            products of vectors that are added or subtracted, ``a * b + c``, are :func:`xetile.fma`, rounded once.
         may_alias: allow a launch whose arrays share elements with one that the kernel writes, such as a tensor that is
             changed in place through two arguments. Each work-group must read only elements that no other one writes.
     """

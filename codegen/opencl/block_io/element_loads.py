@@ -3,9 +3,9 @@
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads, or, where each
 lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
-of which each lane shifts its elements out; any other block is read element by element. A block of one element a lane
-takes a predicated message, in bounds or not. On a processor, where the lanes' elements are a vector, a block in bounds
-is read without a call. Elements outside the array are never used.
+of which each lane shifts its elements out; any other block is read element by element. In a loop, a block of one
+element a lane takes a predicated message, in bounds or not. On a processor, where the lanes' elements are a vector, a
+block in bounds is read without a call. Elements outside the array are never used.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects import scf
+from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
@@ -44,6 +45,7 @@ from xegpu.analysis.gemm_loops import has_barrier, is_copy
 from xegpu.analysis.register_pressure import loop_bytes
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
+from xegpu.ir.region_branch import LOOPS
 from xegpu.target import grf_mode
 
 
@@ -59,7 +61,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         _load_without_calls(emitter, operation, pieces)
         predicate.from_memory(emitter, operation.result)
         return
-    if _is_predicated(emitter, pieces[0], fragment):
+    if _is_predicated(emitter, operation, pieces[0], fragment):
         emitter.assign(operation.result, fragment, [_predicated_load(emitter, operation, pieces[0], fragment)])
         predicate.from_memory(emitter, operation.result)
         return
@@ -91,15 +93,25 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     predicate.from_memory(emitter, operation.result)
 
 
-def _is_predicated(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> bool:
-    """Whether a block of one element a lane is loaded by one message of a GPU, in bounds or not."""
+def _is_predicated(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, fragment: Fragment) -> bool:
+    """Whether a block of one element a lane, in a loop, is loaded by one message of a GPU, in bounds or not.
+
+    Before a loop a branch costs little, and without one Intel's compiler sinks block messages beside it into the loop.
+    """
     single = fragment.width == 1 and len(fragment.names) == 1 and piece.lanes.per_lane == 1
-    return single and not piece.promised and not emitter.target.is_cpu
+    other = piece.promised or emitter.target.is_cpu or operation in emitter.carried_pointers
+    return single and not other and _is_in_loop(operation)
+
+
+def _is_in_loop(operation: Operation) -> bool:
+    around = operation.parent_op()
+    return around is not None and (isinstance(around, LOOPS) or _is_in_loop(around))
 
 
 def _predicated_load(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, fragment: Fragment) -> str:
     """Call of a load of an element a lane, without a branch: lanes out of bounds touch no memory, and get 0."""
-    name, dtype, (row, column) = piece.function("load"), piece.desc.dtype.opencl, piece.coordinates(0)[0]
+    name, dtype = f"{piece.function('load')}_predicated", piece.desc.dtype.opencl
+    row, column = piece.coordinates(0)[0]
     word = f"{LOAD}(&{piece.unchecked(row, column)}, {piece.has_element()}, ({dtype})0)"
     emitter.external(LOAD, load_prototype(dtype))
     emitter.function("\n".join([f"static {fragment.c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks.attention_kernels import backward_dkdv_in_parts, packed_sequences, paged_cache
+from benchmarks.attention_kernels import backward_dkdv_in_parts, packed_sequences, paged_cache, triton_tutorial
 from benchmarks.trial_kernels import TRIALS
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Execution
@@ -60,6 +60,20 @@ def test_pages_of_a_cache(execution: Execution, step: int) -> None:
         k, v = (array[pages[sequence]].swapaxes(0, 1).reshape(2, -1, 32)[:, :length].repeat(2, axis=0)
                 for array in cache)
         np.testing.assert_allclose(out[sequence], _attention(q[sequence], k, v), atol=0.03)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("rounded", [False, True])
+def test_triton_tutorial(execution: Execution, rounded: bool) -> None:
+    """Results and logarithms of the sums, whose first is 1 for the maximum of no keys, and vanishes."""
+    q, k, v = (_normal(seed, 2, rows, 32) for seed, rows in ((11, 20), (12, 48), (13, 48)))
+    out, sums = np.full(q.shape, 7, np.float32), np.full((2, 20, 1), 7, np.float32)
+    execution.bind(triton_tutorial)[1, 2](q, k, v, sums, out, 0.25, rounded=rounded, **SMALL)
+    s = q.astype(np.float64) @ k.astype(np.float64).swapaxes(1, 2) * 0.25
+    p = np.exp(s)
+    total = p.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(sums, np.log2(total), atol=0.02)
+    np.testing.assert_allclose(out, p @ v.astype(np.float64) / total, atol=0.03)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)

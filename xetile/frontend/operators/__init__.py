@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
-from xdsl.dialects import math
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import SSAValue
@@ -57,6 +58,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     if not isinstance(left, VectorBase) and not isinstance(right, VectorBase):
         return _scalar_binary(operator, left, right)
     shaped = left if isinstance(left, VectorBase) else right
+    if operator in ("+", "-") and current().fast_math and (fused := _contracted(operator, left, right)) is not None:
+        return fused
     location = current().location()
     if isinstance(left, VectorBase) and isinstance(right, VectorBase):
         left, right = broadcast_pair(operator, left, right)
@@ -69,6 +72,36 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
     operands = [side.ssa if isinstance(side, VectorBase) else splat(side, shaped) for side in (left, right)]
     return shaped.like(current().emit(rule(*operands)))
+
+
+def _contracted(operator: str, left: Any, right: Any) -> VectorBase | None:
+    """Contraction: a product and a sum as one ``fma``, rounded once; None where neither side is a product."""
+    for product, other in ((left, right), (right, left)):
+        if not isinstance(product, VectorBase) or not isinstance(times := product.ssa.owner, arith.MulfOp) or \
+                not _is_addend(other, product):
+            continue
+        added = other if operator == "+" or product is right else _negated(other)
+        if isinstance(added, VectorBase):
+            wide, added = broadcast_pair(operator, product, added)
+            if wide.ssa is not product.ssa:
+                continue
+        factor = product.like(times.lhs)
+        factor = _negated(factor) if operator == "-" and product is right else factor
+        term = added.ssa if isinstance(added, VectorBase) else splat(added, product)
+        return product.like(current().emit(math.FmaOp(factor.ssa, times.rhs, term)))  # type: ignore[no-any-return]
+    return None
+
+
+def _is_addend(other: Any, product: VectorBase) -> bool:
+    """Whether a sum with a product has the product's elements, once each; a sum with 0 is no sum."""
+    if isinstance(other, VectorBase):
+        fits = other.shape == product.shape or prod(other.shape) < prod(product.shape)
+        return other.dtype is product.dtype and fits
+    return isinstance(other, Arithmetic) or other != 0
+
+
+def _negated(value: Any) -> Any:
+    return binary("-", -0.0, value) if isinstance(value, Arithmetic) else -value
 
 
 def _check_distance(operator: str, value: Arithmetic, distance: int) -> None:

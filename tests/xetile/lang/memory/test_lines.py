@@ -158,3 +158,20 @@ def test_what_is_refused(function: Any, code: str) -> None:
     with pytest.raises(xt.XeError) as raised:
         refused.lower(xt.Spec((None,), "f32"))
     assert raised.value.code == code
+
+
+@xt.kernel
+def before_and_in_a_loop(A, B, *, N=16):
+    """B = the first line of A plus each of its next ones: one is loaded before the loop, the others in it."""
+    value = xt.load_tile(xt.init_tile(A, (0,), (N,)))
+    for i in xt.range(1, xt.num_groups(0) + 3):
+        value = value + xt.load_tile(xt.init_tile(A, (i * N,), (N,)))
+    xt.store_tile(value, xt.init_tile(B, (0,), (N,)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_lines_before_and_in_a_loop(execution: Execution) -> None:
+    """Of an array that ends within the third line, with other numbers behind it."""
+    a, b = integers(np.random.default_rng(2), xt.i32, 80)[:41], np.full(16, 7, np.int32)
+    execution.bind(before_and_in_a_loop)[1](a, b)
+    np.testing.assert_array_equal(b, np.pad(a, (0, 23)).reshape(4, 16).sum(0))
