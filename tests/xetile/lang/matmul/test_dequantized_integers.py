@@ -67,4 +67,5 @@ def test_instructions_for_whole_bytes(name: str, form: str, target: str) -> None
     report = lowered.report(remedies=False)
     assert "xegpu.pack " not in lowered.stages["distribute-lanes"]
     assert report.spill_size + report.private_size == 0
-    assert report.loop["vector"] * 32 / report.loop["dpas"] <= (262 if name == "f16" else 395)
+    # conversions of rows of zero points are among these
+    assert report.loop["vector"] * 32 / report.loop["dpas"] <= (290 if name == "f16" else 430)
