@@ -301,7 +301,7 @@ class _Dequantization:
         """Define the function, and return its name."""
         register, words = self.result.register, vector_type("uint", self.width)
         if self.result is f16:
-            zero = f"(half)(zero + (half){_BIASES[0]}.0f)" if self.exact else "zero"
+            zero = f"(half)(zero + (half){self._bias if self.whole else _BIASES[0]}.0f)" if self.exact else "zero"
             row = f"const uint z = as_ushort({zero}) * {_TWICE:#x}u, s = as_ushort(scale) * {_TWICE:#x}u;"
         else:
             row = "const uint z = (uint)zero << 16, s = (uint)scale << 16;"
