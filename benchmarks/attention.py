@@ -13,7 +13,7 @@ import numpy as np
 
 import xetile as xt
 from benchmarks.rows import Progress, Row
-from benchmarks.timing import PAUSE, TURN, interleaved, ratios
+from benchmarks.timing import PAUSE, TURN, import_torch, interleaved, ratios
 
 _HEADS, _LENGTH, _ROWS, _COLUMNS = 8, 1024, 4096, 1024
 _ROWS_A_GROUP = 16
@@ -85,9 +85,8 @@ def _attention(size: int, dtype: np.dtype[Any]) -> Runs:
     got = dpnp.asnumpy(out).view(dtype).astype(np.float32)
     np.testing.assert_allclose(got, _attention_of_numpy(*wide), atol=0.02 if bits else 1e-5)
     runs: Runs = {"ours": ours, "NumPy": lambda: _attention_of_numpy(*wide)}
-    if importlib.util.find_spec("torch") is not None:
-        import torch
-
+    torch = import_torch()
+    if torch is not None:
         tensors = [torch.from_numpy(x).to(torch.bfloat16 if bits else torch.float32) for x in wide]
         runs["torch"] = lambda: torch.nn.functional.scaled_dot_product_attention(*tensors)
     return runs
@@ -113,9 +112,8 @@ def _softmax() -> Runs:
     ours()
     np.testing.assert_allclose(dpnp.asnumpy(out), _softmax_of_numpy(x), atol=1e-6)
     runs: Runs = {"ours": ours, "NumPy": lambda: _softmax_of_numpy(x)}
-    if importlib.util.find_spec("torch") is not None:
-        import torch
-
+    torch = import_torch()
+    if torch is not None:
         tensor = torch.from_numpy(x)
         there = torch.empty_like(tensor)
         runs["torch"] = lambda: torch.softmax(tensor, -1, out=there)

@@ -15,7 +15,7 @@ def attend(q: Any, keys_and_values: Callable[[Any], tuple[Any, Any]], keys: Any,
 
     Args:
         q: queries of the work-group.
-        keys_and_values: tiles of keys and values from a key on.
+        keys_and_values: tiles of keys and values from a key on, or lists of tiles that follow each other.
         keys: how many keys there are.
         ahead: the last key that the first query sees.
         shape: queries, keys of a step, columns of a head.
@@ -29,15 +29,19 @@ def attend(q: Any, keys_and_values: Callable[[Any], tuple[Any, Any]], keys: Any,
     row, column = (xt.iota((BM, BN), axis, wg_map=map_s) for axis in (0, 1))
     for n in xt.range(0, xt.minimum(keys, ahead + BM), BN):
         k, v = keys_and_values(n)
-        s = xt.tile_mma(q, xt.tile_transpose(xt.load_tile(k), wg_map=xt.wg_map(layout, (D, BN))))
+        s = xt.tile_mma(q, xt.tile_transpose(_load(k), wg_map=xt.wg_map(layout, (D, BN))))
         seen = (column < (keys - n).to(xt.i32)) & (column + n.to(xt.i32) <= row + ahead.to(xt.i32))
         s = xt.where(seen, s, -math.inf)
         above = xt.maximum(largest, xt.tile_reduce("max", s, 1) * scale)
         p, shrink = xt.exp2(xt.fma(s, scale, -above)).to(q.dtype), xt.exp2(largest - above)
         total = total * shrink + xt.tile_reduce("add", p.to(xt.f32), 1)
-        out = xt.tile_mma(p, xt.load_tile(v), out * shrink)
+        out = xt.tile_mma(p, _load(v), out * shrink)
         largest = above
     return out / xt.where(total != 0.0, total, 1.0)
+
+
+def _load(tiles: Any) -> Any:
+    return xt.concatenate([xt.load_tile(tile) for tile in tiles], 0) if isinstance(tiles, list) else xt.load_tile(tiles)
 
 
 @xt.kernel
@@ -60,22 +64,23 @@ def packed_sequences(Q: Any, K: Any, V: Any, O: Any, starts: Any, *, D: int = 64
 
 @xt.kernel
 def paged_cache(Q: Any, K: Any, V: Any, O: Any, pages: Any, lengths: Any, *, D: int = 64, BM: int = 128,  # noqa: E741
-                BN: int = 64, subgroups: int = 8, share: int = 4) -> None:
+                BN: int = 64, page: int = 64, subgroups: int = 8, share: int = 4) -> None:
     """Causal attention of (sequences, heads, queries, D) to the pages of a cache, ``share`` heads to one group of it.
 
-    The cache (pages, groups, BN, D) comes as rows, (pages * groups * BN, D): then a step moves the tile, and its array
-    stays, whose address block messages would else be given anew. ``pages`` has those of each sequence, in order.
+    The cache (pages, groups, page, D) comes as rows, (pages * groups * page, D): then a step moves the tile, and its
+    array stays, whose address block messages would else be given anew. ``pages`` has those of each sequence, in order.
     """
     m, head, sequence = xt.group_id(0) * BM, xt.group_id(1), xt.group_id(2)
     keys = xt.load_scalar(lengths, sequence).to(xt.index)
     layout, groups = (subgroups, 1), Q.shape[1] // share
-    map_q, map_k = xt.wg_map(layout, (BM // subgroups, D)), xt.wg_map(layout, (BN, D))
+    map_q, map_k = xt.wg_map(layout, (BM // subgroups, D)), xt.wg_map(layout, (page, D))
     q = xt.load_tile(xt.init_tile(Q, (sequence, head, m, 0), (BM, D), wg_map=map_q))
 
     def keys_and_values(n: Any) -> tuple[Any, Any]:
-        page = xt.load_scalar(pages, (sequence, n // BN)).to(xt.index)
-        k, v = (xt.init_tile(A, ((page * groups + head // share) * BN, 0), (BN, D), wg_map=map_k) for A in (K, V))
-        return k, v
+        rows = [(xt.load_scalar(pages, (sequence, n // page + i)).to(xt.index) * groups + head // share) * page
+                for i in range(BN // page)]
+        k, v = ([xt.init_tile(A, (row, 0), (page, D), wg_map=map_k) for row in rows] for A in (K, V))
+        return (k, v) if page < BN else (k[0], v[0])
 
     out = attend(q, keys_and_values, keys, keys - Q.shape[2] + m, (BM, BN, D), layout)
     xt.store_tile(out.to(O.dtype), xt.init_tile(O, (sequence, head, m, 0), (BM, D), wg_map=map_q))

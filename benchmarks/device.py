@@ -15,7 +15,7 @@ import numpy as np
 import xetile as xt
 from benchmarks.peak import multiply_adds
 from benchmarks.rows import Progress, Row
-from benchmarks.timing import PAUSE, TURN, interleaved, ratios
+from benchmarks.timing import PAUSE, TURN, import_torch, interleaved, ratios
 
 
 def measure(quick: bool, progress: Progress) -> list[Row]:
@@ -99,9 +99,8 @@ def _others(a: Any, b: Any) -> dict[str, Callable[[], object]]:
 
     on_device = [dpnp.asarray(x, device="opencl:cpu") for x in (a, b)]
     found: dict[str, Callable[[], object]] = {"dpnp": lambda: dpnp.matmul(*on_device).sycl_queue.wait()}
-    if importlib.util.find_spec("torch") is not None:
-        import torch
-
+    torch = import_torch()
+    if torch is not None:
         tensors = [torch.from_numpy(x) for x in (a, b)]
         found["torch"] = lambda: torch.matmul(*tensors)
     return found

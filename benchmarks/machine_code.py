@@ -20,26 +20,50 @@ _HEADS = ("target", "operands", "steps a pass", "instructions", "dpas", "loads",
           "spilled, private")
 
 
-def transposed(target: str, side: str) -> Report:
-    """The bf16 product with one operand stored column by column."""
-    specs = {name: xt.Spec((4096, 4096), xt.bf16, (1, 4096) if name == side else (4096, 1)) for name in "AB"}
-    return gemm.lower(specs["A"], specs["B"], xt.Spec((4096, 4096), xt.f32), target=target).report()
+_TILES = ((32, 32), (16, 64), (16, 32), (16, 16), (32, 16), (8, 64))
+"""Elements of C that a subgroup has in the products that are counted with A transposed, beside 32 x 64."""
+
+
+def transposed(target: str, sides: str, tile: tuple[int, int] = (32, 64)) -> Report:
+    """The bf16 product by 8 x 4 subgroups, with the operands in ``sides`` stored column by column.
+
+    Args:
+        target: the device.
+        sides: ``A``, ``B``, both or none.
+        tile: rows and columns of C of a subgroup.
+    """
+    specs = {name: xt.Spec((4096, 4096), xt.bf16, (1, 4096) if name in sides else (4096, 1)) for name in "AB"}
+    return gemm.lower(specs["A"], specs["B"], xt.Spec((4096, 4096), xt.f32), target=target, BM=8 * tile[0],
+                      BN=4 * tile[1]).report(remedies=False)
 
 
 def measure(quick: bool, progress: Progress) -> list[Row]:
-    """Instructions a step where B, and unless ``quick`` where A, is transposed, beside the plain product."""
+    """Instructions a step where B is transposed, beside the plain product; unless ``quick``, where A and both are, and
+    where A is in smaller tiles."""
     rows: list[Row] = []
     if not has_ocloc():
         progress("machine code: ocloc is not installed")
         return rows
     for target in _TARGETS:
         plain = _a_step(report_of(target, "bf16"))
-        for side in "B" if quick else "BA":
-            progress(f"machine code for {target}, {side} transposed")
-            count = _a_step(transposed(target, side))
-            rows.append(Row("Machine code", f"{target} bf16, {side} transposed", count, "instructions a step",
-                            plain / count, "the plain product", "transposed"))
+        for sides in ("B",) if quick else ("B", "A", "AB"):
+            progress(f"machine code for {target}, {sides} transposed")
+            rows.append(_row(f"{target} bf16, {_named(sides)} transposed", transposed(target, sides), plain))
+        for tile in () if quick else _TILES:
+            name = f"{target} bf16, A transposed, {tile[0]} x {tile[1]} a subgroup"
+            progress(f"machine code for {name}")
+            rows.append(_row(name, transposed(target, "A", tile), _a_step(transposed(target, "", tile))))
     return rows
+
+
+def _row(name: str, report: Report, plain: float) -> Row:
+    """A row of instructions a step, of which ``plain`` are in the product of row-major operands."""
+    count = _a_step(report)
+    return Row("Machine code", name, count, "instructions a step", plain / count, "the plain product", "transposed")
+
+
+def _named(sides: str) -> str:
+    return " and ".join(sides)
 
 
 def _a_step(report: Report) -> float:
@@ -60,9 +84,21 @@ def main() -> None:
         for target in _TARGETS:
             hand = _HAND.get((target, "bf16" if dtype == "f16" else dtype), "")
             print(_line(target, dtype, report_of(target, dtype), hand), flush=True)
-    for side in "BA":
+    for sides in ("B", "A", "AB"):
         for target in _TARGETS:
-            print(_line(target, f"bf16, {side} transposed", transposed(target, side), ""), flush=True)
+            print(_line(target, f"bf16, {_named(sides)} transposed", transposed(target, sides), ""), flush=True)
+    print()
+    heads = ("A transposed, C of a subgroup", *_TARGETS)
+    print("| " + " | ".join(heads) + " |", "|" + "---|" * len(heads), sep="\n")
+    for rows, columns in _TILES:
+        cells = (f"{rows} x {columns}", *(_beside(target, (rows, columns)) for target in _TARGETS))
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def _beside(target: str, tile: tuple[int, int]) -> str:
+    """Instructions of a step with A transposed, and how many times those of the row-major product they are."""
+    plain, count = (_a_step(transposed(target, sides, tile)) for sides in ("", "A"))
+    return f"{count:.4g} ({count / plain:.2f})"
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
+from typing import Any
 
 Times = Mapping[str, list[float]]
 
@@ -51,3 +54,20 @@ def ratios(times: Times, ours: str, theirs: str) -> tuple[float, tuple[float, fl
     """Speedup, runs of ours while theirs runs once: the median over the rounds, and the extremes."""
     found = [other / own for own, other in zip(times[ours], times[theirs], strict=True)]
     return median(found), (min(found), max(found))
+
+
+_ASLEEP = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+"""What lets threads of OpenMP (GNU's and Intel's) sleep where they wait: else those of torch keep all cores busy for a
+fifth of a second behind each call, which is longer than a pause, and halve what runs next."""
+
+
+def import_torch() -> Any:
+    """torch, whose threads sleep between its calls; None if it is not installed. An environment that says otherwise
+    stays."""
+    if importlib.util.find_spec("torch") is None:
+        return None
+    for name, value in _ASLEEP.items():
+        os.environ.setdefault(name, value)
+    import torch
+
+    return torch

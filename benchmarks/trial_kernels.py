@@ -15,6 +15,7 @@ from typing import Any
 import xetile as xt
 from benchmarks.attention_kernels import backward_dkdv_in_parts, gathered_keys, packed_sequences, paged_cache
 from benchmarks.code_snapshot.cases import example
+from benchmarks.kernels import work_group_gemm
 from benchmarks.library_code import library_attention
 from benchmarks.rows import Progress, Row
 from codegen.toolchain.ocloc import has_ocloc
@@ -220,20 +221,6 @@ def moved_rows(A: Any, indices: Any, B: Any, C: Any, *, BM: int = 16, BN: int = 
 
 
 @xt.kernel
-def distributed(A: Any, B: Any, C: Any, *, BM: int = 256, BN: int = 256, BK: int = 32, sg: Any = (8, 4)) -> None:
-    """Product of tiles that a work-group's subgroups share."""
-    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
-    a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=xt.wg_map(sg, (BM // sg[0], BK)))
-    b = xt.init_tile(B, (0, n), (BK, BN), wg_map=xt.wg_map(sg, (BK, BN // sg[1])))
-    map_c = xt.wg_map(sg, (BM // sg[0], BN // sg[1]))
-    acc = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
-    for _ in xt.range(0, A.shape[1], BK):
-        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
-        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
-
-
-@xt.kernel
 def small_products(A: Any, B: Any, C: Any, *, each: int = 8, size: int = 32) -> None:
     """Products of small matrices of a batch, several a subgroup, one after another."""
     first = xt.group_id(0) * each
@@ -302,10 +289,14 @@ def _packed(target: str) -> Report:
     return packed_sequences.lower(heads, heads, heads, heads, xt.Spec((None,), xt.i32), target=target).report()
 
 
-def _paged(target: str) -> Report:
+def _paged(page: int) -> Callable[[str], Report]:
     heads, cache = xt.Spec((None, None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
     pages, lengths = xt.Spec((None, None), xt.i32), xt.Spec((None,), xt.i32)
-    return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target).report()
+
+    def report(target: str) -> Report:
+        return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target, page=page).report()
+
+    return report
 
 
 def _gathered_keys(target: str) -> Report:
@@ -338,11 +329,16 @@ def _gathered(kernel: Any) -> Callable[[str], Report]:
     return report
 
 
+_SHARED: dict[str, Any] = {"BM": 256, "BN": 256, "sg": (8, 4)}
+"""A work-group's tile, and its subgroups."""
+
+
 def _distributed(columns: int, inner: int, dtype: Any, **constants: Any) -> Callable[[str], Report]:
     """A product of 4096 rows whose B has ``columns`` columns and whose A has ``inner``."""
     def report(target: str) -> Report:
-        return distributed.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
-                                 xt.Spec((4096, columns), xt.f32), target=target, **constants).report(remedies=False)
+        return work_group_gemm.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
+                                     xt.Spec((4096, columns), xt.f32), target=target,
+                                     **{**_SHARED, **constants}).report(remedies=False)
 
     return report
 
@@ -395,7 +391,8 @@ ATTENTION = (
     Trial("attention of the library, D 96", _attention(96), 0.12),
     Trial("attention of the library, D 64, 4 heads to a group of keys", _attention(64, 4), 0.12),
     Trial("attention of packed sequences, D 64", _packed, 0.12),
-    Trial("attention to pages of a cache, D 64", _paged, 0.12),
+    Trial("attention to pages of a cache, D 64", _paged(64), 0.12),
+    Trial("attention to pages of 16 keys, D 64", _paged(16), 0.12),
     Trial("attention to keys by an index vector, D 64", _gathered_keys, 0.12),
     Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),

@@ -40,7 +40,7 @@ def _function(rule: Any) -> Any:
                          ids=[f"{layer}-{operation.name}" for layer, operation, _ in CASES])
 def test_the_rule_stands_in_the_file_of_its_family(layer: str, operation: type[Operation],
                                                    rule: Callable[..., Any]) -> None:
-    family = operation.__module__.rpartition(".")[2]
+    family = operation.__module__.split(".")[2]
     parts = _function(rule).__module__.split(".")
     expected = ELSEWHERE.get((layer, operation.name), PART_OF.get(family, family))
     assert expected in parts, f"{operation.name}: {'.'.join(parts)}"

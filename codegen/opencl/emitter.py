@@ -25,6 +25,8 @@ from xegpu.support.location import Location, author_location
 from xegpu.target.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
+COLUMNS_OF_ROW = "const uint columns = (uint)y < (uint)height ? (uint)width : 0;"
+"""Declaration of how many columns row ``y`` has: one number, where a condition of each lane would mask the row, too."""
 NO_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
 """Attribute of a loop that is not unrolled. Unrolled loops are most of what a compiler takes its time for."""
 MOST_INLINED = 256

@@ -148,6 +148,16 @@ def start(
     return event
 
 
+def order_after(queue: Queue, event: Event) -> None:
+    """Order later work on a queue behind an event of the same queue, which may come from another thread.
+
+    Launches on an in-order queue need no more. On another one a thread's launches are ordered behind the events that
+    its order manager has, which are not those of every thread.
+    """
+    if not queue.is_in_order and event.execution_status is not _complete():
+        import_dpctl("dpctl.utils").SequentialOrderManager[queue].add_event_pair(event, event)
+
+
 def keep(queue: Queue, keep_alive: Any) -> None:
     """Keep objects alive until all work submitted to a queue so far has run: memory that kernels access by address.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,11 @@ from xegpu.support.errors import DeviceError
 
 LINE = 64
 """Cache line in bytes. A copy's first element is aligned to it, as 2D block IO requires; NumPy's arrays rarely are."""
+
+_HUGE_PAGE = 2 << 20
+"""Bytes of a huge page of x86."""
+_HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+"""Linux's advice; other systems have none."""
 
 
 @dataclass(frozen=True)
@@ -138,14 +145,15 @@ def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
     """Copy NumPy arrays to the queue's device, with the same strides and with the first element 64-byte aligned.
 
     Of a view, everything from its first byte to its last is copied, gaps included, so that the strides are the same.
-    Arrays that overlap on the host overlap on the device in the same way; of those, only the first is always aligned.
+    Arrays that overlap on the host overlap on the device in the same way; of those, only the :func:`anchor` is always
+    aligned so, and the others to their elements.
 
     Raises:
         DeviceError: strides are not a whole number of elements, or the device has no memory left.
     """
     found: dict[int, UsmArray] = {}
     for low, high, members in merged_spans(arrays):
-        memory, start = _allocate(low, high, arrays[members[0]].ctypes.data - low, queue)
+        memory, start = _allocate(low, high, anchor(arrays, members) - low, queue)
         for index in members:
             array = arrays[index]
             pointer = start + array.ctypes.data - low
@@ -228,6 +236,15 @@ def merged_spans(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[
     yield from spans
 
 
+def anchor(arrays: Sequence[np.ndarray], members: Sequence[int]) -> int:
+    """Address to align of overlapping arrays: where the first one of the largest elements begins.
+
+    Behind a multiple of 64 bytes there, every array whose host address is a multiple of its element's size has one
+    on the device.
+    """
+    return max((arrays[index] for index in members), key=lambda array: array.itemsize).ctypes.data
+
+
 def out_of_memory(queue: Queue, size: int) -> DeviceError:
     """Error of an allocation of ``size`` bytes that a device refused."""
     return DeviceError("XT5024", f"{queue.sycl_device.name.strip()} has no room for {size} bytes",
@@ -245,10 +262,28 @@ def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int
     except (dpctl_memory.USMAllocationError, MemoryError, ValueError) as error:
         raise out_of_memory(queue, high - low) from error
     base = usm_interface(memory).pointer
+    advise_huge_pages(base, high - low, queue)
     start = base + (-aligned - base) % LINE
     if high > low:
         copy(queue, memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
     return memory, start
+
+
+def advise_huge_pages(pointer: int, size: int, queue: Queue) -> None:
+    """Let the system back new memory of a processor by huge pages, if there is enough of it: a page fault clears 2 MB.
+
+    With pages of 4 KB, a new result of 2048 x 2048 takes 4,096 faults, 5 % of the time of its product.
+    """
+    if size >= 2 * _HUGE_PAGE and _HUGE_PAGES is not None and queue.sycl_device.is_cpu:
+        first = -(-pointer // mmap.PAGESIZE) * mmap.PAGESIZE
+        _madvise()(first, (pointer + size - first) // mmap.PAGESIZE * mmap.PAGESIZE, _HUGE_PAGES)  # a hint: may fail
+
+
+@cache
+def _madvise() -> Any:
+    function = ctypes.CDLL(None).madvise
+    function.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    return function
 
 
 def memory_at(pointer: int, size: int, queue: Queue, owner: Any) -> Any:

@@ -19,11 +19,7 @@ from codegen.simulator.alu.dpas import is_workaround
 from codegen.simulator.alu.regions import Lanes
 from codegen.simulator.control_flow import Block, is_branch
 from codegen.simulator.findings import Finding
-from codegen.simulator.instruction import (
-    IndirectOperand,
-    Instruction,
-    RegisterOperand,
-)
+from codegen.simulator.instruction import IndirectOperand, Instruction, RegisterOperand
 from codegen.simulator.messages.descriptor import Message
 from codegen.simulator.scoreboard_state import (
     PIPES,

@@ -16,14 +16,7 @@ from codegen.simulator import messages
 from codegen.simulator.alu.arith import BUILDERS
 from codegen.simulator.alu.execution import UnknownInstruction, flag_bits
 from codegen.simulator.alu.operands import Binding
-from codegen.simulator.control_flow import (
-    NO_OPERATION,
-    Block,
-    basic_blocks,
-    is_branch,
-    taken,
-    target,
-)
+from codegen.simulator.control_flow import NO_OPERATION, Block, basic_blocks, is_branch, taken, target
 from codegen.simulator.decoder import decode
 from codegen.simulator.findings import Finding
 from codegen.simulator.instruction import ImmediateOperand, Instruction, RegisterOperand

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from importlib.resources import files
 
-from codegen.opencl.gather_scatter import LOAD, STORE
+from codegen.opencl.prelude.predicated import LOAD, STORE
 from codegen.opencl.reserved_names import CPLUSPLUS
 from codegen.opencl.source import Prototype
 from codegen.opencl.values import ACCUMULATORS, block_word

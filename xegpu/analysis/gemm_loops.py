@@ -8,9 +8,11 @@ from xdsl.ir import Operation
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
-from xegpu.dialect.bounds import is_unaligned_copy
+from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp, SubgroupBarrierOp
+from xegpu.ir.dtypes import tf32
+from xegpu.ir.kernel_attributes import subgroup_size
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
 _GEMM_OPS = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, ExtractOp, xvector.ShuffleOp,
@@ -37,7 +39,9 @@ def is_gemm_loop(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
 
 def is_copy(load: LoadNdOp) -> bool:
     """Whether a load is of rows of any alignment, which go to shared local memory."""
-    return is_unaligned_copy(desc_of(load.desc))
+    desc = desc_of(load.desc)
+    return is_unaligned_copy(desc) or (desc.dtype is tf32 and not load.transposes
+                                       and is_row_of_words(desc, subgroup_size(load)))
 
 
 def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:

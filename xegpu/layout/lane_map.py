@@ -197,13 +197,15 @@ def operand_b(subgroup: int, bits: int) -> LaneMap:
     return LaneMap((1, subgroup), (32 // bits, 1))
 
 
-def unaligned_copy(side: str) -> LaneMap:
-    """Lane map in which 16-bit elements of operand A or B are copied from rows that may begin in the middle of a word.
+def unaligned_copy(side: str, bits: int = 16) -> LaneMap:
+    """Lane map in which elements of operand A or B are copied from rows that may begin anywhere, in the middle of a
+    word, too.
 
     A lane has one row, or two: they are vectors of words in memory, wherever they begin, and in the panels of shared
-    local memory. Words of A have two columns of a row, those of B two rows of a column (VNNI).
+    local memory. Words of 16-bit elements have two columns of a row of A, or two rows of a column of B (VNNI).
 
     Args:
         side: ``a`` or ``b``.
+        bits: of an element, 16 or 32.
     """
-    return LaneMap((16, 1), (1, 2) if side == "a" else (2, 1))
+    return LaneMap((16, 1), (1, 32 // bits) if side == "a" else (32 // bits, 1))

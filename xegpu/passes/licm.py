@@ -40,6 +40,7 @@ from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.rewriter import copied, rewrite
+from xegpu.target.targets import Target
 
 _POSITIONS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.SubgroupIdOp)
 _MAY_FAIL = tuple(kind for kind, record in RECORDS.items() if record.defined == "divisor")
@@ -47,16 +48,29 @@ _MAY_FAIL = tuple(kind for kind, record in RECORDS.items() if record.defined == 
 
 @dataclass(frozen=True)
 class Licm:
-    """The pass; it has no options."""
+    """The pass.
+
+    Attributes:
+        target: which decides whether places on a batch's matrices are divided, too.
+    """
+
+    target: Target
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with loop invariants of loops of products in front of them; itself if there are none."""
-        return rewrite(module, _hoisted)
+        return rewrite(module, lambda function: _hoisted(function, _divides_batches(self.target)))
 
 
-def _hoisted(function: func.FuncOp) -> func.FuncOp:
+def _divides_batches(target: Target) -> bool:
+    """Whether the places of matrices of a batch are divided: where a message takes a distance from its address, and
+    where blocks are read by rows, whose bounds can then be checked before the loop. Where block messages take complete
+    addresses, those of a step are all made from one that is made in it, with fewer instructions."""
+    return target.immediate_offsets or not (target.block_io or target.fuses_loads)
+
+
+def _hoisted(function: func.FuncOp, batches: bool) -> func.FuncOp:
     blocks = [loop.body.block for loop in _product_loops(function)]
-    if not any(is_invariant(operation, block) or _is_splittable(operation, block) or _splats(operation, block)
+    if not any(is_invariant(operation, block) or _is_splittable(operation, block, batches) or _splats(operation, block)
                for block in blocks for operation in block.ops):
         return function
     new = copied(function)
@@ -65,7 +79,7 @@ def _hoisted(function: func.FuncOp) -> func.FuncOp:
         for operation in list(block.ops):
             if is_invariant(operation, block):
                 put_before(loop, operation)
-            elif isinstance(operation, CreateNdTdescOp) and _is_splittable(operation, block):
+            elif isinstance(operation, CreateNdTdescOp) and _is_splittable(operation, block, batches):
                 _split(operation, loop)
             for splat in _splats(operation, block):
                 put_before(loop, splat)
@@ -120,24 +134,32 @@ def put_before(loop: scf.ForOp, operation: Operation) -> None:
     loop.parent.insert_op_before(operation, loop)
 
 
-def _is_splittable(operation: Operation, block: Block) -> bool:
-    """Whether only the place of a descriptor that a loop's body makes changes from step to step."""
+def _is_splittable(operation: Operation, block: Block, batches: bool) -> bool:
+    """Whether only the place of a descriptor that a loop's body makes changes from step to step.
+
+    Args:
+        operation: what the body does.
+        block: the body.
+        batches: whether the descriptor may be of a matrix of a batch, the same one in each step.
+    """
     if not isinstance(operation, CreateNdTdescOp):
         return False
-    desc = desc_of(operation.result)
-    return len(desc.shape) == len(operation.offsets) == 2 and desc.block.memory_scope == "global" and \
-        _stands_outside([operation.source, *operation.shape, *operation.strides], block)
+    desc, batch = desc_of(operation.result), operation.offsets[:-2]
+    return len(desc.shape) == 2 <= len(operation.offsets) and (batches or not batch) and \
+        desc.block.memory_scope == "global" and \
+        _stands_outside([operation.source, *batch, *operation.shape, *operation.strides], block)
 
 
 def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
     """Make a descriptor before the loop at the part of its place that stays, and move it by the rest in the loop."""
     block = loop.body.block
-    parts = [terms(offset) for offset in old.offsets]
+    *batch, row, column = old.offsets
+    parts = [terms(offset) for offset in (row, column)]
     stay = [_sum_before([term for term in part if _stands_outside([term], block)], loop) for part in parts]
     move = [_sum_before([term for term in part if not _stands_outside([term], block)], old) for part in parts]
     kind = old.result.type
     assert isinstance(kind, TensorDescType)
-    new = CreateNdTdescOp(old.source, stay, list(old.shape), list(old.strides), kind)
+    new = CreateNdTdescOp(old.source, [*batch, *stay], list(old.shape), list(old.strides), kind)
     new.attributes.update(old.attributes)
     moved = UpdateNdOffsetOp(new.result, move)
     assert loop.parent is not None

@@ -11,9 +11,10 @@ becomes
     %b1 = load_nd %B + 32            takes the registers of %b0: 112 in all
     dpas depth 0: %b1, %b1 ; dpas depth 1: %b1, %b1
 
-Only loops change that load blocks, prefetch and multiply, and do nothing else but convert operands: what is converted
-stays in front of the products, and of the loads of the other operand each is put in front of its first use. The sums
-of an accumulator keep their order. A loop stays as it is where all its operands fit, or where no order makes them fit.
+Only loops change that load blocks, prefetch and multiply, and do nothing else but convert operands, or copy them to
+memory of the subgroup's own: what is converted or copied stays in front of the products, and of the loads of the other
+operand each is put in front of its first use. The sums of an accumulator keep their order. A loop stays as it is where
+all its operands fit, or where no order makes them fit.
 """
 
 from __future__ import annotations
@@ -28,15 +29,19 @@ from xdsl.dialects.vector import ShuffleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.analysis.gemm_loops import is_gemm_loop
+from xegpu.analysis.gemm_loops import has_barrier, is_gemm_loop, is_shared
 from xegpu.analysis.register_pressure import VIEWS, bytes_of, loop_bytes, root
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.sync import NbarrierArriveOp
 from xegpu.ir.dtypes import of_mlir, tf32
+from xegpu.ir.use_def import arrays_of
+from xegpu.layout.lane_map import unaligned_copy
 from xegpu.rewrite.rewriter import rewrite
 from xegpu.target import grf_mode
 from xegpu.target.targets import Target
 
+_COPIED = tuple(unaligned_copy(side, bits) for side in "ab" for bits in (16, 32))
 _Pair = tuple[SSAValue, SSAValue]
 """Loads of a product's operands: of A and of B."""
 
@@ -74,7 +79,29 @@ class ReorderDpas:
             return []
         modes = grf_mode.modes(function, self.target)
         return [(loop, _order(loop, modes, self.target)) for loop in function.walk()
-                if isinstance(loop, scf.ForOp) and (is_gemm_loop(loop) or _only_converts(loop))]
+                if isinstance(loop, scf.ForOp) and (_only_multiplies(loop) or _only_converts(loop))]
+
+
+def _only_multiplies(loop: scf.ForOp) -> bool:
+    """Whether a loop multiplies blocks that it loads, or copies to memory of the subgroup's own, and does no more."""
+    return is_gemm_loop(loop) or (_copies(loop) and is_gemm_loop(loop, cooperative=True) and not _stores_again(loop))
+
+
+def _copies(loop: scf.ForOp) -> bool:
+    """Whether a loop copies operands of any alignment to shared local memory."""
+    return any(isinstance(operation, LoadNdOp) and desc_of(operation.desc).sg_map in _COPIED and _is_stored(operation)
+               for operation in loop.body.block.ops)
+
+
+def _stores_again(loop: scf.ForOp) -> bool:
+    """Whether a step stores to an array of shared local memory behind loads from it, which may not move there then."""
+    loaded = set[SSAValue]()
+    for operation in loop.body.block.ops:
+        if isinstance(operation, LoadNdOp) and is_shared(operation):
+            loaded |= arrays_of(operation.desc)
+        elif isinstance(operation, StoreNdOp) and not loaded.isdisjoint(arrays_of(operation.desc)):
+            return True
+    return False
 
 
 def _only_converts(loop: scf.ForOp) -> bool:
@@ -97,16 +124,22 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
     """An order for the least number of registers that a loop can be made to fit in; empty if it fits as it is."""
     block = loop.body.block
     products = [operation for operation in block.ops if isinstance(operation, DpasOp)]
-    plain = is_gemm_loop(loop)
+    plain = _only_multiplies(loop)
     if not products or not all(_is_for_products(operation, plain) for operation in block.ops):
         return []
     carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
     roots = dict.fromkeys(value for product in products for value in _roots_of_operands(product))
     converted = [] if plain else [value for value in roots if not isinstance(value.owner, LoadNdOp)]
+    if has_barrier(loop):  # which subgroups pass later then
+        carried_or_shared = carried + sum(bytes_of(load.result) for load in block.ops if isinstance(load, LoadNdOp)
+                                          and is_shared(load))
+        if carried_or_shared <= grf_mode.fragment_bytes(max(target.registers), target):
+            return []
     for mode in modes:
         room, is_large = grf_mode.fragment_bytes(mode, target), mode == max(target.registers)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
-        if loop_bytes(loop) <= room or (is_large and plain and carried + _most(products) <= room):
+        # Where a step copies, it does so in the main loop alone, and spills in the other one.
+        if loop_bytes(loop) <= room or (is_large and plain and not _copies(loop) and carried + _most(products) <= room):
             return []
         if carried >= room:
             continue
@@ -119,12 +152,18 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
 def _is_for_products(operation: Operation, plain: bool) -> bool:
     """Whether what an operation loads goes into products alone, or, of a loop that converts, into none.
 
-    True of all others, but for shuffles.
+    True of all others, but for shuffles that products need.
     """
     if isinstance(operation, (LoadNdOp, *VIEWS)):
         multiplied = {isinstance(user, DpasOp) for user in _users(operation)}
-        return multiplied <= {True} or (not plain and len(multiplied) == 1)
-    return not isinstance(operation, ShuffleOp)
+        return multiplied <= {True} or (len(multiplied) == 1 and (not plain or _is_stored(operation)))
+    return not isinstance(operation, ShuffleOp) or _is_stored(operation)
+
+
+def _is_stored(operation: Operation) -> bool:
+    """Whether all that an operation gives is stored, shuffled or as it is: words of a copy."""
+    return all(isinstance(user, StoreNdOp) or (isinstance(user, ShuffleOp) and _is_stored(user))
+               for user in _users(operation))
 
 
 def _users(operation: Operation) -> Iterator[Operation]:
@@ -253,9 +292,22 @@ def _put(block: Block, products: list[DpasOp]) -> None:
     for product in products:
         order |= dict.fromkeys([*_makers(product.a), *_makers(product.b), product])
     order |= dict.fromkeys(op for op in block.ops if op is not end)  # parts of what is loaded that nothing uses
+    _arrive_behind_loads(order)
     for operation in [*order, end]:
         operation.detach()  # type: ignore[no-untyped-call]
     block.add_ops([*order, end])
+
+
+def _arrive_behind_loads(order: dict[Operation, None]) -> None:
+    """Move the arrival at a barrier behind the last load from shared local memory: others may write there then."""
+    arrivals = [operation for operation in order if isinstance(operation, NbarrierArriveOp)]
+    loads = [operation for operation in order if isinstance(operation, LoadNdOp) and is_shared(operation)]
+    if not arrivals or not loads:
+        return
+    operations = [operation for operation in order if operation not in arrivals]
+    at = operations.index(loads[-1]) + 1
+    order.clear()
+    order |= dict.fromkeys([*operations[:at], *arrivals, *operations[at:]])
 
 
 def _makers(value: SSAValue) -> list[Operation]:

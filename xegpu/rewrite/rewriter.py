@@ -194,7 +194,7 @@ class Rewriter(Builder):
 
     def loop(self, loop: scf.ForOp) -> None:
         """Rewrite a loop: its body, and its loop-carried values in the encodings of their initial values."""
-        carried = [self.lookup(value) for value in loop.iter_args]
+        carried = self.initial_values(loop)
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
         old = loop.body.block
         self.set(old.args[0], block.args[0])
@@ -209,6 +209,10 @@ class Rewriter(Builder):
         self.emit(new)
         known_valid.operations.add(new)  # arguments and results have the types of the initial values; see `close`
         self.regroup(loop.res, carried, new.res)
+
+    def initial_values(self, loop: scf.ForOp) -> list[ConvertedValues]:
+        """Look up a loop's initial values, in the encodings in which its body has them."""
+        return [self.lookup(value) for value in loop.iter_args]
 
     def _while(self, loop: scf.WhileOp) -> None:
         """Rewrite ``scf.while``: carried values in the encodings of the initial ones, results in those forwarded."""
@@ -236,14 +240,19 @@ class Rewriter(Builder):
         blocks = [Block() for _ in old]
         yielded = [self.body(before, block) for before, block in zip(old, blocks, strict=True)]
         self.location = location
+        joined = self.joined_values(yielded)
         for block, parts in zip(blocks, yielded, strict=True):
-            self.close(block, parts, yielded[-1])
-        types = [value.type for parts in yielded[-1] for value in parts.values]
+            self.close(block, parts, joined)
+        types = [value.type for parts in joined for value in parts.values]
         second = Region(blocks[1]) if len(blocks) > 1 else None
         new = scf.IfOp(self.single(operation.cond), types, Region(blocks[0]), second)
         self.emit(new)
         new.attributes.update(operation.attributes)
-        self.regroup(operation.output, yielded[-1], new.output)
+        self.regroup(operation.output, joined, new.output)
+
+    def joined_values(self, branches: Sequence[list[ConvertedValues]]) -> list[ConvertedValues]:
+        """Choose the encodings of a condition's results, of what its branches yield."""
+        return branches[-1]
 
     def close(self, block: Block, yielded: Sequence[ConvertedValues], like: Sequence[ConvertedValues]) -> None:
         """Terminate the block of a loop or branch with ``scf.yield``, in the encodings of ``like``."""

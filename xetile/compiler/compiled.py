@@ -375,19 +375,23 @@ class CompiledKernel:
 
         return live_bytes(only_function(self.legal))
 
+    def tiles(self) -> func.FuncOp:
+        """The kernel of one subgroup, in tiles; as it was read where that is a later stage."""
+        from xetile.compiler.pipeline import Options, steps
+
+        passed = steps(self.module, Options.of(self.module, self.target, self.access))
+        return only_function(next((made for name, made in passed if name == "distribute-subgroups"), self.module))
+
     def in_memory(self) -> int:
         """Bytes of a thread in memory instead of registers: spilled and private ones."""
         facts = self.isa().kernels[self.emitted.name]
         return facts.spill_size + facts.private_size
 
     def _remedy(self, seconds: float) -> Remedy:
-        from xegpu.passes.grf_mode import fragment_share
         from xetile.compiler.report.suggest_tile_sizes import find_remedy
 
         assert self._origin is not None
-        register_bytes = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
-        share = fragment_share(only_function(self.legal))
-        return find_remedy(self._origin, self.function, self.live_bytes(), register_bytes, share, seconds)
+        return find_remedy(self._origin, self, self.target, seconds)
 
 
 def _printed(module: ModuleOp) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
 
 
 class Variant(Protocol):
@@ -16,8 +17,15 @@ class Variant(Protocol):
     def function(self) -> func.FuncOp:
         """The kernel as recorded."""
 
+    @property
+    def legal(self) -> ModuleOp:
+        """The kernel in operations that its target has."""
+
     def live_bytes(self) -> int:
         """Estimated peak of live bytes per lane, before compilation."""
+
+    def tiles(self) -> func.FuncOp:
+        """The kernel of one subgroup, in tiles, before these are lowered."""
 
     def accumulator_registers(self) -> float:
         """Registers per thread of the loop-carried values of a loop with products."""

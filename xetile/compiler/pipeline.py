@@ -34,6 +34,7 @@ from xetile.dialect.stage import IN_XEGPU, INPUTS, Pass, run_pass, stage_of
 from xetile.dialect.tile_ops import InitTileOp
 from xetile.dialect.vector import TileTransposeOp
 from xetile.passes.blocking import Blocking
+from xetile.passes.blocking.concatenated_operands import ConcatenatedOperands
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
@@ -48,6 +49,7 @@ from xetile.passes.loops.index_set_splitting import IndexSetSplitting
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
+from xetile.passes.loops.swap_operands import SwapOperands
 from xetile.passes.loops.transpose_gathers import TransposeGathers
 from xetile.passes.loops.version_columns import VersionColumns
 from xetile.passes.lower_supervector import LowerSupervector
@@ -101,15 +103,18 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("cooperative-loads", lambda options: CooperativeLoads(options.target, options.access)
         if options.loads_shares else None),
     ("unpack-blocks", lambda options: UnpackBlocks()),
-    ("duplicate-loads", lambda options: DuplicateLoads(options.access)
-        if options.transposes and options.target.block_io else None),
+    ("duplicate-loads", lambda options: DuplicateLoads(options.target, options.access)
+        if options.transposes and not options.target.fuses_loads else None),
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
+    ("concatenated-operands", lambda options: ConcatenatedOperands(options.target)
+        if options.target.block_io else None),
     ("transpose-gathers", lambda options: TransposeGathers(options.target, options.access)
         if options.transposes else None),
     ("version-columns", lambda options: VersionColumns(options.access) if options.target.block_io else None),
     ("index-set-splitting", lambda options: IndexSetSplitting() if options.target.block_io else None),
+    ("swap-operands", lambda options: SwapOperands(options.target, options.access) if options.loads_shares else None),
     ("row-major", lambda options: RowMajor(options.access, options.target)),
     ("slm-transpose", lambda options: SlmTranspose(options.target, options.access) if options.loads_shares else None),
     ("slm-copy", lambda options: SlmCopy(options.target, options.access)
@@ -127,7 +132,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("interleave-rows", lambda options: InterleaveRows() if "block-columns" in options.access else None),
     ("interleave-columns", lambda options: InterleaveColumns()
         if options.loads_shares and "rows" in options.access else None),
-    ("licm", lambda options: Licm()),
+    ("licm", lambda options: Licm(options.target)),
     ("schedule", lambda options: Schedule(options.target)),
     ("reorder-dpas", lambda options: ReorderDpas(options.target)),
     ("induction-variables", lambda options: InductionVariables()),

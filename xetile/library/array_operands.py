@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from codegen.runtime.scratch import SCRATCH, Block
+from codegen.runtime.usm import LINE, advise_huge_pages
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError, ElementTypeError, ShapeError
 from xetile.compiler.arguments import Argument, TypedView, different_queues
+from xetile.runtime.launch_plan import LaunchEvent
 
 ENGINE = (dtypes.f16, dtypes.bf16, dtypes.tf32, dtypes.f32)
 """Floating-point types of operands."""
@@ -55,7 +60,14 @@ class Operand:
         if argument.kind == "usm" and not hasattr(array, "swapaxes"):
             raise DeviceError("XT7009", f"{name} is a {type(array).__name__}, which has no shape to work with",
                               f"pass a dpnp array: dpnp.asarray({name})")
-        return cls(name, array, argument.dtype)
+        operand = cls(name, array, argument.dtype)
+        operand.__dict__["described"] = argument  # the cached property's value, which takes microseconds of each call
+        return operand
+
+    @cached_property
+    def described(self) -> Argument:
+        """The kernel argument's description: sizes, strides, address."""
+        return Argument.of(self.name, self.argument)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,18 +110,59 @@ class Operand:
 
     def strides(self) -> tuple[int, ...]:
         """Strides in elements."""
-        return tuple(stride for stride in Argument.of(self.name, self.array).strides if stride is not None)
+        return tuple(stride for stride in self.described.strides if stride is not None)
 
 
 def empty_like_input(operand: Operand, shape: tuple[int, ...], dtype: DType) -> Operand:
-    """New array in the memory and on the queue of an operand. dpnp has no bfloat16: such elements are stored as
-    uint16."""
+    """New array in the memory and on the queue of an operand."""
     if operand.library is np:
         return Operand("the result", np.empty(shape, dtype.numpy), dtype)
-    storage = np.dtype(np.uint16) if dtype is dtypes.bf16 else dtype.numpy
-    array = operand.library.empty(shape, dtype=storage, usm_type=operand.array.usm_type,
+    array = operand.library.empty(shape, dtype=_storage(dtype), usm_type=operand.array.usm_type,
                                   sycl_queue=operand.array.sycl_queue)
+    advise_huge_pages(array.get_array()._pointer, array.nbytes, operand.array.sycl_queue)
     return Operand("the result", array, dtype)
+
+
+class Scratch:
+    """Arrays that only the next launches use, in memory that is kept for those after.
+
+    Args:
+        like: an operand; the arrays are in its memory and on its queue.
+        layouts: shape and element type of each array.
+
+    Attributes:
+        operands: the arrays.
+
+    Raises:
+        DeviceError: the device has no memory left.
+    """
+
+    def __init__(self, like: Operand, *layouts: tuple[tuple[int, ...], DType]) -> None:
+        self._block: Block | None = None
+        if like.library is np:
+            self.operands = [empty_like_input(like, shape, dtype) for shape, dtype in layouts]
+            return
+        queue, sizes = like.array.sycl_queue, [math.prod(shape) * dtype.bytes for shape, dtype in layouts]
+        starts = [0, *accumulate(-(-size // LINE) * LINE for size in sizes)]
+
+        def arrays(memory: Any) -> list[Operand]:
+            return [Operand("scratch", like.library.ndarray(
+                shape, _storage(dtype), memory, start // dtype.bytes, sycl_queue=queue), dtype)
+                for (shape, dtype), start in zip(layouts, starts, strict=False)]
+
+        self._block = SCRATCH.take(queue, max(starts[-1], LINE))
+        self.operands = self._block.views(layouts, arrays)
+
+    def used_until(self, launch: LaunchEvent) -> None:
+        """Give the memory to later launches, behind this one; without this call it is freed."""
+        if self._block is not None and launch.sycl_event is not None:
+            SCRATCH.give_back(self._block, launch.sycl_event)
+            self._block = None
+
+
+def _storage(dtype: DType) -> np.dtype[Any]:
+    """NumPy's element type of dpnp's arrays for elements of a type: dpnp has no bfloat16."""
+    return np.dtype(np.uint16) if dtype is dtypes.bf16 else dtype.numpy
 
 
 def result_type(a: DType, b: DType) -> DType:
@@ -195,7 +248,7 @@ def overlap(a: Operand, b: Operand) -> bool:
 def span(operand: Operand) -> tuple[int, int]:
     """Address range of an array's memory: first address, and the one after the last."""
     shape, size = operand.shape, operand.dtype.bytes
-    start = operand.array.ctypes.data if operand.library is np else Argument.of(operand.name, operand.array).pointer
+    start = operand.array.ctypes.data if operand.library is np else operand.described.pointer
     assert start is not None
     if 0 in shape:
         return start, start
@@ -240,7 +293,7 @@ def check_writable(*results: Operand) -> None:
     Raises:
         ElementTypeError: one is read-only.
     """
-    fixed = next((result for result in results if Argument.of(result.name, result.array).read_only), None)
+    fixed = next((result for result in results if result.described.read_only), None)
     if fixed is not None:
         raise ElementTypeError("XT1045", f"the result goes into {fixed.name}, which is read-only",
                                f"pass an array that can be written, such as {fixed.name}.copy()")

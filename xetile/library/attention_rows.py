@@ -19,18 +19,19 @@ from xetile.jit.kernel import kernel
 from xetile.lang.creation import full, iota, zeros
 from xetile.lang.grid import group_id
 from xetile.lang.layout import tile_transpose
+from xetile.lang.layout.shapes import reshape
 from xetile.lang.math import exp2, fma, maximum, maxnum, minimum, where
 from xetile.lang.matmul import tile_mma
 from xetile.lang.reduction import tile_reduce
 from xetile.lang.sync import barrier
 from xetile.lang.tiles import init_tile, load_tile, store_tile, update_tile_offset
-from xetile.library.array_operands import Operand, empty_like_input
+from xetile.library.array_operands import Operand, Scratch
 
 FEWEST_QUERIES = 16
 """Fewer queries leave a micro-kernel idle."""
 _MOST_QUERIES, _COLUMNS, _DEPTH = 64, 64, 32
-_ROWS, _WIDE = 1, 128
-"""Tile of softmax."""
+_ROWS, _WIDE, _NARROW = 1, 128, 16
+"""Tile of softmax: rows, columns, and columns at the end of a row, where wider tiles would be masked."""
 _GROUPS_A_CORE = 4
 """Work-groups for each core, which even out what tiles of a causal mask differ in."""
 _KEYS_OF_TRANSPOSE = 16
@@ -111,36 +112,56 @@ def weigh_rows(S: Any, P: Any, at: tuple[Any, Any], end: Any, factor: Any, ahead
         ahead: keys that the first row sees before its last one, or None if rows see all.
         positive: whether the factor is.
     """
-    shape = _ROWS, _WIDE
+    def place(array: Any, n: Any, width: int) -> Any:
+        return init_tile(array, (*at, n), (_ROWS, width))
 
-    def place(array: Any, n: Any) -> Any:
-        return init_tile(array, (*at, n), shape)
+    def scores(n: Any, width: int) -> Any:  # columns outside count as masked
+        return load_tile(place(S, n, width), padding=-math.inf)
 
-    def scores(n: Any) -> Any:  # columns outside count as masked
-        return load_tile(place(S, n), padding=-math.inf)
+    def power(n: Any, width: int) -> Any:
+        p = exp2(fma(scores(n, width), factor, -top))
+        store_tile(p, place(S, n, width))
+        return p
 
+    def divided(n: Any, width: int) -> None:
+        store_tile((load_tile(place(S, n, width)) * inverse).to(P.dtype), place(P, n, width))
+
+    if ahead is not None:  # the product takes whole steps of keys, and those behind the last one count as masked
+        end = (end + _DEPTH - 1) // _DEPTH * _DEPTH
+    whole = end // _WIDE * _WIDE
     if not positive:  # the largest are others then
         for n in device_range(0, end, _WIDE):
-            store_tile(load_tile(place(S, n)) * factor, place(S, n))
+            store_tile(load_tile(place(S, n, _WIDE)) * factor, place(S, n, _WIDE))
         factor = 1.0
     if ahead is not None:
-        row, column = (iota(shape, axis) for axis in (0, 1))
+        row, column = (iota((_ROWS, _WIDE), axis) for axis in (0, 1))
         for n in device_range(minimum(maximum(ahead + 1, 0), end) // _WIDE * _WIDE, end, _WIDE):
             seen = column + n.to(dtypes.i32) <= row + ahead.to(dtypes.i32)
-            store_tile(where(seen, load_tile(place(S, n)), -math.inf), place(S, n))
-    highest = full(shape, -float(np.finfo(np.float32).max), dtypes.f32)
-    for n in device_range(0, end, _WIDE):
-        highest = maxnum(highest, scores(n))
+            store_tile(where(seen, load_tile(place(S, n, _WIDE)), -math.inf), place(S, n, _WIDE))
+    highest = full((_ROWS, _WIDE), -float(np.finfo(np.float32).max), dtypes.f32)
+    for n in device_range(0, whole, _WIDE):
+        highest = maxnum(highest, scores(n, _WIDE))
+    highest = _folded("maxnumf", highest)
+    for n in device_range(whole, end, _NARROW):
+        highest = maxnum(highest, scores(n, _NARROW))
     top = tile_reduce("maxnumf", highest, 1) * factor
-    total = zeros(shape, dtypes.f32)
-    for n in device_range(0, end, _WIDE):
-        p = exp2(fma(scores(n), factor, -top))
-        total = total + p
-        store_tile(p, place(S, n))
+    total = zeros((_ROWS, _WIDE), dtypes.f32)
+    for n in device_range(0, whole, _WIDE):
+        total = total + power(n, _WIDE)
+    total = _folded("add", total)
+    for n in device_range(whole, end, _NARROW):
+        total = total + power(n, _NARROW)
     sums = tile_reduce("add", total, 1)
     inverse = 1.0 / where(sums != 0.0, sums, 1.0)
-    for n in device_range(0, end, _WIDE):
-        store_tile((load_tile(place(S, n)) * inverse).to(P.dtype), place(P, n))
+    for n in device_range(0, whole, _WIDE):
+        divided(n, _WIDE)
+    for n in device_range(whole, end, _NARROW):
+        divided(n, _NARROW)
+
+
+def _folded(kind: str, v: Any) -> Any:
+    """Reduction of (1, _WIDE) to (1, _NARROW)."""
+    return tile_reduce(kind, reshape(v, (_WIDE // _NARROW, _NARROW)), 0)
 
 
 def launch_rows(operands: tuple[Operand, ...], result: Operand, queue: Any, target: str | Target | None, cores: int,
@@ -159,15 +180,16 @@ def launch_rows(operands: tuple[Operand, ...], result: Operand, queue: Any, targ
     q, k, v = operands
     batch, heads, queries, size = q.shape
     keys = k.shape[2]
-    transposed = empty_like_input(k, (*k.shape[:2], size, keys), k.dtype)
-    turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
-    turn(k.argument, transposed.argument)
     rows = min(-(-queries // 16) * 16, _MOST_QUERIES)
     groups = min(-(-queries // rows) * heads * batch, cores * _GROUPS_A_CORE)
     wide = result.dtype is dtypes.f32
-    scores = empty_like_input(q, (groups, rows, keys), dtypes.f32)
-    weights = scores if wide else empty_like_input(q, scores.shape, v.dtype)
-    sums = scores if wide else empty_like_input(q, (groups, rows, v.shape[3]), dtypes.f32)
-    attention_of_rows.on(queue, target=target)[groups](
-        q.argument, transposed.argument, v.argument, result.argument, scores.argument, weights.argument, sums.argument,
-        factor, groups, BM=rows, share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide)
+    layouts = [((*k.shape[:2], size, keys), k.dtype), ((groups, rows, keys), dtypes.f32)]
+    if not wide:
+        layouts += [((groups, rows, keys), v.dtype), ((groups, rows, v.shape[3]), dtypes.f32)]
+    scratch = Scratch(q, *layouts)
+    transposed, scores, weights, sums = [x.argument for x in (*scratch.operands, *scratch.operands[1:] * 2)][:4]
+    turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
+    turn(k.argument, transposed)
+    scratch.used_until(attention_of_rows.on(queue, target=target)[groups](
+        q.argument, transposed, v.argument, result.argument, scores, weights, sums, factor, groups, BM=rows,
+        share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide))

@@ -11,7 +11,6 @@ from codegen.toolchain.logger import LOGGER
 from xegpu.ir import dtypes
 from xegpu.target.block2d import access
 from xegpu.target.targets import Target
-from xetile.compiler.arguments import Argument
 from xetile.dialect.wg_map import WgMap
 from xetile.jit.kernel import kernel
 from xetile.lang.creation import iota
@@ -74,7 +73,7 @@ class Layout:
     @classmethod
     def of(cls, operand: Operand, target: Target) -> Layout:
         """Layout of an array on a target."""
-        found = Argument.of(operand.name, operand.argument)
+        found = operand.described
         size = operand.dtype.bytes
         kind = access(target, found.pointer, found.shape, found.strides, size)
         in_words = not any(number * size % _WIDTH_UNIT for number in operand.strides()[:-1])

@@ -10,7 +10,6 @@ from xegpu.dialect.bounds import STORE_ALIGNMENT
 from xegpu.ir import dtypes
 from xegpu.target.block2d import access
 from xegpu.target.targets import Target
-from xetile.compiler.arguments import Argument
 from xetile.frontend.control_flow.for_loop import range as device_range
 from xetile.jit.kernel import kernel
 from xetile.lang.grid import group_id
@@ -102,7 +101,7 @@ def _reached(operand: Operand, columns: int, target: Target) -> Operand | None:
     """A batch as one matrix where 2D block messages reach that; as it is if its rows are too short for them, and are
     those of a tile of ``columns`` columns, which 1D block messages reach."""
     stack = operand.reshaped((math.prod(operand.shape[:-1]), operand.shape[-1]))
-    found = Argument.of(stack.name, stack.argument)
+    found = stack.described
     if access(target, found.pointer, found.shape, found.strides, operand.dtype.bytes) == "block":
         return stack
     is_narrow = operand.shape[-1] == columns and columns * operand.dtype.bytes < _SHORTEST_ROW

@@ -27,12 +27,15 @@ from xdsl.ir import SSAValue, Use
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.rewrite.rewriter import Rewriter, rewrite
+from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.vector import TileTransposeOp
 
 _BLOCK_KINDS = ("block", "block-columns")
 """Arrays that block messages read in both orders; from others each load is element by element."""
+_CONTIGUOUS_KINDS = (*_BLOCK_KINDS, "rows", "columns")
+"""Arrays that a target without block messages reads in both orders by vectors: a row by a subgroup, or by a lane."""
 _TILE_USERS = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp)
 """Operations that may use a duplicated tile: no writes, which could come between the loads of one value."""
 
@@ -42,9 +45,11 @@ class DuplicateLoads:
     """The pass.
 
     Attributes:
+        target: whose messages read the arrays.
         access: for each argument its access kind.
     """
 
+    target: Target
     access: tuple[str, ...]
 
     def apply(self, module: ModuleOp) -> ModuleOp:
@@ -57,8 +62,9 @@ class DuplicateLoads:
         for operation in function.walk():
             if isinstance(operation, tile_ops.InitTileOp):
                 inits.setdefault(webs.root(operation.result), []).append(operation)
+        readable = _BLOCK_KINDS if self.target.block_io else _CONTIGUOUS_KINDS
         roots = {root for root, group in inits.items() if _has_both_uses(webs, root)
-                 and all(access_kind(init, kinds) in _BLOCK_KINDS for init in group)}
+                 and all(access_kind(init, kinds) in readable for init in group)}
         return _DuplicateLoadsRewriter(webs, roots).function(function) if roots else function
 
 

@@ -66,6 +66,8 @@ def local_blocks(present: list[list[Pair]], required: list[list[Pair]]) -> list[
 
 def coordinate(rewriter: Rewriter, layout: Pair, axis: int) -> SSAValue:
     """Row or column of this subgroup in ``layout``; linear ids run row-major."""
+    if layout == (1, 1):
+        return rewriter.constant(0)
     linear = rewriter.shared("subgroup", lambda: rewriter.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
     linear.name_hint = "subgroup"
     rows, columns = layout

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.runtime.usm import LINE, merged_spans
+from codegen.runtime.usm import LINE, anchor, merged_spans
 from codegen.simulator.memory.global_memory import USER_SPACE_END, Allocation
 from xegpu.support.errors import DeviceError
 
@@ -44,7 +44,7 @@ class Arena:
 
     Of a view everything from its first byte to its last is copied, so that the strides are the same; the gaps between
     its elements belong to no array. Arrays that overlap on the host overlap here in the same way. The first element
-    of an array, or of the first one of those that overlap, is aligned to a cache line, as in a device's memory.
+    of an array, or of one of those that overlap, is aligned to a cache line, as in a device's memory.
 
     Args:
         names: names of the arrays, for messages.
@@ -62,8 +62,7 @@ class Arena:
         found: dict[int, ArenaArray] = {}
         at = REDZONE
         for low, high, members in spans:
-            first = arrays[members[0]].ctypes.data - low
-            at += -(self.memory.ctypes.data + at + first) % LINE
+            at += -(self.memory.ctypes.data + at + anchor(arrays, members) - low) % LINE
             data = self.memory[at:at + high - low]
             for index, view in self._views(data, low, arrays, members):
                 view[...] = arrays[index]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
-from codegen.opencl.arith import finish, operand_groups
 from codegen.opencl.arith import predicate as truth
 from codegen.opencl.arith.integer import cast
+from codegen.opencl.arith.operands import finish, operand_groups
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, computed
 from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp

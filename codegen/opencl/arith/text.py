@@ -109,19 +109,23 @@ instructions or more; ``I`` and ``U`` are vectors of integers of that width. Err
 
 _SCALED = """
   const {I} power = as_{I}(rounded) - ({I})(0x4b400000), half_power = power >> ({I})(1);
-  return p * as_{F}((half_power + ({I})(127)) << ({I})(23))
-    * as_{F}((power - half_power + ({I})(127)) << ({I})(23));"""
+  const {F} scaled = p * as_{F}((half_power + ({I})(127)) << ({I})(23))
+    * as_{F}((power - half_power + ({I})(127)) << ({I})(23));
+  return select(scaled, ({F})(0.0f), vanishes);"""
 PROCESSOR_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
     # 2^n * 2^f for the integer n nearest to v: the bits of v + 1.5 * 2^23. p is minimax over the relative error:
-    # 2^-28.9 and, of e^f, 2^-28.3. 2^n is two factors, which reach subnormal results with one rounding.
+    # 2^-28.9 and, of e^f, 2^-28.3. 2^n is two factors, which reach subnormal results with one rounding. Where the
+    # result is zero, as of every masked score, they are ones: a product that underflows takes a hundred clocks.
     math.Exp2Op: ("processor_exp2", """
-  const {F} low = select(v, ({F})(-152.0f), v < ({F})(-152.0f)), x = select(low, ({F})(129.0f), v > ({F})(129.0f));
+  const {I} vanishes = v < ({F})(-152.0f);
+  const {F} low = select(v, ({F})(0.0f), vanishes), x = select(low, ({F})(129.0f), v > ({F})(129.0f));
   const {F} rounded = x + ({F})(12582912.0f), f = x - (rounded - ({F})(12582912.0f));
   {F} p = fma(({F})(0.00015353362f), f, ({F})(0.0013398875f));
   p = fma(p, f, ({F})(0.00961843692f)); p = fma(p, f, ({F})(0.0555033237f)); p = fma(p, f, ({F})(0.240226477f));
   p = fma(fma(p, f, ({F})(0.693147182f)), f, ({F})(1.0f));""" + _SCALED),
     math.ExpOp: ("processor_exp", """
-  const {F} low = select(v, ({F})(-105.0f), v < ({F})(-105.0f)), x = select(low, ({F})(89.0f), v > ({F})(89.0f));
+  const {I} vanishes = v < ({F})(-105.0f);
+  const {F} low = select(v, ({F})(0.0f), vanishes), x = select(low, ({F})(89.0f), v > ({F})(89.0f));
   const {F} rounded = fma(x, ({F})(1.44269504f), ({F})(12582912.0f)), n = rounded - ({F})(12582912.0f);
   const {F} f = fma(n, ({F})(1.90465421e-9f), fma(n, ({F})(-0.693147182f), x));
   {F} p = fma(({F})(0.00138146023f), f, ({F})(0.00836871564f));

@@ -10,7 +10,7 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import cache_controls, element_access, payload, slm, slm_addresses
+from codegen.opencl.block_io import cache_controls, element_loads, element_stores, payload, slm, slm_addresses
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, block_word
 from codegen.opencl.vector import shuffle_rows
@@ -119,7 +119,7 @@ def _load_nd(emitter: Emitter, operation: LoadNdOp) -> None:
         slm.load(emitter, operation)
         return
     if desc.block.access != "block":
-        element_access.load(emitter, operation)
+        element_loads.load(emitter, operation)
         return
     deinterleaved = shuffle_rows.is_deinterleaved(operation)
     fragment = shuffle_rows.words_of(emitter, operation) if deinterleaved else \
@@ -149,7 +149,7 @@ def _store_nd(emitter: Emitter, operation: StoreNdOp) -> None:
         slm.store(emitter, operation)
         return
     if desc.block.access != "block":
-        element_access.store(emitter, operation)
+        element_stores.store(emitter, operation)
         return
     fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
     array = emitter.name("stored")

@@ -16,6 +16,10 @@ BLOCK_READS = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_re
                32: "intel_sub_group_block_read"}
 """Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
 BLOCK_WRITES = {bits: name.replace("read", "write") for bits, name in BLOCK_READS.items()}
+PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
+"""Parameters of a function that accesses a block, behind its array's base: the array's bounds, and a position."""
+KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
+"""Width of a vector to its components without the first, in vectors that exist."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,18 @@ class BlockSlice:
         row, column = self.coordinates(word)[0]
         return f"(uint)({row}) < (uint)height && (uint)({column}) < (uint)width"
 
+    @property
+    def masked_element(self) -> tuple[str, str]:
+        """C condition that a lane's element of a slice of one row is in bounds, behind ``COLUMNS_OF_ROW``; lvalue.
+
+        The lane is added to a pointer: of a column that is known to be no negative ``int``, processors' compilers lose
+        that those of the lanes follow each other, and gather them.
+        """
+        return "(uint)column < columns", f"(base + y * (long)pitch + {self._across('x')})[{self._across('lane')}]"
+
+    def _across(self, column: str) -> str:
+        return f"({column}) * (long)step" if self.strided else column
+
     def coordinates(self, word: int | None = None) -> list[tuple[str, str]]:
         """Row and column expressions of each element of a lane's word ``i``, or of word ``word``."""
         lanes = self.lanes
@@ -89,8 +105,7 @@ class BlockSlice:
 
     def unchecked(self, row: str, column: str) -> str:
         """Lvalue of the element at ``row``, ``column``, without bounds check."""
-        across = f"({column}) * (long)step" if self.strided else column
-        return f"base[({row}) * (long)pitch + {across}]"
+        return f"base[({row}) * (long)pitch + {self._across(column)}]"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@
 A pointer is the array's base and a product of a row and a pitch, in 64 bits. Intel's compiler multiplies anew in each
 step, and puts together each lane's pointers from their parts; as a variable that the loop changes, a pointer takes one
 addition. Words of the same rows that lie an even number of elements apart have one, from which they are constant
-distances. Which half of a word begins a row stays the same in all steps if a step is even.
+distances. Which half of a word begins a row stays the same in all steps if a step is even. Elements of
+32 bits are words, and a row of them has one pointer.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects import scf
 
-from codegen.opencl.block_io.unaligned_words import WordRun, declared, runs, variables
+from codegen.opencl.block_io.unaligned_words import WordRun, declared, read_words, runs, variables
 from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
 from xegpu.analysis.block_position import OffsetOf, Sum, Term, is_inside, position_of
+from xegpu.analysis.gemm_loops import is_copy
 from xegpu.dialect.block_io import LoadNdOp, desc_of
-from xegpu.dialect.bounds import is_unaligned_copy
 from xegpu.ir.matchers import number
 
 
@@ -50,8 +51,8 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
         what each step adds to them, as expressions.
     """
     copies = [load for load in loop.body.block.ops if isinstance(load, LoadNdOp) and load.in_bounds is not None
-              and is_unaligned_copy(desc_of(load.desc))]
-    pointers = sum(2 * len(run.rows) for load in copies for run in runs(load))
+              and is_copy(load)]
+    pointers = sum((2 if _elements(load) > 1 else 1) * len(run.rows) for load in copies for run in runs(load))
     together, shared = emitter.target.immediate_offsets or pointers > _MOST, _Shared()
     moves: list[str] = []
     for load in copies:
@@ -64,6 +65,11 @@ def values(emitter: Emitter, load: LoadNdOp, fragment: Fragment) -> list[str]:
     """Read the runs of a load through its pointers, and give the expressions of its variables."""
     named = []
     for run, names in emitter.carried_pointers[load].runs:
+        if _elements(load) == 1:
+            ((name, distance),) = names
+            named.append(replace(run, label=emitter.name("words")))
+            emitter.line(read_words(named[-1], f"({name}_here + {distance})").strip())
+            continue
         words = run.combined(emitter, [tuple(f"({name}_{side} + {distance})" if distance else f"{name}_{side}"
                                              for side in ("here", "there")) for name, distance in names],  # type: ignore[misc]
                              [f"{name}_odd" for name, _ in names])
@@ -72,13 +78,19 @@ def values(emitter: Emitter, load: LoadNdOp, fragment: Fragment) -> list[str]:
     return list(variables(named, fragment))
 
 
+def _elements(load: LoadNdOp) -> int:
+    """Elements of a word."""
+    return 4 // desc_of(load.desc).dtype.bytes
+
+
 def _start(emitter: Emitter, loop: scf.ForOp, load: LoadNdOp) -> tuple[Descriptor, str] | None:
     """The descriptor of a load in the first step, and the elements that a step moves it by; None unless it moves by an
     even number of rows or columns, and by nothing else."""
     at, step = position_of(load.desc), number(loop.step)
     terms = [*at.row.terms, *at.column.terms]
     counter, start = loop.body.block.args[0], emitter.coordinate(loop.lb)
-    if not step or step % 2 or terms.count(counter) != 1 or is_inside(at.root, loop) or \
+    each = _elements(load)
+    if not step or step % each or terms.count(counter) != 1 or is_inside(at.root, loop) or \
             any(term is not counter and is_inside(term.desc if isinstance(term, OffsetOf) else term, loop)
                 for term in terms):
         return None
@@ -90,7 +102,7 @@ def _start(emitter: Emitter, loop: scf.ForOp, load: LoadNdOp) -> tuple[Descripto
         return found
 
     desc: Descriptor = emitter.values[at.root]
-    step_size = f"(long){desc.pitch} * {step // 2}" if counter in at.row.terms else str(step // 2)
+    step_size = f"(long){desc.pitch} * {step // each}" if counter in at.row.terms else str(step // each)
     return replace(desc, row=along(at.row), column=along(at.column)), step_size
 
 
@@ -108,22 +120,27 @@ def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shar
     lane = emitter.common(load.parent, "lane", "int", f"get_sub_group_local_id() * {lanes.wi_data[0]}")
     stem = load.result.name_hint or "v"
     move = emitter.common(load.parent, f"{stem}_move", "long", step)
-    found = []
+    found, each = [], _elements(load)
     first = f"{wrapping(desc.row)} + {lane}", wrapping(desc.column)
     for run in runs(load):
         names, there, column = [], {} if shared is None else shared, desc.column.offset + run.column
-        elements = run.elements(f"(global const ushort *){desc.array.name}", desc.pitch, first)
+        elements = run.elements(f"(global const {'uint' if each == 1 else 'ushort'} *){desc.array.name}", desc.pitch,
+                                first)
         for down, element in zip(run.rows, elements, strict=True):
-            key = (desc.array.name, desc.pitch, first[0], down, desc.column.terms, column % 2, move)
+            key = (desc.array.name, desc.pitch, first[0], down, desc.column.terms, column % each, move)
             if key not in there:
                 odd, _, _ = emitter.names(f"{stem}_row", lambda row: (f"{row}_odd", f"{row}_here", f"{row}_there"))
                 name = odd.removesuffix("_odd")
-                emitter.line(f"global const ushort *{name} = {element};")
-                for line in declared(emitter, name, name):
-                    emitter.line(line)
                 there[key] = name, column
-                yield from (f"{name}_{side} += {move}" for side in ("here", "there"))
+                if each == 1:
+                    emitter.line(f"global const uint *{name}_here = {element};")
+                    yield f"{name}_here += {move}"
+                else:
+                    emitter.line(f"global const ushort *{name} = {element};")
+                    for line in declared(emitter, name, name):
+                        emitter.line(line)
+                    yield from (f"{name}_{side} += {move}" for side in ("here", "there"))
             name, at = there[key]
-            names.append((name, (column - at) // 2))
+            names.append((name, (column - at) // each))
         found.append((run, tuple(names)))
     emitter.carried_pointers[load] = RowPointers(tuple(found))

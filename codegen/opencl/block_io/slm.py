@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import slm_addresses, slm_visa
+from codegen.opencl.block_io.block_slice import PARAMETERS
 from codegen.opencl.block_io.slm_access import LINE, SlmAccess
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
@@ -37,7 +38,6 @@ def _allocate(emitter: Emitter, operation: AllocOp) -> None:
     emitter.values[operation.memref] = ArrayValue(name, dtype, sizes, strides, "local")
 
 
-_PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
 _POSITION = """static int slm_position(int row, int column, int height, int rows, int columns)
 {
   return column / columns * (height * columns) + row / rows * (rows * columns) + column % columns * rows + row % rows;
@@ -54,7 +54,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     at = _registers(addresses)
     name = f"load_slm_{access.label}{_suffix(addresses)}"
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
-    head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {_PARAMETERS}{_declared(at)}{results})"
+    head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {PARAMETERS}{_declared(at)}{results})"
     values = enumerate(_variables(access)) if access.runs else ()
     read = _read(emitter, access, slm_visa.bytes_near(operation), _numbered(addresses))
     _access_function(emitter, access, head, [*read, *(f"*out{i} = {value};" for i, value in values)], "load")
@@ -73,7 +73,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     at = _registers(addresses)
     name = f"store_slm_{access.label}{_suffix(addresses)}"
     values = "".join(f", {fragment.c_type} {variable}" for variable in access.fragment.names)
-    head = f"static void {name}(local {access.desc.dtype.opencl} *base, {_PARAMETERS}{_declared(at)}{values})"
+    head = f"static void {name}(local {access.desc.dtype.opencl} *base, {PARAMETERS}{_declared(at)}{values})"
     _access_function(emitter, access, head, list(_written(emitter, access, _numbered(addresses))), "store")
     emitter.line(f"{name}({', '.join([access.call(emitter), *at, *fragment.names])});")
 
@@ -130,7 +130,11 @@ def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses)
     wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
     messages = [(access.runs[i].start * access.size, i, count) for i, count in wide.items()]
     if addresses:
-        yield from slm_visa.kept(emitter, f"base + {access.start()}", messages, addresses)
+        halves = slm_visa.halves(access.runs, access.size, access.desc.sg_map.lanes)
+        at = dict(zip(sorted((*wide, *halves)), addresses, strict=True))
+        yield from slm_visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide])
+        for i in halves:
+            yield from slm_visa.kept_half(_block_read(emitter, access, access.runs[i]), i, *at[i])
         return
     if together := len(messages) > 1 and not emitter.target.immediate_offsets:
         yield from slm_visa.together(f"base + {access.start()}", messages, near)
@@ -143,9 +147,15 @@ def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses)
             continue
         word, width = UNSIGNED[8 * access.size * run.elements], len(run.words)
         pointer = _pointer(access, run, "const ")
-        value = f"{_side_by_side(emitter, access, word, width, 'read')}({pointer})" if run.together else \
+        value = _block_read(emitter, access, run) if run.together else \
             f"*{pointer}" if width == 1 else f"vload{width}(0, {pointer})"
         yield f"const {vector_type(word, width)} run{i} = {value};"
+
+
+def _block_read(emitter: Emitter, access: SlmAccess, run: Run) -> str:
+    """Expression that loads a run of all lanes together."""
+    word = UNSIGNED[8 * access.size * run.elements]
+    return f"{_side_by_side(emitter, access, word, len(run.words), 'read')}({_pointer(access, run, 'const ')})"
 
 
 def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iterator[str]:
@@ -269,10 +279,10 @@ def _bounds_checked_access(emitter: Emitter, access: SlmAccess, kind: str) -> st
     inside = "(uint)y < (uint)height && (uint)x < (uint)width"
     at = access.position("y", "x")
     if kind == "load":
-        text = (f"{CALL} static {unsigned} {name}(local const {element} *base, {_PARAMETERS})\n{{\n"
+        text = (f"{CALL} static {unsigned} {name}(local const {element} *base, {PARAMETERS})\n{{\n"
                 f"  return {inside} ? ((local const {unsigned} *)base)[{at}] : ({unsigned})0;\n}}\n")
     else:
-        text = (f"{CALL} static void {name}(local {element} *base, {_PARAMETERS}, {unsigned} value)\n{{\n"
+        text = (f"{CALL} static void {name}(local {element} *base, {PARAMETERS}, {unsigned} value)\n{{\n"
                 f"  if ({inside}) ((local {unsigned} *)base)[{at}] = value;\n}}\n")
     emitter.function(text)
     return name

@@ -67,14 +67,16 @@ def addresses(emitter: Emitter, operation: _Access) -> list[tuple[str, int]]:
 
 def distances(emitter: Emitter, operation: _Access) -> list[int]:
     """Bytes from the first element of a descriptor, as it was created, to each message of an access through it; none
-    where there are other messages than the largest."""
+    where there are other messages than the largest, or loads of half as many bytes."""
     access = access_of(emitter, operation)
     root, (row, column) = _root(operation.desc)
     if access.in_panel or not isinstance(root.owner, CreateNdTdescOp):
         return []
     if isinstance(operation, LoadNdOp):
-        wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes)
-        runs = [access.runs[i] for i in wide] if sum(wide.values()) == len(access.runs) else []
+        form = access.runs, access.size, access.desc.sg_map.lanes
+        wide, halves = slm_visa.of(*form), slm_visa.halves(*form)
+        first = sorted((*wide, *halves)) if sum(wide.values()) + len(halves) == len(access.runs) else []
+        runs = [access.runs[i] for i in first]
     else:
         runs = access.runs if all(_is_largest(access, run) for run in access.runs) else []
     weights = _weights(access)

@@ -22,6 +22,8 @@ _BYTES = 512
 """Bytes of the largest SLM message: 64 elements of 64 bits (``d64x64t``)."""
 _WORDS = {1: "uint8", 2: "ushort16"}
 """What a message fills, by the number of runs that it has."""
+_HALF = "ushort8"
+"""What a message of half as many bytes fills: one run of 16-bit words (``d32x64t``)."""
 _REGISTER = 16
 """32-bit words of a register, where there are messages of 512 bytes."""
 
@@ -63,6 +65,17 @@ def of(runs: Sequence[Run], size: int, lanes: int) -> dict[int, int]:
         elif 2 * length == _BYTES and runs[i + 1:] and _follows(run, runs[i + 1], length // size):
             found[i] = 2
     return found
+
+
+def halves(runs: Sequence[Run], size: int, lanes: int) -> list[int]:
+    """Runs that are half of the largest message and part of none: messages of their own, where addresses are kept.
+
+    Args:
+        runs, size, lanes: as for :func:`of`.
+    """
+    wide = of(runs, size, lanes)
+    return [i for i, run in enumerate(runs) if run.together and i not in wide and wide.get(i - 1) != 2
+            and run.elements * size == 2 and 2 * len(run.words) * run.elements * size * lanes == _BYTES]
 
 
 def _follows(run: Run, other: Run, elements: int) -> bool:
@@ -133,6 +146,24 @@ def kept(emitter: Emitter, address: str, messages: Sequence[tuple[int, int, int]
                f': "=rw"(wide{first}) : "rw"({register}) : "memory");')
         yield "#endif"
         yield from _named(first, count)
+
+
+def kept_half(plain: str, first: int, register: str, behind: int) -> Iterator[str]:
+    """Statements of a message of half the size, whose address is in the first word of a register.
+
+    Args:
+        plain: what reads it for compilers without vISA.
+        first: the number of its run.
+        register: the register.
+        behind: bytes from there.
+    """
+    yield f"{_HALF} run{first};"
+    yield f"#ifdef {NO_VISA}"
+    yield f"run{first} = {plain};"
+    yield "#else"
+    yield (f'__asm__ volatile("lsc_load.slm (M1_NM, 1) %0:d32x64t flat[%1+{behind:#x}]:a32" '
+           f': "=rw"(run{first}) : "rw"({register}) : "memory");')
+    yield "#endif"
 
 
 def stored(plain: str, words: str, register: str, behind: int) -> Iterator[str]:

@@ -134,8 +134,12 @@ def read(emitter: Emitter, run: WordRun, first: tuple[str, str]) -> Iterator[str
 def read_aligned(run: WordRun, first: tuple[str, str]) -> Iterator[str]:
     """Statements that read a run of an array ``base`` whose rows begin on 4-byte boundaries, as one vector."""
     (element,) = run.elements("base", "pitch", first)
-    pointer = f"(global const uint *)({element})"
-    yield f"  const {vector_type('uint', run.width)} {run.name} = " + (
+    yield read_words(run, f"(global const uint *)({element})")
+
+
+def read_words(run: WordRun, pointer: str) -> str:
+    """Statement that reads a run of one row as one vector from a pointer to its first word."""
+    return f"  const {vector_type('uint', run.width)} {run.name} = " + (
         f"*{pointer};" if run.width == 1 else f"vload{run.width}(0, {pointer});")
 
 

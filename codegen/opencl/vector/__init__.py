@@ -6,8 +6,8 @@ from xdsl.dialects import ub
 from xdsl.dialects import vector as xvector
 from xdsl.ir import Operation
 
-from codegen.opencl import arith
-from codegen.opencl.arith import converted
+from codegen.opencl.arith.conversion import converted
+from codegen.opencl.arith.operands import stored
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Coordinate, Fragment, vector_type, width_of
@@ -63,11 +63,11 @@ def _poison(emitter: Emitter, operation: ub.PoisonOp) -> None:
 
 def _spread(emitter: Emitter, operation: xvector.BroadcastOp) -> None:
     fragment = emitter.fresh(operation.vector)
-    stored = arith.stored(emitter.values[operation.source], fragment.dtype)
-    expression = f"({fragment.c_type})({stored})"
+    word = stored(emitter.values[operation.source], fragment.dtype)
+    expression = f"({fragment.c_type})({word})"
     if fragment.dtype.bits in _REPEATED and fragment.width * fragment.dtype.bits in (32, 64, 128, 256) and \
             _multiplied_in_a_loop(operation):
-        expression = _in_registers(emitter, fragment, stored)
+        expression = _in_registers(emitter, fragment, word)
     emitter.assign(operation.vector, fragment, [expression] * len(fragment.names))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from xdsl.ir import Operation
 
-from codegen.opencl.arith import converted
+from codegen.opencl.arith.conversion import converted
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Fragment, computed, rounded, vector_type

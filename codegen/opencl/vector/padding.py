@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from codegen.opencl import arith
-from codegen.opencl.emitter import Emitter, Rule, likely_in_bounds, masks_row, wrapping
+from codegen.opencl.arith.operands import literal, stored
+from codegen.opencl.emitter import COLUMNS_OF_ROW, Emitter, Rule, likely_in_bounds, masks_row, wrapping
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
 from xegpu.dialect.block_io import LoadNdOp, desc_of
@@ -22,7 +22,7 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
     source, result = emitter.fragment(operation.value), emitter.fresh(operation.result)
     desc: Descriptor = emitter.values[operation.desc]
     row, column = lane_map.positions((shape[0], shape[1]), lanes)
-    padding = arith.stored(arith.literal(operation.number, source.dtype), source.dtype)
+    padding = stored(literal(operation.number, source.dtype), source.dtype)
     expressions, attribute = [], "" if masks_row(emitter, source, lanes) else f"{CALL} "
     for position, name in enumerate(source.names):
         units = range(position * source.width, (position + 1) * source.width)
@@ -63,13 +63,17 @@ def _padding_function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, word
     name = (f"pad_{fragment.dtype}_{rows}x{columns}_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_by_{label}"
             f"{'' if attribute else '_masked'}")
     across = lanes.wi_layout[1]
+    head = f"{attribute}static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, int x)"
+    if not attribute:
+        emitter.function("\n".join([head, "{", f"  {COLUMNS_OF_ROW}",
+                                    "  const uint column = x + get_sub_group_local_id();",
+                                    f"  return column < columns ? value : {padding};", "}", ""]))
+        return name
     parts = fragment.renamed(("value",) * (fragment.units // fragment.width)).words()[:fragment.width]
     chosen = [f"  {part} = row + {r}u < (uint)height && column + {c}u < (uint)width ? {part} : {padding};"
               for part, (r, c) in zip(parts, words, strict=True)]
     repeats = f" % {lanes.lanes}" if lanes.lanes < emitter.subgroup else ""
-    lines = [f"{attribute}static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, "
-             "int x)",
-             "{", f"  const int lane = get_sub_group_local_id(){repeats};",
+    lines = [head, "{", f"  const int lane = get_sub_group_local_id(){repeats};",
              f"  const uint row = (uint)y + lane / {across}, column = (uint)x + lane % {across};",
              f"  if (y >= 0 && x >= 0 && y <= height - {rows} && x <= width - {columns}) return value;",
              *chosen, "  return value;", "}", ""]

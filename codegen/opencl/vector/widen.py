@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from codegen.opencl import arith
+from codegen.opencl.arith.conversion import converted, float8_function
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import SIGNED, vector_type
@@ -203,12 +203,12 @@ class _Widening:
         words, value = vector_type("ushort", width), values[0]
         value = value if width == 1 else f"({vector_type('uchar', width)})({', '.join(values)})"
         if self.source.kind == "s":
-            value = f"{arith.float8_function(emitter, self.source, width)}({value})"
-            return f"as_{words}({value})" if self.result is f16 else arith.converted(value, f16, bf16, width)
+            value = f"{float8_function(emitter, self.source, width)}({value})"
+            return f"as_{words}({value})" if self.result is f16 else converted(value, f16, bf16, width)
         if self.source is i8:
             value = f"as_{vector_type(SIGNED[8], width)}({value})"
-        return f"as_{words}({arith.converted(value, self.source, f16, width)})" if self.result is f16 else \
-            arith.converted(arith.converted(value, self.source, f32, width), f32, bf16, width)
+        return f"as_{words}({converted(value, self.source, f16, width)})" if self.result is f16 else \
+            converted(converted(value, self.source, f32, width), f32, bf16, width)
 
     def function(self, emitter: Emitter) -> str:
         """Define the function, and return its name."""

@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 
 from codegen.simulator.alu.conversion import convert, immediate_lanes
 from codegen.simulator.alu.execution import Execution, UnknownInstruction, flag_bits, rounding_mode
-from codegen.simulator.alu.regions import (
-    Array,
-    Lanes,
-    gather_index,
-    indirect_index,
-    lane_axes,
-    strided_view,
-)
+from codegen.simulator.alu.regions import Array, Lanes, gather_index, indirect_index, lane_axes, strided_view
 from codegen.simulator.instruction import (
     DataType,
     ImmediateOperand,

@@ -8,7 +8,7 @@ import pytest
 from xdsl.dialects import builtin
 
 import xetile as xt
-from codegen.opencl import arith
+from codegen.opencl.arith import conversion
 from tests.conftest import require_device
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
@@ -25,7 +25,7 @@ def e3m4(monkeypatch: pytest.MonkeyPatch) -> DType:
     for index, key in ((dtypes.BY_NAME, RECORD.name), (dtypes._BY_MLIR, RECORD.mlir),
                        (dtypes._BY_NUMPY, RECORD.numpy)):
         monkeypatch.setitem(index, key, RECORD)
-    monkeypatch.setitem(arith.WIDENED, RECORD, IN_C)
+    monkeypatch.setitem(conversion.WIDENED, RECORD, IN_C)
     return RECORD
 
 

@@ -58,6 +58,38 @@ def test_the_loop_is_as_if_tiles_were_moved(counted: bool) -> None:
 
 
 @xt.kernel
+def of_batch(A, B, C, *, BM=16, BN=16, BK=32):
+    """Products of a batch's matrices, on tiles that the loop makes: of A transposed, a batch of one, and of B."""
+    m, i = xt.group_id(0) * BM, xt.group_id(1)
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, B.shape[1], BK):
+        a = xt.tile_transpose(xt.load_tile(xt.init_tile(A, (0, k, m), (BK, BM))))
+        acc = xt.tile_mma(a, xt.load_tile(xt.init_tile(B, (i, k, 0), (BK, BN))), acc)
+    xt.store_tile(acc, xt.init_tile(C, (i, m, 0), (BM, BN)))
+
+
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], *DEVICE, Execution("machine:dg2", "dg2"),
+                                       Execution("machine:bmg", "bmg")], ids=str)
+@pytest.mark.parametrize("depth", [75, 64])
+def test_matrices_of_a_batch(execution: Execution, depth: int) -> None:
+    """Also work-groups for which there is no such matrix: they read zeros of B, and store nothing."""
+    rng = np.random.default_rng(depth)
+    a, b = (rng.integers(-8, 9, shape).astype(ml_dtypes.bfloat16) for shape in ((1, depth, 24), (3, depth, 16)))
+    c = np.full((4, 24, 16), 7, np.float32)
+    execution.bind(of_batch)[2, 5](a, b, c)
+    np.testing.assert_array_equal(c[:3], a[0].T.astype(np.float32) @ b.astype(np.float32))
+    assert not c[3].any()
+
+
+@pytest.mark.parametrize(("target", "divided"), [("dg2", True), ("bmg", True), ("pvc", False), ("cpu", False)])
+def test_where_places_in_a_batch_are_divided(target: str, divided: bool) -> None:
+    low = of_batch.lower(*[xt.Spec((None, None, None), dtype) for dtype in ("bf16", "bf16", "f32")], target=target)
+    loop = low.stages["induction-variables" if not divided else "licm"].split("scf.for")[1].split("scf.yield")[0]
+    assert ("create_nd_tdesc" not in loop) == divided
+    assert ("peel-bounds" in low.stages) == (target == "dg2")
+
+
+@xt.kernel
 def sums(A, R, C, *, BM=16, BN=32, BK=32, one=1.0, to=xt.f32):
     """Sums of the rows and of the columns of A, by products with a number: R = A @ one, C = one @ A."""
     m = xt.group_id(0) * BM

@@ -47,13 +47,15 @@ def test_packed_sequences(execution: Execution) -> None:
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
-def test_pages_of_a_cache(execution: Execution) -> None:
-    """Sequences of 33 and of 70 keys in pages of 16 that are in disorder, for two heads a group."""
+@pytest.mark.parametrize("step", [16, 32])
+def test_pages_of_a_cache(execution: Execution, step: int) -> None:
+    """Sequences of 33 and of 70 keys in pages of 16 that are in disorder, one or two a step, for two heads a group."""
     cache = [_normal(seed, 11, 2, 16, 32) for seed in (4, 5)]
-    pages, lengths = np.array([[9, 2, 5, 0, 0], [1, 10, 7, 3, 8]], np.int32), np.array([33, 70], np.int32)
+    pages, lengths = np.array([[9, 2, 5, 0, 0, 0], [1, 10, 7, 3, 8, 0]], np.int32), np.array([33, 70], np.int32)
     q, out = _normal(6, 2, 4, 20, 32), np.full((2, 4, 20, 32), 7, np.float32)
     rows = [array.reshape(-1, 32) for array in cache]
-    execution.bind(paged_cache)[1, 4, 2](q, *rows, out, pages, lengths, share=2, **SMALL)
+    execution.bind(paged_cache)[1, 4, 2](q, *rows, out, pages, lengths, share=2, page=16,
+                                         **{**SMALL, "BN": step})
     for sequence, length in enumerate(lengths):
         k, v = (array[pages[sequence]].swapaxes(0, 1).reshape(2, -1, 32)[:, :length].repeat(2, axis=0)
                 for array in cache)
@@ -79,8 +81,8 @@ def test_gradients_in_parts(execution: Execution, queries: int, keys: int) -> No
     np.testing.assert_allclose(dv, p.swapaxes(1, 2) @ wide_do, atol=0.05)
 
 
-COUNTED = [trial for trial in TRIALS if "packed" in trial.name or "pages" in trial.name or "in parts" in trial.name
-           or "examples" in trial.name]
+COUNTED = [trial for trial in TRIALS
+           if any(part in trial.name for part in ("packed", "pages of a cache", "in parts", "examples"))]
 assert len(COUNTED) == 5
 
 

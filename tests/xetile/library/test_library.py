@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -352,6 +353,21 @@ def test_attention_on_a_processor_keeps_nan_to_its_row() -> None:
     for result in both(partial(xt.attention, target="cpu"), q, k, v):
         assert np.isnan(result).all(-1).nonzero()[1].tolist() == [3]
         assert np.isnan(result).sum() == 16
+
+
+def test_attention_of_threads_and_of_other_lengths_shares_scratch_memory() -> None:
+    """Launches of one queue that follow each other without a wait, of shapes that fit each other's memory."""
+    cases = [[normal(3, rows, 16, dtype=np.float32) for rows in (32, keys, keys)] for keys in (40, 41, 90, 17)]
+    held = [[on_device(x) for x in case] for case in cases]
+
+    def results(case: int) -> list[Any]:
+        return [xt.attention(*held[(case + i) % 4], target="cpu") for i in range(8)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for case, got in enumerate(pool.map(results, range(4))):
+            for i, result in enumerate(got):
+                expected = attention_in_f64(*cases[(case + i) % 4], causal=False)
+                np.testing.assert_allclose(require_dpnp().asnumpy(result), expected, atol=1e-5)
 
 
 def test_attention_where_subgroups_share_queries() -> None:

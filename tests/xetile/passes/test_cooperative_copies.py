@@ -8,34 +8,36 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import distributed
+from benchmarks.kernels import work_group_gemm
 from codegen.perf.isa import hot_lines
 from tests.conftest import require_ocloc
-from tests.kernels import Array, Execution, Types, gemm_shared, integers, tiles
+from tests.kernels import Array, Execution, Types, gemm_shared, integers, tiles, viewed
 from tests.kernels import product as multiplied
 from tests.xetile.passes.test_cooperative_loads import check, is_shared, without_places
 
 NUMPY, XEGPU = Execution("numpy", "pvc"), Execution("numpy:xegpu", "bmg")
 DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
-BF16, F16 = Types(xt.bf16, xt.bf16, xt.f32), Types(xt.f16, xt.f16, xt.f32)
+BF16, F16, TF32 = (Types(dtype, dtype, xt.f32) for dtype in (xt.bf16, xt.f16, xt.tf32))
 BM, BN, BK = 64, 32, 32
 MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": (2, 2), "data_a": (32, BK), "data_b": (BK, 16), "data_c": (32, 16)}
+LARGE = {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 
 def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: int, pitch: int, first: int) -> Array:
     """Random integers at a distance of ``pitch`` elements a row, among numbers that nobody may read."""
     whole = np.full(first + rows * pitch + 64, 101, dtype.numpy)
-    view = np.lib.stride_tricks.as_strided(whole[first:], (rows, columns), (pitch * 2, 2))
+    view = np.lib.stride_tricks.as_strided(whole[first:], (rows, columns), (pitch * whole.itemsize, whole.itemsize))
     view[...] = integers(generator, dtype, rows, columns)
     return view
 
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("odd", ["a", "b", "both"])
-@pytest.mark.parametrize("first", [0, 1, 2], ids=lambda first: f"base {2 * first}")
-@pytest.mark.parametrize(("types", "execution"), [(BF16, NUMPY), (BF16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1])],
-                         ids=str)
-@pytest.mark.parametrize("bn", [BN, 2 * BN], ids=lambda bn: f"{bn // 4} columns a copy")
+@pytest.mark.parametrize("first", [0, 1, 2], ids=lambda first: f"base {first}")
+@pytest.mark.parametrize(("types", "execution"), [
+    (BF16, NUMPY), (BF16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1]), (TF32, XEGPU), (TF32, DEVICE[0]),
+    (TF32, DEVICE[1])], ids=str)
+@pytest.mark.parametrize("bn", [BN, 2 * BN, 4 * BN], ids=lambda bn: f"{bn // 4} columns a copy")
 def test_the_result_is_right(types: Types, execution: Execution, first: int, odd: str, bn: int) -> None:
     """Rows, columns and K that are no whole tiles, of more tiles than one; pitches of odd and of even elements."""
     generator = np.random.default_rng(1)
@@ -45,7 +47,9 @@ def test_the_result_is_right(types: Types, execution: Execution, first: int, odd
             integers(generator, types.a, m, 168)[:, :k]
         b = unaligned(generator, types.b, k, n, n + gap, first) if odd != "a" else \
             integers(generator, types.b, k, 144)[:, :n]
-        check(execution.bind(gemm_shared), (a, b), (tiles(m, BM), tiles(n, bn)), multiplied(a, b, types.acc),
+        args = viewed(a, types.a), viewed(b, types.b)
+        assert execution.target is None or is_shared(gemm_shared, *args, xt.Spec((m, n), xt.f32), **maps)
+        check(execution.bind(gemm_shared), args, (tiles(m, BM), tiles(n, bn)), multiplied(a, b, types.acc),
               acc=types.acc, **maps)
 
 
@@ -86,9 +90,11 @@ def test_blocks_of_few_words(side: str, execution: Execution, words: int, first:
 
 
 def test_where_it_applies() -> None:
-    """Operands in 16 bits of subgroups that share them; not where each has its own, nor without block messages."""
+    """Operands in 16 bits or tf32 of subgroups that share them, on targets with block messages."""
     odd, one = specs(BF16, 130, 141, 165), {"sg": (1, 1), "data_a": (BM, BK), "data_b": (BK, BN), "data_c": (BM, BN)}
     assert is_shared(gemm_shared, *odd, **MAPS)
+    assert is_shared(gemm_shared, *specs(TF32, 130, 141, 165), **MAPS)
+    assert not is_shared(gemm_shared, *specs(Types(xt.f32, xt.f32, xt.f32), 130, 141, 165), **MAPS)
     assert not is_shared(gemm_shared, *specs(BF16, 128, 144, 160), **MAPS)
     assert not is_shared(gemm_shared, *odd, **{**MAPS, **one})
     assert not is_shared(gemm_shared, *specs(Types(xt.i8, xt.i8, xt.i32), 130, 141, 165), acc=xt.i32, **MAPS)
@@ -99,13 +105,31 @@ def test_where_it_applies() -> None:
 def test_two_steps_where_they_have_the_registers() -> None:
     """Both halves of the buffer in a step, on pvc where less than 0.92 of the registers is carried and loaded."""
     odd, small = specs(BF16, 4096, 50257, 4096), {"BM": 128, "BN": 128, "sg": (4, 2)}
-    assert "unroll" in distributed.lower(*odd, target="pvc").stages
-    assert "unroll" not in distributed.lower(*odd, target="pvc", **small).stages
-    assert "unroll" in distributed.lower(*odd, target="bmg", **small).stages
-    low = distributed.lower(*odd, target="bmg")
+    assert "unroll" in work_group_gemm.lower(*odd, target="pvc", **LARGE).stages
+    assert "unroll" not in work_group_gemm.lower(*odd, target="pvc", **small).stages
+    assert "unroll" in work_group_gemm.lower(*odd, target="bmg", **small).stages
+    low = work_group_gemm.lower(*odd, target="bmg", **LARGE)
     main = low.opencl.split("  for (;")[1]
     assert main.count("intel_work_group_barrier_wait(") == 2
     assert "XETILE_ROLLED" not in low.opencl  # a CPU runs both loops
+
+
+def test_a_subgroup_arrives_behind_its_loads() -> None:
+    """An operand B of tf32 is loaded block by block between products; others may only then write where it was."""
+    low = work_group_gemm.lower(*specs(TF32, 4096, 1001, 4096), target="pvc", **LARGE)
+    assert "reorder-dpas" in low.stages
+    main = low.opencl.split("  for (;")[1]
+    steps = main.split("intel_work_group_barrier_wait(")[1:]
+    for step in steps:
+        assert step.count("load_slm_") == 8
+        assert step.rindex("load_slm_") < step.index("intel_work_group_barrier_arrive(") < step.rindex("matrix_mad")
+
+
+def test_one_operand_where_there_is_no_memory_for_two() -> None:
+    """Two halves of 32 KB for each operand are too much for bmg."""
+    low = work_group_gemm.lower(*specs(TF32, 4096, 1001, 4097), target="bmg", **LARGE)
+    stage = str(low.stages["cooperative-loads"])
+    assert stage.count("memref.alloc()") == 1
 
 
 def test_stages_read_back() -> None:
@@ -126,7 +150,7 @@ def test_instructions(target: str) -> None:
     """
     require_ocloc()
     for columns, inner, loads, messages, least in ((50257, 4096, 4, 9, 0.36), (4096, 4097, 2, 5, 0.41)):
-        low = distributed.lower(*specs(BF16, 4096, columns, inner), target=target)
+        low = work_group_gemm.lower(*specs(BF16, 4096, columns, inner), target=target, **LARGE)
         report = low.report(remedies=False)
         assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 2 * 32)
         assert (report.loop["load"], report.loop["slm"]) == (2 * loads, 2 * messages)

@@ -95,7 +95,7 @@ def test_what_is_transposed_so() -> None:
         assert not transposes(product, *specs(types, 512, 1), target="pvc", acc=types.acc)
         assert not transposes(product, *specs(types, 1, 512), target="dg2", acc=types.acc)
     assert not transposes(product, *specs(TF32, 1, 512), target="pvc")
-    assert not transposes(product, *specs(BF16, 1, 512), target="bmg", BM=256, BN=16, BK=256)
+    assert not transposes(product, *specs(BF16, 1, 512), target="bmg", BK=2048)
 
 
 @pytest.mark.unoptimised
@@ -133,3 +133,34 @@ def test_addresses_stay_in_registers() -> None:
         assert report.loop["vector"] == 1  # the comparison that ends the loop
         assert report.hot.total / report.unrolled <= most
         assert report.spill_size + report.private_size == 0
+
+
+@xt.kernel
+def computed(A, B, *, rows=32, columns=48):
+    """What was computed is transposed."""
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (rows, columns)))
+    xt.store_tile(xt.tile_transpose(v * v), xt.init_tile(B, (0, 0), (columns, rows)))
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("dtype", [xt.f32, xt.i32, xt.u32], ids=str)
+@pytest.mark.parametrize("execution", [NUMPY, PVC, BMG, *DEVICE], ids=str)
+def test_computed_vectors(dtype: Any, execution: Execution) -> None:
+    """Squares of 16 x 16 elements: of f32 and i32 in shared local memory, of other elements in registers."""
+    generator = np.random.default_rng(6)
+    a, whole = integers(generator, dtype, 32, 48), np.full((52, 32), 77, dtype.numpy)
+    execution.bind(computed)[1,](a, whole[:48])
+    np.testing.assert_array_equal(whole[:48], (a * a).T)
+    assert (whole[48:] == 77).all()
+    assert transposes(computed, a, whole, target="pvc") is (dtype is not xt.u32)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_messages_of_computed_vectors(target: str) -> None:
+    """Two messages store a square, and two load it: no element is moved between lanes."""
+    require_ocloc()
+    spec = xt.Spec((256, 256), xt.f32)
+    report = computed.lower(spec, spec, target=target).report()
+    assert report.loop["slm"] == 4 * 6
+    assert report.loop["vector"] < 150  # where exchanges take 6 * 192
+    assert report.spill_size + report.private_size == 0

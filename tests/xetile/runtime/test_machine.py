@@ -101,6 +101,20 @@ def test_overlapping_views_stay_views_of_the_same_memory() -> None:
     np.testing.assert_array_equal(whole, expected)
 
 
+@xt.kernel(may_alias=True)
+def halves_to_words(HALVES, WORDS):
+    values = xt.load_tile(xt.init_tile(HALVES, (0, 0), (8, 16)))
+    xt.atomic_rmw_tile("exchange", values.to(xt.i32), xt.init_tile(WORDS, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("where", ["machine:pvc", "opencl:cpu"])
+def test_overlapping_views_of_other_elements_are_aligned_to_their_own(where: str) -> None:
+    whole = np.arange(512, dtype=np.int16)
+    halves, words = whole[1:257].reshape(16, 16), whole[256:].view(np.int32).reshape(8, 16)  # they share an element
+    halves_to_words.on(where)[1](halves, words)
+    np.testing.assert_array_equal(words, np.arange(1, 129, dtype=np.int32).reshape(8, 16))
+
+
 @xt.kernel
 def unwritten(A, C):
     shared = xt.alloc_slm((16, 16), xt.f32)

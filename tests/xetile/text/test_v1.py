@@ -169,6 +169,30 @@ def test_gemm(mode: str, execution: Execution) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
+@pytest.mark.parametrize("execution", SIXTEEN, ids=str)
+@pytest.mark.parametrize("rows", [0, 48])
+def test_sums_that_begin_as_a_constant(rows: int, execution: Execution) -> None:
+    """A constant is a fragment of whatever map the loop, or the other branch of a condition, gives it."""
+    from tests.xetile.text.test_xegpu_kernels import memory
+
+    constant = re.sub(r"%start = .*", "%start = arith.constant dense<2.0> : vector<8x1xf32>", GEMMS["SIMT"])
+    text = constant.replace("  XeGPU.mfence", """\
+  %any = arith.cmpi sgt, %rows, %c0 : index
+  %sum = scf.if %any -> (vector<8x1xf32>) {
+    scf.yield %r#2 : vector<8x1xf32>
+  } else {
+    scf.yield %start : vector<8x1xf32>
+  }
+  XeGPU.mfence""").replace("%r#2, %tdesc_c", "%sum, %tdesc_c").replace("%C: ", "%rows: index, %C: ")
+    a, b, c, _ = operands()
+    expected = c.copy()
+    expected[:, :64] = (a.astype(np.float32) @ b.astype(np.float32) if rows else 0) + 2
+    kept, address = memory(b)
+    where = kept.sycl_queue if execution.where.startswith("opencl") else execution.where
+    xt.parse(text)["gemm"].on(where, target=execution.target)[3, 4](a, address, rows, c)
+    np.testing.assert_array_equal(c, expected)
+
+
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 @pytest.mark.parametrize("mode", GEMMS)
 def test_gemm_is_machine_code(mode: str, target: str) -> None:

@@ -59,7 +59,7 @@ CORRESPONDENCES = (
     Correspondence(None, StoreMatrixOp, imported=store_matrix),
     Correspondence(BitcastOp, vector.BitcastOp, exported=exports.bitcast, imported=imports.bitcast),
     Correspondence(ExtractOp, None, exported=exports.extract),
-    Correspondence(None, ShapeCastOp, imported=imports.shape_cast),
+    Correspondence(ShapeCastOp, ShapeCastOp, exported=exports.shape_cast, imported=imports.shape_cast),
     Correspondence(None, TransposeOp, imported=imports.transpose),
     Correspondence(None, ConstantOp, imported=constant),
 )

@@ -36,6 +36,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     NoneAttr,
     VectorType,
@@ -167,6 +168,7 @@ def _counted_in(rewriter: Export, positions: SSAValue, element: Attribute) -> SS
 
 
 _SIDE_BY_SIDE = "blocks side by side"
+_OPERAND_B = "an operand B"
 
 
 def create_nd_tdesc(rewriter: Export, operation: CreateNdTdescOp) -> None:
@@ -218,8 +220,42 @@ def load_nd(rewriter: Export, operation: LoadNdOp) -> None:
         base, starts = rewriter.block_at(operation.desc, 0, column)
         load = rewriter.load_block(base, starts, vector_type(shape, desc.element_type))
         value = rewriter.emit(load if isinstance(load, LoadMatrixOp) else with_hints(load, exported_hints(operation)))
-        parts.append(rewriter.emit(TransposeOp(value)) if operation.transposes != by_columns else value)
-    rewriter.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
+        if desc.dtype.bits < operation.transposes and not _is_operand_b(operation):
+            value = _words_transposed(rewriter, value, by_columns, operation.transposes)
+        elif bool(operation.transposes) != by_columns:
+            value = rewriter.emit(TransposeOp(value))
+        parts.append(value)
+    words = _OPERAND_B if desc.dtype.bits < operation.transposes and _is_operand_b(operation) else None
+    rewriter.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else words)
+
+
+def _is_operand_b(operation: LoadNdOp) -> bool:
+    """Whether a load of transposed words is cast to VNNI form, and that is operand B and nothing else."""
+    casts = [use.operation for use in operation.result.uses]
+    return all(isinstance(cast, ShapeCastOp) and all(
+        isinstance(use.operation, DpasOp) and use.operation.b is cast.result for use in cast.result.uses)
+        for cast in casts)
+
+
+def _words_transposed(rewriter: Export, value: SSAValue, by_columns: bool, bits: int) -> SSAValue:
+    """Transpose words of several elements of a row: LLVM transposes elements, so that they become integers."""
+    rows = rewriter.emit(TransposeOp(value)) if by_columns else value
+    element, (height, width) = rows.type.element_type, shape_of(rows)  # type: ignore[attr-defined]
+    factor = bits // of_mlir(element).bits
+    words = rewriter.emit(vector.BitcastOp.build(
+        operands=[rows], result_types=[vector_type((height, width // factor), IntegerType(bits))]))
+    return rewriter.emit(vector.BitcastOp.build(
+        operands=[rewriter.emit(TransposeOp(words))],
+        result_types=[vector_type((width // factor, height * factor), element)]))
+
+
+def shape_cast(rewriter: Export, operation: ShapeCastOp) -> None:
+    """Clone, but for the one to VNNI form of operand B, which LLVM's dpas takes as it is."""
+    source = rewriter.lookup(operation.operands[0])
+    if source.encoding == _OPERAND_B:
+        rewriter.set(operation.result, source.values)
+    else:
+        rewriter.copy(operation)
 
 
 def reduce(rewriter: Export, operation: reduction.ReduceOp) -> None:

@@ -17,13 +17,13 @@ Version 1's lane map of operand A is converted to the one that DPAS requires.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.ir import Attribute, Block, Operation
 
 from xegpu.dialect.block_io import (
     LoadNdOp,
@@ -42,7 +42,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.rewrite.rewriter import Rewriter, Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import TextError
 
 SCOPES = {"local": "workgroup", "tile": "gpu"}
@@ -81,6 +81,38 @@ class _Import(Rewriter):
             if isinstance(result.type, VectorType):
                 self.set(result, self.lookup(result).values, form)
 
+    def initial_values(self, loop: scf.ForOp) -> list[ConvertedValues]:
+        """Look up initial values; a constant, of which each lane has the same, lies as what the body yields for it."""
+        carried, location = super().initial_values(loop), self.location
+        while _has_fragments(loop) and any(parts.encoding is None and isinstance(value.type, VectorType)
+                                           for parts, value in zip(carried, loop.iter_args, strict=True)):
+            block = Block(arg_types=[IndexType(), *(parts.values[0].type for parts in carried)])
+            self.set(loop.body.block.args[0], block.args[0], None)
+            self.regroup(loop.body.block.args[1:], carried, block.args[1:])
+            found = _with_lanes(carried, self.body(loop.body.block, block))  # the block is dropped
+            self.location = location
+            if found == carried:
+                break
+            carried = found
+        return carried
+
+    def joined_values(self, branches: Sequence[list[ConvertedValues]]) -> list[ConvertedValues]:
+        """Choose the lane maps that one of the branches knows."""
+        return _with_lanes(branches[-1], branches[0])
+
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
+        """Take what lies anywhere as a fragment.
+
+        Raises:
+            TextError: both are fragments, of other lane maps.
+        """
+        if parts.encoding is None or like.encoding is None or parts.encoding == like.encoding:
+            return parts
+        before, after = (f"wi_layout = {list(form.wi_layout)}, wi_data = {list(form.wi_data)}"
+                         for form in (like.encoding, parts.encoding))
+        raise TextError("XT3515", f"a loop or a condition has a fragment in <{before}> before and in <{after}> after "
+                        "its body", "load both through descriptors with one sg_map", self.where())
+
     def properties(self, operation: Operation, *drop: str) -> dict[str, Attribute]:
         """Properties that the present operation inherits, without ``drop``."""
         gone = ("mode", "chunk_size_per_lane", *drop)
@@ -98,6 +130,17 @@ class _Import(Rewriter):
         self.emit(new)
         for before, after in zip(operation.results, new.results, strict=True):
             self.set(before, after, None)
+
+
+def _has_fragments(loop: scf.ForOp) -> bool:
+    """Whether a loop's body loads or multiplies what one lane has."""
+    return any(isinstance(each, (dialect.LoadNdOp, dialect.DpasOp)) and not each.is_vc for each in loop.body.walk())
+
+
+def _with_lanes(values: list[ConvertedValues], others: list[ConvertedValues]) -> list[ConvertedValues]:
+    """Values with the lane maps of others where they have none."""
+    return [ConvertedValues(parts.values, other.encoding if parts.encoding is None else parts.encoding)
+            for parts, other in zip(values, others, strict=True)]
 
 
 def _same_form(kind: type[Operation]) -> Rule:

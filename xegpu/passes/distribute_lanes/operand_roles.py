@@ -20,7 +20,7 @@ from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
 from xegpu.dialect.vector import PackOp
-from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, u8
+from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, tf32, u8
 from xegpu.ir.use_def import arrays_of, root_definitions
 from xegpu.layout.lane_map import unaligned_copy
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
@@ -57,6 +57,11 @@ def _comes_in_words(load: LoadNdOp, target: Target) -> bool:
         target.has_block("read_transform", desc.dtype.bits, *desc.shape, desc.block.array_length)
 
 
+def is_copyable(dtype: DType) -> bool:
+    """Whether operands of DPAS of an element type are copied by words of rows of any alignment."""
+    return dtype.bits == 16 or dtype is tf32
+
+
 def copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[Any, str]) -> str:
     """Operand of DPAS, ``a`` or ``b``, of which blocks are copied as they lie from an array without 2D block IO to
     shared local memory; empty for other descriptors.
@@ -73,7 +78,7 @@ def copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[An
 def _copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[Any, str]) -> str:
     parameters = desc_of(desc)
     has_map = parameters.sg_map is not None or len(parameters.shape) != 2
-    if has_map or not target.block_io or parameters.dtype.bits != 16:
+    if has_map or not target.block_io or not is_copyable(parameters.dtype):
         return ""
     users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
     if parameters.block.memory_scope == "slm":
@@ -90,7 +95,7 @@ def _copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[A
     if len(sides_) != 1 or not all(isinstance(user, LoadNdOp) and not user.transposes for user in users):
         return ""
     side, (rows, columns) = sides_.pop(), parameters.shape
-    down, across = unaligned_copy(side).unit
+    down, across = unaligned_copy(side, parameters.dtype.bits).unit
     return side if side and rows % down == 0 and columns % across == 0 else ""
 
 

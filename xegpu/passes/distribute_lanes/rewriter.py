@@ -96,7 +96,7 @@ class DistributeLanesRewriter(Rewriter):
         loads = [use.operation for use in self.webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
         bits = desc_of(desc).dtype.bits
         if side := self.copied_operand(desc):
-            return lane_map.unaligned_copy(side)
+            return lane_map.unaligned_copy(side, bits)
         together = max((load.transposes for load in loads), default=0) // bits
         if together and self.goes_by_words(desc):
             together = WORD_BITS // bits

@@ -8,13 +8,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.gemm_loops import is_copy
 from xegpu.analysis.memory_access import access_kind, bounded_axes, geometry
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
-from xegpu.dialect.bounds import is_unaligned_copy
 from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.matchers import VERSIONED
 from xegpu.ir.memref import ALIGNED
 from xegpu.ir.use_def import root_definitions
+from xegpu.passes.distribute_lanes.operand_roles import is_copyable
 from xegpu.target.targets import Target
 
 _COLUMN_BYTES = 4
@@ -49,11 +50,11 @@ def _copy_help(operation: LoadNdOp | StoreNdOp, kinds: dict[SSAValue, str]) -> s
     around = operation.parent_op()
     unaligned = [init for init in root_definitions(operation.desc) if isinstance(init.owner, CreateNdTdescOp)
                  and access_kind(init.owner, kinds) == "rows" and not bounded_axes(init.owner)]
-    if not isinstance(operation, LoadNdOp) or not unaligned or desc_of(operation.desc).dtype.bits != 16 or \
+    if not isinstance(operation, LoadNdOp) or not unaligned or not is_copyable(desc_of(operation.desc).dtype) or \
             around is None or not any(isinstance(user, DpasOp) for user in around.walk()):
         return ""
-    if is_unaligned_copy(desc_of(operation.desc)):
-        return "; its words are put together and copied through shared local memory, a part by each subgroup that " \
+    if is_copy(operation):
+        return "; its words are copied through shared local memory, a part by each subgroup that " \
                "needs the operand: the more of these a wg_map distributes a larger tile to, the less each does"
     return "; as an operand of a product it would be copied through shared local memory where several subgroups of a " \
            "wg_map need it, or, of a smaller tile, where one subgroup alone has the registers"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,9 +15,14 @@ from xdsl.dialects import func, gpu, scf
 from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import BlockArgument, SSAValue
 
+from xegpu.analysis.register_pressure import live_bytes
 from xegpu.ir.matchers import number
+from xegpu.passes.grf_mode import fragment_share
 from xegpu.support.errors import XeError
+from xegpu.target.targets import Target
 from xetile.compiler.origin import Origin, Variant
+from xetile.compiler.report.largest_vector import largest_vector
+from xetile.dialect.stage import only_function
 from xetile.dialect.tile_ops import InitTileOp, UpdateTileOffsetOp, tile_of
 
 _SMALLEST = 2  # what halving leaves at least
@@ -30,7 +36,9 @@ _SIZES = 6
 _HOPELESS = 1.25
 """Where more than this part of all registers is alive at once, no compiler was seen to keep it there."""
 SECONDS = 5.0
-"""How long remedies are looked for, unless the caller has more time: no build begins later."""
+"""Processor time for which remedies are looked for, unless the caller has more: no build begins later."""
+_BUSY = 4
+"""How many times as long it may take by the clock, on a machine that is busy with other things."""
 
 
 @dataclass(frozen=True)
@@ -41,40 +49,43 @@ class Remedy:
         constants: what to change; None if nothing that was tried helps.
         tried: each change that did not help, with the bytes that stay in memory.
         cut_off: whether the time was up before all candidates were tried.
+        advice: what else may help, where none of the constants does.
     """
 
     constants: Mapping[str, int] | None
     tried: tuple[tuple[Mapping[str, int], int], ...] = ()
     cut_off: bool = False
+    advice: str = ""
 
     def __str__(self) -> str:
         if self.constants is not None:
             return f"{_assignments(self.constants)} avoids it (built, and looked at)"
         more = "; the time for trying was up, report(remedies=60) takes a minute" if self.cut_off else ""
+        more += f"; {self.advice}" if self.advice else ""
         if not self.tried:
             return f"lower the tile sizes: no constant of the kernel could be halved to see which{more}"
         return "lower the tile sizes: " + ", ".join(f"{_assignments(change)} still leaves {size} bytes in memory"
                                                     for change, size in self.tried) + more
 
 
-def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = inf, share: float = 1.0,
-                seconds: float = SECONDS) -> Remedy:
+def find_remedy(origin: Origin, kernel: Variant, target: Target, seconds: float) -> Remedy:
     """Change of constants without spills: tile sizes are halved, until an estimate says that they fit.
 
-    Each constant is halved by itself first. What that saves foretells what several halvings of several constants leave,
-    so that the largest variants that should fit are looked at before all others.
+    Each constant is halved by itself first. What that saves of the tiles of a subgroup, which are known soon after the
+    variant is recorded, foretells what several halvings of several constants leave, so that the largest variants that
+    should fit are lowered before all others.
 
     Args:
-        origin: the kernel.
-        recorded: its function, as recorded.
-        live: its own estimate of bytes that are alive.
-        room: bytes that there are registers for.
-        share: the part of them within which kernels mostly fit.
-        seconds: after which no other candidate is tried; the first is tried in any case. Half of it is for estimates.
+        origin: makes the kernel again with other constants.
+        kernel: it, as it is.
+        target: whose registers there are.
+        seconds: of processor time, after which no other candidate is tried; the first is tried in any case. Half of
+            it is for estimates.
     """
-    search = _Search(origin, recorded, live, time.monotonic())
+    search, live = _Search(origin, kernel), kernel.live_bytes()
     tried: list[tuple[Mapping[str, int], int]] = []
-    limit = room * share
+    room = max(target.registers) * target.register_bytes / target.subgroup_size
+    limit = room * fragment_share(only_function(kernel.legal))
     while len(tried) < _BUILDS and (not tried or search.elapsed <= seconds):
         found = search.next_variant(limit, min(live, room * _HOPELESS), inf if tried else seconds)
         if found is None:
@@ -84,30 +95,31 @@ def find_remedy(origin: Origin, recorded: func.FuncOp, live: int, room: float = 
             return Remedy(change, tuple(tried))
         tried.append((change, left))
         limit = min(limit, size * _AFTER_SPILLS)
-    return Remedy(None, tuple(tried), cut_off=search.elapsed > seconds)
+    return Remedy(None, tuple(tried), search.elapsed > seconds, largest_vector(kernel.tiles(), target))
 
 
 class _Search:
     """Search for variants of a kernel in the order of what they should leave alive.
 
     Args:
-        origin: the kernel.
-        recorded: its function, as recorded.
-        live: its estimate of bytes that are alive.
-        start: when the search began.
+        origin: makes the kernel again with other constants.
+        kernel: it, as it is.
     """
 
-    def __init__(self, origin: Origin, recorded: func.FuncOp, live: int, start: float) -> None:
-        self._origin, self._recorded, self._live, self._start = origin, recorded, live, start
+    def __init__(self, origin: Origin, kernel: Variant) -> None:
+        self._origin, self._recorded, self._live = origin, kernel.function, kernel.live_bytes()
+        self._start, self._start_by_clock = _processor_time(), time.monotonic()
         self._seen: dict[_Halvings, _Candidate | None] = {}
         self._built: set[_Halvings] = set()
         self._error = 1.0  # of what is foretold, in the last estimate
-        self._savings = {name: saved for name in _extent_constants(origin, recorded) if (saved := self._saving(name))}
+        tiles = _tile_bytes(kernel)
+        self._savings = {name: saved for name in _extent_constants(origin, self._recorded)
+                         if (saved := self._saving(name, tiles))}
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the search began."""
-        return time.monotonic() - self._start
+        """Seconds of processor time since the search began; at least a part of those that have passed."""
+        return max(_processor_time() - self._start, (time.monotonic() - self._start_by_clock) / _BUSY)
 
     def next_variant(self, limit: float, most: float, seconds: float) -> _Candidate | None:
         """The largest variant within a limit that was not given before; else the smallest that is known.
@@ -156,25 +168,38 @@ class _Search:
         """All halvings of the constants that save something, and the bytes that they should leave."""
         counts = [range(min(_MOST_HALVINGS, (self._origin.constants[name] // _SMALLEST).bit_length() - 1) + 1)
                   for name in self._savings]
-        return [(self._live * prod(1 - saved * 2 * (1 - 0.5 ** count)  # what halving takes off is half of its part
-                                   for saved, count in zip(self._savings.values(), each, strict=True)),
-                 tuple((name, count) for name, count in zip(self._savings, each, strict=True) if count))
-                for each in product(*counts) if 0 < sum(each) <= _MOST_HALVINGS]
+        found = [tuple((name, count) for name, count in zip(self._savings, each, strict=True) if count)
+                 for each in product(*counts) if 0 < sum(each) <= _MOST_HALVINGS]
+        return [(self._foretell(halvings), halvings) for halvings in found]
 
-    def _saving(self, name: str) -> float:
-        """The part of what is alive that a constant's halving saves; 0 where it saves nothing, or is no variant."""
-        found = self._estimate(((name, 1),))
-        return 0.0 if found is None else min(max(1 - found[0] / self._live, 0.0), 0.5)
+    def _foretell(self, halvings: _Halvings) -> float:
+        """Bytes that halvings should leave: what each takes off is half of its constant's part."""
+        return self._live * prod(1 - self._savings[name] * 2 * (1 - 0.5 ** count) for name, count in halvings)
 
-    def _estimate(self, halvings: _Halvings) -> _Candidate | None:
-        if halvings not in self._seen:
-            self._seen[halvings] = found = _candidate(
-                self._origin, self._recorded, {name: self._origin.constants[name] >> count for name, count in halvings})
-            foretold = self._live * prod(1 - self._savings[name] * 2 * (1 - 0.5 ** count) for name, count in halvings) \
-                if sum(count for _, count in halvings) > 1 else 0
-            if found is not None and foretold:
-                self._error = found[0] / foretold
-        return self._seen[halvings]
+    def _saving(self, name: str, tiles: int) -> float:
+        """The part of a subgroup's tiles that a constant's halving saves; 0 where it saves none, or is no variant."""
+        variant = _variant(self._origin, self._recorded, {name: self._origin.constants[name] >> 1})
+        try:
+            return 0.0 if variant is None else min(max(1 - _tile_bytes(variant) / tiles, 0.0), 0.5)
+        except XeError:
+            return 0.0
+
+    def _estimate(self, halvings: _Halvings) -> None:
+        self._seen[halvings] = found = _candidate(
+            self._origin, self._recorded, {name: self._origin.constants[name] >> count for name, count in halvings})
+        if found is not None:
+            self._error = found[0] / self._foretell(halvings)
+
+
+def _tile_bytes(variant: Variant) -> int:
+    """Estimated peak of live bytes of a subgroup's tiles, without the passes that take them apart."""
+    return live_bytes(variant.tiles(), grouped=False)
+
+
+def _processor_time() -> float:
+    """Seconds of this thread, and of the compilers that the process has run."""
+    children = os.times()
+    return time.thread_time() + children.children_user + children.children_system
 
 
 def _preference(limit: float) -> Callable[[tuple[float, _Halvings]], Any]:
@@ -188,11 +213,18 @@ def _preference(limit: float) -> Callable[[tuple[float, _Halvings]], Any]:
 
 def _candidate(origin: Origin, recorded: func.FuncOp, change: Mapping[str, int]) -> _Candidate | None:
     """Variant with other constants, and its estimate; None if it does not lower, or computes something else."""
+    variant = _variant(origin, recorded, change)
+    try:
+        return None if variant is None else (variant.live_bytes(), change, variant)
+    except XeError:
+        return None
+
+
+def _variant(origin: Origin, recorded: func.FuncOp, change: Mapping[str, int]) -> Variant | None:
+    """Variant with other constants, as recorded; None if there is none, or it computes something else."""
     try:
         variant = origin.again(change)
-        if not _same_problem(recorded, variant.function):
-            return None
-        return variant.live_bytes(), change, variant
+        return variant if _same_problem(recorded, variant.function) else None
     except XeError:
         return None
 

@@ -25,9 +25,9 @@ narrower than a message become prefetches of the shares. A row-major operand tha
 loaded in the same way. A tile that is initialized in each step is carried first
 (:mod:`xetile.passes.cooperative_loads.carry_tiles`).
 
-An operand in 16 bits, A or B, on an array that 2D block messages cannot reach, for its pitch or its base, is loaded in
-shares too, row-major: a share is read by words of each lane's own rows, and stored as it lies. So each element is
-brought from memory by one subgroup, and the others read it from shared local memory by blocks.
+An operand in 16 bits or tf32, A or B, on an array that 2D block messages cannot reach, for its pitch or its base, is
+loaded in shares too, row-major: a share is read by words of each lane's own rows, and stored as it lies. So each
+element is brought from memory by one subgroup, and the others read it from shared local memory by blocks.
 
 A loop is unchanged where the operand of a subgroup is small, where its body has other barriers, and where shared local
 memory does not suffice.
@@ -213,6 +213,8 @@ class _CooperativeLoadsRewriter(Rewriter):
         """Load the operand from the rows of shared local memory from ``half`` on."""
         type_ = TileType(TileParameters(share.shape, share.tile.element_type)).with_(wg_map=share.map)
         init_tile = tile_ops.InitTileOp(self._array(share, number), [half, self.constant(0)], [], [], type_)
+        if share.loaded is not None:
+            init_tile.attributes[BLOCKS] = _array(share.loaded)
         value = self.emit(tile_ops.LoadTileOp(self._in_bounds(init_tile)))
         value.name_hint = share.load.result.name_hint
         return value
@@ -275,7 +277,11 @@ class _CooperativeLoadsRewriter(Rewriter):
 def _blocks(share: Share) -> ArrayAttr[IntegerAttr]:
     """The blocks of a share that is copied as it lies."""
     assert share.blocks is not None
-    return ArrayAttr([IntegerAttr(size, i64) for size in share.blocks])
+    return _array(share.blocks)
+
+
+def _array(numbers: Pair) -> ArrayAttr[IntegerAttr]:
+    return ArrayAttr([IntegerAttr(number, i64) for number in numbers])
 
 
 def _heights(shares: Sequence[Share]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from xegpu.ir.dtypes import DType
 from xegpu.ir.region_branch import LOOPS
 from xegpu.ir.use_def import array_of
 from xegpu.mlir.vector import shape_of
+from xegpu.passes.distribute_lanes.operand_roles import is_copyable
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
@@ -24,6 +25,7 @@ from xetile.dialect.types import TileParameters
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.distribute_subgroups import slm_bytes
+from xetile.passes.loops.swap_operands import SwapOperands
 
 _LEAST = 2048
 """Least bytes of a 16-bit operand of a subgroup in a step: to transpose fewer in registers is faster than a barrier."""
@@ -39,10 +41,12 @@ _ROWS = "block"
 """Access kind of a row-major array that 2D block messages can reach."""
 _UNALIGNED = "rows"
 """Access kind of a row-major array that they cannot, for its pitch or its base."""
-COPIED = {"a": (16, 16), "b": (32, 8)}
-"""Blocks of operands that are copied from such an array (:func:`xegpu.layout.lane_map.unaligned_copy`)."""
+COPIED = {16: {"a": (16, 16), "b": (32, 8)}, 32: {"a": (16, 8), "b": (16, 8)}}
+"""Blocks of operands that are copied from such an array, by bits (:func:`xegpu.layout.lane_map.unaligned_copy`)."""
 _WORDS = 16
 """The most columns of a block that is copied, as many as lanes: wider rows are several blocks."""
+_JUST_IN_TIME = (16, 16)
+"""Blocks in which an operand B of 32 bits is loaded: all of it has no registers beside the accumulators."""
 EXCHANGES = (TileTransposeOp, TileConvLayoutOp, TileReduceOp)
 """Operations that may go through shared local memory, with barriers around them."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, *LOOPS, *EXCHANGES)
@@ -64,6 +68,7 @@ class Share:
         map: distributes the operand for the product.
         shares: distributes the operand, or its transpose, for the loads.
         blocks: of a share that is copied as it lies, row-major; None of another.
+        loaded: of an operand that is to be loaded in blocks of this shape, not in the largest ones.
     """
 
     init: tile_ops.InitTileOp
@@ -76,6 +81,7 @@ class Share:
     map: WgMap
     shares: WgMap
     blocks: Pair | None = None
+    loaded: Pair | None = None
 
     @property
     def tile(self) -> TileParameters:
@@ -104,7 +110,8 @@ Shares = Mapping[scf.ForOp, list["Share"]]
 
 def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Target) -> tuple[Shares, Shares]:
     """The loops of a kernel that get cooperative loads, as far as shared local memory suffices, and those in which each
-    subgroup is to transpose its own operands (:mod:`xetile.passes.cooperative_loads.slm_transpose`).
+    subgroup loads its own operands: it transposes them (:mod:`xetile.passes.cooperative_loads.slm_transpose`), or their
+    products (:mod:`xetile.passes.loops.swap_operands`).
 
     Args:
         function: a kernel whose tiles are not distributed yet.
@@ -117,23 +124,35 @@ def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Targ
     access_kinds = dict(zip(function.body.block.args, access, strict=True))
     # Leaves half for layout conversions elsewhere in the kernel.
     free = target.slm_bytes // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
+    swap = SwapOperands(target, tuple(access))
     found: dict[scf.ForOp, list[Share]] = {}
     alone: dict[scf.ForOp, list[Share]] = {}
     arrays: set[tuple[Pair, Attribute, int]] = set()
     for loop in function.walk():
         if not isinstance(loop, scf.ForOp) or not (shares := loop_shares(loop, access_kinds, target)):
             continue
-        if _transpose_alone(shares, target, free):
+        if swap.plan(loop) or _transpose_alone(shares, target, free):
             alone[loop] = shares
             continue
-        shares = [share for share in shares if share.pays]
-        new = {share.array(number): share.bytes for number, share in enumerate(shares)
-               if share.array(number) not in arrays}  # arrays of earlier loops are reused
-        if shares and sum(new.values()) <= free:
-            free -= sum(new.values())
-            arrays.update(new)
+        shares, taken = _fitting([share for share in shares if share.pays], arrays, free)
+        if shares:
+            free -= taken
+            arrays.update(share.array(number) for number, share in enumerate(shares))
             found[loop] = shares
     return found, alone
+
+
+def _fitting(shares: Sequence[Share], arrays: Set[tuple[Pair, Attribute, int]], free: int) -> tuple[list[Share], int]:
+    """The first shares for which ``free`` bytes of shared local memory suffice, arrays of earlier loops reused, and the
+    bytes that they take."""
+    fitting, taken = list[Share](), 0
+    for number, share in enumerate(shares):
+        more = 0 if share.array(number) in arrays else share.bytes
+        if taken + more > free:
+            break
+        fitting.append(share)
+        taken += more
+    return fitting, taken
 
 
 def loop_shares(loop: scf.ForOp, kinds: Mapping[Any, str], target: Target) -> list[Share]:
@@ -200,12 +219,14 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
         return None
     tile, position = tile_ops.tile_of(init.result), argument.index - 1
     if is_unaligned(init, kinds):
-        block, map_ = COPIED.get(_copied_side(load, tile)), tile.encoding.wg_map
+        block, map_ = COPIED.get(tile.dtype.bits, {}).get(_copied_side(load, tile)), tile.encoding.wg_map
         copies = None if block is None or map_ is None else _copies(tile.shape, block, map_)
         if block is None or map_ is None or copies is None:
             return None
         widest = block[0], min(copies.sg_data[1], _WORDS)
-        return Share(init, load, move, position, False, False, tile.shape, map_, copies, widest)
+        loaded = _JUST_IN_TIME if tile.dtype.bits == 32 and block == COPIED[32]["b"] and \
+            _multiplies(load.result, load, 1) else None
+        return Share(init, load, move, position, False, False, tile.shape, map_, copies, widest, loaded)
     transposes = [use.operation for use in load.result.uses if isinstance(use.operation, TileTransposeOp)]
     operands = [transpose.result for transpose in transposes] or [load.result]
     mixed = len(transposes) not in (0, len(list(load.result.uses)))
@@ -228,9 +249,9 @@ def is_unaligned(init: tile_ops.InitTileOp, kinds: Mapping[Any, str]) -> bool:
 
 
 def _copied_side(load: tile_ops.LoadTileOp, tile: TileParameters) -> str:
-    """``a`` or ``b`` for an operand of 16 bits that several subgroups need, and nothing else does; else empty."""
+    """``a`` or ``b`` for an operand of 16 bits or tf32 that several subgroups need, and nothing else does, or empty."""
     map_, (rows, columns) = tile.encoding.wg_map, tile.shape
-    if map_ is None or tile.dtype.bits != 16 or tile.encoding.order != (1, 0):
+    if map_ is None or not is_copyable(tile.dtype) or tile.encoding.order != (1, 0):
         return ""
     down, across = map_.sg_layout
     if across > 1 and _multiplies(load.result, load) and map_.sg_data == (rows // down, columns):

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
@@ -44,13 +44,14 @@ from xetile.passes.blocking.unpack_blocks import BLOCKS
 from xetile.passes.cooperative_loads.analysis import is_unaligned
 from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 
-_BLOCKS = {"a": (16, 16), "b": (32, 16)}
-"""Blocks of operands that are copied: a lane has a row of A, or two of B."""
+_BLOCKS = {16: {"a": (16, 16), "b": (32, 16)}, 32: {"a": (16, 16), "b": (16, 16)}}
+"""Blocks of operands that are copied, by bits: a lane has a row, or two of B in 16 bits."""
 
 _SURFACE = 64
 """Least width of a surface of 2D block messages (hardware.md)."""
 _ROOM = 0.9
-"""Part of the registers that a loop with copies may take: fitted on pvc and bmg (0.875 spilled nothing, 1.0 did)."""
+"""Part of the registers that a loop with copies may take: fitted on pvc and bmg. Above 0.8 a few may be spilled, which
+takes less than reading elements."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +106,19 @@ class _SlmCopyRewriter(SubgroupBuffers):
         self._chosen = {value for load in chosen for value in webs[load]}
 
     def _has_registers(self, load: tile_ops.LoadTileOp, chosen: Sequence[tile_ops.LoadTileOp]) -> bool:
-        """Whether a load's loop has registers for its copies: for what it carries, operands A, and copies twice, as
-        words and as blocks. Those of B that are not copied are loaded when they are needed."""
+        """Whether a load's loop has registers for its copies: for what it carries, operands A, and the largest part of
+        a copy twice, as words in memory and as those of the operand. Blocks of B are loaded when they are needed."""
         block = load.parent
         assert block is not None
-        copies = [copy for copy in chosen if copy.parent is block]
-        rest = [operation for operation in block.ops if isinstance(operation, tile_ops.LoadTileOp)
-                and operation not in copies and self.sizes.role(operation.tile) == "a"]
-        taken = sum(map(_bytes, block.args)) + sum(_bytes(other.result) for other in (*rest, *copies, *copies))
+        lefts = [operation for operation in block.ops if isinstance(operation, tile_ops.LoadTileOp)
+                 and self.sizes.role(operation.tile) == "a"]
+        part = max((self._part_bytes(copy.tile) for copy in chosen if copy.parent is block), default=0)
+        taken = sum(map(_bytes, block.args)) + sum(_bytes(left.result) for left in lefts) + 2 * part
         return taken <= _ROOM * max(self.target.registers) * self.target.register_bytes
+
+    def _part_bytes(self, tile: SSAValue) -> int:
+        parameters = tile_ops.tile_of(tile)
+        return prod(_part_shape(self._side(tile), parameters)) * parameters.dtype.bytes
 
     def side(self, tile: SSAValue) -> str:
         """``a`` or ``b`` for a tile of an operand that is copied; empty for another."""
@@ -121,8 +126,8 @@ class _SlmCopyRewriter(SubgroupBuffers):
 
     def _side(self, tile: SSAValue) -> str:
         parameters, side = tile_ops.tile_of(tile), self.sizes.role(tile)
-        block, form = _BLOCKS.get(side), self.sizes.mma_shape_of(tile)
-        if block is None or form is None or form.engine != "dpas" or parameters.dtype.bits != 16 or \
+        block, form = _BLOCKS.get(parameters.dtype.bits, {}).get(side), self.sizes.mma_shape_of(tile)
+        if block is None or form is None or form.engine != "dpas" or \
                 parameters.encoding.order != (1, 0) or parameters.encoding.inner_blocks is not None:
             return ""
         (rows, columns), makers = parameters.shape, self.sizes.tiles.members(tile)
@@ -140,18 +145,20 @@ class _SlmCopyRewriter(SubgroupBuffers):
             array, first = self.array(tile.shape, tile.element_type, side), self.first_row(tile.shape[0])
             parts = [self.in_bounds(self._part(array, tile, side, [
                 first if not down else self.at_head(arith.AddiOp(first, self.constant(down))), self.constant(across)]))
-                     for down, across in _corners(side, tile.shape)]
+                     for down, across in _corners(side, tile)]
             out_of = tile_ops.InitTileOp(array, [first, self.constant(0)], [], [], TileType(
                 TileParameters(tile.shape, tile.element_type)))
+            if side == "b":  # so that few blocks are in registers at once
+                out_of.attributes[BLOCKS] = _block("b", tile)
             self._tiles[key] = parts, self.in_bounds(out_of)
         return self._tiles[key]
 
     def _part(self, source: SSAValue, tile: TileParameters, side: str, offsets: list[SSAValue],
               sizes: Sequence[SSAValue] = (), strides: Sequence[SSAValue] = ()) -> tile_ops.InitTileOp:
         """A tile of a part of an operand, in blocks that are copied."""
-        type_ = TileType(TileParameters(_part_shape(side, tile.shape), tile.element_type))
+        type_ = TileType(TileParameters(_part_shape(side, tile), tile.element_type))
         part = tile_ops.InitTileOp(source, offsets, list(sizes), list(strides), type_)
-        part.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in _BLOCKS[side]])
+        part.attributes[BLOCKS] = _block(side, tile)
         return part
 
     def parts_of(self, init: tile_ops.InitTileOp, side: str) -> list[SSAValue]:
@@ -159,7 +166,7 @@ class _SlmCopyRewriter(SubgroupBuffers):
         offsets, sizes, strides = ([self.single(value) for value in group]
                                    for group in (init.offsets, init.shape, init.strides))
         parts = []
-        for down, across in _corners(side, tile_ops.tile_of(init.result).shape):
+        for down, across in _corners(side, tile_ops.tile_of(init.result)):
             here = [*offsets[:-2], self.add(offsets[-2], self.constant(down)),
                     self.add(offsets[-1], self.constant(across))]
             part = self._part(self.single(init.source), tile_ops.tile_of(init.result), side, here, sizes, strides)
@@ -169,15 +176,20 @@ class _SlmCopyRewriter(SubgroupBuffers):
         return parts
 
 
-def _corners(side: str, shape: Pair) -> list[Pair]:
-    """Row and column of each part of an operand: rows that lanes have, or columns of one block."""
-    rows, columns = _part_shape(side, shape)
+def _block(side: str, tile: TileParameters) -> ArrayAttr[IntegerAttr]:
+    return ArrayAttr([IntegerAttr(size, i64) for size in _BLOCKS[tile.dtype.bits][side]])
+
+
+def _corners(side: str, tile: TileParameters) -> list[Pair]:
+    """Row and column of each part of an operand."""
+    (rows, columns), shape = _part_shape(side, tile), tile.shape
     return [(down, across) for down in range(0, shape[0], rows) for across in range(0, shape[1], columns)]
 
 
-def _part_shape(side: str, shape: Pair) -> Pair:
-    rows, columns = _BLOCKS[side]
-    return (rows, shape[1]) if side == "a" else (shape[0], columns)
+def _part_shape(side: str, tile: TileParameters) -> Pair:
+    """Shape of a part: a block, or two of A in 16 bits: a lane's words then lie in the same cache line."""
+    rows, columns = _BLOCKS[tile.dtype.bits][side]
+    return rows, gcd(tile.shape[1], 32 * columns // tile.dtype.bits) if side == "a" else columns
 
 
 def _init_tile(rewriter: _SlmCopyRewriter, operation: tile_ops.InitTileOp) -> None:

@@ -19,6 +19,9 @@ A tile whose rows do not fill the lanes of a subgroup is loaded and stored with 
 Where several subgroups multiply the same rows by many columns, :mod:`xetile.passes.cooperative_loads` has taken the
 tile already.
 A tile is unchanged if its array is out of reach of 2D block messages, or if shared local memory does not suffice.
+
+A computed vector of 32-bit elements that is transposed goes through shared local memory as well, in squares of as many
+rows and columns as lanes: four messages take the place of some two hundred moves.
 """
 
 from __future__ import annotations
@@ -26,21 +29,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import func, memref, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, StridedLayoutAttr, VectorType
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FloatAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StridedLayoutAttr,
+    VectorType,
+)
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import SubgroupBarrierOp
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import f32, i32, of_mlir
 from xegpu.ir.memref import SHARED_SPACE, exchanged, is_shared
 from xegpu.ir.use_def import array_of
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, vector_type
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
+from xetile.dialect.vector import TileTransposeOp, element_of
 from xetile.dialect.wg_map import Pair
 from xetile.passes.cooperative_loads.analysis import ROOM, has_words, rows_for_lanes
 from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
@@ -72,10 +86,11 @@ class SlmTranspose:
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         inits = [operation for operation in function.walk() if isinstance(operation, tile_ops.InitTileOp)
                  and tile_ops.tile_of(operation.result).encoding.order == (0, 1)]
-        if not inits:
+        transposes = [operation for operation in function.walk() if isinstance(operation, TileTransposeOp)]
+        if not inits and not transposes:
             return function
         rewriter = _SlmTransposeRewriter(self, function)
-        if not any(rewriter.padded(init.result) for init in inits):
+        if not any(rewriter.padded(init.result) for init in inits) and not any(map(rewriter.has_squares, transposes)):
             return function
         new = rewriter.function(function)
         if not self.target.immediate_offsets:
@@ -88,7 +103,8 @@ class _SlmTransposeRewriter(SubgroupBuffers):
 
     def __init__(self, options: SlmTranspose, function: func.FuncOp) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
-                          tile_ops.LoadTileOp: _load_tile}, function, options.target, options.access)
+                          tile_ops.LoadTileOp: _load_tile, TileTransposeOp: _tile_transpose}, function,
+                         options.target, options.access)
         self._tiles: dict[tuple[Pair, Pair, Attribute], tuple[SSAValue, SSAValue]] = {}
 
     def padded(self, tile: SSAValue) -> Pair | None:
@@ -108,11 +124,25 @@ class _SlmTransposeRewriter(SubgroupBuffers):
             return None
         return shape if self.has_room(shape, parameters.dtype, "transposed") else None
 
-    def buffer(self, padded: Pair, tile: TileParameters) -> tuple[SSAValue, SSAValue]:
-        """Tiles on this subgroup's part of shared local memory: one to store A's transpose, one to load A."""
+    def has_squares(self, operation: TileTransposeOp) -> bool:
+        """Whether a computed vector is transposed in squares, through shared local memory."""
+        element, side = element_of(operation.source), self.target.subgroup_size
+        return of_mlir(element) in (f32, i32) and not any(size % side for size in shape_of(operation.source)) and \
+            not isinstance(operation.source.owner, tile_ops.LoadTileOp) and \
+            self.has_room((side, side), of_mlir(element), "square")
+
+    def through_memory(self, value: SSAValue, into: SSAValue, out_of: SSAValue) -> SSAValue:
+        """What a tile on shared local memory holds when a value has been stored to another one there."""
+        self.emit(SubgroupBarrierOp())
+        self.emit(tile_ops.StoreTileOp(value, into))
+        self.emit(SubgroupBarrierOp())
+        return self.emit(tile_ops.LoadTileOp(out_of))
+
+    def buffer(self, padded: Pair, tile: TileParameters, purpose: str = "transposed") -> tuple[SSAValue, SSAValue]:
+        """Tiles on this subgroup's part of shared local memory: one to store a transpose, one to load what it is of."""
         key = padded, tile.shape, tile.element_type
         if key not in self._tiles:
-            array, first = self.array(padded, tile.element_type, "transposed"), self.first_row(padded[0])
+            array, first = self.array(padded, tile.element_type, purpose), self.first_row(padded[0])
             self._tiles[key] = self._stored(array, padded, first), self.in_bounds(tile_ops.InitTileOp(
                 array, [first, self.constant(0)], [], [], TileType(TileParameters(tile.shape, tile.element_type))))
         return self._tiles[key]
@@ -158,11 +188,29 @@ def _load_tile(rewriter: _SlmTransposeRewriter, operation: tile_ops.LoadTileOp) 
         return
     words = rewriter.emit(hinted(tile_ops.LoadTileOp(tile.values[0]), operation))
     words.name_hint = operation.result.name_hint
-    into, out_of = rewriter.buffer(tile.encoding, tile_ops.tile_of(operation.tile))
-    rewriter.emit(SubgroupBarrierOp())
-    rewriter.emit(tile_ops.StoreTileOp(words, into))
-    rewriter.emit(SubgroupBarrierOp())
-    rewriter.set(operation.result, rewriter.emit(tile_ops.LoadTileOp(out_of)))
+    buffers = rewriter.buffer(tile.encoding, tile_ops.tile_of(operation.tile))
+    rewriter.set(operation.result, rewriter.through_memory(words, *buffers))
+
+
+def _tile_transpose(rewriter: _SlmTransposeRewriter, operation: TileTransposeOp) -> None:
+    """A computed vector, square by square."""
+    if not rewriter.has_squares(operation):
+        rewriter.copy(operation)
+        return
+    source, side = rewriter.single(operation.source), rewriter.target.subgroup_size
+    element, (rows, columns) = element_of(source), shape_of(source)
+    buffers = rewriter.buffer((side, side), TileParameters((side, side), element), "square")
+    if rows == columns == side:
+        rewriter.set(operation.result, rewriter.through_memory(source, *buffers))
+        return
+    zero = FloatAttr(0.0, 32) if of_mlir(element) is f32 else IntegerAttr(0, 32)
+    result = rewriter.emit(BroadcastOp(rewriter.emit(arith.ConstantOp(zero)), vector_type((columns, rows), element)))
+    for row in range(0, rows, side):
+        for column in range(0, columns, side):
+            square = rewriter.emit(ExtractStridedSliceOp(source, (row, column), (side, side)))
+            transposed = rewriter.through_memory(square, *buffers)
+            result = rewriter.emit(InsertStridedSliceOp(transposed, result, (column, row)))
+    rewriter.set(operation.result, result)
 
 
 def _prefetch_last(function: func.FuncOp, target: Target) -> None:
@@ -175,8 +223,8 @@ def _prefetch_last(function: func.FuncOp, target: Target) -> None:
     """
     for loop in [operation for operation in function.walk() if isinstance(operation, scf.ForOp)]:
         block = loop.body.block
-        stores = [operation for operation in block.ops if isinstance(operation, tile_ops.StoreTileOp)
-                  and is_shared(array_of(operation.tile).type)]
+        stores = [operation for operation in block.ops if isinstance(operation, tile_ops.StoreTileOp) and is_shared(
+            array_of(operation.tile).type) and isinstance(operation.value.owner, tile_ops.LoadTileOp)]
         prefetches: list[Operation] = [operation for operation in block.ops
                                        if isinstance(operation, tile_ops.PrefetchTileOp)]
         for prefetch in prefetches if stores else ():

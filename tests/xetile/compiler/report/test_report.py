@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -192,6 +195,35 @@ def test_what_is_no_extent_is_not_proposed() -> None:
     assert remedy is not None
     assert remedy.constants is not None
     assert all("group" not in change for change in (remedy.constants, *(change for change, _ in remedy.tried)))
+
+
+def test_a_row_that_no_tile_size_makes_shorter() -> None:
+    """Where no constant helps, the vector that takes most registers is named, with the author's line."""
+    @xt.kernel
+    def centred(X, Y, *, columns=4096):
+        x = xt.load_tile(xt.init_tile(X, (xt.group_id(0), 0), (1, columns)))
+        middle = x - xt.tile_reduce("add", x, 1) * (1 / columns)
+        xt.store_tile(middle * middle, xt.init_tile(Y, (xt.group_id(0), 0), (1, columns)))
+
+    require_ocloc()
+    wide = xt.Spec((None, 4096), "f32")
+    remedy = centred.lower(wide, wide, target="bmg").report().remedy
+    assert remedy is not None
+    assert remedy.constants is None
+    line = centred.function.__code__.co_firstlineno + 2
+    assert f"the largest vector of a subgroup, 1x4096 f32 of line {line}, takes 256 of 256 registers: distribute it " \
+        "to more subgroups" in str(remedy)
+
+
+def test_a_busy_machine_proposes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds are those of the processor: a clock that shows two more each time it is read ends no search."""
+    require_ocloc()
+    lowered = by_subgroup.lower(*SPECS, target="dg2", BM=32, BN=64)
+    expected = lowered.report(remedies=600).remedy
+    ticks = itertools.count(0, 2)
+    clock = SimpleNamespace(thread_time=time.thread_time, monotonic=lambda: float(next(ticks)))
+    monkeypatch.setattr("xetile.compiler.report.suggest_tile_sizes.time", clock)
+    assert lowered.report().remedy == expected
 
 
 def test_remedies_take_no_longer_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,10 +184,10 @@ def test_b_transposed_is_loaded_by_transposing_messages():
     require_ocloc()
     specs = xt.Spec((4096, 4096), "bf16"), xt.Spec((4096, 4096), "bf16", (1, 4096)), xt.Spec((4096, 4096), "f32")
     for target in ("pvc", "bmg"):
-        lowered = subgroup_level.lower(*specs, target=target, BM=32, BN=64)
+        lowered = subgroup_level.lower(*specs, target=target, BM=32, BN=32)
         report = lowered.report()
         steps = report.unrolled if report.unrolled == 1 else report.unrolled + 1  # those that are left over stand apart
-        assert lowered.opencl.count("2d_block_read_transpose_32b_16r8x1c") == 8 * steps
-        assert report.loop["dpas"] == 32 * report.unrolled
-        assert report.loop["load_block2d"] == 9 * report.unrolled
+        assert lowered.opencl.count("2d_block_read_transpose_32b_16r8x1c") == 4 * steps
+        assert report.loop["dpas"] == 16 * report.unrolled
+        assert report.loop["load_block2d"] == 5 * report.unrolled
         assert (report.spill_size, report.private_size) == (0, 0)

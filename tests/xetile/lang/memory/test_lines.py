@@ -121,10 +121,12 @@ def test_lines_of_a_work_group(execution: Execution) -> None:
     np.testing.assert_array_equal(b, np.where(np.arange(140) < 77, 2 * a[1, 3:143], 7))
 
 
-def test_an_array_of_one_dimension_is_read_in_rows() -> None:
-    spec = xt.Spec((None,), "f32", (1,))
-    text = scaled.lower(spec, spec, 2.0, target="pvc").opencl
-    assert "sub_group_block_read" in text
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_an_element_a_lane_is_one_message(target: str) -> None:
+    """Predicated, so that no branch asks whether the lanes are in bounds."""
+    text = scaled.lower(xt.Spec((None,), "f32", (1,)), xt.Spec((None,), "f32", (1,)), 2.0, target=target).opencl
+    assert "__spirv_PredicatedLoadINTEL" in text
+    assert not any(word in text for word in ("sub_group_block_read", "checked_float"))
 
 
 def test_the_text_is_read_back() -> None:

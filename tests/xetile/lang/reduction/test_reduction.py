@@ -307,7 +307,7 @@ def test_sixteen_rows_fill_the_lanes(target: str) -> None:
 
 
 @pytest.mark.parametrize(("target", "dtype", "shape", "selects"), [
-    ("pvc", dtypes.f32, (16, 16), 4 * 8 * 3), ("bmg", dtypes.f32, (16, 16), 4 * 8 * 3),
+    ("pvc", dtypes.u32, (16, 16), 4 * 8 * 3), ("bmg", dtypes.u32, (16, 16), 4 * 8 * 3),
     ("pvc", dtypes.bf16, (32, 32), 2 * 4 * 8 * 3), ("bmg", dtypes.f16, (32, 32), 2 * 4 * 8 * 3),
     ("pvc", dtypes.i8, (64, 64), 4 * 4 * 8 * 3)], ids=str)
 def test_squares_are_transposed_by_four_exchanges(target: str, dtype: DType, shape: tuple[int, int],

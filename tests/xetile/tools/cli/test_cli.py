@@ -93,7 +93,8 @@ def _without_stage(text: str) -> str:
 @pytest.mark.parametrize("stage", [stage for stage in NAMES if precedes("lower-supervector", stage)
                                    and stage not in ("carry-tiles", "cooperative-loads", "duplicate-loads",
                                                      "normalize", "interleave-rows", "interleave-columns",
-                                                     "transpose-gathers", "slm-transpose", "slm-copy")])
+                                                     "transpose-gathers", "swap-operands", "slm-transpose",
+                                                     "slm-copy")])
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
     target = "cpu" if stage in ("split-int4-mma", "fuse-load-mma", "deepen-k", "fuse-store") else "bmg"

@@ -3,8 +3,9 @@
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads, or, where each
 lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
-of which each lane shifts its elements out; any other block is read element by element. On a processor, where the lanes'
-elements are a vector, a block in bounds is read without a call. Elements outside the array are never used.
+of which each lane shifts its elements out; any other block is read element by element. A block of one element a lane
+takes a predicated message, in bounds or not. On a processor, where the lanes' elements are a vector, a block in bounds
+is read without a call. Elements outside the array are never used.
 """
 
 from __future__ import annotations
@@ -13,23 +14,35 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from xdsl.dialects import scf
+
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
-from codegen.opencl.block_io.block_slice import BLOCK_READS, BLOCK_WRITES, BlockSlice, WholeBlock, block_of, position
+from codegen.opencl.block_io.block_slice import (
+    BLOCK_READS,
+    KEPT,
+    PARAMETERS,
+    BlockSlice,
+    WholeBlock,
+    block_of,
+    position,
+)
 from codegen.opencl.block_io.unaligned_words import vector_widths
-from codegen.opencl.emitter import MOST_INLINED, NO_UNROLL, Emitter, likely_in_bounds, masks_row, wrapping
+from codegen.opencl.emitter import (
+    COLUMNS_OF_ROW,
+    MOST_INLINED,
+    NO_UNROLL,
+    Emitter,
+    likely_in_bounds,
+    masks_row,
+    wrapping,
+)
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
+from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
-from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
-from xegpu.dialect.bounds import fills_writes, is_row_of_words, is_unaligned_copy
-from xegpu.support.errors import TargetError
-
-_PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
-_OF_FIRST_LANE = {"half": "as_half((ushort)sub_group_broadcast((uint)as_ushort({0}), 0))"} | {
-    word: f"({word})sub_group_broadcast((uint){{0}}, 0)" for word in ("char", "uchar", "short", "ushort")}
-"""The first lane's word, of types for which processors have no scatter instruction, by 32 bits."""
-_KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
-"""Width of a vector to its components without the first, in vectors that exist."""
+from xegpu.analysis.gemm_loops import has_barrier, is_copy
+from xegpu.dialect.block_io import LoadNdOp, desc_of
+from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
 
 
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
@@ -44,8 +57,12 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         _load_without_calls(emitter, operation, pieces)
         predicate.from_memory(emitter, operation.result)
         return
+    if _is_predicated(emitter, pieces[0], fragment):
+        emitter.assign(operation.result, fragment, [_predicated_load(emitter, operation, pieces[0], fragment)])
+        predicate.from_memory(emitter, operation.result)
+        return
     if not _is_by_rows(block):
-        calls = [f"{_element_function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)})"
+        calls = [f"{_element_function(emitter, piece, fragment)}({arguments_of(emitter, operation.desc, *piece.at)})"
                  for piece in pieces]
         emitter.assign(operation.result, fragment, calls)
         predicate.from_memory(emitter, operation.result)
@@ -63,13 +80,30 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     else:
         emitter.function(_rows_function(emitter, block, fragment))
     if operation.in_bounds is None:
-        kind = "load"
-        emitter.function(_asking_function(emitter, block, fragment))
+        kind = "load_anew" if _is_own_copy(operation) else "load"
+        emitter.function(_asking_function(emitter, block, fragment, kind))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
-    where = _contiguous_arguments if kind == "read_contiguous" else _arguments
+    where = _contiguous_arguments if kind == "read_contiguous" else arguments_of
     emitter.line(f"{block.function(kind)}({where(emitter, operation.desc)}, {results});")
     predicate.from_memory(emitter, operation.result)
+
+
+def _is_predicated(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> bool:
+    """Whether a block of one element a lane is loaded by one message of a GPU, in bounds or not."""
+    single = fragment.width == 1 and len(fragment.names) == 1 and piece.lanes.per_lane == 1
+    return single and not piece.promised and not emitter.target.is_cpu
+
+
+def _predicated_load(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, fragment: Fragment) -> str:
+    """Call of a load of an element a lane, without a branch: lanes out of bounds touch no memory, and get 0."""
+    name, dtype, (row, column) = piece.function("load"), piece.desc.dtype.opencl, piece.coordinates(0)[0]
+    word = f"{LOAD}(&{piece.unchecked(row, column)}, {piece.has_element()}, ({dtype})0)"
+    emitter.external(LOAD, load_prototype(dtype))
+    emitter.function("\n".join([f"static {fragment.c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
+                                *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
+                                f"  return {_packed([word], dtype, fragment.word)};", "}", ""]))
+    return f"{name}({arguments_of(emitter, operation.desc)})"
 
 
 def _is_by_rows(block: WholeBlock) -> bool:
@@ -77,7 +111,8 @@ def _is_by_rows(block: WholeBlock) -> bool:
     return block.row_bits > 0 or is_row_of_words(block.desc, block.subgroup) or is_unaligned_copy(block.desc)
 
 
-def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
+def arguments_of(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
+    """Arguments for :data:`PARAMETERS`: the descriptor's bounds and position, moved by rows and columns."""
     desc: Descriptor = emitter.values[operand]
     y, x = desc.row.plus(Coordinate((), rows)), desc.column.plus(Coordinate((), columns))
     return (f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, "
@@ -99,7 +134,7 @@ def _head(block: WholeBlock, fragment: Fragment, kind: str) -> list[str]:
     """Signature of a function that reads a block into variables."""
     dtype = block.desc.dtype.opencl
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
-    return [f"{FILL} static void {block.function(kind)}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
+    return [f"{FILL} static void {block.function(kind)}(global const {dtype} *base, {PARAMETERS}{results})", "{",
             f"  global const {dtype} *first = base + y * (long)pitch + x;"]
 
 
@@ -109,13 +144,22 @@ def _rows_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> s
     return "\n".join([*_head(block, fragment, "read"), *lines, "}", ""])
 
 
-def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
+def _is_own_copy(operation: LoadNdOp) -> bool:
+    """Whether a loop in which no subgroup waits for others copies rows of any alignment."""
+    loop = operation.parent_op()
+    return is_copy(operation) and isinstance(loop, scf.ForOp) and not has_barrier(loop)
+
+
+def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, kind: str) -> str:
     """Define a load that chooses at run time between rows and single elements."""
     size = block.desc.dtype.bytes
     aligned = "" if size >= 4 or is_unaligned_copy(block.desc) else \
         f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"
     results = ", ".join(f"out{i}" for i in range(len(fragment.names)))
-    lines = [*_head(block, fragment, "load"), f"  if ({block.is_inside()}{aligned}) {{",
+    head = _head(block, fragment, kind)
+    if kind == "load_anew":
+        head[2:2] = _kept_in_loop("yx")
+    lines = [*head, f"  if ({block.is_inside()}{aligned}) {{",
              f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
     for i, piece in enumerate(block.pieces(fragment.width)):
         at = ", ".join(wrapping(Coordinate((name,), start)) for name, start in zip("yx", piece.at, strict=True))
@@ -124,13 +168,23 @@ def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) ->
     return "\n".join([*lines, "}", ""])
 
 
+def _kept_in_loop(names: str) -> Iterator[str]:
+    """Statements behind which Intel's compiler does not know that a scalar is the same in all steps of a loop: it would
+    make addresses of all blocks in front of the loop, and spill them. Where copies are shared, a step has few."""
+    yield f"#ifndef {NO_VISA}"
+    for name in names:
+        yield f'  __asm__ volatile("mov (M1_NM, 16) %0(0,0)<1> %1(0,0)<0;1,0>" : "=rw"({name}) : "rw.u"({name}));'
+        yield f"  {name} = sub_group_broadcast({name}, 0);"
+    yield "#endif"
+
+
 def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[BlockSlice]) -> None:
     """Emit a load on a processor: all variables of a block in bounds without a call, each of another by a function."""
     fragment = emitter.fragment(operation.result)
     at_edges = _masked_load if masks_row(emitter, fragment, pieces[0].lanes) else _element_function
 
     def statements(pieces: list[BlockSlice], function: Callable[[Emitter, BlockSlice, Fragment], str]) -> list[str]:
-        return [f"{name} = {function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)});"
+        return [f"{name} = {function(emitter, piece, fragment)}({arguments_of(emitter, operation.desc, *piece.at)});"
                 for name, piece in zip(fragment.names, pieces, strict=True)]
 
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
@@ -148,10 +202,11 @@ def _masked_load(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str
     Each lane has one element, so that a compiler makes one masked instruction of it: less than a call takes.
     """
     name, dtype, c_type = f"{piece.function('load')}_masked", piece.desc.dtype.opencl, fragment.c_type
-    value = _packed([piece.unchecked(*piece.coordinates(0)[0])], dtype, fragment.word)
-    emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
+    condition, element = piece.masked_element
+    emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
                                 *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
-                                f"  {c_type} words = 0;", f"  if ({piece.has_element()}) words = {value};",
+                                f"  {COLUMNS_OF_ROW}", f"  {c_type} words = 0;",
+                                f"  if ({condition}) words = {_packed([element], dtype, fragment.word)};",
                                 "  return words;", "}", ""]))
     return name
 
@@ -162,7 +217,7 @@ def _inlined_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -
     words = [_packed([piece.unchecked(*at) for at in piece.coordinates(i)], dtype, fragment.word)
              for i in range(fragment.width)]
     value = words[0] if fragment.width == 1 else f"({c_type})({', '.join(words)})"
-    emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
+    emitter.function("\n".join([f"static {c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
                                 *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
                                 f"  return {value};", "}", ""]))
     return name
@@ -175,7 +230,7 @@ def _element_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -
     memory.
     """
     name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
-    lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
+    lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
              *(f"  {line}" for line in position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",
              *_elements_read(emitter, piece, fragment), "  return words;", "}", ""]
     emitter.function("\n".join(lines))
@@ -202,7 +257,7 @@ def _loop(indent: str, piece: BlockSlice, fragment: Fragment, element: Callable[
     if width == 1:
         yield f"{indent}words = {word};"
         return
-    kept = "".join(f"words.s{part}, " for part in _KEPT[width])
+    kept = "".join(f"words.s{part}, " for part in KEPT[width])
     yield f"{indent}{NO_UNROLL}"
     yield f"{indent}for (int i = 0; i < {width}; ++i)"
     yield f"{indent}  words = ({fragment.c_type})({kept}{word});"
@@ -213,7 +268,7 @@ def _bounds_checked_load(emitter: Emitter, piece: BlockSlice) -> Callable[[str, 
     type_ = piece.desc.dtype.opencl
     name = f"checked_{type_}"
     emitter.function(
-        f"static {type_} {name}(global const {type_} *base, {_PARAMETERS})\n{{\n"
+        f"static {type_} {name}(global const {type_} *base, {PARAMETERS})\n{{\n"
         f"  const bool inside = (uint)y < (uint)height && (uint)x < (uint)width;\n"
         f"  const {type_} value = base[inside ? y * (long)pitch + x * (long)step : 0];\n"
         f"  return inside ? value : 0;\n}}\n")
@@ -310,108 +365,3 @@ def _words_read(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> Iter
             unaligned_words.read_aligned(run, ("y + lane", "x"))
     for number, value in enumerate(unaligned_words.variables(found, fragment)):
         yield f"  *out{number} = {value};"
-
-
-def store(emitter: Emitter, operation: StoreNdOp) -> None:
-    """Emit ``store_nd`` as element stores."""
-    block = block_of(emitter, desc_of(operation.desc))
-    fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
-    if fragment.per_lane != 1:
-        raise TargetError("XT9400",
-                          "a block cannot be stored through a descriptor that others are loaded through in words",
-                          "make a descriptor of its own for what is stored")
-    pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
-    by_rows = operation.in_bounds is not None and block.row_bits > 0 and fills_writes(block.desc)
-    contiguous = by_rows and block.is_contiguous(emitter.values[operation.desc].pitch)
-
-    def calls(pieces: list[BlockSlice], kind: str) -> list[str]:
-        return [f"{piece.function('store')}{kind}({_arguments(emitter, operation.desc, *piece.at)}, {name});"
-                for piece, name in zip(pieces, fragment.names, strict=True)]
-
-    if emitter.target.is_cpu and not block.promised:
-        inside = [replace(piece, in_bounds=True) for piece in pieces]
-        at_edges = "_masked" if masks_row(emitter, fragment, pieces[0].lanes) else "_edge"
-        for piece, edge in zip(inside, pieces, strict=True):
-            emitter.function(_inlined_store(emitter, piece, fragment))
-            emitter.function(_edge_store(edge, fragment, at_edges))
-        store_runs.add(emitter, operation, calls(inside, ""), calls(pieces, at_edges))
-        return
-    for piece in pieces:
-        if by_rows:
-            emitter.function(_rows_store(block, piece, fragment, contiguous))
-            continue
-        if not piece.promised:
-            emitter.function(_edge_store(piece, fragment))
-        emitter.function(_inlined_store(emitter, piece, fragment))
-    for statement in calls(pieces, "_contiguous" if contiguous else "_rows" if by_rows else ""):
-        emitter.line(statement)
-
-
-def _head_of_store(name: str, fragment: Fragment, piece: BlockSlice, attribute: str = "") -> list[str]:
-    """Signature of a store, and the position of a lane's first element."""
-    return [f"{attribute}static void {name}(global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words)", "{",
-            *(f"  {line}" for line in position(piece.lanes, piece.subgroup))]
-
-
-def _inlined_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
-    """Element-wise store of one variable, with an inlined bounds check unless it is known to be in bounds.
-
-    Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own,
-    and processors scatter what they could store as a vector. Where all lanes hold one element, in a type that cannot be
-    scattered, a processor stores that of the first; it would store one after the other, with a branch each.
-    """
-    name = piece.function("store")
-    is_first = emitter.target.is_cpu and piece.lanes.wi_layout == (1, 1) and fragment.word in _OF_FIRST_LANE
-    values = [_OF_FIRST_LANE[fragment.word].format(value) if is_first else value for value in _words(fragment)]
-    stores = [f"  {piece.unchecked(*piece.coordinates(i)[0])} = {value};" for i, value in enumerate(values)]
-    if not piece.promised:
-        stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
-                  f"  }} else {name}_edge(base, height, width, pitch, step, y, x, words);"]
-    return "\n".join([*_head_of_store(name, fragment, piece), *stores, "}", ""])
-
-
-def _rows_store(block: WholeBlock, piece: BlockSlice, fragment: Fragment, contiguous: bool) -> str:
-    """Store of one variable by 1D block writes: of all its rows if they are ``contiguous``, else of each word."""
-    bits, unit, across = block.row_bits, block.lanes.unit[1], piece.shape[1] // block.lanes.unit[1]
-    parts = [("y", "x", "words", fragment.width)] if contiguous else \
-        [(_plus("y", i // across), _plus("x", i % across * unit), word, 1) for i, word in enumerate(_words(fragment))]
-    kind = "contiguous" if contiguous else "rows"
-    lines = []
-    for row, column, words, width in parts:
-        number = "" if width == 1 else str(width)
-        lines.append(f"  {BLOCK_WRITES[bits]}{number}((global {UNSIGNED[bits]} *)(base + ({row}) * (long)pitch + "
-                     f"{column}), as_{UNSIGNED[bits]}{number}({words}));")
-    return "\n".join([f"static void {piece.function('store')}_{kind}(global {fragment.word} *base, {_PARAMETERS}, "
-                      f"{fragment.c_type} words)", "{", *lines, "}", ""])
-
-
-def _plus(coordinate: str, distance: int) -> str:
-    return f"{coordinate} + {distance}" if distance else coordinate
-
-
-def _edge_store(piece: BlockSlice, fragment: Fragment, kind: str = "_edge") -> str:
-    """Function that stores one variable with a bounds check for each element; a ``_masked`` one is inlined."""
-    attribute = "" if kind == "_masked" else f"{CALL} "
-    return "\n".join([*_head_of_store(f"{piece.function('store')}{kind}", fragment, piece, attribute),
-                      *_stored_at_edges(piece, fragment, _words(fragment)[0]), "}", ""])
-
-
-def _words(fragment: Fragment) -> list[str]:
-    """Words of the parameter ``words`` of a store."""
-    return [f"words.s{i:x}" for i in range(fragment.width)] if fragment.width > 1 else ["words"]
-
-
-def _stored_at_edges(piece: BlockSlice, fragment: Fragment, value: str) -> Iterator[str]:
-    """Loop of bounds-checked stores of the variable's first word; each iteration shifts the next one there."""
-    width = fragment.width
-    word = 0 if width == 1 else None
-    checked = f"  if ({piece.has_element(word)}) {piece.unchecked(*piece.coordinates(word)[0])} = {value};"
-    if width == 1:
-        yield checked
-        return
-    moved = "".join(f"words.s{part}, " for part in _KEPT[width])
-    yield f"  {NO_UNROLL}"
-    yield f"  for (int i = 0; i < {width}; ++i) {{"
-    yield f"  {checked}"
-    yield f"    words = ({fragment.c_type})({moved}0);"
-    yield "  }"

@@ -1,0 +1,114 @@
+"""Transposed gathers: rows by an index vector that are used transposed are gathered as columns.
+
+    %t = init_scattered_tile %K, (tile_broadcast %rows [1]) + (tile_broadcast %columns [0]) : tile<64x32xbf16>
+    %k = load_gather %t, (tile_broadcast %columns [0]) < (tile_broadcast %ends [1]) ; %b = tile_transpose %k
+becomes
+    %t = init_scattered_tile %K, (tile_broadcast %rows2 [0]) + (tile_broadcast %columns2 [1]) : tile<32x64xbf16>
+    %b = load_gather %t, ...
+and where %b is operand B of products in a loop
+    scf.if (every end is at most the first column, or beyond the last) {
+      scf.for ... { %b = load_columns %K, %rows2 + first, %ends2 - first {whole} ; ... }
+    } else { scf.for ... { %b = load_columns %K, ... ; ... } } {xegpu.versioned}
+
+The elements of a row are contiguous, and so are those that a lane has of operand B in VNNI form: a lane reads words of
+its own row, and nothing is transposed in registers. The loop is there twice, since a row may end in the middle of
+what is loaded, which few do: then each word is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.gpu import BarrierOp
+from xdsl.ir import Operation
+
+from xegpu.analysis.lane_offsets import LaneOffsets
+from xegpu.dialect.hints import hinted
+from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.ir.matchers import BARRIER
+from xegpu.mlir.vector import shape_of
+from xegpu.passes.licm import is_invariant, put_before
+from xegpu.rewrite.dce import erase
+from xegpu.rewrite.inserter import Inserter, rewrite_in_place
+from xegpu.target.targets import Target
+from xetile.dialect import tile_ops
+from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
+from xetile.dialect.types import TileType
+from xetile.passes.loops.transpose_gathers.columns import Columns, columns_of
+from xetile.passes.loops.transpose_gathers.transposer import Transposer, gathers_in, is_transposed, replace_transposes
+from xetile.passes.loops.transpose_gathers.version import version_loop
+
+_WAITS = (BarrierOp, ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp)
+
+
+@dataclass(frozen=True)
+class TransposeGathers:
+    """The pass.
+
+    Attributes:
+        target: its lanes are the columns of a block of operand B.
+        access: for each argument its access kind.
+    """
+
+    target: Target
+    access: tuple[str, ...]
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with such gathers transposed; the module itself if there are none."""
+        if not any(is_transposed(operation) for operation in module.walk()):
+            return module
+        hoisted = rewrite_in_place(module, _loops, _invariants, _hoist)
+        versioned = rewrite_in_place(hoisted, _loops, self._plan, version_loop, erases=True)
+        transposed = rewrite_in_place(versioned, gathers_in, is_transposed, _transpose, erases=True)
+        for load in [*transposed.walk()]:  # a copy has taken their place
+            if isinstance(load, tile_ops.LoadTileOp) and not load.result.uses:
+                erase(load)
+        return transposed
+
+    def _plan(self, loop: scf.ForOp) -> tuple[Columns, ...]:
+        function: Operation | None = loop
+        while not isinstance(function, func.FuncOp):
+            assert function is not None
+            function = function.parent_op()
+        arrays = frozenset(argument for argument, kind in zip(function.body.block.args, self.access, strict=True)
+                           if kind == "block")
+        analysis = LaneOffsets(self.target.subgroup_size, arrays)
+        found = [columns_of(load, loop, analysis) for load in gathers_in(loop) if load.parent is loop.body.block]
+        return tuple(columns for columns in found if columns is not None)
+
+
+def _transpose(inserter: Inserter, load: LoadGatherOp, _: bool) -> None:
+    """Gather the transpose, element by element."""
+    init, transposed = load.tile.owner, Transposer(inserter, load)
+    assert isinstance(init, InitScatteredTileOp)
+    type_ = TileType(tile_ops.tile_of(load.tile)).with_(shape=shape_of(load.result)[::-1])
+    tile = transposed.insert(InitScatteredTileOp(init.source, transposed(init.indices), type_))
+    columns = transposed.insert(hinted(LoadGatherOp(tile, transposed(load.mask), load.padding), load))
+    replace_transposes(load, columns)
+
+
+def _loops(around: Operation) -> Iterator[scf.ForOp]:
+    """Loops with gathers in which subgroups do not wait for each other, since they may take different branches.
+
+    Inner loops come first, so that both versions of an outer one have theirs.
+    """
+    for loop in around.walk(reverse=True):
+        if isinstance(loop, scf.ForOp) and any(isinstance(each, LoadGatherOp) for each in loop.body.block.ops) and \
+                not any(BARRIER in inner.attributes or isinstance(inner, _WAITS) for inner in loop.walk()) and \
+                not any(isinstance(result.type, TileType) for result in loop.results):
+            yield loop
+
+
+def _invariants(loop: scf.ForOp) -> list[Operation]:
+    """Index arithmetic on values from before a loop, such as a head's first column, which the author puts into it."""
+    return [operation for operation in loop.body.block.ops if is_invariant(operation, loop.body.block)]
+
+
+def _hoist(_: Inserter, loop: scf.ForOp, invariants: Sequence[Operation]) -> None:
+    while invariants:
+        for operation in invariants:
+            put_before(loop, operation)
+        invariants = _invariants(loop)

@@ -1,0 +1,110 @@
+"""Loop versioning of gathers of whole columns: once where all rows end outside what is loaded, and once where not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType, UnitAttr
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from xegpu.ir.matchers import VERSIONED, number
+from xegpu.mlir.arith import CmpIOp
+from xegpu.mlir.vector import shape_of, vector_type
+from xegpu.rewrite.inserter import Inserter, copy_operation
+from xetile.dialect import tile_ops
+from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadColumnsOp, LoadGatherOp
+from xetile.passes.loops.transpose_gathers.columns import Columns
+from xetile.passes.loops.transpose_gathers.transposer import Transposer, replace_transposes
+
+
+def version_loop(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -> None:
+    """Gather whole columns in a loop, or in a copy of it where it has to be asked whether they are."""
+    holds = _whole(inserter, loop, plan)
+    if holds is not None:
+        values: dict[SSAValue, SSAValue] = {}
+        copied = copy_operation(loop, values)
+        first, second = Block([copied, scf.YieldOp(*copied.results)]), Block()
+        branch = scf.IfOp(holds, [result.type for result in loop.results], Region(first), Region(second))
+        branch.attributes[VERSIONED] = UnitAttr()
+        inserter.before(loop, branch)
+        for old, new in zip(loop.results, branch.results, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        loop.detach()  # type: ignore[no-untyped-call]
+        second.add_ops([loop, scf.YieldOp(*loop.results)])
+        for columns in plan:
+            load = values[columns.load.result].owner
+            assert isinstance(load, LoadGatherOp)
+            if columns.fixed or columns.in_words:
+                _load_columns(inserter, load, columns, values, whole=columns.fixed)
+    for columns in plan:
+        if (columns.fixed and holds is None) or columns.in_words:
+            _load_columns(inserter, columns.load, columns, {}, whole=columns.fixed and holds is None)
+
+
+def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -> SSAValue | None:
+    """Whether all rows end before the columns that are loaded, or behind them; None if that is known."""
+    holds: list[SSAValue] = []
+
+    def ask(left: SSAValue, predicate: str, right: SSAValue) -> SSAValue:
+        return inserter.before(loop, CmpIOp(left, right, predicate))
+
+    zero = inserter.constant(0)
+    for columns in (columns for columns in plan if columns.fixed):
+        first = add_indices(inserter, loop, columns.first)
+        behind = inserter.add(loop, first, columns.depth)
+        for last in dict.fromkeys(columns.last):
+            if not (number(last) == 0 and columns.first in columns.floors) and \
+                    not _is_whole(number(last), number(first), columns.depth):
+                holds.append(inserter.before(loop, arith.OrIOp(ask(last, "sle", first), ask(last, "sge", behind))))
+        for floor in dict.fromkeys(columns.floors):
+            least = add_indices(inserter, loop, floor)
+            if (number(least) or 0) < 0 or number(least) is None:
+                holds.append(ask(least, "sge", zero))
+    total: SSAValue | None = None
+    for each in holds:
+        total = each if total is None else inserter.before(loop, arith.AndIOp(total, each))
+    return total
+
+
+def _is_whole(last: int | None, first: int | None, depth: int) -> bool:
+    return last is not None and first is not None and (last <= first or last >= first + depth)
+
+
+def add_indices(inserter: Inserter, anchor: Operation, numbers: Sequence[SSAValue]) -> SSAValue:
+    """Sum of indices, in front of an operation."""
+    total = inserter.constant(0)
+    for value in numbers:
+        total = inserter.add(anchor, total, value)
+    return total
+
+
+def _load_columns(inserter: Inserter, load: LoadGatherOp, plan: Columns, values: dict[SSAValue, SSAValue], *,
+                  whole: bool) -> None:
+    """Put a gather of columns in the place of one of elements.
+
+    Args:
+        inserter: for the function.
+        load: the gather, or its copy.
+        plan: what is known of it.
+        values: of a copied loop, those of the original one's.
+        whole: whether all of a column is in bounds, or nothing.
+    """
+    assert isinstance(load.tile.owner, InitScatteredTileOp)
+    transposed, columns = Transposer(inserter, load), shape_of(load.result)[0]
+    line = vector_type((1, columns), IndexType())
+
+    def total(numbers: Sequence[SSAValue]) -> SSAValue:
+        added = add_indices(inserter, load, [values.get(each, each) for each in numbers])
+        return transposed.insert(BroadcastOp(added, line))
+
+    start, first = total(plan.start), total(plan.first)
+    offsets = start
+    for row in plan.rows:
+        offsets = transposed.insert(arith.AddiOp(transposed(values.get(row, row)), offsets))
+    lengths = transposed.insert(arith.SubiOp(transposed(values.get(plan.ends, plan.ends)), first))
+    type_ = vector_type((plan.depth, columns), tile_ops.tile_of(load.tile).element_type)
+    loaded = LoadColumnsOp(load.tile.owner.source, offsets, lengths, type_, whole=whole)
+    replace_transposes(load, transposed.insert(loaded))
