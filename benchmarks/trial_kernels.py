@@ -398,7 +398,7 @@ ATTENTION = (
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),
     Trial("attention backward, dK and dV, D 64", _backward(backward_dkdv), 0.15),
-    Trial("attention backward, dK and dV in parts, D 64", _in_parts, 2200, dense=False, per=12, unit="8 x 16 scores",
+    Trial("attention backward, dK and dV in parts, D 64", _in_parts, 40, dense=False, per=12, unit="12 dpas of scores",
           targets=("dg2",)),
 )
 MEMORY = (
@@ -409,6 +409,8 @@ MEMORY = (
           _distributed(50257, 4096, xt.bf16, BM=128, BN=128, sg=(4, 2)), 0.30),
     Trial("A of 4097 columns, f16", _distributed(4096, 4097, xt.f16), 0.30),
     Trial("A of 4097 columns, B of 50257, bf16", _distributed(50257, 4097, xt.bf16), 0.30),
+    Trial("B of 50257 columns, tf32", _distributed(50257, 4096, xt.tf32), 0.30),
+    Trial("A of 4097 columns, tf32", _distributed(4096, 4097, xt.tf32), 0.30),
     Trial("10,000 products of 16 x 16, bf16 into f32", _small(16), 0.25),
     Trial("10,000 products of 32 x 32, bf16 into f32", _small(32), 0.25),
     Trial("10,000 products of 48 x 48, bf16 into f32", _small(48), 0.25),

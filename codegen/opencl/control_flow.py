@@ -9,10 +9,12 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
+from codegen.opencl import sync
 from codegen.opencl.block_io import row_pointers
 from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom
 from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
+from xegpu.analysis.gemm_loops import keeps_operands
 from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
@@ -52,6 +54,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         trips = emitter.name("trips")
         emitter.line(f"uint {trips} = {_trips(counter if is_remainder else start, stop, step, loop)};")
         header = f"{bound.format(trips)} > 0; --{trips}, {counter} += {step}"
+    if not emitter.target.is_cpu and keeps_operands(loop):
+        sync.schedule_barrier(emitter)  # Intel's compiler would load them in each step
     if DISABLE_UNROLL in loop.attributes:
         emitter.line(NO_UNROLL)
     emitter.line(f"for ({first}; {', '.join([header, *pointer_steps])}) {{")

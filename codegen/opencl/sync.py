@@ -175,7 +175,8 @@ _DEFINITION = f"""#ifndef {SCHEDULE_BARRIER}
 """
 
 
-def _hint(emitter: Emitter, operation: CompileHintOp) -> None:
+def schedule_barrier(emitter: Emitter) -> None:
+    """Emit a scheduling barrier."""
     emitter.function(_DEFINITION)
     emitter.line(f"{SCHEDULE_BARRIER};")
 
@@ -190,5 +191,5 @@ RULES: dict[type[Operation], Rule] = {
     InitNbarrierOp: _init,
     NbarrierArriveOp: _arrive,
     NbarrierWaitOp: _wait,
-    CompileHintOp: _hint,
+    CompileHintOp: lambda emitter, _: schedule_barrier(emitter),
 }

@@ -15,6 +15,7 @@ from typing import Any
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import Event, order_after
 from codegen.runtime.usm import LINE, advise_huge_pages, out_of_memory
+from xegpu.support.errors import DeviceError
 
 _MOST_BYTES = 1 << 26
 """Bytes that are kept while nobody uses them; the block that was given back first is freed first."""
@@ -94,7 +95,12 @@ class ScratchPool:
             found.order()
             return found
         step = max(1 << (size.bit_length() - 3), LINE)  # of an eighth to a quarter: blocks fit sizes alike
-        return Block(queue, -(-size // step) * step)
+        whole = -(-size // step) * step
+        try:
+            return Block(queue, whole)
+        except DeviceError:
+            self.clear()
+            return Block(queue, whole)
 
     def give_back(self, block: Block, event: Event) -> None:
         """Let later launches use a block behind ``event``, that of the last launch that does."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects import vector as xvector
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
+from xegpu.analysis.block_position import is_inside
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
-from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp, SubgroupBarrierOp
 from xegpu.ir.dtypes import tf32
 from xegpu.ir.kernel_attributes import subgroup_size
@@ -35,6 +37,24 @@ def is_gemm_loop(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
                for operation in loop.body.block.ops) \
         and all(desc_of(load.desc).block.access == "block" or (cooperative and (is_shared(load) or is_copy(load)))
                 for load in loads)
+
+
+def keeps_operands(loop: scf.ForOp) -> bool:
+    """Whether operands of a loop's products are loaded by 2D block messages in front of it."""
+    found = [operand for product in loop.body.block.walk() if isinstance(product, ProductOp)
+             for operand in product.operands]
+    seen: set[SSAValue] = set()
+    while found:
+        value = found.pop()
+        if value in seen or not isinstance(value.type, VectorType) or not isinstance(owner := value.owner, Operation):
+            continue
+        seen.add(value)
+        if isinstance(owner, LoadNdOp):
+            if not is_inside(value, loop) and desc_of(owner.desc).block.access == "block":
+                return True
+        elif owner.has_trait(Pure):
+            found += owner.operands
+    return False
 
 
 def is_copy(load: LoadNdOp) -> bool:

@@ -93,6 +93,15 @@ def _copies(loop: scf.ForOp) -> bool:
                for operation in loop.body.block.ops)
 
 
+def _taken(loop: scf.ForOp) -> int:
+    """Bytes of what a loop with copies carries and loads; where subgroups exchange them, of what is loaded from shared
+    memory alone: with another order they pass their barrier later."""
+    if not has_barrier(loop):
+        return loop_bytes(loop)
+    return sum(map(bytes_of, loop.iter_args)) + sum(
+        bytes_of(load.result) for load in loop.body.block.ops if isinstance(load, LoadNdOp) and is_shared(load))
+
+
 def _stores_again(loop: scf.ForOp) -> bool:
     """Whether a step stores to an array of shared local memory behind loads from it, which may not move there then."""
     loaded = set[SSAValue]()
@@ -130,11 +139,8 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
     carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
     roots = dict.fromkeys(value for product in products for value in _roots_of_operands(product))
     converted = [] if plain else [value for value in roots if not isinstance(value.owner, LoadNdOp)]
-    if has_barrier(loop):  # which subgroups pass later then
-        carried_or_shared = carried + sum(bytes_of(load.result) for load in block.ops if isinstance(load, LoadNdOp)
-                                          and is_shared(load))
-        if carried_or_shared <= grf_mode.fragment_bytes(max(target.registers), target):
-            return []
+    if _copies(loop) and _taken(loop) <= grf_mode.fragment_bytes(max(target.registers), target):
+        return []
     for mode in modes:
         room, is_large = grf_mode.fragment_bytes(mode, target), mode == max(target.registers)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.

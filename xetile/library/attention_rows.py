@@ -1,8 +1,9 @@
 """Attention on processors: scores of whole rows in a scratch buffer between two products of micro-kernels.
 
 A work-group goes through tiles of queries. Q K^T of a tile is stored in its part of a scratch buffer, where softmax
-turns it into weights, row by row; then it is operand A of the product with V. K is transposed before, once. The buffer
-has a tile's scores for each of a few work-groups, not for every query.
+turns it into weights, row by row; then it is operand A of the product with V. K is transposed before, once: by the
+work-group that takes all queries of it, or by a launch of its own where there are too few groups of keys for all cores.
+The buffer has a tile's scores for each of a few work-groups, not for every query.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _ROWS, _WIDE, _NARROW = 1, 128, 16
 """Tile of softmax: rows, columns, and columns at the end of a row, where wider tiles would be masked."""
 _GROUPS_A_CORE = 4
 """Work-groups for each core, which even out what tiles of a causal mask differ in."""
+_MOST_IDLE = 1.05
+"""Work of the busiest core, to that of all in the mean, up to which a work-group takes all queries of its keys."""
 _KEYS_OF_TRANSPOSE = 16
 
 
@@ -41,28 +44,34 @@ _KEYS_OF_TRANSPOSE = 16
 def transposed_keys(K: Any, T: Any) -> None:
     """Kernel: T = K^T of every head, 16 keys a work-group."""
     n, group, batch = group_id(0) * _KEYS_OF_TRANSPOSE, group_id(1), group_id(2)
+    _transpose_keys(K, T, (batch, group), (batch, group), n)
+
+
+def _transpose_keys(K: Any, T: Any, of: tuple[Any, Any], to: tuple[Any, Any], n: Any) -> None:
+    """T[to] = K[of]^T of 16 keys from ``n`` on."""
     for d in device_range(0, K.shape[3], 16):
-        part = load_tile(init_tile(K, (batch, group, n, d), (_KEYS_OF_TRANSPOSE, 16)))
-        store_tile(tile_transpose(part), init_tile(T, (batch, group, d, n), (16, _KEYS_OF_TRANSPOSE)))
+        part = load_tile(init_tile(K, (*of, n, d), (_KEYS_OF_TRANSPOSE, 16)))
+        store_tile(tile_transpose(part), init_tile(T, (*to, d, n), (16, _KEYS_OF_TRANSPOSE)))
 
 
 @kernel(fast_division=True)
-def attention_of_rows(Q: Any, T: Any, V: Any, O: Any, S: Any, P: Any, R: Any, scale: Any, groups: Any, *,  # noqa: E741
-                      BM: int, share: int, causal: bool, positive: bool, wide: bool) -> None:
+def attention_of_rows(Q: Any, K: Any, T: Any, V: Any, O: Any, S: Any, P: Any, R: Any, scale: Any,  # noqa: E741
+                      groups: Any, *, BM: int, share: int, causal: bool, positive: bool, wide: bool,
+                      turns: bool) -> None:
     """Kernel: tiles of BM queries, every ``groups``-th one; ``share`` heads of Q use the same keys and values.
 
     S has a tile's scores, P its weights and R its results, where O's elements are not f32 (else ``wide``, and S and O
-    are used). ``positive``: so is the scale.
+    are used). ``positive``: so is the scale. ``turns``: a work-group takes all queries of every ``groups``-th group of
+    keys, which it transposes first, to its part of T; else T has all keys.
     """
     worker, queries, keys = group_id(0), Q.shape[2], V.shape[2]
     tiles = (queries + BM - 1) // BM
-    for tile in device_range(worker, tiles * Q.shape[1] * Q.shape[0], groups):
-        m, heads = tile % tiles * BM, tile // tiles
-        head, batch = heads % Q.shape[1], heads // Q.shape[1]
+
+    def attend(m: Any, head: Any, batch: Any, transposed: tuple[Any, Any]) -> None:
         # Causal mask: query i attends to key j if j <= i + (keys - queries), the last query to every key.
         end = minimum(keys, maximum(m + BM + keys - queries, 0)) if causal else keys
         for n in device_range(0, end, _COLUMNS):
-            _stored_product((Q, (batch, head, m)), (T, (batch, head // share), n), (S, (worker, 0, n)), BM, T.shape[2])
+            _stored_product((Q, (batch, head, m)), (T, transposed, n), (S, (worker, 0, n)), BM, T.shape[2])
         barrier()
         for row in device_range(0, BM, _ROWS):
             weigh_rows(S, S if wide else P, (worker, row), end, scale * math.log2(math.e),
@@ -78,6 +87,20 @@ def attention_of_rows(Q: Any, T: Any, V: Any, O: Any, S: Any, P: Any, R: Any, sc
                     part = load_tile(init_tile(R, (worker, row, column), (_ROWS, _COLUMNS)))
                     store_tile(part.to(O.dtype), init_tile(O, (batch, head, m + row, column), (_ROWS, _COLUMNS)))
             barrier()
+
+    if turns:
+        for group in device_range(worker, K.shape[1] * K.shape[0], groups):
+            of = group // K.shape[1], group % K.shape[1]
+            for n in device_range(0, keys, _KEYS_OF_TRANSPOSE):
+                _transpose_keys(K, T, of, (0, worker), n)
+            barrier()
+            for tile in device_range(0, tiles * share, 1):
+                attend(tile % tiles * BM, of[1] * share + tile // tiles, of[0], (0, worker))
+    else:
+        for tile in device_range(worker, tiles * Q.shape[1] * Q.shape[0], groups):
+            heads = tile // tiles
+            head, batch = heads % Q.shape[1], heads // Q.shape[1]
+            attend(tile % tiles * BM, head, batch, (batch, head // share))
 
 
 def _stored_product(a: tuple[Any, tuple[Any, ...]], b: tuple[Any, tuple[Any, ...], Any], c: tuple[Any, tuple[Any, ...]],
@@ -181,15 +204,19 @@ def launch_rows(operands: tuple[Operand, ...], result: Operand, queue: Any, targ
     batch, heads, queries, size = q.shape
     keys = k.shape[2]
     rows = min(-(-queries // 16) * 16, _MOST_QUERIES)
-    groups = min(-(-queries // rows) * heads * batch, cores * _GROUPS_A_CORE)
+    all_keys, tiles = k.shape[1] * batch, -(-queries // rows) * heads * batch
+    turns = -(-all_keys // cores) * cores <= _MOST_IDLE * all_keys
+    groups = min(all_keys if turns else tiles, cores * _GROUPS_A_CORE)
     wide = result.dtype is dtypes.f32
-    layouts = [((*k.shape[:2], size, keys), k.dtype), ((groups, rows, keys), dtypes.f32)]
+    transposes = (1, groups) if turns else k.shape[:2]
+    layouts = [((*transposes, size, keys), k.dtype), ((groups, rows, keys), dtypes.f32)]
     if not wide:
         layouts += [((groups, rows, keys), v.dtype), ((groups, rows, v.shape[3]), dtypes.f32)]
     scratch = Scratch(q, *layouts)
     transposed, scores, weights, sums = [x.argument for x in (*scratch.operands, *scratch.operands[1:] * 2)][:4]
-    turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
-    turn(k.argument, transposed)
+    if not turns:
+        turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
+        turn(k.argument, transposed)
     scratch.used_until(attention_of_rows.on(queue, target=target)[groups](
-        q.argument, transposed, v.argument, result.argument, scores, weights, sums, factor, groups, BM=rows,
-        share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide))
+        q.argument, k.argument, transposed, v.argument, result.argument, scores, weights, sums, factor, groups, BM=rows,
+        share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide, turns=turns))

@@ -41,8 +41,10 @@ from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.analysis.gemm_loops import has_barrier, is_copy
+from xegpu.analysis.register_pressure import loop_bytes
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
+from xegpu.target import grf_mode
 
 
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
@@ -80,7 +82,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     else:
         emitter.function(_rows_function(emitter, block, fragment))
     if operation.in_bounds is None:
-        kind = "load_anew" if _is_own_copy(operation) else "load"
+        kind = "load_anew" if _is_short_of_registers(emitter, operation) else "load"
         emitter.function(_asking_function(emitter, block, fragment, kind))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
@@ -144,10 +146,12 @@ def _rows_function(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> s
     return "\n".join([*_head(block, fragment, "read"), *lines, "}", ""])
 
 
-def _is_own_copy(operation: LoadNdOp) -> bool:
-    """Whether a loop in which no subgroup waits for others copies rows of any alignment."""
-    loop = operation.parent_op()
-    return is_copy(operation) and isinstance(loop, scf.ForOp) and not has_barrier(loop)
+def _is_short_of_registers(emitter: Emitter, operation: LoadNdOp) -> bool:
+    """Whether a load copies rows of any alignment in a loop in which no subgroup waits for others, and that carries
+    and loads what all registers hold, or more."""
+    loop, target = operation.parent_op(), emitter.target
+    return is_copy(operation) and isinstance(loop, scf.ForOp) and not has_barrier(loop) and \
+        loop_bytes(loop) >= grf_mode.fragment_bytes(max(target.registers), target)
 
 
 def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, kind: str) -> str:

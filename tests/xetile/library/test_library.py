@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -342,7 +343,9 @@ def test_attention_on_a_processor(q: tuple[int, ...], k: tuple[int, ...], size: 
                                   dtype: Any) -> None:
     arrays = [normal(*shape, dtype=dtype) for shape in (q, k, (*k[:-1], size))]
     expected = attention_in_f64(*arrays, causal, scale)
-    for result in both(partial(xt.attention, target="cpu"), *arrays, causal=causal, scale=scale):
+    one, many = (replace(xt.TARGETS["cpu"], cores=cores) for cores in (1, 64))  # keys are transposed by work-groups, or
+    for result in (*both(partial(xt.attention, target=one), *arrays, causal=causal, scale=scale),  # by a launch
+                   *both(partial(xt.attention, target=many), *arrays, causal=causal, scale=scale)):
         error = np.abs(result.astype(np.float64) - expected).max()
         assert error <= 4 * float(ml_dtypes.finfo(dtype).eps) * np.abs(arrays[2].astype(np.float32)).max() + 1e-5
 

@@ -56,9 +56,10 @@ LIMIT = 1 << 31
 """One past the largest counter."""
 MOST_MESSAGES = 40
 """Messages in such a loop: a thread tracks 32 in flight, and beyond that waits in many places."""
-_ROOM = 0.92
-"""Part of the registers that a loop with copies carries and loads, up to which it is unrolled where messages take no
-distances, and each address has a register: fitted on pvc (0.91 spilled nothing, 0.94 did)."""
+_ROOM, _ROOM_OF_ONE = 0.92, 0.94
+"""Part of the registers that a loop with copies, or with that of one block, carries and loads, up to which it is
+unrolled where messages take no distances, and each address has a register: fitted on pvc (0.91 and 0.94 spilled
+nothing; 0.94 with two blocks did)."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,8 @@ def _pays_for_copies(loop: scf.ForOp, target: Target) -> bool:
     function = function_of(loop)
     registers = requested_registers(function) or min(target.registers)
     taken = loop_bytes(loop) * subgroup_size(loop) / target.register_bytes
-    room = 1 if target.immediate_offsets else _ROOM
+    copies = sum(isinstance(operation, LoadNdOp) and is_copy(operation) for operation in loop.body.block.ops)
+    room = 1 if target.immediate_offsets else _ROOM_OF_ONE if copies == 1 else _ROOM
     return (has_barrier(loop) or target.immediate_offsets) and is_gemm_loop(loop, cooperative=True) and \
         0 < taken <= room * registers
 

@@ -53,8 +53,11 @@ def init_rows(base: Any, offsets: Any, shape: Any, wg_map: WgMap | None, **windo
                                "pass the array; at an address make a scattered tile: xt.init_tile(address, "
                                "index_vector, dtype=...)", location)
     if present := [name for name, value in window_only.items() if value is not None]:
+        instead = {"rows": "give -1 for a row that shall be padding",
+                   "columns": "hide others: xt.where(xt.iota(shape, 1, xt.index) < columns - first, v, 0)"}
         raise ShapeError("XT1108", f"{present[0]}= is passed with rows by an index vector, which lie anywhere",
-                         f"drop {' and '.join(f'{name}=' for name in present)}", location)
+                         f"drop {' and '.join(f'{name}=' for name in present)}"
+                         + "".join(f"; {instead[name]}" for name in present if name in instead), location)
     if len(offsets) != base.rank or base.rank < 2:
         raise RankError("XT1443", f"{base.name} has {base.rank} dimension{'' if base.rank == 1 else 's'}, and there "
                         f"are {len(offsets)} offsets", "give one for each dimension, the index vector for the rows: "

@@ -94,10 +94,14 @@ class Share:
         return 2 * prod(self.shape) * self.tile.dtype.bytes
 
     @property
+    def is_large(self) -> bool:
+        """Whether a subgroup has enough of it for a barrier in each step, if it can transpose it alone."""
+        return not self.by_columns or prod(self.map.sg_data) * self.tile.dtype.bytes >= _LEAST
+
+    @property
     def pays(self) -> bool:
-        """Whether it is large enough for a barrier in each step."""
-        return not self.by_columns or self.tile.dtype.bits < 16 or \
-            prod(self.map.sg_data) * self.tile.dtype.bytes >= _LEAST
+        """The same if it cannot, other than in registers, where 8-bit elements are moved one by one."""
+        return self.is_large or self.tile.dtype.bits < 16
 
     def array(self, number: int) -> tuple[Pair, Attribute, int]:
         """Key of the SLM array of a loop's ``number``-th operand; loops with equal keys reuse the array."""
@@ -172,7 +176,7 @@ def loop_shares(loop: scf.ForOp, kinds: Mapping[Any, str], target: Target) -> li
 def _transpose_alone(shares: Sequence[Share], target: Target, free: int) -> bool:
     """Whether each subgroup of a loop is to transpose its own operands."""
     own = {(rows_for_lanes(share.map.sg_data, target), share.tile.dtype) for share in shares}
-    return all(share.by_columns and (not share.pays or (_columns(share) < _FEW and _has_registers(share, target)))
+    return all(share.by_columns and (not share.is_large or (_columns(share) < _FEW and _has_registers(share, target)))
                for share in shares) and all(has_words(shape, dtype, target) for shape, dtype in own) and \
         sum(shares[0].map.subgroups * prod(shape) * dtype.bytes for shape, dtype in own) <= free
 

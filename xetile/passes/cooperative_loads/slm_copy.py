@@ -88,7 +88,7 @@ class _SlmCopyRewriter(SubgroupBuffers):
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
                           tile_ops.LoadTileOp: _load_tile}, function, options.target, options.access)
         self._chosen: set[SSAValue] = set()
-        self._tiles: dict[tuple[str, Pair, Attribute], tuple[list[SSAValue], SSAValue]] = {}
+        self._tiles: dict[tuple[str, Pair, Attribute, bool], tuple[list[SSAValue], SSAValue]] = {}
 
     def choose(self, inits: Sequence[tile_ops.InitTileOp]) -> None:
         """Choose the operands that are copied: all of a loop that has the registers, or none."""
@@ -108,12 +108,16 @@ class _SlmCopyRewriter(SubgroupBuffers):
     def _has_registers(self, load: tile_ops.LoadTileOp, chosen: Sequence[tile_ops.LoadTileOp]) -> bool:
         """Whether a load's loop has registers for its copies: for what it carries, operands A, and the largest part of
         a copy twice, as words in memory and as those of the operand. Blocks of B are loaded when they are needed."""
+        part = max((self._part_bytes(copy.tile) for copy in chosen if copy.parent is load.parent), default=0)
+        return self._fits_beside(load, 2 * part)
+
+    def _fits_beside(self, load: tile_ops.LoadTileOp, taken: int) -> bool:
+        """Whether bytes fit in registers beside what a load's loop carries, and its operands A."""
         block = load.parent
         assert block is not None
         lefts = [operation for operation in block.ops if isinstance(operation, tile_ops.LoadTileOp)
                  and self.sizes.role(operation.tile) == "a"]
-        part = max((self._part_bytes(copy.tile) for copy in chosen if copy.parent is block), default=0)
-        taken = sum(map(_bytes, block.args)) + sum(_bytes(left.result) for left in lefts) + 2 * part
+        taken += sum(map(_bytes, block.args)) + sum(_bytes(left.result) for left in lefts)
         return taken <= _ROOM * max(self.target.registers) * self.target.register_bytes
 
     def _part_bytes(self, tile: SSAValue) -> int:
@@ -138,9 +142,11 @@ class _SlmCopyRewriter(SubgroupBuffers):
             not all(map(_is_narrow, inits))
         return side if fits and self.has_room(parameters.shape, parameters.dtype, side) else ""
 
-    def buffer(self, side: str, tile: TileParameters) -> tuple[list[SSAValue], SSAValue]:
+    def buffer(self, side: str, load: tile_ops.LoadTileOp) -> tuple[list[SSAValue], SSAValue]:
         """Tiles on this subgroup's part of shared local memory: to store the parts of an operand, and to load it."""
-        key = side, tile.shape, tile.element_type
+        tile = tile_ops.tile_of(load.tile)
+        by_blocks = side == "b" and not self._fits_beside(load, 2 * _bytes(load.result))
+        key = side, tile.shape, tile.element_type, by_blocks
         if key not in self._tiles:
             array, first = self.array(tile.shape, tile.element_type, side), self.first_row(tile.shape[0])
             parts = [self.in_bounds(self._part(array, tile, side, [
@@ -148,7 +154,7 @@ class _SlmCopyRewriter(SubgroupBuffers):
                      for down, across in _corners(side, tile)]
             out_of = tile_ops.InitTileOp(array, [first, self.constant(0)], [], [], TileType(
                 TileParameters(tile.shape, tile.element_type)))
-            if side == "b":  # so that few blocks are in registers at once
+            if by_blocks:  # of which few are in registers at once
                 out_of.attributes[BLOCKS] = _block("b", tile)
             self._tiles[key] = parts, self.in_bounds(out_of)
         return self._tiles[key]
@@ -210,7 +216,7 @@ def _load_tile(rewriter: _SlmCopyRewriter, operation: tile_ops.LoadTileOp) -> No
     if not tile.encoding:
         rewriter.copy(operation)
         return
-    parts, out_of = rewriter.buffer(tile.encoding, tile_ops.tile_of(operation.tile))
+    parts, out_of = rewriter.buffer(tile.encoding, operation)
     rewriter.emit(SubgroupBarrierOp())
     for part, into in zip(tile.values, parts, strict=True):
         words = rewriter.emit(hinted(tile_ops.LoadTileOp(part), operation))
