@@ -9,317 +9,35 @@ registers of 64 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
 from xdsl.ir import Operation
 
-from codegen.opencl.arith.conversion import converted
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.prelude.macros import NO_VISA
-from codegen.opencl.values import Fragment, computed, rounded, vector_type
+from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.vector.dequantization import BYTES, LAST_IN_MANTISSA, MANTISSA_SHIFT, Dequantization
 from codegen.opencl.vector.weight_pairs import (
-    NIBBLES,
     SIGN,
-    TEMPORARY_ROWS,
-    byte_row,
     paired_fields_function,
     paired_nibbles_function,
     pairs_of_bytes_function,
     pairs_of_halves,
-    registers_at_once,
     shift_function,
 )
 from codegen.opencl.vector.word_columns import ColumnFunction, shifts
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
-from xegpu.dialect.convert_layout import MASK, DequantizeOp
-from xegpu.ir.dtypes import DType, bf16, f16, i8, i32, u8, u32
+from xegpu.dialect.convert_layout import DequantizeOp
+from xegpu.ir.dtypes import DType, bf16, f16, i8, i32
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.vector import shape_of
-
-_BIASES: dict[int, int] = {0: 1024, 4: 64}
-"""For the lowest bit of a weight in 16 bits, what it is too large by if the other bits are those of this number in f16:
-the mantissa's last place is one from 1024 to 2048, and its fifth-last from 64 to 128."""
-
-_LAST_IN_MANTISSA, _MANTISSA_SHIFT = 16, 12
-"""The last bit at which a weight begins that lies in the mantissa of f32; what words are shifted by for a later one."""
 
 _EXACT_ZEROS: dict[DType, Range] = {f16: Range(-512, 1023), bf16: Range(-240, 255)}
 """Integers that are exact with a bias added to them, and whose differences from weights are exact."""
 
-_BYTE_BIAS = 1.5 * 2.0**23
-"""What bytes that become f32 are too large by: with it the mantissa's last place is one, whatever their sign."""
-
-_BYTES = (i8, u8)
-"""Words of two weights."""
-
 _LONGEST = 16
 """Elements of the longest vector of OpenCL C."""
-
-_TWICE = 0x10001
-"""Factor that copies 16 bits to both halves of a word."""
-
-
-@dataclass(frozen=True)
-class _Dequantization:
-    """Dequantization of pairs of 16 bits, or of words of 32 bits.
-
-    Attributes:
-        result: element type.
-        shift: lowest bit of the weights, in pairs of 16 bits for f16, in words for bf16.
-        width: registers.
-        exact: whether differences of weights and zero points are exact, so that a bias may be part of the zero points.
-        zero: the zero point if there is only one, which is exact then.
-        words: number of those of which all weights are taken, one word after the other; 0 where it is a weight of each.
-            For f16 their pairs come in the order of :func:`paired_fields_function`.
-        fields: weights of one of those words.
-        bytes: for bf16, whether weights are in bytes in the place of words.
-        blocks, block: for f16, how many operands' pairs of 16 bits, with their bias, come in turn, and which one's are
-            taken; with 0 blocks pairs are of this one, and have no bias yet.
-        whole: type of weights that are bytes; None of those of 4 bits.
-    """
-
-    result: DType
-    shift: int
-    width: int
-    exact: bool
-    zero: int | None
-    words: int = 0
-    fields: int = len(NIBBLES)
-    bytes: bool = False
-    blocks: int = 0
-    block: int = 0
-    whole: DType | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of its function."""
-        less = "" if not self.exact else "_less_integers" if self.zero is None else \
-            f"_less_{self.zero}".replace("-", "minus_")
-        words = f"_of_words_{self.words}" if self.words else ""
-        words += "_of_bytes" if self.bytes else ""
-        words += f"_of_whole_{self.whole}" if self.whole else ""
-        words += f"_biased_{self.block}_of_{self.blocks}" if self.blocks else ""
-        return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
-
-    @property
-    def step(self) -> int:
-        """Registers of words of an instruction."""
-        return registers_at_once(self.source_width)
-
-    def inputs(self) -> Iterator[tuple[str, str, int, str]]:
-        """Names, types and elements of the vISA's operands, and OpenCL C that gives them."""
-        for source in self.sources():
-            byte = "b" if self.whole is i8 else "ub"
-            yield source.upper(), byte if self.bytes else "ud", self.source_width * 16, source
-        if self.zero is None:
-            yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
-        yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
-        if (self.result is f16 or self.exact) and not self.blocks and self.whole is None:
-            # immediate operands of bfn have 16 bits
-            yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", self.mask_and_bias(), strict=True))
-
-    def mask_and_bias(self) -> tuple[int, int]:
-        """The bits of the weights, and those of the bias, in words."""
-        bias, mask = self._bits(self._bias), MASK << self._masked_at
-        return (mask * _TWICE, bias * _TWICE) if self.result is f16 else (mask, bias)
-
-    def sources(self) -> str:
-        """Parameters that have the weights."""
-        return "p" if self.result is f16 else "w" if self.words else "ac"
-
-    @property
-    def source_width(self) -> int:
-        """Registers of each of them."""
-        return self.words if self.sources() == "w" else self.width * max(self.blocks, 1)
-
-    @property
-    def _bias(self) -> float:
-        """What the weights are too large by if their other bits are those of this number."""
-        if self.result is f16:
-            return _BIASES[self.shift] + (SIGN if self.whole is i8 else 0)
-        return 2.0 ** (23 - self._masked_at) if self.whole is None else _BYTE_BIAS
-
-    @property
-    def _masked_at(self) -> int:
-        """Lowest bit of the weights where their other bits become those of the bias."""
-        is_late = self.result is bf16 and self.shift > _LAST_IN_MANTISSA
-        return self.shift - _MANTISSA_SHIFT if is_late else self.shift
-
-    def _bits(self, value: float) -> int:
-        """The bits of a number of the type that is computed with."""
-        return int(np.float16(value).view(np.uint16) if self.result is f16 else np.float32(value).view(np.uint32))
-
-    def _less(self) -> str:
-        """What biased weights are added to that gives exact differences."""
-        kind = "hf" if self.result is f16 else "f"
-        return "(-)Y(0,0)<1;1,0>" if self.zero is None else f"{self._bits(-self._bias - self.zero):#x}:{kind}"
-
-    def lines(self) -> Iterator[str]:
-        """The vISA."""
-        for number, (name, kind, elements, _) in enumerate(self.inputs(), 1):
-            align = "GRF" if elements > 1 else "dword"
-            yield f".decl {name} v_type=G type={kind} num_elts={elements} align={align} alias=<%{number}, 0>"
-        yield from self._f16() if self.result is f16 else self._bf16()
-
-    def _f16(self) -> Iterator[str]:
-        """From pairs ``P`` to numbers that are a bias too large, then as f16 (``H``)."""
-        yield f".decl R v_type=G type=hf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
-        yield f".decl H v_type=G type=hf num_elts={self.width * 32} align=GRF{'' if self.words else ' alias=<R, 0>'}"
-        yield f".decl U v_type=G type=ud num_elts={self.width * 16} align=GRF alias=<H, 0>"
-        if self.exact and self.zero is None:  # one operand for all biases: the compiler spills if each has its own
-            yield f".decl Y v_type=G type=hf num_elts=32 align=GRF{'' if self.shift else ' alias=<Z, 0>'}"
-            if self.shift:
-                yield f"add (M1_NM, 32) Y(0,0)<1> Z(0,0)<1;1,0> {self._bits(self._bias - _BIASES[0]):#x}:hf"
-        if self.blocks:
-            yield f".decl Q v_type=G type=hf num_elts={self.source_width * 32} align=GRF alias=<P, 0>"
-        else:
-            for register in range(0, self.width, self.step):
-                yield _masked(16 * self.step, f"U({register},0)", f"P({register},0)")
-        for number, line in enumerate(self._differences()):
-            for register in range(self.width):
-                of = f"Q({register * self.blocks + self.block},0)" if self.blocks and not number else f"H({register},0)"
-                yield line.format(to=f"H({register},0)<1>", of=f"{of}<1;1,0>")
-        for to, register in enumerate(self._order()):
-            yield f"mul (M1_NM, 32) R({to},0)<1> H({register},0)<1;1,0> S(0,0)<1;1,0>"
-
-    def _order(self) -> Sequence[int]:
-        """For each pair of the result, which of the source's it is."""
-        pairs = range(self.width)
-        return [pair for word in range(self.words) for pair in pairs[word::self.words]] or pairs
-
-    def _differences(self) -> Iterator[str]:
-        """From biased weights in f16 to their differences from zero points, which are rounded."""
-        if not self.exact:
-            yield f"add (M1_NM, 32) {{to}} {{of}} {self._bits(-self._bias):#x}:hf"
-            yield "add (M1_NM, 32) {to} {of} (-)Z(0,0)<1;1,0>"
-            return
-        yield f"add (M1_NM, 32) {{to}} {{of}} {self._less()}"
-
-    def _bf16(self) -> Iterator[str]:
-        """From words ``A`` and ``C`` by f32, whose 24 bits change no sum or product of bf16 that is rounded again."""
-        yield f".decl B v_type=G type=bf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
-        # Few temporary registers, in turn: one variable for all rows would live as long as the statement.
-        yield f".decl F v_type=G type=f num_elts={TEMPORARY_ROWS * 16} align=GRF"
-        yield f".decl U v_type=G type=ud num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
-        yield f".decl I v_type=G type=d num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
-        if not self.exact:
-            yield f".decl D v_type=G type=bf num_elts={TEMPORARY_ROWS * 32} align=GRF"
-        elif self.zero is None:
-            yield ".decl Y v_type=G type=f num_elts=32 align=GRF"
-            yield from (f"add (M1_NM, 16) Y({row},0)<1> Z(0,0)<1;1,0> {self._bits(self._bias):#x}:f"
-                        for row in range(self.step))
-        for first in range(0, 2 * self.width, self.step):
-            name, row = ("W", first % self.words) if self.words else ("AC"[first // self.width], first % self.width)
-            words = byte_row(name, row) if self.bytes else f"{name}({row},0)"
-            shift = NIBBLES[first // self.words] if self.words else self.shift
-            if self.whole is not None:
-                yield from self._whole_products(first, words)
-                continue
-            yield from self._exact_products(first, words, shift) if self.exact else self._products(first, words, shift)
-
-    def _to(self, row: int) -> str:
-        """Where a row goes."""
-        if self.words:
-            row = row % self.words * self.fields + row // self.words
-        return f"B({row // 2},{row % 2})<2>"
-
-    def _whole_products(self, first: int, words: str) -> Iterator[str]:
-        """Differences times the scale, of the rows of an instruction, of bytes."""
-        at, lanes = first % TEMPORARY_ROWS, 16 * self.step
-        less = self._less() if self.exact else f"{self._bits(-self._bias):#x}:f"
-        yield f"add (M1_NM, {lanes}) I({at},0)<1> {words}<1;1,0> {self._bits(self._bias):#x}:d"
-        yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {less}"
-        for row in range(first, first + self.step):
-            f, d = f"F({row % TEMPORARY_ROWS},0)", f"D({row % TEMPORARY_ROWS},0)"
-            if not self.exact:
-                yield f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
-            yield f"mul (M1_NM, 16) {self._to(row)} {f if self.exact else d}<1;1,0> S(0,0)<1;1,0>"
-
-    def _products(self, first: int, words: str, shift: int) -> Iterator[str]:
-        """Differences that are rounded, times the scale, of the rows of an instruction."""
-        at, lanes = first % TEMPORARY_ROWS, 16 * self.step
-        yield f"and (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {MASK << shift:#x}:ud"
-        yield f"mov (M1_NM, {lanes}) F({at},0)<1> U({at},0)<1;1,0>"
-        # mad writes the beginnings of registers alone: into an upper half the compiler writes by a move more
-        for row in range(first, first + self.step):
-            f, d = f"F({row % TEMPORARY_ROWS},0)", f"D({row % TEMPORARY_ROWS},0)"
-            yield f"mad (M1_NM, 16) {d}<1> {f}<1;1,0> {self._bits(2.0 ** -shift):#x}:f (-)Z(0,0)<1;1,0>" \
-                if shift else f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
-            yield f"mul (M1_NM, 16) {self._to(row)} {d}<1;1,0> S(0,0)<1;1,0>"
-
-    def _exact_products(self, first: int, words: str, shift: int) -> Iterator[str]:
-        """Differences that are exact, times the scale, of the rows of an instruction."""
-        at, lanes = first % TEMPORARY_ROWS, 16 * self.step
-        if self.bytes:  # which bfn does not read
-            yield f"mov (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0>"
-            words = f"U({at},0)"
-        if shift != self._masked_at:
-            yield f"shr (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {shift - self._masked_at}:ud"
-            words = f"U({at},0)"
-        yield _masked(lanes, f"U({at},0)", words)
-        yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {self._less()}"
-        for row in range(first, first + self.step):
-            yield f"mul (M1_NM, 16) {self._to(row)} F({row % TEMPORARY_ROWS},0)<1;1,0> S(0,0)<1;1,0>"
-
-    def portable(self) -> Iterator[str]:
-        """OpenCL C, for compilers without vISA."""
-        words, halves = vector_type("uint", self.width), vector_type("ushort", self.width)
-        results, pairs = [], "p"
-        if self.blocks > 1:
-            taken = range(self.block, self.source_width, self.blocks)
-            pairs = f"({words})({', '.join(f'p.s{pair:x}' for pair in taken)})"
-        for element in range(2):
-            source, shift = f"({pairs} >> ({words})({16 * element + self.shift}))", self.shift
-            if self.result is bf16:
-                rows = [f"{'ac'[row // self.width]}{f'.s{row % self.width:x}' if self.width > 1 else ''}"
-                        for row in range(element, 2 * self.width, 2)]
-                if self.words:
-                    rows = [f"w.s{row // self.fields:x} >> {NIBBLES[row % self.fields]}"
-                            for row in range(element, 2 * self.width, 2)]
-                source = f"(({words})({', '.join(rows)}) >> ({words})({shift}))"
-            mask = MASK if self.whole is None else 0xFF
-            if self.whole is i8 and self.result is bf16:  # pairs of f16 have the sign's bit inverted
-                source = f"({source} ^ ({words})({SIGN}))"
-            weights = computed(converted(f"{source} & ({words})({mask})", u32, self.result, self.width), self.result,
-                               self.width)
-            if self.whole is i8:
-                weights = f"({weights} - {SIGN})"
-            row = vector_type(self.result.register, self.width)
-            zero, scale = (computed(f"({row})({name})", self.result, self.width)
-                           for name in ("zero", "scale"))
-            difference = computed(rounded(f"({weights} - {zero})", self.result, self.width), self.result, self.width)
-            product = rounded(f"({difference} * {scale})", self.result, self.width)
-            yield f"  const {halves} part{element} = as_{halves}({product});"
-            results.append(f"convert_{words}(part{element})")
-        order = f".s{''.join(f'{pair:x}' for pair in self._order())}" if self.words and self.result is f16 else ""
-        yield f"  return ({results[0]} | {results[1]} << ({words})(16)){order};"
-
-    def function(self, emitter: Emitter) -> str:
-        """Define the function, and return its name."""
-        register, words = self.result.register, vector_type("uint", self.width)
-        if self.result is f16:
-            zero = f"(half)(zero + (half){_BIASES[0]}.0f)" if self.exact else "zero"
-            row = f"const uint z = as_ushort({zero}) * {_TWICE:#x}u, s = as_ushort(scale) * {_TWICE:#x}u;"
-        else:
-            row = "const uint z = (uint)zero << 16, s = (uint)scale << 16;"
-        lines = "".join(f'    "{line}\\n"\n' for line in ("{", *self.lines(), "}"))
-        operands = ", ".join(f'"rw{"" if elements > 1 else ".u"}"({expression})'
-                             for _, _, elements, expression in self.inputs())
-        source = vector_type("uchar" if self.bytes else "uint", self.source_width)
-        parameters = ", ".join(f"{source} {name}" for name in self.sources())
-        emitter.function(f"static {words} {self.name}({parameters}, {register} zero, {register} scale)\n{{\n"
-                         f"#ifdef {NO_VISA}\n" + "\n".join(self.portable()) + f"\n#else\n  {row}\n  {words} words;\n"
-                         f'  __asm__(\n{lines}    : "=rw"(words) : {operands});\n'
-                         "  return words;\n#endif\n}\n")
-        return self.name
-
-
-def _masked(lanes: int, to: str, words: str) -> str:
-    """vISA for weights in words with the bits of their bias; xf8 of bfn is the truth table of a & b | c."""
-    return f"bfn.xf8 (M1_NM, {lanes}) {to}<1> M(0,0)<0;1,0> {words}<1;1,0> E(0,0)<0;1,0>"
 
 
 def _exact_zeros(operation: DequantizeOp, element: DType, word: DType) -> Range | None:
@@ -338,18 +56,18 @@ def _unsigned(fragment: Fragment, start: int, units: int) -> str:
     return part if kind is None else f"as_{vector_type(kind, units)}({part})"
 
 
-def _all_of_words(emitter: Emitter, words: Fragment, called: _Dequantization) -> Iterator[str]:
+def _all_of_words(emitter: Emitter, words: Fragment, called: Dequantization) -> Iterator[str]:
     """Arguments for the variables of a result whose rows are all weights of one word, then of the next."""
     count = 2 * called.width // called.fields
     for first in range(0, words.units, count):
         part = _unsigned(words, first, count)
         if called.result is f16:
-            function = paired_nibbles_function if words.dtype in _BYTES else paired_fields_function
+            function = paired_nibbles_function if words.dtype in BYTES else paired_fields_function
             part = f"{function(emitter, count)}({part})"
         yield part
 
 
-def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, called: _Dequantization,
+def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, called: Dequantization,
                   bits: int) -> Iterator[str]:
     """Arguments for the variables of a result whose rows are a weight of a word each, shifted by ``bits``."""
     width, block = called.width, operation.parent
@@ -359,7 +77,7 @@ def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, ca
         parts = [a, b]
         if called.result is f16 and called.whole is not None:
             parts = [f"{pairs_of_bytes_function(emitter, width, called.whole)}({a}, {b})"]
-        elif called.result is f16 and words.dtype in _BYTES:  # for each bit anew: as many registers as weights spill
+        elif called.result is f16 and words.dtype in BYTES:  # for each bit anew: as many registers as weights spill
             parts = [f"{pairs_of_bytes_function(emitter, width)}({a}, {b})"]
         elif called.result is f16:
             parts = [f"{pairs_of_halves(emitter, block, width, a, b)}[{operation.first_bit // 16}]"]
@@ -378,9 +96,9 @@ def _blocks(columns: WordColumns, width: int) -> tuple[int, int]:
 
 
 def _of_columns(emitter: Emitter, operation: DequantizeOp, words: Fragment, columns: WordColumns,
-                called: _Dequantization) -> Iterator[str]:
+                called: Dequantization) -> Iterator[str]:
     """Arguments for the variables of a result whose weights are in words along rows."""
-    block, is_bytes, rows = operation.parent, words.dtype in _BYTES, 2 * called.width
+    block, is_bytes, rows = operation.parent, words.dtype in BYTES, 2 * called.width
     masked = called.mask_and_bias() if called.result is f16 else None
     down = emitter.common(block, "shifts", "uint", shifts(columns, "get_sub_group_local_id()"))
     whole = replace(columns, start=columns.start - called.block * columns.step)
@@ -405,7 +123,7 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     row = (*emitter.words(operation.zero), *emitter.words(operation.scale))
     if (columns := operation.columns) is not None:
         blocks, block = _blocks(columns, result.width) if dtype is f16 else (0, 0)
-        called = _Dequantization(dtype, 0, result.width, zeros is not None, constant, blocks=blocks, block=block)
+        called = Dequantization(dtype, 0, result.width, zeros is not None, constant, blocks=blocks, block=block)
         name = called.function(emitter)
         emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in
                                                   _of_columns(emitter, operation, words, columns, called)])
@@ -413,11 +131,11 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     if dtype is f16:
         bits, bit = bit % 16 // 8 * 8, bit % 16  # that pairs are shifted by
     else:  # of words at once, for all weights; with zero points in registers as well the compiler spills
-        bits = _MANTISSA_SHIFT if constant is not None and bit > _LAST_IN_MANTISSA else 0
-    is_bytes = words.dtype in _BYTES
+        bits = MANTISSA_SHIFT if constant is not None and bit > LAST_IN_MANTISSA else 0
+    is_bytes = words.dtype in BYTES
     ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * result.width // fields
     whole = words.dtype if operation.whole else None
-    called = _Dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
+    called = Dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
                              is_bytes and dtype is bf16, blocks=int(whole is not None and dtype is f16), whole=whole)
     name = called.function(emitter)
     parts = _one_of_words(emitter, operation, words, called, bits) if fields == 1 else \
