@@ -272,7 +272,8 @@ def _transposer(inserter: Inserter) -> Callable[[SSAValue], SSAValue]:
         if isinstance(load, TileTransposeOp):
             return load.source
         if operand not in made:
-            assert isinstance(load, tile_ops.LoadTileOp) and load.next_op is not None
+            assert isinstance(load, tile_ops.LoadTileOp)
+            assert load.next_op is not None
             made[operand] = inserter.before(load.next_op, TileTransposeOp(operand))
         return made[operand]
 
