@@ -50,6 +50,19 @@ def two_sums(A, B, B2, C, C2, *, BM=32, BN=16, BK=32, square=False):
 
 
 @xt.kernel
+def shared_operand(A, B, B2, C, C2, *, M=64, N=16, K=32):
+    """A @ B2, and A @ B, whose sum stands first among what the loop carries."""
+    first, second = xt.zeros((M, N), xt.f32), xt.zeros((M, N), xt.f32)
+    for k in xt.range(0, A.shape[1], K):
+        a = xt.load_tile(xt.init_tile(A, (0, k), (M, K)))
+        b, b2 = (xt.load_tile(xt.init_tile(each, (k, 0), (K, N))) for each in (B, B2))
+        second = xt.tile_mma(a, b2, second)
+        first = xt.tile_mma(a, b, first)
+    xt.store_tile(first, xt.init_tile(C, (0, 0), (M, N)))
+    xt.store_tile(second, xt.init_tile(C2, (0, 0), (M, N)))
+
+
+@xt.kernel
 def of_depth(A, B, C, *, K=64):
     """The product of 32 x 16 elements over a number of columns of A that is known."""
     total = xt.zeros((32, 16), xt.f32)
@@ -111,6 +124,19 @@ def test_operands_of_two_sums(square: bool, execution: Execution) -> None:
         np.testing.assert_array_equal(c2, multiplied(a.T, b2, xt.f32))
     for part in (slice(0, 32), slice(32, 64)) if square else ():
         np.testing.assert_array_equal(c2[part, part], multiplied(a.T[part], a[:, part], xt.f32))
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_shared_operand(execution: Execution) -> None:
+    """The products that need it come in another order than their sums."""
+    generator = np.random.default_rng(6)
+    a, (b, b2) = by_columns(generator, xt.bf16, 64, 72), (integers(generator, xt.bf16, 72, 32) for _ in range(2))
+    c, c2 = np.zeros((64, 16), np.float32), np.zeros((64, 16), np.float32)
+    assert swaps(shared_operand, a, b, b2, c, c2, target="bmg")
+    execution.bind(shared_operand)[1](a, b, b2, c, c2)
+    np.testing.assert_array_equal(c, multiplied(a, b, xt.f32)[:, :16])
+    np.testing.assert_array_equal(c2, multiplied(a, b2, xt.f32)[:, :16])
 
 
 def test_what_is_swapped() -> None:

@@ -244,12 +244,12 @@ def _swap(inserter: Inserter, loop: scf.ForOp, chains: Sequence[_Chain]) -> None
 
 
 def _swap_products(inserter: Inserter, loop: scf.ForOp, chain: _Chain, carried: BlockArgument,
-                   transposed: Callable[[SSAValue, Operation], SSAValue]) -> None:
+                   transposed: Callable[[SSAValue], SSAValue]) -> None:
     """Write the products of a chain transposed, which begins with ``carried``."""
     value: SSAValue = carried
     carried.name_hint = chain.argument.name_hint
     for product in chain.products:
-        left, right = transposed(product.b, product), transposed(product.a, product)
+        left, right = transposed(product.b), transposed(product.a)
         value = inserter.before(product, TileMmaOp(left, right, value, carried.type), product.result.name_hint)
     terminator = loop.body.block.last_op
     assert terminator is not None
@@ -263,15 +263,18 @@ def _swap_products(inserter: Inserter, loop: scf.ForOp, chain: _Chain, carried: 
     loop.body.block.erase_arg(chain.argument)
 
 
-def _transposer(inserter: Inserter) -> Callable[[SSAValue, Operation], SSAValue]:
-    """A function that gives the transpose of an operand, one for all products of a block."""
+def _transposer(inserter: Inserter) -> Callable[[SSAValue], SSAValue]:
+    """A function that gives the transpose of an operand, one for all products of a loop, right behind its load."""
     made: dict[SSAValue, SSAValue] = {}
 
-    def transposed(operand: SSAValue, product: Operation) -> SSAValue:
-        if isinstance(operand.owner, TileTransposeOp):
-            return operand.owner.source
+    def transposed(operand: SSAValue) -> SSAValue:
+        load = operand.owner
+        if isinstance(load, TileTransposeOp):
+            return load.source
         if operand not in made:
-            made[operand] = inserter.before(product, TileTransposeOp(operand))
+            assert isinstance(load, tile_ops.LoadTileOp)
+            assert load.next_op is not None
+            made[operand] = inserter.before(load.next_op, TileTransposeOp(operand))
         return made[operand]
 
     return transposed
