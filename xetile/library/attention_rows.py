@@ -161,13 +161,14 @@ def weigh_rows(S: Any, P: Any, at: tuple[Any, Any], end: Any, factor: Any, ahead
         for n in device_range(minimum(maximum(ahead + 1, 0), end) // _WIDE * _WIDE, end, _WIDE):
             seen = column + n.to(dtypes.i32) <= row + ahead.to(dtypes.i32)
             store_tile(where(seen, load_tile(place(S, n, _WIDE)), -math.inf), place(S, n, _WIDE))
-    highest = full((_ROWS, _WIDE), -float(np.finfo(np.float32).max), dtypes.f32)
+    lowest = -float(np.finfo(np.float32).max)
+    highest = full((_ROWS, _WIDE), lowest, dtypes.f32)
     for n in device_range(0, whole, _WIDE):
         highest = maxnum(highest, scores(n, _WIDE))
     highest = _folded("maxnumf", highest)
     for n in device_range(whole, end, _NARROW):
         highest = maxnum(highest, scores(n, _NARROW))
-    top = tile_reduce("maxnumf", highest, 1) * factor
+    top = maxnum(tile_reduce("maxnumf", highest, 1) * factor, lowest)  # finite, also of rows that see no key
     total = zeros((_ROWS, _WIDE), dtypes.f32)
     for n in device_range(0, whole, _WIDE):
         total = total + power(n, _WIDE)

@@ -1,4 +1,4 @@
-"""``xegpu.dequantize`` in OpenCL C: 4-bit weights to operand B of DPAS, by four or six instructions a register.
+"""``xegpu.dequantize`` in OpenCL C: weights of 4 or 8 bits to operand B of DPAS, by a few instructions a register.
 
 For f16, two rows of words become two of pairs, lower halves with lower halves and upper with upper, once for all
 weights of a word. Both come before the first weight: the compiler spills if the words live as long as their weights are
