@@ -37,7 +37,7 @@ SPELLINGS: dict[str, tuple[Callable[[Any], list[Any]], bool]] = {  # of arrays a
     "narrow": (of_each(lambda w, bit: (w << 28 - bit) >> 29), False),
     "or": (of_each(lambda w, bit: signed(w, bit) | 1), False),
     "carry": (of_each(lambda w, bit: (w >> bit & 15) + 1), True),
-    "no sign": (of_each(lambda w, bit: ((w >> bit & 15) ^ 4) - 4), False)}
+    "no sign": (of_each(lambda w, bit: ((w >> bit & 15) ^ 4) - 4), True)}
 
 
 @xt.kernel
