@@ -99,7 +99,9 @@ class Bits:
     @staticmethod
     def of_planes(planes: Elements) -> Bits:
         """The inverse of :meth:`planes`."""
-        return Bits(*planes[:_MASKS], planes[_MASKS:].reshape(-1, _FIELDS, *planes.shape[1:])).masked(-1)
+        unknown, copies, inverted = planes[:_MASKS]
+        pieces = planes[_MASKS:].reshape(-1, _FIELDS, *planes.shape[1:])
+        return Bits(unknown, copies, inverted, pieces).masked(-1)
 
 
 def _shifted(bits: Elements, by: Elements | int) -> Elements:
