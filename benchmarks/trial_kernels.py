@@ -99,6 +99,20 @@ def four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int =
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
+@xt.kernel
+def signed_four_bits(A: Any, W: Any, S: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128) -> None:
+    """The same with weights from -8 to 7, and without zero points: A @ (W * S)."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], 128):
+        words = xt.load_tile(xt.init_tile(W, (k // 8, n), (16, BN)))
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        for number in range(8):
+            a = xt.load_tile(xt.init_tile(A, (m, k + 16 * number), (BM, 16)))
+            acc = xt.tile_mma(a, ((words << (28 - 4 * number)) >> 28).to(A.dtype) * scale, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
 AWQ = (0, 16, 4, 20, 8, 24, 12, 28)
 """Lowest bits of eight neighbouring columns in a word, as AWQ stores weights."""
 
@@ -257,6 +271,14 @@ def _four_bits(dtype: Any) -> Callable[[str], Report]:
     return report
 
 
+def _signed_four_bits(dtype: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        return signed_four_bits.lower(_matrix(dtype), xt.Spec((512, 4096), xt.i32), xt.Spec((32, 4096), dtype),
+                                      _matrix(xt.f32), target=target).report()
+
+    return report
+
+
 def _in_columns(dtype: Any) -> Callable[[str], Report]:
     def report(target: str) -> Report:
         rows = xt.Spec((32, 4096), dtype)
@@ -384,6 +406,8 @@ LOW_PRECISION = (
     Trial("e4m3 x e4m3 by .to(bf16)", _converted(xt.e4m3, xt.e4m3, xt.bf16), 450, dense=False),
     Trial("4-bit weights, f16", _four_bits(xt.f16), 260, dense=False, unit="32 x 64 weights"),
     Trial("4-bit weights, bf16", _four_bits(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
+    Trial("signed 4-bit weights, f16", _signed_four_bits(xt.f16), 260, dense=False, unit="32 x 64 weights"),
+    Trial("signed 4-bit weights, bf16", _signed_four_bits(xt.bf16), 290, dense=False, unit="32 x 64 weights"),
     Trial("4-bit weights, eight columns in a word (AWQ), f16", _in_columns(xt.f16), 260, dense=False,
           unit="32 x 64 weights"),
     Trial("4-bit weights, eight columns in a word (AWQ), bf16", _in_columns(xt.bf16), 390, dense=False,

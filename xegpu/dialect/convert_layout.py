@@ -112,6 +112,8 @@ class WidenOp(UnaryVectorOp):
 
 MASK = 15
 """Mask of one weight in a shifted word."""
+SIGN_BIT = 8
+"""The bit of a weight that is its sign, if it has one."""
 
 
 @operation_definition
@@ -123,8 +125,9 @@ class DequantizeOp(IRDLOperation):
     word of 8 or 32 bits; with ``{shift = 0, fields = 8}`` eight consecutive rows are of one word, from its lowest bits
     on, with ``fields = 2`` two of a byte. With ``start``, ``pitch``, ``offsets`` and ``bits`` the weights of a row are
     in words along a row (:class:`~xegpu.layout.word_columns.WordColumns`). With ``whole`` weights have 8 bits, bytes of
-    i8 or u8 with the sign of the type. The difference and the product are each rounded to the result's element type.
-    It goes beyond the specification.
+    i8 or u8 with the sign of the type. Of weights of 4 bits those of ``flip`` are inverted, and with
+    ``signed`` they are then numbers from -8 to 7. The difference and the product are each rounded to the result's
+    element type. It goes beyond the specification.
     """
 
     name = "xegpu.dequantize"
@@ -139,6 +142,8 @@ class DequantizeOp(IRDLOperation):
     offsets = opt_prop_def(DenseArrayBase)
     bits = opt_prop_def(DenseArrayBase)
     whole = opt_prop_def(UnitAttr)
+    flip = opt_prop_def(IntegerAttr)
+    signed = opt_prop_def(UnitAttr)
     sg_map = prop_def(SgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
@@ -148,10 +153,11 @@ class DequantizeOp(IRDLOperation):
 
     def __init__(self, words: SSAValue, zero: SSAValue, scale: SSAValue, shift: int, sg_map: LaneMap,
                  result: Attribute, fields: int = 1, columns: WordColumns | None = None, *,
-                 whole: bool = False) -> None:
+                 whole: bool = False, flip: int = 0, signed: bool = False) -> None:
         super().__init__(operands=[words, zero, scale], result_types=[result], properties={
             "shift": IntegerAttr(shift, i64), "fields": IntegerAttr(fields, i64) if fields > 1 else None,
-            "whole": UnitAttr() if whole else None, "sg_map": SgMapAttr(sg_map), **({} if columns is None else {
+            "whole": UnitAttr() if whole else None, "flip": IntegerAttr(flip, i64) if flip else None,
+            "signed": UnitAttr() if signed else None, "sg_map": SgMapAttr(sg_map), **({} if columns is None else {
                 "start": IntegerAttr(columns.start, i64), "pitch": IntegerAttr(columns.pitch, i64),
                 "offsets": DenseArrayBase.from_list(i32_type, list(columns.offsets)),
                 "bits": DenseArrayBase.from_list(i32_type, list(columns.bits))})})
@@ -167,7 +173,8 @@ class DequantizeOp(IRDLOperation):
             expected, rows = vector_type((shape_of(self.result)[0], 2), element), 2
         if word not in WORDS or others != [1] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
                 self.result.type != expected or self.first_bit not in nibbles(word) or \
-                (self.whole is not None and (word.bits != 8 or self.first_bit or self.fields or self.columns)) or \
+                (self.whole is not None and (word.bits != 8 or self.first_bit or self.fields or self.columns or
+                                             self.flipped or self.signed)) or not 0 <= self.flipped <= MASK or \
                 (self.rows_of_word, self.first_bit) not in ((1, self.first_bit), (len(nibbles(word)), 0)):
             raise Invalid("XT3293", f"{self.words.type} from bit {self.first_bit} on does not dequantize to "
                           f"{self.result.type}\n"
@@ -204,6 +211,11 @@ class DequantizeOp(IRDLOperation):
     def first_bit(self) -> int:
         """Lowest bit of the weight in its word."""
         return int(self.shift.value.data)
+
+    @property
+    def flipped(self) -> int:
+        """Bits of each weight that are inverted."""
+        return 0 if self.flip is None else int(self.flip.value.data)
 
     @property
     def rows_of_word(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.convert_layout import MASK, ConvertLayoutOp, DequantizeOp, WidenOp
+from xegpu.dialect.convert_layout import MASK, SIGN_BIT, ConvertLayoutOp, DequantizeOp, WidenOp
 from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp, PadOp, ShuffleOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
@@ -77,7 +77,10 @@ def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequenc
     else:
         of_rows = operation.first_bit + 4 * (np.arange(words.shape[-2] * fields) % fields)
         words = np.repeat(words, fields, -2) >> of_rows[:, None].astype(words.dtype)
-    weights = round_to(words if operation.whole else words & words.dtype.type(MASK), dtype)
+    if not operation.whole:
+        words = (words & words.dtype.type(MASK)).astype(np.int32) ^ operation.flipped
+        words = (words ^ SIGN_BIT) - SIGN_BIT if operation.signed else words
+    weights = round_to(words, dtype)
     result = round_to(round_to(weights - zero, dtype) * scale, dtype)
     return result.reshape(*result.shape[:-2], *shape_of(operation.result))
 

@@ -18,7 +18,7 @@ from codegen.opencl.vector.weight_pairs import (
     byte_row,
     registers_at_once,
 )
-from xegpu.dialect.convert_layout import MASK
+from xegpu.dialect.convert_layout import MASK, SIGN_BIT
 from xegpu.ir.dtypes import DType, bf16, f16, i8, u8, u32
 
 _BIASES: dict[int, int] = {0: 1024, 4: 64}
@@ -55,6 +55,8 @@ class Dequantization:
         blocks, block: for f16, how many operands' pairs of 16 bits, with their bias, come in turn, and which one's are
             taken; with 0 blocks pairs are of this one, and have no bias yet.
         whole: type of weights that are bytes; None of those of 4 bits.
+        flip: which bits of the weights are inverted.
+        signed: whether weights of 4 bits are then from -8 to 7: as they are if the sign is inverted, less 8.
     """
 
     result: DType
@@ -68,6 +70,8 @@ class Dequantization:
     blocks: int = 0
     block: int = 0
     whole: DType | None = None
+    flip: int = 0
+    signed: bool = False
 
     @property
     def name(self) -> str:
@@ -77,6 +81,8 @@ class Dequantization:
         words = f"_of_words_{self.words}" if self.words else ""
         words += "_of_bytes" if self.bytes else ""
         words += f"_of_whole_{self.whole}" if self.whole else ""
+        words += f"_flipped_{self.flip}" if self.flip else ""
+        words += "_signed" if self.signed else ""
         words += f"_biased_{self.block}_of_{self.blocks}" if self.blocks else ""
         return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
 
@@ -93,13 +99,13 @@ class Dequantization:
         if self.zero is None:
             yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
         yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
-        if (self.result is f16 or self.exact) and not self.blocks and self.whole is None:
+        if (self.result is f16 or self._takes_bias) and not self.blocks and self.whole is None:
             # immediate operands of bfn have 16 bits
             yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", self.mask_and_bias(), strict=True))
 
     def mask_and_bias(self) -> tuple[int, int]:
-        """The bits of the weights, and those of the bias, in words."""
-        bias, mask = self._bits(self._bias), MASK << self._masked_at
+        """The bits of the weights, and those of the bias, with which bits of the weights are inverted, in words."""
+        bias, mask = self._bits(self._bias - self._offset) ^ self._inverted << self._masked_at, MASK << self._masked_at
         return (mask * _TWICE, bias * _TWICE) if self.result is f16 else (mask, bias)
 
     def sources(self) -> str:
@@ -115,8 +121,23 @@ class Dequantization:
     def _bias(self) -> float:
         """What the weights are too large by if their other bits are those of this number."""
         if self.result is f16:
-            return _BIASES[self.shift] + (SIGN if self.whole is i8 else 0)
-        return 2.0 ** (23 - self._masked_at) if self.whole is None else _BYTE_BIAS
+            return _BIASES[self.shift] + self._offset
+        return 2.0 ** (23 - self._masked_at) + self._offset if self.whole is None else _BYTE_BIAS
+
+    @property
+    def _offset(self) -> int:
+        """The part of the bias that makes signed weights positive."""
+        return SIGN if self.whole is i8 else SIGN_BIT if self.signed else 0
+
+    @property
+    def _inverted(self) -> int:
+        """Bits of weights that are inverted where these are no longer negative."""
+        return self.flip ^ (SIGN_BIT if self.signed else 0)
+
+    @property
+    def _takes_bias(self) -> bool:
+        """For bf16, whether a bias makes floats of the bits of weights, not a conversion."""
+        return self.exact or self.signed or bool(self.flip)
 
     @property
     def _masked_at(self) -> int:
@@ -148,7 +169,7 @@ class Dequantization:
         if self.exact and self.zero is None:  # one operand for all biases: the compiler spills if each has its own
             yield f".decl Y v_type=G type=hf num_elts=32 align=GRF{'' if self.shift else ' alias=<Z, 0>'}"
             if self.shift:
-                yield f"add (M1_NM, 32) Y(0,0)<1> Z(0,0)<1;1,0> {self._bits(self._bias - _BIASES[0]):#x}:hf"
+                yield f"add (M1_NM, 32) Y(0,0)<1> Z(0,0)<1;1,0> {self._bits(_BIASES[self.shift] - _BIASES[0]):#x}:hf"
         if self.blocks:
             yield f".decl Q v_type=G type=hf num_elts={self.source_width * 32} align=GRF alias=<P, 0>"
         else:
@@ -194,7 +215,8 @@ class Dequantization:
             if self.whole is not None:
                 yield from self._whole_products(first, words)
                 continue
-            yield from self._exact_products(first, words, shift) if self.exact else self._products(first, words, shift)
+            yield from self._biased_products(first, words, shift) if self._takes_bias else \
+                self._products(first, words, shift)
 
     def _to(self, row: int) -> str:
         """Where a row goes."""
@@ -204,10 +226,14 @@ class Dequantization:
 
     def _whole_products(self, first: int, words: str) -> Iterator[str]:
         """Differences times the scale, of the rows of an instruction, of bytes."""
-        at, lanes = first % TEMPORARY_ROWS, 16 * self.step
-        less = self._less() if self.exact else f"{self._bits(-self._bias):#x}:f"
-        yield f"add (M1_NM, {lanes}) I({at},0)<1> {words}<1;1,0> {self._bits(self._bias):#x}:d"
-        yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {less}"
+        yield f"add (M1_NM, {16 * self.step}) I({first % TEMPORARY_ROWS},0)<1> {words}<1;1,0> " \
+            f"{self._bits(self._bias):#x}:d"
+        yield from self._unbiased_products(first)
+
+    def _unbiased_products(self, first: int) -> Iterator[str]:
+        """Differences times the scale, of the rows of an instruction, of biased weights ``F``."""
+        at, less = f"F({first % TEMPORARY_ROWS},0)", self._less() if self.exact else f"{self._bits(-self._bias):#x}:f"
+        yield f"add (M1_NM, {16 * self.step}) {at}<1> {at}<1;1,0> {less}"
         for row in range(first, first + self.step):
             f, d = f"F({row % TEMPORARY_ROWS},0)", f"D({row % TEMPORARY_ROWS},0)"
             if not self.exact:
@@ -226,8 +252,8 @@ class Dequantization:
                 if shift else f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
             yield f"mul (M1_NM, 16) {self._to(row)} {d}<1;1,0> S(0,0)<1;1,0>"
 
-    def _exact_products(self, first: int, words: str, shift: int) -> Iterator[str]:
-        """Differences that are exact, times the scale, of the rows of an instruction."""
+    def _biased_products(self, first: int, words: str, shift: int) -> Iterator[str]:
+        """Differences times the scale, of the rows of an instruction, of weights with the bits of a bias."""
         at, lanes = first % TEMPORARY_ROWS, 16 * self.step
         if self.bytes:  # which bfn does not read
             yield f"mov (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0>"
@@ -236,9 +262,7 @@ class Dequantization:
             yield f"shr (M1_NM, {lanes}) U({at},0)<1> {words}<1;1,0> {shift - self._masked_at}:ud"
             words = f"U({at},0)"
         yield _masked(lanes, f"U({at},0)", words)
-        yield f"add (M1_NM, {lanes}) F({at},0)<1> F({at},0)<1;1,0> {self._less()}"
-        for row in range(first, first + self.step):
-            yield f"mul (M1_NM, 16) {self._to(row)} F({row % TEMPORARY_ROWS},0)<1;1,0> S(0,0)<1;1,0>"
+        yield from self._unbiased_products(first)
 
     def portable(self) -> Iterator[str]:
         """OpenCL C, for compilers without vISA."""
@@ -259,10 +283,12 @@ class Dequantization:
             mask = MASK if self.whole is None else 0xFF
             if self.whole is i8 and self.result is bf16:  # pairs of f16 have the sign's bit inverted
                 source = f"({source} ^ ({words})({SIGN}))"
-            weights = computed(converted(f"{source} & ({words})({mask})", u32, self.result, self.width), self.result,
-                               self.width)
-            if self.whole is i8:
-                weights = f"({weights} - {SIGN})"
+            bits = f"{source} & ({words})({mask})"
+            if self._inverted and not self.blocks:  # where it is not done with the bias
+                bits = f"({bits}) ^ ({words})({self._inverted})"
+            weights = computed(converted(bits, u32, self.result, self.width), self.result, self.width)
+            if self._offset:
+                weights = f"({weights} - {self._offset})"
             row = vector_type(self.result.register, self.width)
             zero, scale = (computed(f"({row})({name})", self.result, self.width)
                            for name in ("zero", "scale"))
@@ -277,7 +303,7 @@ class Dequantization:
         """Define the function, and return its name."""
         register, words = self.result.register, vector_type("uint", self.width)
         if self.result is f16:
-            zero = f"(half)(zero + (half){self._bias if self.whole else _BIASES[0]}.0f)" if self.exact else "zero"
+            zero = f"(half)(zero + (half){_BIASES[0] + self._offset}.0f)" if self.exact else "zero"
             row = f"const uint z = as_ushort({zero}) * {_TWICE:#x}u, s = as_ushort(scale) * {_TWICE:#x}u;"
         else:
             row = "const uint z = (uint)zero << 16, s = (uint)scale << 16;"
@@ -294,5 +320,5 @@ class Dequantization:
 
 
 def _masked(lanes: int, to: str, words: str) -> str:
-    """vISA for weights in words with the bits of their bias; xf8 of bfn is the truth table of a & b | c."""
-    return f"bfn.xf8 (M1_NM, {lanes}) {to}<1> M(0,0)<0;1,0> {words}<1;1,0> E(0,0)<0;1,0>"
+    """vISA for weights in words with the bits of their bias; x78 of bfn is the truth table of a & b ^ c."""
+    return f"bfn.x78 (M1_NM, {lanes}) {to}<1> M(0,0)<0;1,0> {words}<1;1,0> E(0,0)<0;1,0>"

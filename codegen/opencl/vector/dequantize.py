@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from xdsl.ir import Operation
 
@@ -28,7 +29,7 @@ from codegen.opencl.vector.weight_pairs import (
 from codegen.opencl.vector.word_columns import ColumnFunction, shifts
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
-from xegpu.dialect.convert_layout import DequantizeOp
+from xegpu.dialect.convert_layout import SIGN_BIT, DequantizeOp
 from xegpu.ir.dtypes import DType, bf16, f16, i8, i32
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.vector import shape_of
@@ -45,6 +46,8 @@ def _exact_zeros(operation: DequantizeOp, element: DType, word: DType) -> Range 
     exact, found = _EXACT_ZEROS[element], integral_range(operation.zero)
     if operation.whole is not None:
         exact = Range(-512, 511) if element is f16 else Range(-SIGN, SIGN) if word is i8 else Range(0, 255)
+    elif operation.signed is not None:
+        exact = Range(exact.low, exact.high - SIGN_BIT)
     return found if found is not None and found.within(exact.low, exact.high) else None
 
 
@@ -121,9 +124,10 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     fields, bit = operation.rows_of_word, operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
     row = (*emitter.words(operation.zero), *emitter.words(operation.scale))
+    dequantization = partial(Dequantization, flip=operation.flipped, signed=operation.signed is not None)
     if (columns := operation.columns) is not None:
         blocks, block = _blocks(columns, result.width) if dtype is f16 else (0, 0)
-        called = Dequantization(dtype, 0, result.width, zeros is not None, constant, blocks=blocks, block=block)
+        called = dequantization(dtype, 0, result.width, zeros is not None, constant, blocks=blocks, block=block)
         name = called.function(emitter)
         emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in
                                                   _of_columns(emitter, operation, words, columns, called)])
@@ -135,8 +139,8 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     is_bytes = words.dtype in BYTES
     ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * result.width // fields
     whole = words.dtype if operation.whole else None
-    called = Dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
-                             is_bytes and dtype is bf16, blocks=int(whole is not None and dtype is f16), whole=whole)
+    called = dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
+                            is_bytes and dtype is bf16, blocks=int(whole is not None and dtype is f16), whole=whole)
     name = called.function(emitter)
     parts = _one_of_words(emitter, operation, words, called, bits) if fields == 1 else \
         _all_of_words(emitter, words, called)

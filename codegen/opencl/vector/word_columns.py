@@ -97,8 +97,8 @@ class ColumnFunction:
             else:  # the second row's weight to the upper half; what is in the lower one is overwritten
                 yield f"rol (M1_NM, {lanes}) P({at},0)<1> {upper} {up}"
             yield f"shr (M1_NM, {lanes}) H({at},0)<2> {self._words(row)} {down}"
-            # xf8 of bfn is the truth table of a & b | c
-            yield f"bfn.xf8 (M1_NM, {lanes}) P({at},0)<1> M(0,0)<0;1,0> P({at},0)<1;1,0> E(0,0)<0;1,0>"
+            # x78 of bfn is the truth table of a & b ^ c
+            yield f"bfn.x78 (M1_NM, {lanes}) P({at},0)<1> M(0,0)<0;1,0> P({at},0)<1;1,0> E(0,0)<0;1,0>"
 
     def _portable(self, result: str) -> str:
         parts = []
@@ -107,7 +107,7 @@ class ColumnFunction:
                 part = self._taken(row, block)
                 if self.masked is not None:
                     mask, bias = self.masked
-                    part = f"(({part} & 0xffffu) | {self._taken(row + 1, block)} << {_HALF}) & {mask:#x}u | {bias:#x}u"
+                    part = f"(({part} & 0xffffu) | {self._taken(row + 1, block)} << {_HALF}) & {mask:#x}u ^ {bias:#x}u"
                 parts.append(part)
         # All lanes take part in each shuffle.
         lines = [f"  const uint w{number} = {part};\n" for number, part in enumerate(parts)]

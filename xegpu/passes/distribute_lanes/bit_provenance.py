@@ -2,7 +2,8 @@
 
 ``(w >> 4) & 15`` has in its bits 0 to 3 the bits 4 to 7 of ``w``, and so has, in every other row, a bitcast to bytes of
 ``(w | w << 4) & 0x0f0f``. Shifts and masks by numbers that are known for each element, ``or``, extensions, truncations
-and bitcasts are followed, and so are elements that move between rows and lanes.
+and bitcasts are followed, and so are elements that move between rows and lanes. Bits may be inverted, and may be copies
+of a sign: ``(w << 28) >> 28`` and ``((w & 15) ^ 8) - 8`` are the same bits.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from xegpu.passes.distribute_lanes.element_numbers import ElementNumbers, elemen
 
 _FIELDS = 4
 """Planes of a piece."""
+_MASKS = 3
+"""Planes before the pieces: masks of bits."""
 
 
 @dataclass(frozen=True)
@@ -30,44 +33,75 @@ class Bits:
 
     Attributes:
         unknown: masks of bits of which nothing is known, ``[units, lanes]``.
+        copies: masks of bits that are as the next lower one, before any is inverted.
+        inverted: masks of bits that are inverted; of those that are of nothing else, ones.
         pieces: ``[pieces, 4, units, lanes]``: each is of a source, and of an element of it, units times lanes and lanes
             counted; by how much its bits are shifted to the right, and the mask of those that are here. Bits of several
             are or-ed, and all others are zero.
     """
 
     unknown: Elements
+    copies: Elements
+    inverted: Elements
     pieces: Elements
 
     def masked(self, mask: Elements | int) -> Bits:
         """The bits of a mask."""
         pieces = self.pieces.copy()
         pieces[:, 3] &= mask
-        return Bits(self.unknown & mask, pieces[pieces[:, 3].any((1, 2))])
+        copies = self.copies & mask
+        based = copies & mask << 1  # a copy of what is no longer here is unknown
+        return Bits(self.unknown & mask | copies ^ based, based, self.inverted & mask, pieces[pieces[:, 3].any((1, 2))])
 
     def shifted(self, by: Elements | int, mask: int) -> Bits:
         """The bits, shifted to the right, or for a negative number to the left; of these those of a mask."""
         pieces = self.pieces.copy()
         pieces[:, 2] += by
         pieces[:, 3] = _shifted(pieces[:, 3], by)
-        return Bits(_shifted(self.unknown, by), pieces).masked(mask)
+        return Bits(_shifted(self.unknown, by), _shifted(self.copies, by), _shifted(self.inverted, by),
+                    pieces).masked(mask)
 
     def __or__(self, other: Bits) -> Bits:
-        return Bits(self.unknown | other.unknown, np.concatenate([self.pieces, other.pieces]))
+        one, two = self.possible_ones, other.possible_ones
+        both, copies = one & two, self.copies | other.copies
+        # what is or-ed with an inverted bit, and a copy of a bit that is or-ed with another one
+        lost = both & (self.inverted | other.inverted | copies) | self.copies & two << 1 | other.copies & one << 1
+        return Bits(self.unknown | other.unknown | lost, copies & ~lost, (self.inverted | other.inverted) & ~lost,
+                    np.concatenate([self.pieces, other.pieces]))
+
+    def __xor__(self, mask: Elements) -> Bits:
+        """The bits, those of a mask inverted."""
+        return Bits(self.unknown, self.copies, self.inverted ^ mask, self.pieces)
+
+    def plus(self, number: Elements, every: int) -> Bits | None:
+        """The bits with a number added to them, if none of these can be added to a carry; None otherwise.
+
+        A run of ones that is added to a bit, and to zeros above it, makes copies of the bit: inverted ones up to the
+        run's end, whose carry is the bit itself. (If the bit is inverted the carry is too: an inverted run of ones.)
+        """
+        carried = number << 1 & every
+        if (self.possible_ones & carried).any() or (self.copies & carried << 1).any():
+            return None
+        carry = self.inverted & number & ~carried
+        return Bits(self.unknown, self.copies | carried, (carry + number & every) | self.inverted ^ carry, self.pieces)
 
     @property
     def possible_ones(self) -> Elements:
         """Masks of the bits that are not known to be zero."""
-        found: Elements = self.unknown | np.bitwise_or.reduce(self.pieces[:, 3], 0)
+        found: Elements = self.unknown | self.copies | self.inverted | np.bitwise_or.reduce(self.pieces[:, 3], 0)
         return found
 
     def planes(self) -> Elements:
         """All of it in one array."""
-        return np.concatenate([self.unknown[None], self.pieces.reshape(-1, *self.unknown.shape)])
+        return np.concatenate([np.stack([self.unknown, self.copies, self.inverted]),
+                               self.pieces.reshape(-1, *self.unknown.shape)])
 
     @staticmethod
     def of_planes(planes: Elements) -> Bits:
         """The inverse of :meth:`planes`."""
-        return Bits(planes[0], planes[1:].reshape(-1, _FIELDS, *planes.shape[1:])).masked(-1)
+        unknown, copies, inverted = planes[:_MASKS]
+        pieces = planes[_MASKS:].reshape(-1, _FIELDS, *planes.shape[1:])
+        return Bits(unknown, copies, inverted, pieces).masked(-1)
 
 
 def _shifted(bits: Elements, by: Elements | int) -> Elements:
@@ -93,7 +127,8 @@ class BitProvenance:
         if value not in self.found:
             units, every = shape_of(value)[0], (1 << min(element_of(value).bits, 62)) - 1
             if not has_elements(value) or element_of(value).bits > 32:
-                self.found[value] = Bits(np.full((units, LANES), every), np.zeros((0, _FIELDS, units, LANES), np.int64))
+                none = np.zeros((units, LANES), np.int64)
+                self.found[value] = Bits(none | every, none, none, np.zeros((0, _FIELDS, units, LANES), np.int64))
             elif (moved := moved_elements(value, lambda source: self.bits(source).planes())) is not None:
                 self.found[value] = Bits.of_planes(moved)
             else:
@@ -107,6 +142,9 @@ class BitProvenance:
             for operand, other in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
                 if (mask := self.numbers.of(other)) is not None:
                     return self.bits(operand).masked(mask & every)
+        elif isinstance(owner, (arith.XOrIOp, arith.AddiOp, arith.SubiOp)):
+            if (found := self._with_number(owner, every)) is not None:
+                return found
         elif isinstance(owner, arith.OrIOp):
             return self.bits(owner.lhs) | self.bits(owner.rhs)
         elif isinstance(owner, (arith.ShRUIOp, arith.ShRSIOp, arith.ShLIOp)):
@@ -135,12 +173,25 @@ class BitProvenance:
         self.sources.append(value)
         index = np.arange(units * LANES).reshape(units, LANES)
         planes = np.broadcast_arrays(len(self.sources) - 1, index, 0, every)
-        return Bits(np.zeros((units, LANES), np.int64), np.stack(planes)[None])
+        none = np.zeros((units, LANES), np.int64)
+        return Bits(none, none, none, np.stack(planes)[None])
+
+    def _with_number(self, operation: arith.XOrIOp | arith.AddiOp | arith.SubiOp, every: int) -> Bits | None:
+        """Bits of a value combined with known numbers; None if there are none, or a carry is not known."""
+        pairs = [(operation.lhs, operation.rhs), (operation.rhs, operation.lhs)]
+        for operand, other in pairs[:1] if isinstance(operation, arith.SubiOp) else pairs:
+            if (number := self.numbers.of(other)) is not None:
+                if isinstance(operation, arith.XOrIOp):
+                    return self.bits(operand) ^ (number & every)
+                number = -number if isinstance(operation, arith.SubiOp) else number
+                return self.bits(operand).plus(number & every, every)
+        return None
 
     def _signed(self, source: SSAValue, bits: Bits, signs: Elements | int) -> Bits:
         """Bits with copies of the source's highest one."""
-        top = 1 << element_of(source).bits - 1
-        return Bits(bits.unknown | np.where(self.bits(source).possible_ones & top, signs, 0), bits.pieces)
+        top, of = 1 << element_of(source).bits - 1, self.bits(source)
+        return Bits(bits.unknown, bits.copies | np.where(of.possible_ones & top, signs, 0),
+                    bits.inverted | np.where(of.inverted & top, signs, 0), bits.pieces)
 
 
 def _interleaved(parts: list[Bits]) -> Bits:

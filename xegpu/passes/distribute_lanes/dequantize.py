@@ -11,7 +11,8 @@ of words that are paired first are dequantized 32 elements at a time. Elements m
 between any two of these operations: of each one of the operand is found which bits of which word it is. Rows are
 the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``, of bytes 2), or
 weights of words that lie along the row (``{bits, offsets}``). A row or a number of integers that is subtracted before
-the conversion becomes a zero point where no difference is rounded. Weights of 8 bits are bytes of consecutive rows.
+the conversion becomes a zero point where no difference is rounded. Bits of weights may be inverted (``{flip = 8}``),
+and the last one a sign (``{signed}``). Weights of 8 bits are bytes of consecutive rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import signed_limits, signed_range
-from xegpu.dialect.convert_layout import MASK, WORDS, DequantizeOp, nibbles
+from xegpu.dialect.convert_layout import MASK, SIGN_BIT, WORDS, DequantizeOp, nibbles
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import BitcastOp, PackOp
 from xegpu.ir.dtypes import PAIRS, bf16, f16, i8, i32, of_mlir, u8, u32
@@ -48,10 +49,11 @@ _EXACT = 240
 """Integers whose differences from weights are exact in f16 and in bf16, which has 8 bits."""
 
 
-_KNOWN, _WHOLE, _WORDS, _INDEX, _SHIFT, _ZERO, _SCALE, _LANE = _PLANES = range(8)
+_KNOWN, _WHOLE, _WORDS, _INDEX, _SHIFT, _ZERO, _SCALE, _LANE, _FLIP, _SIGNED = _PLANES = range(10)
 """Planes of what is known of weights: whether it is known at all; whether they are bytes; the fragment that words are
 taken from (a source of :class:`BitProvenance`), and the element of it; the lowest bit of a weight in its word; zero
-point and scale (of :class:`_Matcher`); and one more than the lane of these if they are rows, else 0."""
+point and scale (of :class:`_Matcher`); one more than the lane of these if they are rows, else 0; which of its bits are
+inverted; and whether they have a sign."""
 
 _Leaf = Callable[[SSAValue], Elements]
 """Says the elements of a value that is not put together of others."""
@@ -71,6 +73,8 @@ class _Weights:
         columns: where weights lie in words along a row; None where each lane has its own words.
         zero, scale: of them all.
         whole: whether weights are bytes.
+        flip: which bits of weights are inverted.
+        signed: whether weights are from -8 to 7.
     """
 
     words: SSAValue
@@ -82,6 +86,8 @@ class _Weights:
     zero: _Number
     scale: _Number
     whole: bool = False
+    flip: int = 0
+    signed: bool = False
 
 
 def fuse_dequantize(function: func.FuncOp) -> None:
@@ -122,7 +128,8 @@ def _replace(pack: PackOp, weights: _Weights, matcher: _Matcher) -> None:
     assert pack.sg_map is not None
     assert pack.parent is not None
     result = add(DequantizeOp(words, row(weights.zero), row(weights.scale), weights.shift, pack.sg_map.data,
-                              pack.result.type, weights.fields, weights.columns, whole=weights.whole))
+                              pack.result.type, weights.fields, weights.columns, whole=weights.whole,
+                              flip=weights.flip, signed=weights.signed))
     for operation in added:
         pack.parent.insert_op_before(operation, pack)
     result.name_hint = pack.result.name_hint
@@ -135,25 +142,24 @@ def _packed_weights(pack: PackOp, matcher: _Matcher) -> _Weights | None:
     if pack.sg_map is None or dtype not in (f16, bf16) or len(shape) != 2 or shape[0] % REGISTER_ROWS or shape[1] != 1:
         return None
     found, lanes = matcher.products(pack.source), np.arange(LANES)
-    same = found[[_WORDS, _ZERO, _SCALE, _WHOLE]]
+    same = found[[_WORDS, _ZERO, _SCALE, _WHOLE, _FLIP, _SIGNED]]
     if not found[_KNOWN].all() or (same != same[:, :1, :1]).any() or \
             ((found[_LANE] != 0) & (found[_LANE] != lanes + 1)).any():
         return None
     words, zero, scale = matcher.bits.sources[same[0, 0, 0]], *(matcher.values[at] for at in same[1:3, 0, 0])
     unit, lane = np.divmod(found[_INDEX], LANES)
-    first, shift = int(unit[0, 0]), int(found[_SHIFT, 0, 0])
+    first, shift, flip, signed = int(unit[0, 0]), *map(int, found[[_SHIFT, _FLIP, _SIGNED], 0, 0])
+    weights = partial(_Weights, words, first, zero=zero, scale=scale, flip=flip, signed=bool(signed))
     rows, shifts = np.arange(shape[0])[:, None], nibbles(element_of(words))
     if found[_WHOLE, 0, 0]:
         lies = (lane == lanes).all() and (unit == first + rows).all()
-        return _Weights(words, first, shape[0], 0, 1, None, zero, scale, whole=True) if lies else None
+        return weights(units=shape[0], shift=0, fields=1, columns=None, whole=True) if lies else None
     for fields in (1, len(shifts)) if (lane == lanes).all() else ():
         if (fields == 1 or shift == 0) and (unit == first + rows // fields).all() and \
                 (found[_SHIFT] == shift + shifts.step * (rows % fields)).all():
-            return _Weights(words, first, shape[0] // fields, shift, fields, None, zero, scale)
+            return weights(units=shape[0] // fields, shift=shift, fields=fields, columns=None)
     columns = WordColumns.of(found[_INDEX] - first * LANES, found[_SHIFT])
-    if columns is None:
-        return None
-    return _Weights(words, first, columns.units(shape[0]), 0, 1, columns, zero, scale)
+    return None if columns is None else weights(units=columns.units(shape[0]), shift=0, fields=1, columns=columns)
 
 
 class _Matcher:
@@ -180,7 +186,7 @@ class _Matcher:
         if not isinstance(value.type, VectorType) or shape_of(value) != (1, 1):
             return None
         found = self._elements(value, self._field if element_of(value).kind in "iu" else self._conversion)
-        if not found[_KNOWN].all() or found[[_WHOLE, _ZERO]].any() or (found[_SCALE] != 1).any():
+        if not found[_KNOWN].all() or found[[_WHOLE, _ZERO, _FLIP, _SIGNED]].any() or (found[_SCALE] != 1).any():
             return None
         (unit, *units), lanes = (each.ravel().tolist() for each in np.divmod(found[_INDEX], LANES))
         words, bits = self.bits.sources[found[_WORDS, 0, 0]], found[_SHIFT, 0].tolist()
@@ -214,7 +220,7 @@ class _Matcher:
         if element_of(source) is (i8 if is_signed else u8) and \
                 (whole := self._elements(source, self._byte))[_KNOWN].any():
             return whole
-        return self._elements(source, self._signed if is_signed else self._field)
+        return self._elements(source, self._signed if is_signed else self._unsigned)
 
     def _byte(self, value: SSAValue) -> Elements:
         """Of bytes of the type that they are converted from."""
@@ -223,28 +229,37 @@ class _Matcher:
             return _unknown(value)
         words, _, shift, mask = bits.pieces[0]
         alike = np.array([element_of(source) is element_of(value) for source in self.bits.sources])
-        found[_KNOWN] = (bits.unknown == 0) & (mask == 0xFF) & (shift == 0) & alike[words]
-        found[_WHOLE] = 1
+        found[_KNOWN] = ((bits.unknown | bits.copies | bits.inverted) == 0) & (mask == 0xFF) & (shift == 0) & \
+            alike[words]
+        found[_WHOLE], found[_FLIP], found[_SIGNED] = 1, 0, 0
         return found
 
     def _signed(self, value: SSAValue) -> Elements:
         """Of fields, or of signed integers that are fields less others: such small ones are exact in floats as well."""
         owner = value.owner
-        if not isinstance(owner, (arith.SubiOp, arith.AddiOp)):
-            return self._field(value)
+        field = self._field(value)
+        if not isinstance(owner, (arith.SubiOp, arith.AddiOp)) or field[_KNOWN].any():
+            return field
         zero: _Number | None = splat_of(owner.rhs)
         if isinstance(zero, int):
             zero = zero if isinstance(owner, arith.SubiOp) else -zero
             range_ = Range(zero, zero)
         elif isinstance(owner, arith.SubiOp) and (zero := _row(owner.rhs)) is not None:
             range_ = signed_range(zero)
-        if zero is None or not range_.within(-_EXACT, _EXACT) or \
-                not (Range(0, MASK) - range_).within(*signed_limits(element_of(value).bits)):
+        found = self._elements(owner.lhs, self._field)
+        if zero is None or not range_.within(-_EXACT, _EXACT) or not (Range(-8 if found[_SIGNED].any() else 0, MASK) -
+                                                                      range_).within(*signed_limits(element_of(value).bits)):
             return _unknown(value)
-        return self._with(self._elements(owner.lhs, self._field), _ZERO, zero)
+        return self._with(found, _ZERO, zero)
+
+    def _unsigned(self, value: SSAValue) -> Elements:
+        """Of fields without a sign."""
+        found = self._field(value)
+        found[_KNOWN] &= found[_SIGNED] == 0
+        return found
 
     def _field(self, value: SSAValue) -> Elements:
-        """Of 4 bits of a word, all others of which are zero."""
+        """Of 4 bits of a word, all others of which are zero, or copies of the last one."""
         found, bits = _unknown(value), self.bits.bits(value)
         here = bits.pieces[:, 3] != 0
         if not len(here):
@@ -252,8 +267,12 @@ class _Matcher:
         words, index, shift, mask = np.take_along_axis(bits.pieces, here.argmax(0)[None, None], 0)[0]
         widths = np.array([element.bits if (element := element_of(source)) in (*WORDS, *PAIRS.values()) else 0
                            for source in self.bits.sources])
+        signs = (1 << element_of(value).bits) - 1 & ~MASK
+        is_signed, signs_flipped = bits.copies == signs, np.where(bits.inverted & SIGN_BIT, signs, 0)
         found[_KNOWN] = (here.sum(0) == 1) & (bits.unknown == 0) & (mask == MASK) & (shift >= 0) & \
-            (shift % nibbles(u32).step == 0) & (shift < widths[words])
+            (shift % nibbles(u32).step == 0) & (shift < widths[words]) & (is_signed | (bits.copies == 0)) & \
+            (bits.inverted & ~MASK == is_signed * signs_flipped)
+        found[_FLIP], found[_SIGNED] = bits.inverted & MASK, is_signed
         found[_WORDS], found[_INDEX], found[_SHIFT], found[_SCALE] = words, index, shift, 1
         return found
 
