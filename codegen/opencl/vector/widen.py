@@ -24,14 +24,17 @@ _TO_F16: dict[DType, tuple[str, ...]] = {
     e5m2: ("shl {w} {b} 0x8:w",),
     # The sign twice, then exponent and mantissa: f16 with an exponent that is 8 too small. One in the mantissa's last
     # place flips the second copy of the sign for NaN alone, whose other bits are all set; with that bit set its
-    # exponent is that of f16's NaN. x6a is the truth table of a ^ (b & c), 0x5c00 is 256.
-    e4m3: ("shl {w} {b} 0x7:w", "add {t} {w} 0x80:w", "bfn.x6a {u} {u} {tu} 0x4000:uw", "mul {h} {h} 0x5c00:hf"),
+    # exponent is that of f16's NaN. So for pairs of words at once: what the first one carries into the second ends in
+    # its lowest bit. x6a is the truth table of a ^ (b & c), 0x5c00 is 256.
+    e4m3: ("shl {w} {b} 0x7:w", "add {tt} {ww} 0x800080:ud", "bfn.x6a {ww} {ww} {tt} {mm}", "mul {h} {h} 0x5c00:hf"),
     # The mantissa's last place is one from 1024 to 2048: 1152 + v as bits, less 1152; 1024 + v, less 1024.
     i8: ("add {w} {b} 0x6480:w", "add {h} {h} 0xe480:hf"),
     u8: ("add {w} {b} 0x6400:w", "add {h} {h} 0xe400:hf"),
 }
-"""vISA that converts a register: its words as signed and unsigned integers and as f16 (``w``, ``u``, ``h``), its bytes
-(``b``), and words of a register that is free (``t``, ``tu``)."""
+"""vISA that converts a register: its words as integers and as f16 (``w``, ``h``), its bytes (``b``); or two registers:
+pairs of their words, of those that are free, and of :data:`_MASKS` (``ww``, ``tt``, ``mm``)."""
+_MASKS = {e4m3: "0x40004000u"}
+"""Masks of pairs of words; an instruction of three operands has none of 32 bits itself."""
 
 _TO_F32: dict[DType, tuple[str, ...]] = {
     # The mantissa's last place is one from 2**23 to 2**24: 1.5 * 2**23 + v as bits, less 1.5 * 2**23.
@@ -113,11 +116,15 @@ class _Widening:
             return
         yield f".decl W v_type=G type=w num_elts={size} align=GRF alias=<%0, 0>"
         yield f".decl H v_type=G type=hf num_elts={size} align=GRF alias=<%0, 0>"
-        yield f".decl T v_type=G type=w num_elts={size} align=GRF"
-        yield f".decl TU v_type=G type=uw num_elts={size} align=GRF alias=<T, 0>"
+        if self.source in _MASKS:
+            yield f".decl WW v_type=G type=ud num_elts={size // 2} align=GRF alias=<%0, 0>"
+            yield f".decl TT v_type=G type=ud num_elts={size // 2} align=GRF"
+            yield ".decl MM v_type=G type=ud num_elts=1 align=dword alias=<%2, 0>"
         for line in _TO_F16[self.source]:
-            yield from (self._instruction(line, register, self.bytes_at(register), self.lanes)
-                        for register in range(self.registers))
+            step = 2 if "{ww}" in line else 1
+            yield from (self._instruction(line, register, self.bytes_at(register),
+                                          self.lanes if step == 1 else min(8 * self.rows - 16 * register, 32))
+                        for register in range(0, self.registers, step))
         if self.result is bf16:
             moves = [[f"mov (M1_NM, 16) F({2 * register + part},0)<1> H({register},{16 * part})<1;1,0>"
                       for part in range(self.lanes // 16)] for register in range(self.registers)]
@@ -126,11 +133,11 @@ class _Widening:
     def _instruction(self, line: str, register: int, region: str, lanes: int) -> str:
         """A line of the tables above, for a register of words, or two of 32-bit lanes, and the bytes of a region."""
         opcode, *operands = line.split()
-        at = {"b": region}
+        at = {"b": region, "mm": "MM(0,0)<0;1,0>"}
         texts = []
         for position, operand in enumerate(operands):
             region = "<1>" if position == 0 else "<1;1,0>"
-            regions = {name.lower(): f"{name}({register},0){region}" for name in ("W", "U", "H", "T", "TU")}
+            regions = {name.lower(): f"{name}({register},0){region}" for name in ("W", "H", "WW", "TT")}
             regions |= {name.lower(): f"{name}({2 * register},0){region}" for name in ("D", "F")}
             texts.append(operand.format(**regions, **at))
         return f"{opcode} (M1_NM, {lanes}) {' '.join(texts)}"
@@ -214,7 +221,8 @@ class _Widening:
         """Define the function, and return its name."""
         portable = "\n".join(self.portable(emitter))
         lines = "".join(f'    "{line}\\n"\n' for line in ("{", *self.lines(), "}"))
-        assembly = f'  __asm__(\n{lines}    : "=rw"(words) : "rw"(v));\n'
+        masks = f', "rw.u"({_MASKS[self.source]})' if self.result is f16 and self.source in _MASKS else ""
+        assembly = f'  __asm__(\n{lines}    : "=rw"(words) : "rw"(v){masks});\n'
         emitter.function(f"static {self.result_type} {self.name}({self.source_type} v)\n{{\n"
                          f"#ifdef {NO_VISA}\n{portable}\n#else\n  {self.result_type} words;\n{assembly}"
                          "  return words;\n#endif\n}\n")
