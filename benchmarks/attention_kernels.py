@@ -15,7 +15,8 @@ def attend(q: Any, keys_and_values: Callable[[Any], tuple[Any, Any]], keys: Any,
 
     Args:
         q: queries of the work-group.
-        keys_and_values: tiles of keys and values from a key on, or lists of tiles that follow each other.
+        keys_and_values: tiles of keys and values from a key on, or lists of tiles that follow each other; where they
+            have another element type, they are converted to that of queries.
         keys: how many keys there are.
         ahead: the last key that the first query sees.
         shape: queries, keys of a step, columns of a head.
@@ -29,13 +30,13 @@ def attend(q: Any, keys_and_values: Callable[[Any], tuple[Any, Any]], keys: Any,
     row, column = (xt.iota((BM, BN), axis, wg_map=map_s) for axis in (0, 1))
     for n in xt.range(0, xt.minimum(keys, ahead + BM), BN):
         k, v = keys_and_values(n)
-        s = xt.tile_mma(q, xt.tile_transpose(_load(k), wg_map=xt.wg_map(layout, (D, BN))))
+        s = xt.tile_mma(q, xt.tile_transpose(_load(k).to(q.dtype), wg_map=xt.wg_map(layout, (D, BN))))
         seen = (column < (keys - n).to(xt.i32)) & (column + n.to(xt.i32) <= row + ahead.to(xt.i32))
         s = xt.where(seen, s, -math.inf)
         above = xt.maximum(largest, xt.tile_reduce("max", s, 1) * scale)
         p, shrink = xt.exp2(xt.fma(s, scale, -above)).to(q.dtype), xt.exp2(largest - above)
         total = total * shrink + xt.tile_reduce("add", p.to(xt.f32), 1)
-        out = xt.tile_mma(p, _load(v), out * shrink)
+        out = xt.tile_mma(p, _load(v).to(q.dtype), out * shrink)
         largest = above
     return out / xt.where(total != 0.0, total, 1.0)
 

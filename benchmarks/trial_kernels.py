@@ -317,8 +317,8 @@ def _packed(target: str) -> Report:
     return packed_sequences.lower(heads, heads, heads, heads, xt.Spec((None,), xt.i32), target=target).report()
 
 
-def _paged(page: int) -> Callable[[str], Report]:
-    heads, cache = xt.Spec((None, None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
+def _paged(page: int, queries: Any = xt.bf16, stored: Any = xt.bf16) -> Callable[[str], Report]:
+    heads, cache = xt.Spec((None, None, None, 64), queries), xt.Spec((None, 64), stored)
     pages, lengths = xt.Spec((None, None), xt.i32), xt.Spec((None,), xt.i32)
 
     def report(target: str) -> Report:
@@ -432,6 +432,10 @@ ATTENTION = (
     Trial("attention of packed sequences, D 64", _packed, 0.12),
     Trial("attention to pages of a cache, D 64", _paged(64), 0.12),
     Trial("attention to pages of 16 keys, D 64", _paged(16), 0.12),
+    Trial("attention to pages in e4m3 by .to(f16), D 64", _paged(64, xt.f16, xt.e4m3), 0.08),
+    Trial("attention to pages in e4m3 by .to(bf16), D 64", _paged(64, stored=xt.e4m3), 0.08),
+    Trial("attention to pages in e5m2 by .to(f16), D 64", _paged(64, xt.f16, xt.e5m2), 0.08),
+    Trial("attention to pages in i8 by .to(f16), D 64", _paged(64, xt.f16, xt.i8), 0.08),
     Trial("attention to keys by an index vector, D 64", _gathered_keys, 0.12),
     Trial("attention of Triton's tutorial, D 64", _tutorial(False), 0.12),
     Trial("attention of Triton's tutorial, sums of rounded weights, D 64", _tutorial(True), 0.12),
