@@ -96,7 +96,7 @@ SPELLINGS: dict[str, tuple[Any, Any]] = {  # of the lower and of the upper bits 
     "wide": (lambda w: (w.to(xt.u32) & 15, w.to(xt.u32) >> 4), True),
     "signed": (lambda w: ((w & 15).to(xt.i8), (w.to(xt.i32) >> 4).to(xt.i8) & 15), True),
     "signed wide": (lambda w: (w.to(xt.i8).to(xt.i32) & 15, (w.to(xt.i8) >> 4).to(xt.u8) & 15), True),
-    "signs": (lambda w: (w & 15, w.to(xt.i8) >> 4), False),
+    "signs": (lambda w: (w & 15, w.to(xt.i8) >> 4), True),
     "or": (lambda w: ((w | 0x30) & 15, (w | (w << 4)) >> 4), False),
     "bit more": (lambda w: (w & 31, (w >> 4) & 7), False), "bit less": (lambda w: (w & 15, w >> 3), False)}
 
