@@ -49,7 +49,7 @@ class Dequantization:
         exact: whether differences of weights and zero points are exact, so that a bias may be part of the zero points.
         zero: the zero point if there is only one, which is exact then.
         words: number of those of which all weights are taken, one word after the other; 0 where it is a weight of each.
-            For f16 their pairs come in the order of :func:`paired_fields_function`.
+            For f16 their pairs come in the order of :func:`codegen.opencl.vector.weight_pairs.paired_fields_function`.
         fields: weights of one of those words.
         bytes: for bf16, whether weights are in bytes in the place of words.
         blocks, block: for f16, how many operands' pairs of 16 bits, with their bias, come in turn, and which one's are

@@ -166,7 +166,7 @@ def test_rows_of_one_word(name: str, form: str, execution: Execution) -> None:
     np.testing.assert_array_equal(c, a @ weights)
 
 
-@pytest.mark.parametrize("constants", [{"minus": 241, "less": False}, {"minus": 8}])
+@pytest.mark.parametrize("constants", [{"minus": 241, "less": False}, {"minus": 3}])
 @pytest.mark.parametrize("name", TYPES)
 def test_what_is_not_fused(name: str, constants: dict[str, Any]) -> None:
     """Integers that may be rounded, and a second zero point."""
