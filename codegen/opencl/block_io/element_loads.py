@@ -3,9 +3,10 @@
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads, or, where each
 lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
-of which each lane shifts its elements out; any other block is read element by element. In a loop, a block of one
-element a lane takes a predicated message, in bounds or not. On a processor, where the lanes' elements are a vector, a
-block in bounds is read without a call. Elements outside the array are never used.
+of which each lane shifts its elements out; any other block is read element by element. A variable of one element a lane
+takes a predicated message, which needs no branch; in a loop, a block of one does so whether it is in bounds or not. On
+a processor, where the lanes' elements are a vector, a block in bounds is read without a call. Elements outside the
+array are never used.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         predicate.from_memory(emitter, operation.result)
         return
     if _is_predicated(emitter, operation, pieces[0], fragment):
-        emitter.assign(operation.result, fragment, [_predicated_load(emitter, operation, pieces[0], fragment)])
+        function = _predicated_function(emitter, pieces[0], fragment)
+        emitter.assign(operation.result, fragment, [f"{function}({arguments_of(emitter, operation.desc)})"])
         predicate.from_memory(emitter, operation.result)
         return
     if not _is_by_rows(block):
@@ -108,8 +110,8 @@ def _is_in_loop(operation: Operation) -> bool:
     return around is not None and (isinstance(around, LOOPS) or _is_in_loop(around))
 
 
-def _predicated_load(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, fragment: Fragment) -> str:
-    """Call of a load of an element a lane, without a branch: lanes out of bounds touch no memory, and get 0."""
+def _predicated_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
+    """Define a load of an element a lane without a branch, and return its name; lanes out of bounds get 0."""
     name, dtype = f"{piece.function('load')}_predicated", piece.desc.dtype.opencl
     row, column = piece.coordinates(0)[0]
     word = f"{LOAD}(&{piece.unchecked(row, column)}, {piece.has_element()}, ({dtype})0)"
@@ -117,7 +119,7 @@ def _predicated_load(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, f
     emitter.function("\n".join([f"static {fragment.c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
                                 *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
                                 f"  return {_packed([word], dtype, fragment.word)};", "}", ""]))
-    return f"{name}({arguments_of(emitter, operation.desc)})"
+    return name
 
 
 def _is_by_rows(block: WholeBlock) -> bool:
@@ -179,7 +181,8 @@ def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, ki
              f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
     for i, piece in enumerate(block.pieces(fragment.width)):
         at = ", ".join(wrapping(Coordinate((name,), start)) for name, start in zip("yx", piece.at, strict=True))
-        name = _element_function(emitter, piece, fragment)
+        function = _predicated_function if fragment.width == 1 and piece.lanes.per_lane == 1 else _element_function
+        name = function(emitter, piece, fragment)
         lines.append(f"  *out{i} = {name}(base, height, width, pitch, step, {at});")
     return "\n".join([*lines, "}", ""])
 

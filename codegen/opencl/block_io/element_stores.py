@@ -19,6 +19,7 @@ from codegen.opencl.block_io.block_slice import (
 from codegen.opencl.block_io.element_loads import arguments_of
 from codegen.opencl.emitter import COLUMNS_OF_ROW, NO_UNROLL, Emitter, masks_row
 from codegen.opencl.prelude.macros import CALL
+from codegen.opencl.prelude.predicated import STORE, store_prototype
 from codegen.opencl.values import UNSIGNED, Fragment
 from xegpu.dialect.block_io import StoreNdOp, desc_of
 from xegpu.dialect.bounds import fills_writes
@@ -57,6 +58,9 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         if by_rows:
             emitter.function(_rows_store(block, piece, fragment, contiguous))
             continue
+        if fragment.width == 1 and not piece.promised:
+            emitter.function(_predicated_store(emitter, piece, fragment))
+            continue
         if not piece.promised:
             emitter.function(_edge_store(piece, fragment))
         emitter.function(_inlined_store(emitter, piece, fragment))
@@ -85,6 +89,14 @@ def _inlined_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> s
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
                   f"  }} else {name}_edge(base, height, width, pitch, step, y, x, words);"]
     return "\n".join([*_head_of_store(name, fragment, piece), *stores, "}", ""])
+
+
+def _predicated_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
+    """Store of one word a lane by a predicated message, without a branch: a run of them is straight-line code."""
+    emitter.external(STORE, store_prototype(fragment.word))
+    element = piece.unchecked(*piece.coordinates(0)[0])
+    return "\n".join([*_head_of_store(piece.function("store"), fragment, piece, f"{CALL} "),
+                      f"  {STORE}(&{element}, words, {piece.has_element()});", "}", ""])
 
 
 def _rows_store(block: WholeBlock, piece: BlockSlice, fragment: Fragment, contiguous: bool) -> str:

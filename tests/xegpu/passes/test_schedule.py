@@ -203,3 +203,21 @@ def test_attention_as_in_a_tutorial(target: str, size: int, rows: int) -> None:
     report = lowered.report(remedies=False)
     assert (report.spill_size, report.private_size) == (0, 0)
     assert report.density >= 0.09
+
+
+@xt.kernel
+def scaled_row(X, G, B, Y, *, N=256):
+    """Y = (X - max(X)) * G + B, one row a subgroup."""
+    row = xt.group_id(0)
+    x, g, b = (xt.load_tile(xt.init_tile(array, (at, 0), (1, N))) for array, at in ((X, row), (G, 0), (B, 0)))
+    xt.store_tile((x - xt.tile_reduce("max", x, 1)) * g + b, xt.init_tile(Y, (row, 0), (1, N)))
+
+
+def test_stores_wait_for_the_loads_of_all() -> None:
+    """Where there is no block IO, loads stand between what is computed, and all stores behind them."""
+    specs = [xt.Spec((rows, 256), xt.f32) for rows in (None, 1, 1, None)]
+    text = scaled_row.lower(*specs, target="dg2").stages["schedule"]
+    order = [word for line in text.splitlines() for word in ("load_nd", "mulf", "store_nd") if f".{word} " in line]
+    first_store = order.index("store_nd")
+    assert set(order[first_store:]) == {"store_nd"}
+    assert order.index("mulf") < first_store - 1 - order[:first_store][::-1].index("load_nd")

@@ -17,7 +17,12 @@ so that not all blocks of a sum and of what is added to it are alive at once.
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
 that depend on each other are far apart (but see :mod:`xegpu.passes.reorder_dpas`), and so does all that touches memory
 or waits. Where there is no block IO, loads move as well, down to the next operation that may write: the operands of
-one step of a product then take the registers of those of the step before. So do they elsewhere if a loop multiplies and
+one step of a product then take the registers of those of the step before. If those of a run of stores take as many
+registers as what is stored, the whole run waits until that is computed:
+    %g0 = load_nd ; %g1 = load_nd ; %y0 = mulf %x0, %g0 ; store_nd %y0 ; %y1 = mulf %x1, %g1 ; store_nd %y1
+becomes
+    %g0 = load_nd ; %y0 = mulf %x0, %g0 ; %g1 = load_nd ; %y1 = mulf %x1, %g1 ; store_nd %y0 ; store_nd %y1
+So do they elsewhere if a loop multiplies and
 does more, the function exceeds the register file, and does not with its loads at their first uses:
     %b = load_nd ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %b
 becomes
@@ -42,7 +47,7 @@ from xdsl.traits import Pure
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import bytes_of, live_bytes
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
@@ -59,6 +64,8 @@ from xegpu.target.targets import Target
 
 _HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadColumnsOp)
 """Operations that are not moved, and write no memory."""
+_BETWEEN_STORES = (StoreNdOp, CreateNdTdescOp, UpdateNdOffsetOp)
+"""Operations in a run of stores, beside those that move."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
 _LOADED = (LoadNdOp, LoadColumnsOp, ExtractOp)
@@ -85,7 +92,7 @@ class Schedule:
         return rewrite(module, self._rewrite_function)
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
-        new = _scheduled(function, loads=not self.target.block_io)
+        new = _scheduled(function, loads=not self.target.block_io, stores=max(self.target.registers) > 0)
         if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
             return new
         registers = max(modes(new, self.target), default=0)
@@ -121,13 +128,13 @@ def _ordered(function: func.FuncOp) -> func.FuncOp:
     return new
 
 
-def _scheduled(function: func.FuncOp, *, loads: bool) -> func.FuncOp:
-    """A copy of a function in the new order; with ``loads``, loads move, too."""
+def _scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True) -> func.FuncOp:
+    """A copy of a function in the new order; with ``loads``, loads move, too, with ``stores`` runs of those."""
     new = copied(function)
     for operation in new.walk():
         for region in operation.regions:
             for block in region.blocks:
-                _sink(block, loads)
+                _sink(block, loads, loads and stores)
     return new
 
 
@@ -136,26 +143,29 @@ def _may_sink_loads(loop: scf.ForOp) -> bool:
     return not is_gemm_loop(loop) and any(isinstance(inner, ProductOp) for inner in loop.body.block.ops)
 
 
-def _sink(block: Block, loads: bool) -> None:
+def _sink(block: Block, loads: bool, stores: bool) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
     read: list[Operation] = []
+    run: list[StoreNdOp] = []
     order: list[Operation] = []
     behind = _Behind()
     for operation in block.ops:
         if _may_move(operation) and not loads and behind.takes(operation, waiting):
             continue
+        if run and not (_may_move(operation) or type(operation) in _BETWEEN_STORES):
+            order += _stored(run, read, waiting)
+            behind.note(order)
         if _may_move(operation) or (loads and type(operation) in _LOADED):
             waiting[operation] = None
             if isinstance(operation, (LoadNdOp, LoadColumnsOp)):
                 read.append(operation)
             continue
+        if stores and isinstance(operation, StoreNdOp):
+            run.append(operation)
+            continue
         if not (isinstance(operation, _HARMLESS) or operation.has_trait(Pure)):  # it may write what was to be read
-            for load in read:
-                if load in waiting:
-                    del waiting[load]
-                    order += [*_needed(load, waiting), load]
-            read.clear()
+            order += _loaded(read, waiting)
         order += _needed(operation, waiting)
         if isinstance(operation, CompileHintOp):  # nothing goes past it
             order += waiting
@@ -168,6 +178,37 @@ def _sink(block: Block, loads: bool) -> None:
     for operation in order:
         operation.detach()  # type: ignore[no-untyped-call]
     block.add_ops(order)
+
+
+def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:
+    """Loads that wait, and what they need, in front of what may write."""
+    order: list[Operation] = []
+    for load in read:
+        if load in waiting:
+            del waiting[load]
+            order += [*_needed(load, waiting), load]
+    read.clear()
+    return order
+
+
+def _stored(run: list[StoreNdOp], read: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:
+    """A run of stores, and what they need: all that is loaded, or all that is stored, before the first of them.
+
+    The loads of a run stand before it, which may write what they read. Where they take as many registers as what is
+    stored, that is computed before the run, too, each value right behind the loads that it needs.
+    """
+    taken = sum(bytes_of(load.results[0]) for load in read if load in waiting)
+    order: list[Operation] = []
+    if taken and taken >= sum(bytes_of(store.value) for store in run):
+        for store in run:
+            order += _needed(store, waiting)
+        order += [*_loaded(read, waiting), *run]
+    else:
+        order += _loaded(read, waiting)
+        for store in run:
+            order += [*_needed(store, waiting), store]
+    run.clear()
+    return order
 
 
 class _Behind:
