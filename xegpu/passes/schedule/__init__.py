@@ -22,8 +22,8 @@ registers as what is stored, the whole run waits until that is computed:
     %g0 = load_nd ; %g1 = load_nd ; %y0 = mulf %x0, %g0 ; store_nd %y0 ; %y1 = mulf %x1, %g1 ; store_nd %y1
 becomes
     %g0 = load_nd ; %y0 = mulf %x0, %g0 ; %g1 = load_nd ; %y1 = mulf %x1, %g1 ; store_nd %y0 ; store_nd %y1
-So do they elsewhere if a loop multiplies and
-does more, the function exceeds the register file, and does not with its loads at their first uses:
+Where there is block IO, loads move if a loop multiplies and does more, and the function exceeds the register file, but
+does not with its loads at their first uses:
     %b = load_nd ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %b
 becomes
     %s = dpas %q, %k ; %p = exp2 %s ; %b = load_nd ; %o = dpas %p, %b
