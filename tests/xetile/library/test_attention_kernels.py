@@ -48,9 +48,11 @@ def test_packed_sequences(execution: Execution) -> None:
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("step", [16, 32])
-def test_pages_of_a_cache(execution: Execution, step: int) -> None:
-    """Sequences of 33 and of 70 keys in pages of 16 that are in disorder, one or two a step, for two heads a group."""
-    cache = [_normal(seed, 11, 2, 16, 32) for seed in (4, 5)]
+@pytest.mark.parametrize("stored", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_pages_of_a_cache(execution: Execution, step: int, stored: Any) -> None:
+    """Sequences of 33 and of 70 keys in pages of 16 that are in disorder, one or two a step, for two heads a group; of
+    8-bit floats, too."""
+    cache = [_normal(seed, 11, 2, 16, 32).astype(stored) for seed in (4, 5)]
     pages, lengths = np.array([[9, 2, 5, 0, 0, 0], [1, 10, 7, 3, 8, 0]], np.int32), np.array([33, 70], np.int32)
     q, out = _normal(6, 2, 4, 20, 32), np.full((2, 4, 20, 32), 7, np.float32)
     rows = [array.reshape(-1, 32) for array in cache]

@@ -64,12 +64,17 @@ def test_infinities_and_nan(source: str, to: str, execution: Execution) -> None:
 
 @pytest.mark.parametrize("gpu", ["pvc", "bmg"])
 def test_every_code_as_machine_code(gpu: str) -> None:
-    """Subnormal numbers and both NaNs of e4m3, converted to bf16 for a product with bf16, and with e4m3."""
+    """Subnormal numbers and both NaNs of e4m3, converted for a product with f16, with bf16, and with e4m3; to f16 as
+    operand A of one row, of two and of many, too."""
     execution, values = Execution(f"machine:{gpu}", "pvc"), without_faults(codes("e4m3", 2))
-    check_infinities_and_nan("e4m3", "bf16", execution)
-    for other in (SOURCES["e4m3"], ml_dtypes.bfloat16):
-        result = multiplied(execution, unit(other), values, "bf16")
-        np.testing.assert_array_equal(result, values.astype(np.float32))
+    expected = values.astype(np.float32)
+    for to in RESULTS:
+        check_infinities_and_nan("e4m3", to, execution)
+    for other, to in ((SOURCES["e4m3"], "bf16"), (RESULTS["bf16"], "bf16"), (RESULTS["f16"], "f16")):
+        np.testing.assert_array_equal(multiplied(execution, unit(other), values, to), expected)
+    for rows in (1, 2, 32):
+        result = multiplied(execution, values[:2 * rows], unit(RESULTS["f16"]), "f16", BM=rows)
+        np.testing.assert_array_equal(result, expected[:2 * rows])
 
 
 @pytest.mark.parametrize("gpu", ["pvc", "bmg"])
