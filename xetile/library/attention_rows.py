@@ -9,6 +9,7 @@ The buffer has a tile's scores for each of a few work-groups, not for every quer
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -157,10 +158,7 @@ def weigh_rows(S: Any, P: Any, at: tuple[Any, Any], end: Any, factor: Any, ahead
             store_tile(load_tile(place(S, n, _WIDE)) * factor, place(S, n, _WIDE))
         factor = 1.0
     if ahead is not None:
-        row, column = (iota((_ROWS, _WIDE), axis) for axis in (0, 1))
-        for n in device_range(minimum(maximum(ahead + 1, 0), end) // _WIDE * _WIDE, end, _WIDE):
-            seen = column + n.to(dtypes.i32) <= row + ahead.to(dtypes.i32)
-            store_tile(where(seen, load_tile(place(S, n, _WIDE)), -math.inf), place(S, n, _WIDE))
+        _mask_unseen(lambda n: place(S, n, _WIDE), end, ahead)
     lowest = -float(np.finfo(np.float32).max)
     highest = full((_ROWS, _WIDE), lowest, dtypes.f32)
     for n in device_range(0, whole, _WIDE):
@@ -181,6 +179,14 @@ def weigh_rows(S: Any, P: Any, at: tuple[Any, Any], end: Any, factor: Any, ahead
         divided(n, _WIDE)
     for n in device_range(whole, end, _NARROW):
         divided(n, _NARROW)
+
+
+def _mask_unseen(place: Callable[[Any], Any], end: Any, ahead: Any) -> None:
+    """Set scores of keys that a row does not see to -inf, in the tiles that ``place`` gives for a column."""
+    row, column = (iota((_ROWS, _WIDE), axis) for axis in (0, 1))
+    for n in device_range(minimum(maximum(ahead + 1, 0), end) // _WIDE * _WIDE, end, _WIDE):
+        seen = column + n.to(dtypes.i32) <= row + ahead.to(dtypes.i32)
+        store_tile(where(seen, load_tile(place(n)), -math.inf), place(n))
 
 
 def _folded(kind: str, v: Any) -> Any:

@@ -150,7 +150,7 @@ class _Operands:
         """Whether memory has the columns of an operand; None unless all that is loaded from its tile is loaded for
         ``products`` alone, in one form, by block messages."""
         load = _load_of(operand)
-        if load is None or load.parent is not operand_block(operand):
+        if load is None or load.parent is not _operand_block(operand):
             return None
         uses = [use.operation for use in self._webs.uses(load.tile)]
         if any(isinstance(user, (tile_ops.StoreTileOp, AtomicRMWTileOp)) for user in uses):
@@ -165,7 +165,7 @@ class _Operands:
             (kind == "block-columns") != is_transposed
 
 
-def operand_block(operand: SSAValue) -> object:
+def _operand_block(operand: SSAValue) -> object:
     """The block in which an operand is defined."""
     owner = operand.owner
     return owner.parent if isinstance(owner, Operation) else owner
