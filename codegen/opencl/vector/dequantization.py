@@ -11,17 +11,11 @@ from codegen.opencl.arith.conversion import converted
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import computed, rounded, vector_type
-from codegen.opencl.vector.weight_pairs import (
-    NIBBLES,
-    SIGN,
-    TEMPORARY_ROWS,
-    byte_row,
-    registers_at_once,
-)
+from codegen.opencl.vector.weight_pairs import BIAS, NIBBLES, SIGN, TEMPORARY_ROWS, byte_row, registers_at_once
 from xegpu.dialect.convert_layout import MASK, SIGN_BIT
 from xegpu.ir.dtypes import DType, bf16, f16, i8, u8, u32
 
-_BIASES: dict[int, int] = {0: 1024, 4: 64}
+_BIASES: dict[int, int] = {0: int(np.uint16(BIAS).view(np.float16)), 4: 64}
 """For the lowest bit of a weight in 16 bits, what it is too large by if the other bits are those of this number in f16:
 the mantissa's last place is one from 1024 to 2048, and its fifth-last from 64 to 128."""
 
