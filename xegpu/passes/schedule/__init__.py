@@ -164,7 +164,7 @@ def _sink(block: Block, loads: bool, stores: bool) -> None:
         if stores and isinstance(operation, StoreNdOp):
             run.append(operation)
             continue
-        if not (isinstance(operation, _HARMLESS) or operation.has_trait(Pure)):  # it may write what was to be read
+        if not _writes_nothing(operation):  # it may write what was to be read
             order += _loaded(read, waiting)
         order += _needed(operation, waiting)
         if isinstance(operation, CompileHintOp):  # nothing goes past it
@@ -295,6 +295,13 @@ def _operand_definitions(operation: Operation) -> Iterator[Operation]:
         for operand in inner.operands:
             if isinstance(operand.owner, Operation):
                 yield operand.owner
+
+
+def _writes_nothing(operation: Operation) -> bool:
+    """Whether loads may move past an operation; past a branch, if they may past all of both sides."""
+    if isinstance(operation, scf.IfOp):
+        return all(_writes_nothing(inner) for region in operation.regions for inner in region.block.ops)
+    return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or operation.has_trait(Pure)
 
 
 def _may_move(operation: Operation) -> bool:
