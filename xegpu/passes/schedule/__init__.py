@@ -43,7 +43,7 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import bytes_of, live_bytes
@@ -301,10 +301,10 @@ def _writes_nothing(operation: Operation) -> bool:
     """Whether loads may move past an operation; past a branch, if they may past all of both sides."""
     if isinstance(operation, scf.IfOp):
         return all(_writes_nothing(inner) for region in operation.regions for inner in region.block.ops)
-    return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or operation.has_trait(Pure)
+    return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or operation.has_trait(NoMemoryEffect)
 
 
 def _may_move(operation: Operation) -> bool:
     kind = operation.name.partition(".")[0] in _DIALECTS or type(operation) in _MOVES
-    return kind and operation.has_trait(Pure) and len(operation.results) == 1 \
+    return kind and operation.has_trait(NoMemoryEffect) and len(operation.results) == 1 \
         and isinstance(operation.results[0].type, VectorType)

@@ -113,8 +113,8 @@ def _rows_of(value: SSAValue, target: Target) -> SSAValue | None:
             or not isinstance(value.type.element_type, Float32Type):
         return None
     rows = widened.input
-    multiplied = any(isinstance(use.operation, TileMmaOp) and use.operation.a is rows
-                     and use.operation.parent is reduction.parent for use in rows.uses)
+    assert reduction.parent is not None
+    multiplied = any(isinstance(operation, TileMmaOp) for operation in reduction.parent.ops)
     assert isinstance(rows.type, VectorType)
     dtype = of_mlir(rows.type.element_type)
     exact = dtype is not tf32 or isinstance(rows.owner, arith.TruncFOp)  # a view's other bits are added, not multiplied
