@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import xetile as xt
+from xetile.compiler.report import Report
 
-SCORES = ("scaled", "alibi", "softcap", "causal", "window", "bias", "dropout")
+SCORES = {"scaled": 0.12, "alibi": 0.11, "softcap": 0.085, "causal": 0.12, "window": 0.085, "bias": 0.11,
+          "dropout": 0.06}
 """What is done to scores: nothing but a scale, a bias by distance, a cap by tanh, the keys up to a query's position, a
-window of those, an array that is added, weights that are dropped."""
+window of those, an array that is added, weights that are dropped. With the part of dpas that is asked for: a cap takes
+four instructions an element, two of them the slow ones, the masks of a window four in the steps that have them, and a
+hash of 32 bits nine."""
 WINDOW, CAP, KEPT = 256, 30.0, 0.75
 
 
@@ -69,3 +74,15 @@ def scored_attention(Q: Any, K: Any, V: Any, O: Any, extra: Any, *, scores: str 
         out = xt.tile_mma(weights, v, out * shrink)
         largest = above
     xt.store_tile((out / total).to(O.dtype), xt.init_tile(O, (head, m, 0), (BM, D), wg_map=map_o))
+
+
+def scored(scores: str) -> Callable[[str], Report]:
+    """The report of such an attention, heads of 64, for a target."""
+    heads = xt.Spec((None, None, 64), xt.bf16)
+    extra = xt.Spec((None, None, None), xt.bf16) if scores == "bias" else xt.Spec((None,), xt.f32)
+
+    def report(target: str) -> Report:
+        return scored_attention.lower(heads, heads, heads, heads, extra, target=target,
+                                      scores=scores).report(remedies=False)
+
+    return report

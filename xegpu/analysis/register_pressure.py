@@ -125,7 +125,8 @@ def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
             if run is None:
                 run = found[operation] = []
             run.append(operation.results[0])
-        elif not operation.has_trait(NoMemoryEffect) and not isinstance(operation, (LoadNdOp, PrefetchNdOp, LoadGatherOp)):
+        elif not operation.has_trait(NoMemoryEffect) and \
+                not isinstance(operation, (LoadNdOp, PrefetchNdOp, LoadGatherOp)):
             run = None
     return found
 

@@ -14,8 +14,8 @@ from math import inf, isfinite, isinf
 from typing import Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.arith import FastMathFlag
 from xdsl.dialects.builtin import FloatAttr, VectorType, f32, i32
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
@@ -188,21 +188,31 @@ class LinearTerms:
         return replace(a, core=core, scale=1.0, gain=a.gain + b.gain - (a.scale != 1) - (b.scale != 1)).plus(b, sign, 0)
 
     def _fma(self, operation: math.FmaOp) -> Linear | None:
-        factor, value = operation.b, operation.a
-        number = constant_of(factor)
-        if number is None:
-            factor, value, number = value, factor, constant_of(operation.a)
-        row = self._row(operation.c)
-        if number is not None and row is not None:
-            return self.of(value).times(number, gain=0).plus(row)
-        added = self.of(operation.c)
-        if row is not None or added.scale != 1 or not added.is_moved:
+        row, added, shape = self._row(operation.c), self.of(operation.c), shape_of(operation.c)
+        for value, factor in ((operation.a, operation.b), (operation.b, operation.a)):
+            if (number := constant_of(factor)) is not None:
+                scaled = self.of(value).times(number, gain=0)
+                if row is not None:
+                    return scaled.plus(row)
+                core = self._fused(scaled.core, scaled.scale, self._scaled(added, shape), shape)
+                return self._both(core, scaled, added)
+            product = self._product(value, factor)
+            if product is not None and row is not None:
+                return product.plus(row, gain=0)
+            if product is not None:
+                assert isinstance(product.core, Node)
+                core = Node(math.FmaOp, (*product.core.operands, self._scaled(added, shape)))
+                return self._both(core, product, added)
+        core = Node(math.FmaOp, (operation.a, operation.b, self._scaled(added, shape)))
+        return None if row is not None else self._both(core, Linear(operation.a), added)
+
+    @staticmethod
+    def _both(core: Term, product: Linear, added: Linear) -> Linear | None:
+        """A core that has those of both sides of a sum; None if nothing is added to them."""
+        if not product.is_moved and not added.is_moved:
             return None
-        if number is None:
-            return replace(added, core=Node(math.FmaOp, (operation.a, operation.b, added.core)))
-        scaled = self.of(value).times(number, gain=0)
-        core = self._fused(scaled.core, scaled.scale, added.core, shape_of(value))
-        return replace(added, core=core, gain=added.gain + scaled.gain).plus(scaled, gain=0)
+        gain = product.gain + added.gain - (added.scale != 1)
+        return Linear(core, gain=gain).plus(product, gain=0).plus(added, gain=0)
 
     @staticmethod
     def _fused(value: Term, scale: float, added: Term, shape: tuple[int, ...]) -> Node:
@@ -355,4 +365,5 @@ def _converted(value: SSAValue, like: Operation) -> Operation:
 def _narrowed(*rest: Any) -> Operation:
     """An element-wise operation on columns of one element a row."""
     *operands, like, column = rest
-    return create_like(like, operands, [column])
+    narrowed: Operation = create_like(like, operands, [column])
+    return narrowed

@@ -1,4 +1,4 @@
-"""Reassociation: what is the same for all elements of a row is added to a maximum or an exponent once, not to each element.
+"""Reassociation: what all elements of a row have in common is added to maxima and exponents, once for a row.
 
     %s = mulf %x, 0.125                                                          scores, scaled
     %b = addf %s, %row                                                           a bias of rows
