@@ -201,3 +201,12 @@ def test_products_in_parts(machine: Machine, kind: str) -> None:
             machine.expect(20 * width + 4 * lane, np.uint32(x * y % 2**32), "ud", thread)
             machine.expect(21 * width + 4 * lane, np.uint32((x * y >> 32) % 2**32), "ud", thread)
     np.testing.assert_array_equal(after, machine.before)
+
+
+def test_an_immediate_that_is_a_signaling_nan_keeps_its_bits(machine: Machine) -> None:
+    """The compiler writes -641:w as a half float, to have the move in another pipe."""
+    found = machine.run("(W) mov (16|M0) r4.0<1>:hf 0xFD7F:hf\n")
+    for thread in range(THREADS):
+        for lane in range(16):
+            machine.expect(4 * (32 if machine.target == "dg2" else 64) + 2 * lane, -641, "w", thread)
+    np.testing.assert_array_equal(found, machine.before)
