@@ -35,8 +35,8 @@ loop in pvc's and bmg's machine code, 0.3 to 0.9."""
 _GATHER_CLOCKS = 1.0
 """Clocks of a core that 16 elements of a row that are read one by one cost: 0.7 to 1.3, as above."""
 _BLOCK_A, _BLOCK_B = (16, 16), (32, 16)
-"""Rows and columns that a subgroup copies at once to shared local memory (:data:`COPIED` of
-:mod:`xetile.passes.cooperative_loads.analysis`); of B the most."""
+"""Rows and columns that a subgroup copies at once to shared local memory
+(:mod:`xetile.passes.cooperative_loads.analysis`); of B the most."""
 _BLOCK_A_CLOCKS, _BLOCK_B_CLOCKS = 3.3, 6.3
 """Clocks of a core that copying a block, or a part of one, costs a subgroup: two messages with an address a lane and
 one that stores for A, four and one for B, what is selected between, and a prefetch, as above."""
@@ -75,7 +75,8 @@ class Layout:
         in_words: whether all its rows start on 4-byte boundaries, where a message reads 64 bytes of one.
         bytes: of an element.
         elements: of the array, a matrix that a batch repeats counted once.
-        is_exchanged: whether subgroups exchange copies of its rows in shared local memory.
+        is_exchanged: whether subgroups exchange copies of its rows in shared local memory, and read them without
+            checks: of a batch it is not known before the loop.
     """
 
     access: str
@@ -94,7 +95,7 @@ class Layout:
         in_words = in_words and (found.pointer or 0) % _WIDTH_UNIT == 0
         batch = zip(operand.shape[:-2], operand.strides()[:-2], strict=True)
         once = math.prod(count for count, stride in batch if stride)
-        is_exchanged = kind == "rows" and size == 2 and operand.dtype is engine
+        is_exchanged = kind == "rows" and size == 2 and operand.dtype is engine and len(operand.shape) == 2
         return cls(kind, in_words, size, once * math.prod(operand.shape[-2:]), is_exchanged)
 
     @property

@@ -136,16 +136,18 @@ def test_copies_are_chosen_where_they_save_time(target: str, size: tuple[int, in
 def test_tiles_are_moved_inside(parts: int, execution: Execution) -> None:
     """The last tiles along rows and columns overlap those before them; nothing beside the result is written."""
     (m, n, k), tile = (45, 101, 165), {"BM": 32, "BN": 64, "BK": 32, "sg": (2, 2), "as_type": dtypes.bf16, "ahead": 3}
-    a, b = (RANDOM.integers(-4, 5, shape).astype(ml_dtypes.bfloat16) for shape in ((2, m, k), (2, k, n)))
-    whole = np.full((2 * parts, m + 2, n + 6), 77, np.float32)
-    c = whole[:, 1:-1, 3:-3] if parts == 1 else whole.reshape(parts, 2, *whole.shape[1:])[..., 1:-1, 3:-3]
-    assert "peel-bounds" in product.lower(a, b, c, c, 1.0, 0.0, target="pvc", **tile, parts=parts).stages
-    execution.bind(product)[-(-m // 32), -(-n // 64), 2 * parts](a, b, c, c, 1.0, 0.0, **tile, parts=parts,
-                                                                inside=(True, True))
-    exact = np.matmul(a.astype(np.float32), b.astype(np.float32))
-    np.testing.assert_array_equal(c if parts == 1 else c.sum(0), exact)
-    c[...] = 77
-    assert (whole == 77).all()
+    for batch in ((), (2,)):
+        a, b = (RANDOM.integers(-4, 5, (*batch, *shape)).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
+        whole = np.full((*([parts] if parts > 1 else []), *batch, m + 2, n + 6), 77, np.float32)
+        c, options = whole[..., 1:-1, 3:-3], {**tile, "parts": parts, "inside": (True, True)}
+        if not batch:
+            assert "peel-bounds" in product.lower(a, b, c, c, 1.0, 0.0, target="pvc", **options).stages
+        grid = (-(-m // 32), -(-n // 64), 2 * parts if batch else parts)
+        execution.bind(product)[grid](a, b, c, c, 1.0, 0.0, **options)
+        exact = np.matmul(a.astype(np.float32), b.astype(np.float32))
+        np.testing.assert_array_equal(c if parts == 1 else c.sum(0), exact)
+        c[...] = 77
+        assert (whole == 77).all()
 
 
 def test_where_tiles_are_moved_inside() -> None:
