@@ -13,8 +13,8 @@ becomes
 
 A share has whole blocks of the words that :class:`~xegpu.dialect.convert_layout.WidenOp` converts, so that its result
 lies in registers as DPAS takes operand B, is stored as it lies, and loaded as it lies by all. The double buffer takes a
-barrier a step; the loads run a step ahead. They come behind the first product of a step where others follow, to wait
-for memory while those are done.
+barrier a step; the loads run a step ahead, but never behind the last one where a step's place is looked up in a table.
+They come behind the first product of a step where others follow, to wait for memory while those are done.
 
 A conversion of one instruction a register (e5m2 to f16, which is a shift) stays where it is: messages and the barrier
 would take what is saved.
@@ -29,7 +29,7 @@ from math import prod
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, UnitAttr, VectorType
 from xdsl.dialects.gpu import BarrierOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.dialect.hints import hinted
@@ -39,6 +39,7 @@ from xegpu.ir.create import create_like
 from xegpu.ir.dtypes import bf16, e4m3, e5m2, f16, i8, of_mlir, u8
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import SHARED_SPACE
+from xegpu.mlir.arith import CmpIOp, SelectOp
 from xegpu.mlir.vector import shape_of
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS
 from xegpu.rewrite.dce import erase
@@ -154,6 +155,13 @@ class Operand:
         assert isinstance(type_, VectorType)
         element: Attribute = type_.element_type
         return element
+
+    @property
+    def reads_scalars(self) -> bool:
+        """Whether a step's place is looked up, as that of a page, in a table that may end with the last one."""
+        body = self.load.parent
+        assert body is not None
+        return any(isinstance(each, LoadScalarOp) for each in _slice(self.init, body) or ())
 
     @property
     def bytes(self) -> int:
@@ -284,9 +292,11 @@ def _share_operands(inserter: Inserter, loop: scf.ForOp, operands: Sequence[Oper
     yielded = body.last_op
     assert isinstance(yielded, scf.YieldOp)
     arrays = [_array(inserter, operand) for operand in operands]
+    is_careful = any(operand.reads_scalars for operand in operands)
+    start = _if_any_step(inserter, loop) if is_careful else loop
     for operand, array in zip(operands, arrays, strict=True):
-        value = _loaded(inserter, loop, operand, loop, loop.lb)
-        _publish(inserter, loop, operand, value, array, inserter.constant(0))
+        value = _loaded(inserter, start, operand, loop, loop.lb)
+        _publish(inserter, start, operand, value, array, inserter.constant(0))
     inserter.before(loop, BarrierOp())  # type: ignore[no-untyped-call]
     heights = [*dict.fromkeys(operand.shape[0] for operand in operands)]
     halves = {rows: body.insert_arg(IndexType(), len(body.args)) for rows in heights}
@@ -294,6 +304,9 @@ def _share_operands(inserter: Inserter, loop: scf.ForOp, operands: Sequence[Oper
     behind = first.next_op if any(isinstance(each, TileMmaOp) for each in _after(first)) else first
     assert behind is not None
     after = inserter.add(behind, body.args[0], loop.step)
+    if is_careful:
+        after = inserter.before(behind, SelectOp(inserter.before(behind, CmpIOp(after, loop.ub, "slt")), after,
+                                                 body.args[0]))
     nexts = [_loaded(inserter, behind, operand, loop, after) for operand in operands]
     others = {rows: inserter.subtract(yielded, inserter.constant(rows), half) for rows, half in halves.items()}
     for operand, array, value in zip(operands, arrays, nexts, strict=True):
@@ -309,6 +322,14 @@ def _share_operands(inserter: Inserter, loop: scf.ForOp, operands: Sequence[Oper
         erase(operation)
     yielded.operands = [*yielded.operands, *others.values()]
     _replace(loop, [inserter.constant(0)] * len(heights))
+
+
+def _if_any_step(inserter: Inserter, loop: scf.ForOp) -> Operation:
+    """The end of a branch in front of a loop that is taken where the loop has a step."""
+    end = scf.YieldOp()
+    end.location = loop.location
+    inserter.before(loop, scf.IfOp(inserter.before(loop, CmpIOp(loop.lb, loop.ub, "slt")), [], Region(Block([end]))))
+    return end
 
 
 def _after(operation: Operation) -> Iterator[Operation]:
