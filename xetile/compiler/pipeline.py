@@ -38,7 +38,7 @@ from xetile.passes.blocking.concatenated_operands import ConcatenatedOperands
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
-from xetile.passes.cooperative_loads.cooperative_conversions import CooperativeConversions
+from xetile.passes.cooperative_loads.cooperative_operands import CooperativeOperands
 from xetile.passes.cooperative_loads.slm_copy import SlmCopy
 from xetile.passes.cooperative_loads.slm_transpose import SlmTranspose
 from xetile.passes.distribute_subgroups import DistributeSubgroups
@@ -107,7 +107,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("duplicate-loads", lambda options: DuplicateLoads(options.target, options.access)
         if options.transposes and not options.target.fuses_loads else None),
     ("relax-maximum", lambda options: RelaxMaximum()),
-    ("cooperative-conversions", lambda options: CooperativeConversions(options.target, options.access)
+    ("cooperative-operands", lambda options: CooperativeOperands(options.target, options.access)
         if options.target.block_io else None),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),

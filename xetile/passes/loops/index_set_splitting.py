@@ -26,7 +26,7 @@ Three loops would keep what their masks have in common in registers throughout, 
 leaves one loop. Masks of which some element fails at every step, such as those of a window narrower than a tile, stay.
 
 It applies to loops of matrix products in which subgroups do not wait for each other, and may go on at different steps.
-Where they do, at barriers of all (:mod:`xetile.passes.cooperative_loads.cooperative_conversions`), the first loop ends
+Where they do, at barriers of all (:mod:`xetile.passes.cooperative_loads.cooperative_operands`), the first loop ends
 for all subgroups where it does for the first of them: positions of subgroups count as their bounds. Where there are two
 loops, the code is in the kernel twice.
 """
@@ -54,7 +54,7 @@ from xegpu.ir.use_def import array_of
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import LoadColumnsOp
+from xetile.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold
 
@@ -80,7 +80,7 @@ def _candidates(around: Operation) -> Iterator[scf.ForOp]:
 def straight_product_loops(around: Operation, *, waits: bool = False) -> Iterator[scf.ForOp]:
     """Loops of matrix products that store nothing, and in which subgroups do not wait for each other.
 
-    With ``waits`` also those that store to shared local memory, and whose subgroups all wait for each other.
+    With ``waits`` also those that gather, store to shared local memory, and whose subgroups all wait for each other.
     """
     for operation in around.walk():
         if isinstance(operation, scf.ForOp) and \
@@ -92,8 +92,8 @@ def straight_product_loops(around: Operation, *, waits: bool = False) -> Iterato
 
 
 def _exchanges(operation: Operation) -> bool:
-    """Whether an operation is a barrier of all subgroups, or stores to their shared local memory."""
-    return isinstance(operation, BarrierOp) or (
+    """Whether an operation gathers, is a barrier of all subgroups, or stores to their shared local memory."""
+    return isinstance(operation, (BarrierOp, LoadGatherOp)) or (
         isinstance(operation, tile_ops.StoreTileOp) and is_shared(array_of(operation.tile).type))
 
 

@@ -1,4 +1,4 @@
-"""Operands in 8 bits that several subgroups multiply in 16 bits: converted once by the work-group."""
+"""Operands that several subgroups convert from 8 bits or gather by rows: made once by the work-group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.xetile.passes.test_cooperative_loads import without_places
 
 STORED = [xt.e4m3, xt.e5m2, xt.i8, xt.u8]
 D, BM, BN = 64, 32, 32
-STAGE = "cooperative-conversions"
+STAGE = "cooperative-operands"
 
 
 @xt.kernel
@@ -128,6 +128,49 @@ def test_every_code(execution: Execution, dtype: Any, to: Any) -> None:
     assert np.isnan(results[0][:, 50]).all() == bool(len(others))
 
 
+@xt.kernel
+def gathered_products(Q: Any, K: Any, V: Any, O: Any, slots: Any, *, sg: int = 2, both: bool = True,  # noqa: E741
+                      first: int = 0) -> None:
+    """(Q @ K^T, 0 behind the last key) @ V for a tile of rows, where ``slots`` has the rows of V, and of K if ``both``;
+    columns of V from ``first`` on."""
+    m, layout, rows = xt.group_id(0) * BM, (sg, 1), BM // sg
+    map_q, map_k, map_s, map_t = (xt.wg_map(layout, each) for each in ((rows, D), (BN, D), (rows, BN), (D, BN)))
+    q = xt.load_tile(xt.init_tile(Q, (m, 0), (BM, D), wg_map=map_q))
+    out = xt.zeros((BM, D), xt.f32, wg_map=map_q)
+    column = xt.iota((BM, BN), 1, wg_map=map_s)
+    keys = slots.shape[0]
+    for n in xt.range(0, keys, BN):
+        index = xt.load_tile(xt.init_tile(slots, (n, 0), (BN, 1), wg_map=xt.wg_map(layout, (BN, 1))))
+        k = xt.load_tile(xt.init_tile(K, (index if both else n, 0), (BN, D), wg_map=map_k))
+        v = xt.load_tile(xt.init_tile(V, (index, first), (BN, D), wg_map=map_k))
+        s = xt.tile_mma(q, xt.tile_transpose(k, wg_map=map_t))
+        s = xt.where(column < (keys - n).to(xt.i32), s, 0.0)
+        out = xt.tile_mma(s.to(Q.dtype), v, out)
+    xt.store_tile(out, xt.init_tile(O, (m, 0), (BM, D), wg_map=map_q))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [xt.f16, xt.bf16], ids=str)
+@pytest.mark.parametrize("keys", [1, 32, 70])
+@pytest.mark.parametrize("sg", [2, 4])
+@pytest.mark.parametrize(("both", "first"), [(True, 0), (False, 0), (True, 3)])
+def test_gathered_rows(execution: Execution, dtype: Any, keys: int, sg: int, both: bool, first: int) -> None:
+    """Rows in disorder, several times, and rows that there are not, which are zeros; columns to behind the last one."""
+    generator = np.random.default_rng(keys)
+    q, k, v = (generator.integers(-2, 3, (rows, D)).astype(dtype.numpy) for rows in (37, 50 if both else keys, 50))
+    slots = generator.integers(0, 50, (keys, 1)).astype(np.int32)
+    slots[keys // 2:keys // 2 + 3] = [[-1], [50], [7]][:len(slots[keys // 2:keys // 2 + 3])]
+    out = np.full((37, D), 7, np.float32)
+    execution.bind(gathered_products)[2](q, k, v, out, slots, sg=sg, both=both, first=first)
+    named = slots[:, 0]
+    inside = (named >= 0) & (named < 50)
+    taken_v = np.where(inside[:, None], v[named * inside].astype(np.int64), 0)
+    taken_k = np.where(inside[:, None], k[named * inside].astype(np.int64), 0) if both else k.astype(np.int64)
+    shifted = np.zeros((keys, D), np.int64)
+    shifted[:, :D - first] = taken_v[:, first:]
+    np.testing.assert_array_equal(out, q.astype(np.int64) @ taken_k.T @ shifted)
+
+
 def _stages(*, dtype: Any = xt.e4m3, target: str = "pvc", pitch: int = D, **options: Any) -> list[str]:
     keys = xt.Spec((None, D), dtype, (pitch, 1))
     rows = xt.Spec((None, D), options.get("to", xt.f16))
@@ -146,6 +189,15 @@ def test_where_it_applies() -> None:
     assert STAGE not in _stages(pitch=D + 1)
     assert STAGE not in _stages(target="dg2", sg=4)
     assert STAGE not in _stages(target="cpu")
+
+
+def test_where_it_applies_to_gathers() -> None:
+    rows, slots = xt.Spec((None, D), xt.bf16), xt.Spec((None, 1), xt.i32)
+    for sg, applies in ((1, False), (4, True)):
+        low = gathered_products.lower(rows, rows, rows, xt.Spec((None, D), xt.f32), slots, target="bmg", sg=sg)
+        assert (STAGE in low.stages) == applies
+        assert "xetile.load_columns" in str(low.stages["transpose-gathers"])
+        assert "index-set-splitting" in low.stages
 
 
 def test_steps_without_a_mask() -> None:
