@@ -18,7 +18,7 @@ A share of what is converted has whole blocks of the words that :class:`~xegpu.d
 its result lies in registers as DPAS takes operand B, is stored as it lies, and loaded as it lies by all. Of what is
 gathered a share is whole rows. The double buffer takes a barrier a step; the loads run a step ahead, but never behind
 the last one where a step's place is looked up in a table. They come behind the first product of a step where others
-follow, to wait for memory while those are done.
+follow, to wait for memory while those are done; gathers come last, since they take registers.
 
 A conversion of one instruction a register (e5m2 to f16, which is a shift) stays where it is on targets whose messages
 take no constant distance from an address: there, more messages and the barrier take what is saved.
@@ -126,14 +126,9 @@ def _share_operands(inserter: Inserter, loop: scf.ForOp, operands: Sequence[Oper
     inserter.before(loop, BarrierOp())  # type: ignore[no-untyped-call]
     heights = [*dict.fromkeys(operand.shape[0] for operand in operands)]
     halves = {rows: body.insert_arg(IndexType(), len(body.args)) for rows in heights}
-    first = operands[0].products[-1] if len(operands) > 1 else operands[0].products[0]
-    behind = first.next_op if any(isinstance(each, TileMmaOp) for each in _after(first)) else first
-    assert behind is not None
-    after = inserter.add(behind, body.args[0], loop.step)
-    if is_careful:
-        after = inserter.before(behind, SelectOp(inserter.before(behind, CmpIOp(after, loop.ub, "slt")), after,
-                                                 body.args[0]))
-    nexts = [_loaded(inserter, behind, operand, loop, after) for operand in operands]
+    anchors = [_anchor(operands, operand, yielded) for operand in operands]
+    nexts = [_loaded(inserter, anchor, operand, loop, _next_step(inserter, anchor, loop, is_careful))
+             for operand, anchor in zip(operands, anchors, strict=True)]
     others = {rows: inserter.subtract(yielded, inserter.constant(rows), half) for rows, half in halves.items()}
     for operand, array, value in zip(operands, arrays, nexts, strict=True):
         half = halves[operand.shape[0]]
@@ -149,6 +144,26 @@ def _share_operands(inserter: Inserter, loop: scf.ForOp, operands: Sequence[Oper
             erase(operation)
     yielded.operands = [*yielded.operands, *others.values()]
     _replace(loop, [inserter.constant(0)] * len(heights))
+
+
+def _anchor(operands: Sequence[Operand], operand: Operand, end: Operation) -> Operation:
+    """Where a step loads a share of the next one: rows that are gathered at its end, since their addresses and masks
+    take registers, others behind its first product, or in front of the only one."""
+    if operand.conversion is None:
+        return end
+    first = operands[0].products[-1] if len(operands) > 1 else operands[0].products[0]
+    behind = first.next_op if any(isinstance(each, TileMmaOp) for each in _after(first)) else first
+    assert behind is not None
+    return behind
+
+
+def _next_step(inserter: Inserter, anchor: Operation, loop: scf.ForOp, is_careful: bool) -> SSAValue:
+    """The loop's counter in the next step; with ``is_careful`` that of this one if it is the last."""
+    counter = loop.body.block.args[0]
+    after = inserter.add(anchor, counter, loop.step)
+    if not is_careful:
+        return after
+    return inserter.before(anchor, SelectOp(inserter.before(anchor, CmpIOp(after, loop.ub, "slt")), after, counter))
 
 
 def _if_any_step(inserter: Inserter, loop: scf.ForOp) -> Operation:

@@ -54,7 +54,7 @@ from xegpu.ir.use_def import array_of
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
+from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadColumnsOp, LoadGatherOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold
 
@@ -126,6 +126,8 @@ def _splits(loop: scf.ForOp) -> list[_Split]:
     """The selections of a loop that are decided in the steps without masks, at most those of one direction."""
     found: list[_Split] = []
     bounds = _positions(loop) if any(isinstance(inner, BarrierOp) for inner in loop.walk()) else {}
+    if bounds is None:
+        return []
     for operation in loop.body.block.ops:
         if isinstance(operation, SelectOp) and isinstance(operation.condition.type, VectorType):
             decided = [_Split(operation, holds, comparisons) for holds in (True, False)
@@ -138,12 +140,14 @@ def _splits(loop: scf.ForOp) -> list[_Split]:
     return found
 
 
-def _positions(loop: scf.ForOp) -> Mapping[SSAValue, Range]:
-    """Ranges of the values that differ among the subgroups of a work-group."""
+def _positions(loop: scf.ForOp) -> Mapping[SSAValue, Range] | None:
+    """Ranges of the values that differ among the subgroups of a work-group; None where others may differ, too."""
     function: Operation | None = loop
     while not isinstance(function, func.FuncOp):
         assert function is not None
         function = function.parent_op()
+    if any(isinstance(each, AtomicRMWTileOp) for each in function.walk()):  # each subgroup may have drawn its own number
+        return None
     ranges = Ranges.of_function(function)
     return {value: ranges.of(value) for value in per_subgroup(function)
             if isinstance(get_element_type_or_self(value.type), (IndexType, IntegerType))}
