@@ -146,7 +146,7 @@ def _positions(loop: scf.ForOp) -> Mapping[SSAValue, Range] | None:
     while not isinstance(function, func.FuncOp):
         assert function is not None
         function = function.parent_op()
-    if any(isinstance(each, AtomicRMWTileOp) for each in function.walk()):  # each subgroup may have drawn its own number
+    if any(isinstance(each, AtomicRMWTileOp) for each in function.walk()):  # numbers of their own
         return None
     ranges = Ranges.of_function(function)
     return {value: ranges.of(value) for value in per_subgroup(function)
