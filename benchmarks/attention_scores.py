@@ -9,7 +9,7 @@ from typing import Any
 import xetile as xt
 from xetile.compiler.report import Report
 
-SCORES = {"scaled": 0.12, "alibi": 0.11, "softcap": 0.085, "causal": 0.12, "window": 0.085, "bias": 0.11,
+SCORES = {"scaled": 0.12, "alibi": 0.11, "softcap": 0.085, "causal": 0.12, "window": 0.085, "bias": 0.1,
           "dropout": 0.06}
 """What is done to scores: nothing but a scale, a bias by distance, a cap by tanh, the keys up to a query's position, a
 window of those, an array that is added, weights that are dropped. With the part of dpas that is asked for: a cap takes

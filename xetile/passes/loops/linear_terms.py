@@ -31,6 +31,8 @@ FLIPPED = {"maxnumf": "minnumf", "maximumf": "minimumf", "minnumf": "maxnumf", "
 _LINEAR = (arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.NegfOp, math.FmaOp, SelectOp)
 _TWICE_LOG2_E = 2.8853900817779268
 """log2(e^2): tanh(x) = 1 - 2 / (1 + e^2x)."""
+_MODERATE = float(1 << 20)
+"""Magnitude up to which rounding, by 2^-24 of it, changes an exponent by a fraction of one."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,8 @@ class LinearTerms:
         """A mask of infinities, or of a number where nothing is added."""
         for kept, other in ((operation.lhs, operation.rhs), (operation.rhs, operation.lhs)):
             found, hidden = self.of(kept), constant_of(other, infinite=True)
-            if hidden is None or found.core is kept or (found.is_moved and not isinf(hidden)):
+            if hidden is None or found.core is kept or (found.is_moved and not isinf(hidden)) \
+                    or not is_moderate(hidden) or not is_moderate(hidden / found.scale):
                 continue
             sides: tuple[Term, Term] = (found.core, splat(hidden / found.scale, shape_of(kept)))
             return replace(found, core=Node(SelectOp, (operation.condition, *(
@@ -340,6 +343,11 @@ def constant_of(value: SSAValue, *, infinite: bool = False) -> float | None:
         return None
     number = float(scalar.owner.value.value.data)
     return number if number and (isfinite(number) or (infinite and abs(number) == inf)) else None
+
+
+def is_moderate(number: float) -> bool:
+    """Whether a number may be among exponents whose differences are rounded, not large as a finite mask's ``-1e30``."""
+    return abs(number) <= _MODERATE or isinf(number)
 
 
 def scalar_of(value: SSAValue) -> SSAValue | None:

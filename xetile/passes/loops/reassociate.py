@@ -14,22 +14,38 @@ Maxima commute with what is monotone: ``max(x * c + r)`` is ``max(x) * c + r``, 
 negative. Differences of positions, as in the bias of ALiBi, are split into a part of columns, which is the same in all
 rows, and one of rows. ``tanh``, as of capped scores, is a reciprocal times -2, plus 1. Sums are rounded at other places
 than in the author's order, so that the pass takes kernels with ``fast_math``.
+
+``%x - %x`` is zero, ``fma %x, 1.44, -(%x * 1.44)`` what the product was rounded by: of a mask's ``-1e30`` a number of
+which the power overflows, in rows that see nothing. So elements are taken apart that come from matrix products and
+integers, with masks that are infinite or moderate; not where they are loaded, as masks are that are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import e, log2
 
 from xdsl.dialects import arith, func, math
-from xdsl.dialects.builtin import ModuleOp, VectorType, f32
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerType, ModuleOp, VectorType, f32
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
-from xegpu.mlir.arith import REASSOCIATE
+from xegpu.mlir.arith import REASSOCIATE, SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
+from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileReduceOp, axes_of
-from xetile.passes.loops.linear_terms import FLIPPED, Linear, LinearTerms, Node, Term, exp2, is_approximate, splat
+from xetile.passes.loops.linear_terms import (
+    FLIPPED,
+    Linear,
+    LinearTerms,
+    Node,
+    Term,
+    exp2,
+    is_approximate,
+    is_moderate,
+    splat,
+)
 
 
 class Reassociate:
@@ -89,11 +105,47 @@ def _is_candidate(operation: Operation) -> bool:
 def _terms_of(operation: Operation) -> Linear | None:
     """The terms of a candidate's operand, if they take fewer operations on all elements."""
     found = LinearTerms(operation).of(operation.operands[0])
+    if found.is_moved and not _is_moderate(found.core):
+        return None
     if isinstance(operation, TileReduceOp):
         return found if found.gain > 0 else None
     factor = _factor(operation)
     gain = found.gain + (factor != 1) - (found.scale * factor != 1 or found.is_moved)
     return found if gain > 0 else None
+
+
+def _is_moderate(term: Term) -> bool:
+    """Whether finite elements are known to be of moderate magnitude: no large constants, nothing that is loaded."""
+    waiting, seen = [term], set[SSAValue]()
+    while waiting:
+        term = waiting.pop()
+        if isinstance(term, Node) and term.make is arith.DivfOp:
+            continue  # the reciprocal of tanh, from 0 to 1
+        if isinstance(term, Node):
+            if not all(is_moderate(each.value.data) for each in term.rest if isinstance(each, FloatAttr)):
+                return False
+            waiting += term.operands
+        elif term not in seen:
+            seen.add(term)
+            sources = _moderate_if(term)
+            if sources is None:
+                return False
+            waiting += sources
+    return True
+
+
+def _moderate_if(value: SSAValue) -> Iterable[SSAValue] | None:
+    """The values of which a value is moderate if they are; None if nothing is known of it."""
+    owner, type_ = value.owner, value.type
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr):
+        return () if is_moderate(owner.value.value.data) else None
+    if not isinstance(type_, VectorType) or isinstance(type_.element_type, (IntegerType, IndexType)):
+        return ()
+    if isinstance(owner, TileMmaOp):
+        return () if owner.acc is None else (owner.acc,)
+    if isinstance(owner, (SIToFPOp, UIToFPOp, math.TanhOp)):
+        return ()
+    return owner.operands if isinstance(owner, Operation) and owner.has_trait(Pure) and not owner.regions else None
 
 
 def _factor(operation: Operation) -> float:
