@@ -171,6 +171,25 @@ def test_gathered_rows(execution: Execution, dtype: Any, keys: int, sg: int, bot
     np.testing.assert_array_equal(out, q.astype(np.int64) @ taken_k.T @ shifted)
 
 
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("stored", [xt.e4m3, xt.i8], ids=str)
+def test_pages_of_a_table(execution: Execution, stored: Any) -> None:
+    """Sequences of 33, 64 and 150 keys in pages of 32, looked up in a table that ends with the longest one's last."""
+    generator = np.random.default_rng(1)
+    pages, lengths = generator.permutation(15).reshape(3, 5).astype(np.int32), np.array([33, 64, 150], np.int32)
+    q = generator.integers(-1, 2, (3, 2, 32, D)).astype(np.float16)
+    cache = [generator.integers(-2, 3, (15, 1, 32, D)).astype(stored.numpy) for _ in range(2)]
+    out = np.full((3, 2, 32, D), 7, np.float32)
+    execution.bind(paged_cache)[1, 2, 3](q, *(each.reshape(-1, D) for each in cache), out, pages, lengths, BM=32, BN=32,
+                                         page=32, subgroups=2, share=2)
+    for sequence, length in enumerate(lengths):
+        k, v = (each[pages[sequence], 0].reshape(-1, D)[:length].astype(np.float64) for each in cache)
+        s = q[sequence].astype(np.float64) @ k.T / 8
+        s[:, np.arange(32)[:, None] + length - 32 < np.arange(length)] = -np.inf
+        p = np.exp(s - s.max(axis=-1, keepdims=True))
+        np.testing.assert_allclose(out[sequence], p @ v / p.sum(axis=-1, keepdims=True), atol=0.01)
+
+
 def _stages(*, dtype: Any = xt.e4m3, target: str = "pvc", pitch: int = D, **options: Any) -> list[str]:
     keys = xt.Spec((None, D), dtype, (pitch, 1))
     rows = xt.Spec((None, D), options.get("to", xt.f16))
