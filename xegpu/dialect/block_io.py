@@ -31,7 +31,7 @@ from xegpu.ir.memref import DescribedOp, array_at, is_address, is_shared, verify
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
-from xegpu.mlir.vector import VECTOR, IntegersAttr, vector_type
+from xegpu.mlir.vector import VECTOR, IntegersAttr, values_of, vector_type
 from xegpu.support.errors import Invalid
 
 DESC = base(TensorDescType)
@@ -226,7 +226,9 @@ def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
 class LoadNdOp(HintedOp):
     """A block from memory; ``packed`` gives it in VNNI form, ``in_bounds`` says that all of it is inside its array.
 
-    Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not.
+    Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not. Of a block
+    with ``valid = [rows, columns]`` only so many are in bounds, the others are zeros, and its matrix as a whole begins on
+    such a boundary.
     """
 
     name = "xegpu.load_nd"
@@ -236,6 +238,7 @@ class LoadNdOp(HintedOp):
     transpose = opt_prop_def(IntegersAttr)
     transpose_bit_width = opt_prop_def(IntegerAttr)
     in_bounds = opt_prop_def(UnitAttr)
+    valid = opt_prop_def(IntegersAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
@@ -263,6 +266,7 @@ class LoadNdOp(HintedOp):
         check_hints(self, "load")
         desc = desc_of(self.desc)
         packed = self.packed is not None
+        _check_valid(self)
         axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
         check_load_form(axes, packed, desc.dtype)
         self._check_width(desc.dtype.bits)
@@ -288,6 +292,29 @@ class LoadNdOp(HintedOp):
         if width < bits or width % bits or (width > 32 and width != bits):
             raise Invalid("XT3104", f"transpose_bit_width = {width} is neither the {bits} bits of an element nor "
                           "several of them in at most 32\n" + ("use 32" if bits <= 16 else "leave it out"))
+
+
+def valid_of(message: LoadNdOp | StoreNdOp) -> tuple[int, int] | None:
+    """Rows and columns of a message's block that are in bounds, if not all of them are; else None."""
+    if message.valid is None:
+        return None
+    rows, columns = values_of(message.valid)
+    return rows, columns
+
+
+def _check_valid(message: LoadNdOp | StoreNdOp) -> None:
+    """Verify that the part of a block that is in bounds is one."""
+    desc = desc_of(message.desc)
+    rows, columns = desc.shape[0], desc.shape[1] * desc.block.array_length
+    if message.valid is None:
+        return
+    found = values_of(message.valid)
+    if len(found) != 2 or not (0 <= found[0] <= rows and 0 <= found[1] <= columns):
+        raise Invalid("XT3125", f"valid = {list(found)} is no part of a block of {rows} x {columns}\n"
+                      f"write the rows and columns that are in bounds, at most [{rows}, {columns}]", alone=True)
+    if message.in_bounds is None or (isinstance(message, LoadNdOp) and message.transposes):
+        raise Invalid("XT3125", "valid says which part of a block is in bounds, and goes with in_bounds and without "
+                      "transpose\nwrite in_bounds, or leave valid out", alone=True)
 
 
 def check_load_form(axes: Sequence[int] | None, packed: bool, dtype: DType) -> None:
@@ -339,7 +366,8 @@ def check_words(along: str, size: int, together: int, element: Attribute) -> Non
 class StoreNdOp(HintedOp):
     """Block store; elements outside the array are dropped. ``in_bounds`` says that there are none.
 
-    Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then.
+    Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then. Of a
+    block with ``valid = [rows, columns]`` only so many are in bounds, and stored.
     """
 
     name = "xegpu.store_nd"
@@ -348,6 +376,7 @@ class StoreNdOp(HintedOp):
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
     in_bounds = opt_prop_def(UnitAttr)
+    valid = opt_prop_def(IntegersAttr)
     traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
 
@@ -356,6 +385,7 @@ class StoreNdOp(HintedOp):
 
     def verify_(self) -> None:
         check_hints(self, "store")
+        _check_valid(self)
         desc = desc_of(self.desc)
         expected = loaded_shape(desc, False)
         check_stored(self.value.type, expected, desc.element_type)
