@@ -71,14 +71,14 @@ def matrix_sizes(target: Target, shapes: Sequence[tuple[int | None, ...]], strid
     """
     if not target.block_io:
         return ()
-    found = tuple(_small_matrix(shape, apart, itemsize)
+    found = tuple(small_matrix(shape, apart, itemsize)
                   for shape, apart, itemsize in zip(shapes, strides, itemsizes, strict=True))
     fits = all(not sizes or (kind == "block" and sizes[0] % 8 == sizes[1] % 16 == 0)
                for sizes, kind in zip(found, kinds, strict=True))
     return () if fits else found
 
 
-def _small_matrix(shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
+def small_matrix(shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
     """Rows and columns of an array's matrices if it is a batch of small ones behind each other."""
     if len(shape) < 3:
         return ()

@@ -79,9 +79,8 @@ class Matrix:
 
     @property
     def period(self) -> int:
-        """How many matrices lie between two that begin on 4-byte boundaries, where messages read runs of their rows."""
-        if not self.is_clipped or self.access != "rows" or self.sizes is None or \
-                not any(isinstance(message, LoadNdOp) for message in self.messages):
+        """How many matrices on another one begins on a 4-byte boundary, from which messages take runs of rows."""
+        if not self.is_clipped or self.access != "rows" or self.sizes is None:
             return 1
         return ALIGNMENT // gcd(ALIGNMENT, prod(self.sizes) * desc_of(self.maker.result).dtype.bytes)
 

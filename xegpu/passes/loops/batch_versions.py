@@ -178,8 +178,6 @@ class Versions:
             return
         self._ask(maker.shape[-1], "eq", inserter.constant(columns))
         self._ask(maker.strides[-2], "eq", inserter.constant(columns))
-        if not any(isinstance(message, LoadNdOp) for message in matrix.messages):
-            return
         if matrix.period > 1:
             self._ask(self._before(arith.AndIOp(first, inserter.constant(matrix.period - 1))), "eq",
                       inserter.constant(0))
