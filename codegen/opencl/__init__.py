@@ -16,9 +16,10 @@ from xdsl.ir import Operation
 
 from codegen.opencl import arith, block_io, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
 from codegen.opencl.arith import compare, inline
-from codegen.opencl.block_io import bounds, payload, scalar, slm
+from codegen.opencl.block_io import bounds, payload, slm
 from codegen.opencl.cpu_gemm import fused_store, simt
 from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.gather_scatter import scalar
 from codegen.opencl.kernel import build_options
 from codegen.opencl.prelude.macros import fallbacks
 from codegen.opencl.source import Source

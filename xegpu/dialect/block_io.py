@@ -24,14 +24,22 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp, check_hints
-from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescType, check_division, check_load
+from xegpu.dialect.types import (
+    ACCESS,
+    DescriptorType,
+    TensorDesc,
+    TensorDescType,
+    check_division,
+    check_load,
+    check_valid,
+)
 from xegpu.ir.create import initialize
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import DescribedOp, array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
-from xegpu.mlir.vector import VECTOR, IntegersAttr, values_of, vector_type
+from xegpu.mlir.vector import VECTOR, IntegersAttr, vector_type
 from xegpu.support.errors import Invalid
 
 DESC = base(TensorDescType)
@@ -226,9 +234,8 @@ def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
 class LoadNdOp(HintedOp):
     """A block from memory; ``packed`` gives it in VNNI form, ``in_bounds`` says that all of it is inside its array.
 
-    Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not. Of a block
-    with ``valid = [rows, columns]`` only so many are in bounds, the others are zeros, and its matrix as a whole begins on
-    such a boundary.
+    Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not, or it has
+    ``valid`` (:mod:`xegpu.dialect.types`).
     """
 
     name = "xegpu.load_nd"
@@ -266,7 +273,7 @@ class LoadNdOp(HintedOp):
         check_hints(self, "load")
         desc = desc_of(self.desc)
         packed = self.packed is not None
-        _check_valid(self)
+        check_valid(self.valid, desc, may_be=self.in_bounds is not None and not self.transposes)
         axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
         check_load_form(axes, packed, desc.dtype)
         self._check_width(desc.dtype.bits)
@@ -292,29 +299,6 @@ class LoadNdOp(HintedOp):
         if width < bits or width % bits or (width > 32 and width != bits):
             raise Invalid("XT3104", f"transpose_bit_width = {width} is neither the {bits} bits of an element nor "
                           "several of them in at most 32\n" + ("use 32" if bits <= 16 else "leave it out"))
-
-
-def valid_of(message: LoadNdOp | StoreNdOp) -> tuple[int, int] | None:
-    """Rows and columns of a message's block that are in bounds, if not all of them are; else None."""
-    if message.valid is None:
-        return None
-    rows, columns = values_of(message.valid)
-    return rows, columns
-
-
-def _check_valid(message: LoadNdOp | StoreNdOp) -> None:
-    """Verify that the part of a block that is in bounds is one."""
-    desc = desc_of(message.desc)
-    rows, columns = desc.shape[0], desc.shape[1] * desc.block.array_length
-    if message.valid is None:
-        return
-    found = values_of(message.valid)
-    if len(found) != 2 or not (0 <= found[0] <= rows and 0 <= found[1] <= columns):
-        raise Invalid("XT3125", f"valid = {list(found)} is no part of a block of {rows} x {columns}\n"
-                      f"write the rows and columns that are in bounds, at most [{rows}, {columns}]", alone=True)
-    if message.in_bounds is None or (isinstance(message, LoadNdOp) and message.transposes):
-        raise Invalid("XT3125", "valid says which part of a block is in bounds, and goes with in_bounds and without "
-                      "transpose\nwrite in_bounds, or leave valid out", alone=True)
 
 
 def check_load_form(axes: Sequence[int] | None, packed: bool, dtype: DType) -> None:
@@ -366,8 +350,8 @@ def check_words(along: str, size: int, together: int, element: Attribute) -> Non
 class StoreNdOp(HintedOp):
     """Block store; elements outside the array are dropped. ``in_bounds`` says that there are none.
 
-    Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then. Of a
-    block with ``valid = [rows, columns]`` only so many are in bounds, and stored.
+    Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then,
+    unless it has ``valid`` (:mod:`xegpu.dialect.types`).
     """
 
     name = "xegpu.store_nd"
@@ -385,8 +369,8 @@ class StoreNdOp(HintedOp):
 
     def verify_(self) -> None:
         check_hints(self, "store")
-        _check_valid(self)
         desc = desc_of(self.desc)
+        check_valid(self.valid, desc, may_be=self.in_bounds is not None)
         expected = loaded_shape(desc, False)
         check_stored(self.value.type, expected, desc.element_type)
 

@@ -21,10 +21,10 @@ from xegpu.dialect.block_io import (
     StoreNdOp,
     UpdateNdOffsetOp,
     desc_of,
-    valid_of,
 )
 from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
 from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSetOp, SubgroupBroadcastOp
+from xegpu.dialect.types import valid_of
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, Semantics, TileView
 from xegpu.interpreter.memory import check_aligned, memory_at

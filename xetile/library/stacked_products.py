@@ -60,9 +60,9 @@ def stacks(a: Operand, b: Operand, c: Operand, target: Target) -> Sequence[Opera
     """The three arrays as :func:`stacked_product` takes them, if it does; else None.
 
     It takes 16-bit floats and 8-bit integers on targets with block messages, no more than 48 x 48 results of a product
-    and 64 elements along K, all contiguous, and at least one product for each vector engine. If M is a multiple of 8 and K
-    one of the matrix engine's depth, and 2D block messages reach them, they are one matrix each; else batches: the compiler
-    then knows which of their rows belong together, and compiles for their sizes.
+    and 64 elements along K, all contiguous, and at least one product for each vector engine. If M is a multiple of 8
+    and K one of the matrix engine's depth, and 2D block messages reach them, they are one matrix each; else batches:
+    the compiler then knows which of their rows belong together, and compiles for their sizes.
     """
     (rows, depth), columns = a.shape[-2:], b.shape[-1]
     if not target.block_io or a.dtype is not b.dtype or a.dtype not in _ELEMENTS:
@@ -108,7 +108,7 @@ def _is_reached(operand: Operand, target: Target) -> bool:
 
 
 def _is_batch(operand: Operand, target: Target) -> bool:
-    """Whether messages reach a batch's matrices one by one: by rows of a tile's width, or as code for their sizes does."""
+    """Whether a batch's matrices are small, behind each other, and begin where messages take them."""
     batch = operand.reshaped((math.prod(operand.shape[:-2]), *operand.shape[-2:])).described
     is_aligned = (batch.pointer or 0) % STORE_ALIGNMENT == 0
     return is_aligned and small_matrix(batch.shape, batch.strides, operand.dtype.bytes) != ()

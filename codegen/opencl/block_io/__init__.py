@@ -23,9 +23,8 @@ from xegpu.dialect.block_io import (
     StoreNdOp,
     UpdateNdOffsetOp,
     desc_of,
-    valid_of,
 )
-from xegpu.dialect.types import TensorDesc
+from xegpu.dialect.types import TensorDesc, valid_of
 from xegpu.ir.memref import is_address
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap

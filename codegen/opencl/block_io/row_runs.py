@@ -19,7 +19,8 @@ from codegen.opencl.block_io.block_slice import WholeBlock
 from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.prelude.macros import FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
-from xegpu.dialect.block_io import LoadNdOp, valid_of
+from xegpu.dialect.block_io import LoadNdOp
+from xegpu.dialect.types import valid_of
 
 _READ = "intel_sub_group_block_read"
 WORD = 32
@@ -53,7 +54,8 @@ class _Run:
 
     def reads(self) -> list[tuple[int, int]]:
         """1D block reads that hold the run: first word, and words of a lane."""
-        start, end = self.first // self.each, -(-(self.first + (self.rows - 1) * self.pitch + self.columns) // self.each)
+        behind = self.at(self.rows - 1, self.columns)
+        start, end = self.first // self.each, -(-behind // self.each)
         found = []
         while start < end:
             fits = next((n for n in (1, 2, 4, 8) if n * self.lanes >= end - start), 8)
@@ -133,14 +135,22 @@ def _function(emitter: Emitter, block: WholeBlock, fragment: Fragment, run: _Run
         suffix = "" if width == 1 else str(width)
         lines.append(f"  const {vector_type('uint', width)} run{number} = "
                      f"{_READ}{suffix}((global const uint *)first + {start});")
-    masks = sorted({copy.valid for group in copies for copy in group if copy.valid < copy.count})
-    if run.bits > 8:
-        lines += [f"  const {UNSIGNED[run.bits]} mask{count} = get_sub_group_local_id() < {count} ? "
-                  f"({UNSIGNED[run.bits]})-1 : 0;" for count in masks]
+    masks = sorted({copy.valid for group in copies for copy in group if 0 < copy.valid < copy.count})
+    if masks:
+        lines.append("  const int lane = get_sub_group_local_id();")
+    lines += [f"  const {fragment.word if run.bits == 8 and block.lanes.wi_data[0] == 1 else UNSIGNED[run.bits]} "
+              f"mask{count} = {_mask(block, run, count)};" for count in masks]
     for number, group in enumerate(copies):
         lines += _assembly(group, fragment, number, run, reads)
     emitter.function("\n".join([*lines, "#endif", "}", ""]))
     return name
+
+
+def _mask(block: WholeBlock, run: _Run, count: int) -> str:
+    """Expression of a lane's part of a mask of the first elements of a row: its own, of which it may have several."""
+    across, ones = block.lanes.wi_data[1], (1 << run.bits) - 1
+    parts = [f"(lane * {across} + {number} < {count} ? {ones << run.bits * number:#x} : 0)" for number in range(across)]
+    return " | ".join(parts)
 
 
 def _words(block: WholeBlock, fragment: Fragment, number: int) -> list[list[tuple[int, int]]]:
@@ -192,8 +202,10 @@ def _assembly(copies: Sequence[_Copy], fragment: Fragment, number: int, run: _Ru
         lines += zeros
     lines += [f".decl RUN{read} v_type=G type={type_} num_elts={reads[read][1] * run.lanes * in_word} align=GRF "
               f"alias=<%{1 + place}, 0>" for place, read in enumerate(used)]
-    masked = sorted({copy.valid for copy in copies if 0 < copy.valid < copy.count}) if run.bits > 8 else []
-    lines += _statements(copies, run, reads, {count: f"%{1 + len(used) + place}" for place, count in enumerate(masked)})
+    masked = sorted({copy.valid for copy in copies if 0 < copy.valid < copy.count})
+    lines += [f".decl MASK{count} v_type=G type={type_} num_elts={copies[0].count} align=GRF "
+              f"alias=<%{1 + len(used) + place}, 0>" for place, count in enumerate(masked)]
+    lines += _statements(copies, run, reads)
     text = "".join(f'    "{line}\\n"\n' for line in [*lines, "}"])
     inputs = ", ".join([*(f'"rw"(run{read})' for read in used), *(f'"rw"(mask{count})' for count in masked)])
     yield f"  {fragment.c_type} words{number};"
@@ -225,7 +237,7 @@ def _pieces(copy: _Copy, run: _Run, reads: Sequence[tuple[int, int]]) -> Iterato
         ends = {read: (start + width * run.lanes) * run.each for read, (start, width) in enumerate(reads)
                 if start * run.each <= at < (start + width * run.lanes) * run.each}
         read = max(ends, key=lambda each: min(ends[each], at + copy.count))
-        if distance == 0 and at + copy.count <= ends[read] and (copy.valid == copy.count or run.bits > 8):
+        if distance == 0 and at + copy.count <= ends[read]:
             yield 0, copy.count, read
             return
         count = min(copy.valid - distance, ends[read] - at)
@@ -234,8 +246,7 @@ def _pieces(copy: _Copy, run: _Run, reads: Sequence[tuple[int, int]]) -> Iterato
         distance += count
 
 
-def _statements(copies: Sequence[_Copy], run: _Run, reads: Sequence[tuple[int, int]],
-                masks: dict[int, str]) -> Iterator[str]:
+def _statements(copies: Sequence[_Copy], run: _Run, reads: Sequence[tuple[int, int]]) -> Iterator[str]:
     """Instructions of the copies."""
     type_, line = VISA[run.bits], run.lanes * run.each  # elements of a register
 
@@ -252,6 +263,6 @@ def _statements(copies: Sequence[_Copy], run: _Run, reads: Sequence[tuple[int, i
             to = f"OUT{place(copy.to + distance * copy.stride)}<{copy.stride}>"
             region = "<1;1,0>" if count > 1 else "<0;1,0>"
             if is_whole and copy.valid < copy.count:
-                yield f"and (M1_NM, {count}) {to} RUN{read}{place(source)}{region} {masks[copy.valid]}(0,0)<1;1,0>"
+                yield f"and (M1_NM, {count}) {to} RUN{read}{place(source)}{region} MASK{copy.valid}(0,0)<1;1,0>"
             else:
                 yield f"mov (M1_NM, {count}) {to} RUN{read}{place(source)}{region}"

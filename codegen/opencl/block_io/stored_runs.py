@@ -11,7 +11,7 @@ each row would be the most of a small product.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.traits import Pure
@@ -23,7 +23,8 @@ from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.prelude.predicated import STORE, store_prototype
 from codegen.opencl.values import Descriptor
 from xegpu.analysis.block_position import position_of
-from xegpu.dialect.block_io import StoreNdOp, desc_of, valid_of
+from xegpu.dialect.block_io import StoreNdOp, desc_of
+from xegpu.dialect.types import valid_of
 from xegpu.ir.dtypes import DType
 
 _MOST_ELEMENTS = 320
@@ -96,36 +97,36 @@ class _Run:
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:
     """Emit a store of a part of a block, with those in front of it, if it is the last one to its matrix."""
-    if _neighbour(operation, "next_op") is not None:
-        return
-    stores = [operation]
-    while (before := _neighbour(stores[-1], "prev_op")) is not None:
-        stores.append(before)
     desc = emitter.values[operation.desc]
     assert isinstance(desc, Descriptor)
     pitch, dtype = int(desc.pitch), desc_of(operation.desc).dtype
     together = max(_MOST_ELEMENTS // (_ROWS * pitch), 1) * _ROWS
-    parts = [part for each in reversed(stores) for part in _parts(emitter, each)]
-    rows = sorted({part.row for part in parts})
-    for start in range(0, len(rows), together):
-        chosen = set(rows[start:start + together])
-        run = _Run(tuple(part for part in parts if part.row in chosen), pitch, dtype, emitter.subgroup)
-        variables = dict.fromkeys(part.name for part in run.parts)
-        emitter.external(STORE, store_prototype(dtype.register))
-        name = emitter.name("run")
-        emitter.line(f"global {dtype.register} *{name} = (global {dtype.register} *)({pointer_to(desc, run.first)});")
-        emitter.line(f"{_function(emitter, run)}({', '.join([name, *variables])});")
+    if _neighbour(operation, "next_op", together) is not None:
+        return
+    stores = [operation]
+    while (before := _neighbour(stores[-1], "prev_op", together)) is not None:
+        stores.append(before)
+    parts = tuple(part for each in reversed(stores) for part in _parts(emitter, each))
+    run = _Run(parts, pitch, dtype, emitter.subgroup)
+    if not run.parts:
+        return
+    variables = dict.fromkeys(part.name for part in run.parts)
+    emitter.external(STORE, store_prototype(dtype.register))
+    name = emitter.name("run")
+    emitter.line(f"global {dtype.register} *{name} = (global {dtype.register} *)({pointer_to(desc, run.first)});")
+    emitter.line(f"{_function(emitter, run)}({', '.join([name, *variables])});")
 
 
-def _neighbour(operation: StoreNdOp, side: str) -> StoreNdOp | None:
-    """The store behind or in front of another one that goes on with the same matrix in the same way, if there is one."""
+def _neighbour(operation: StoreNdOp, side: str, together: int) -> StoreNdOp | None:
+    """The store behind or in front of another one that goes on with the same ``together`` rows."""
     found, here = getattr(operation, side), position_of(operation.desc)
     while found is not None and found.has_trait(Pure) and not found.regions:
         found = getattr(found, side)
     if not isinstance(found, StoreNdOp) or found.valid is None or found.desc.type != operation.desc.type:
         return None
     there = position_of(found.desc)
-    is_same = there.root is here.root and there.row.terms == here.row.terms and there.column.terms == here.column.terms
+    is_same = there.root is here.root and there.column.terms == here.column.terms and \
+        there.row.terms == here.row.terms and there.row.constant // together == here.row.constant // together
     return found if is_same else None
 
 
@@ -186,7 +187,8 @@ def _assembly(run: _Run, renamed: dict[str, str]) -> Iterator[str]:
     names = list(renamed.values())
     for number, variable in enumerate(names, 1):
         words = 1 + max(part.word for part in run.parts if renamed[part.name] == variable)
-        lines.append(f".decl IN{number} v_type=G type={type_} num_elts={words * run.lanes} align=GRF alias=<%{number}, 0>")
+        lines.append(f".decl IN{number} v_type=G type={type_} num_elts={words * run.lanes} align=GRF "
+                     f"alias=<%{number}, 0>")
     # behind the end of a row an instruction writes elements of no row: whole registers' worth of rows come later
     for part in sorted(run.parts, key=lambda part: (part.count == run.lanes, part.row, part.column)):
         source, to = part.word * run.lanes, run.at(part) - start * each + line

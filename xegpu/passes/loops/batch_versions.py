@@ -10,6 +10,7 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
@@ -50,6 +51,8 @@ class Versions:
             folding: which of the matrices that one loads and stores two rows as one.
         """
         inserter, single = self.inserter, None
+        if any(matrix.is_clipped for matrix in matrices):
+            self._store_early(self.loop)
         if MAIN_LOOP not in self.loop.attributes:
             self.loop, rest = split_loop(inserter, self.loop, factor)
             single = split_loop(inserter, rest, 1)[0] if factor > 1 else None
@@ -107,6 +110,29 @@ class Versions:
         for matrix in matrices:
             for load in loads if matrix.is_stored else ():
                 yield self._before(NoAliasOp(every[load], every[matrix]), "apart")
+
+    def _store_early(self, loop: scf.ForOp) -> None:
+        """Put stores behind what they store, and what others store behind them: few results have registers at once."""
+        block = loop.body.block
+        last = max((place for place, operation in enumerate(block.ops) if not operation.has_trait(Pure)
+                    and not isinstance(operation, (StoreNdOp, scf.YieldOp))), default=-1)
+        waiting = [*block.ops][last + 1:-1]
+        ordered: dict[Operation, None] = {}
+
+        def place(operation: Operation) -> None:
+            for operand in operation.operands:
+                if isinstance(operand.owner, Operation) and operand.owner in pure and operand.owner not in ordered:
+                    place(operand.owner)
+            ordered[operation] = None
+
+        pure = {operation for operation in waiting if not isinstance(operation, StoreNdOp)}
+        for operation in (*(each for each in waiting if isinstance(each, StoreNdOp)), *waiting):
+            if operation not in ordered:
+                place(operation)
+        for operation in ordered:
+            operation.detach()  # type: ignore[no-untyped-call]
+            assert block.last_op is not None
+            block.insert_op_before(operation, block.last_op)
 
     def _first_of(self, single: scf.ForOp, end: SSAValue) -> SSAValue:
         """The end of a loop of one step, whose matrices begin on 4-byte boundaries where those of the next do not."""
