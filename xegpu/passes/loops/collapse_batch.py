@@ -124,7 +124,7 @@ def _factor(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> int:
     step are known at run time alone.
     """
     body, step, found = loop.body.block.ops, number(loop.step), heights(matrices)
-    if any(matrix.is_clipped and matrix.access == "rows" for matrix in matrices):  # takes its rows apart, in steps that begin with whole words
+    if any(matrix.is_clipped and matrix.access == "rows" for matrix in matrices):  # a step begins with whole words
         return max(matrix.period for matrix in matrices)
     if not target.immediate_offsets or not _may_repeat(loop, matrices) or not step or not found or \
             not all(map(_is_plain, matrices)):
