@@ -19,7 +19,7 @@ from codegen.opencl.block_io import (
     slm,
     slm_addresses,
 )
-from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Fragment, block_word
 from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.block_io import (
@@ -32,6 +32,7 @@ from xegpu.dialect.block_io import (
     UpdateNdOffsetOp,
     desc_of,
 )
+from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
 from xegpu.dialect.types import TensorDesc, valid_of
 from xegpu.ir.memref import is_address
 from xegpu.layout import lane_map
@@ -224,6 +225,30 @@ def _prefetch_nd(emitter: Emitter, operation: PrefetchNdOp) -> None:
                               0 if cache == payload.CACHED else cache)
 
 
+def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
+    desc: Descriptor = emitter.values[operation.desc]
+    size, (top, left, bottom, right) = desc_of(operation.desc).dtype.bytes, operation.sides
+    first, last = ((desc.row.plus(Coordinate((), y)), desc.column.plus(Coordinate((), x)))
+                   for y, x in ((top, left), (bottom, right)))
+    conditions = [f"{wrapping(at)} >= 0" for at in first]
+    conditions += [f"{wrapping(first[0])} <= {desc.height} - {bottom - top}",
+                   f"{wrapping(first[1])} <= {desc.width} - {right - left}"]
+    if (multiple := operation.bytes_of_alignment) > 1:
+        bits = f"(uint)(ulong){desc.array.name} | (uint)({desc.pitch}) * {size}u | (uint)({first[1]}) * {size}u"
+        conditions.append(f"(({bits}) & {multiple - 1}u) == 0")
+    emitter.define(operation.inside, "bool", " && ".join(conditions))
+    for result, end, coordinate in ((operation.rows, desc.height, last[0]), (operation.columns, desc.width, last[1])):
+        if result.first_use is not None:
+            emitter.define(result, "int", f"(int)((uint){end} - (uint)({wrapping(coordinate)}))")
+
+
+def _no_alias(emitter: Emitter, operation: NoAliasOp) -> None:
+    left, right = (emitter.values[desc] for desc in operation.operands)
+    conditions = [f"(ulong)({one.array.name} + {one.height} * (long){one.pitch}) <= (ulong){other.array.name}"
+                  for one, other in ((left, right), (right, left))]
+    emitter.define(operation.result, "bool", " || ".join(conditions))
+
+
 RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create,
     UpdateNdOffsetOp: _update_nd_offset,
@@ -232,4 +257,6 @@ RULES: dict[type[Operation], Rule] = {
     LoadNdOp: _load_nd,
     StoreNdOp: _store_nd,
     PrefetchNdOp: _prefetch_nd,
+    InBoundsOp: _in_bounds,
+    NoAliasOp: _no_alias,
 }
