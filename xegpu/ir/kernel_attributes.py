@@ -13,6 +13,9 @@ SUBGROUP_SIZE = "xegpu.subgroup_size"
 SUBGROUPS = "xegpu.subgroups"
 """Attribute of a function: the subgroups of a work-group, rows and columns; one where it is missing."""
 
+MAY_ALIAS = "xegpu.may_alias"
+"""Unit attribute of a function whose arrays may share elements with one that it writes; launches of others refuse it."""
+
 
 def function_of(operation: Operation) -> func.FuncOp:
     """The function that an operation is, or is in."""

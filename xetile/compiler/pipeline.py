@@ -49,6 +49,7 @@ from xetile.passes.loops.index_set_splitting import IndexSetSplitting
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
+from xetile.passes.loops.strip_mine import StripMine
 from xetile.passes.loops.swap_operands import SwapOperands
 from xetile.passes.loops.transpose_gathers import TransposeGathers
 from xetile.passes.loops.version_columns import VersionColumns
@@ -107,6 +108,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
         if options.transposes and not options.target.fuses_loads else None),
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
+    ("strip-mine", lambda options: StripMine(options.target, options.access)
+        if max(options.target.registers) else None),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("concatenated-operands", lambda options: ConcatenatedOperands(options.target)
         if options.target.block_io else None),

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, i6
 from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
-from xegpu.ir.kernel_attributes import SUBGROUPS
+from xegpu.ir.kernel_attributes import MAY_ALIAS, SUBGROUPS
 from xegpu.mlir.arith import FAST_DIVISION
 from xegpu.support.errors import ArgumentError, Note, ShapeError, TraceError
 from xegpu.support.gc_pause import gc_paused
@@ -183,6 +183,8 @@ class Kernel(BaseKernel):
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
             if self.fast_division:
                 attributes[FAST_DIVISION] = UnitAttr()
+            if self.may_alias:
+                attributes[MAY_ALIAS] = UnitAttr()
             with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
                                                 attributes, shape, fast_math=self.fast_math, assemble=self.assemble)
