@@ -11,8 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io import cache_controls, element_loads, element_stores, payload, slm, slm_addresses
-from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.prelude.macros import NO_VISA
+from codegen.opencl.emitter import Emitter, Rule, atom, zero_in_step
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, block_word
 from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.block_io import (
@@ -26,7 +25,6 @@ from xegpu.dialect.block_io import (
     desc_of,
 )
 from xegpu.dialect.types import TensorDesc
-from xegpu.ir.matchers import DISABLE_LICM
 from xegpu.ir.memref import is_address
 
 # Arrays of more than two dimensions in OpenCL C: which matrix of a batch a descriptor stands on.
@@ -72,31 +70,10 @@ def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     height, width, pitch, step = (atom(value) for value in (*array.sizes[-2:], *array.strides[-2:]))
     row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
     array, row = matrix(emitter, operation, array, row)
-    if desc_of(operation.result).block.access != "block" and _disables_licm(emitter, operation):
-        column = column.plus(Coordinate((emitter.common(operation.parent, "column", "int", _zero_in_step(emitter)),)))
+    column = column.plus(zero_in_step(emitter, operation))
     step = "1" if desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
     slm_addresses.prepare(emitter, operation)
-
-
-def _disables_licm(emitter: Emitter, operation: Operation) -> bool:
-    """Whether an operation is in a loop in front of which no addresses shall be computed."""
-    around = operation.parent_op()
-    while around is not None and DISABLE_LICM not in around.attributes:
-        around = around.parent_op()
-    return around is not None and not emitter.target.is_cpu
-
-
-def _zero_in_step(emitter: Emitter) -> str:
-    """A zero of which Intel's compiler does not know that it is the same in all steps of a loop.
-
-    It would make addresses of all blocks, and compare all columns, in front of the loop, and spill them.
-    """
-    move = f'"mov (M1_NM, {emitter.subgroup}) %0(0,0)<1> %1(0,0)<0;1,0>"'
-    emitter.function(f"static int xetile_zero_in_step(void)\n{{\n  int zero = 0;\n  #ifndef {NO_VISA}\n"
-                     f'  __asm__ volatile({move} : "=rw"(zero) : "rw.u"(zero));\n'
-                     "  zero = sub_group_broadcast(zero, 0);\n  #endif\n  return zero;\n}\n")
-    return "xetile_zero_in_step()"
 
 
 def _update_nd_offset(emitter: Emitter, operation: UpdateNdOffsetOp) -> None:

@@ -48,8 +48,8 @@ def live_row_bytes(block: Block, part: float, *, sinks: bool) -> float:
                       for inner in region.blocks), default=0.0)
         if isinstance(operation, TileReduceOp) and _is_computed_for(operation):
             within = _bytes(operation.source, part)
-        at_once = sum(_bytes(load.results[0], part) for load, start in loaded.items()
-                      if start == position == _last_use(load.results[0], index, placed))
+        at_once = sum(_bytes(load.result, part) for load, start in loaded.items() if start == position and (
+            load.padding is not None or start == _last_use(load.result, index, placed)))
         peak = max(peak, through + at_once + max(dying, born + within))
     return peak
 
@@ -61,13 +61,6 @@ def _is_computed_for(reduction: TileReduceOp) -> bool:
     """
     source = reduction.source
     return isinstance(source.owner, Operation) and source.owner.name.startswith("math.") and source.has_one_use()
-
-
-def shared_bytes(block: Block) -> float:
-    """Bytes of what all rows of a kernel share, and rows use."""
-    return sum(_bytes(value, 1.0) for operation in block.ops for value in operation.results
-               if rows_of(value) == 1 and any(rows_of(result) != 1 for use in value.uses
-                                              for result in use.operation.results))
 
 
 def _bytes(value: SSAValue, part: float) -> float:

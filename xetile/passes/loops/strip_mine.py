@@ -11,7 +11,8 @@ becomes, where a register file holds two rows
 
 A kernel of softmax or of a norm has whole rows of a tile in registers between the reduction along them and the store. Its
 rows are independent, so that a strip of them is loaded, computed and stored before the next one. What all rows share
-(weights of one row) is loaded before the loop where it fits beside a strip, else in each step.
+(weights of one row) is loaded for each strip, from the cache: before the loop Intel's compiler would repeat it for the
+rows of a strip, in as many registers as these take.
 
 The loads of a strip come behind the stores of those before it. That is correct where no array that is written shares
 elements with another argument, which a launch refuses unless the kernel says ``may_alias``, and where all accesses to
@@ -24,18 +25,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import IndexType, ModuleOp, UnitAttr, VectorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.matchers import DISABLE_LICM, DISABLE_UNROLL
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
-from xegpu.target.grf_mode import FOR_FRAGMENTS, modes
+from xegpu.target.grf_mode import FOR_FRAGMENTS, REGISTERS, modes
 from xegpu.target.targets import Target
 from xetile.dialect.tile_ops import InitTileOp
 from xetile.dialect.types import TileType
 from xetile.dialect.vector import IotaOp
 from xetile.passes.loops.independent_rows import independent_rows, rows_of
-from xetile.passes.loops.row_pressure import live_row_bytes, shared_bytes
+from xetile.passes.loops.row_pressure import live_row_bytes
 
 _WITH_ADDRESSES = 0.6
 """Fraction of the registers that rows may take where they are not read by 2D block messages: addresses take some."""
@@ -61,19 +63,29 @@ class StripMine:
         rows = independent_rows(function)
         if rows is None:
             return function
-        by_blocks = self.target.block_io and all(kind in ("", "block") for kind in self.access)
-        room = max(modes(function, self.target)) * self.target.register_bytes * \
-            (FOR_FRAGMENTS if by_blocks else _WITH_ADDRESSES)
-        block, sinks = function.body.block, not self.target.block_io
-        if live_row_bytes(block, 1.0, sinks=sinks) <= room:
+        usable, block = self._modes(function), function.body.block
+        sizes = [mode * self._fragment_bytes for mode in usable]
+        if live_row_bytes(block, 1.0, sinks=not self.target.block_io) <= sizes[-1]:
             return function
         heights = [height for height in (16, 8, 4, 2, 1) if height < rows and rows % height == 0]
-        shared = shared_bytes(block)
-        for height in heights:
-            pressure = live_row_bytes(block, height / rows, sinks=sinks)
-            if pressure <= room or height == heights[-1]:
-                return _StripMiner(rows, height, hoists=pressure + shared <= room).function(function)
-        return function
+        pressures = {height: live_row_bytes(block, height / rows, sinks=not self.target.block_io) for height in heights}
+        height = next((each for each in heights if pressures[each] <= sizes[-1]), heights[-1])
+        new = _StripMiner(rows, height).function(function)
+        if pressures[height] > sizes[0]:
+            new.attributes[REGISTERS] = IntegerAttr(usable[-1], i64)
+        return new
+
+    @property
+    def _fragment_bytes(self) -> float:
+        """Bytes of a register, less the part of it that addresses take."""
+        by_blocks = self.target.block_io and all(kind in ("", "block") for kind in self.access)
+        return self.target.register_bytes * (FOR_FRAGMENTS if by_blocks else _WITH_ADDRESSES)
+
+    def _modes(self, function: func.FuncOp) -> list[int]:
+        """GRF modes in which a work-group may have as many subgroups as the kernel's, the smaller first."""
+        allowed = zip(self.target.registers, self.target.max_subgroups, strict=True)
+        fitting = [mode for mode, most in allowed if subgroup_count(function) <= most]
+        return [mode for mode in modes(function, self.target) if mode in fitting] or modes(function, self.target)
 
 
 class _StripMiner(Rewriter):
@@ -82,12 +94,11 @@ class _StripMiner(Rewriter):
     Args:
         rows: of the tile.
         height: rows of a strip.
-        hoists: whether what the rows share stays before the loop.
     """
 
-    def __init__(self, rows: int, height: int, *, hoists: bool) -> None:
+    def __init__(self, rows: int, height: int) -> None:
         super().__init__({})
-        self.rows, self.height, self.hoists = rows, height, hoists
+        self.rows, self.height = rows, height
         self.row: SSAValue | None = None
 
     def body(self, old: Block, new: Block) -> list[ConvertedValues]:
@@ -95,7 +106,7 @@ class _StripMiner(Rewriter):
         if self.row is not None:
             return super().body(old, new)
         *operations, end = old.ops
-        before = {operation for operation in operations if self._stays(operation)}
+        before = {operation for operation in operations if _is_of_numbers(operation)}
         strip = Block(arg_types=[IndexType()])
         self.row = strip.args[0]
         self.row.name_hint = "row"
@@ -114,13 +125,6 @@ class _StripMiner(Rewriter):
         for operation in operations:
             self.location = operation.location
             self._visit(operation)
-
-    def _stays(self, operation: Operation) -> bool:
-        """Whether an operation is that of numbers, or of what all rows share, if that is hoisted."""
-        values = (*operation.operands, *operation.results)
-        if operation.regions or any(rows_of(value) == self.rows for value in values) or not operation.results:
-            return False
-        return self.hoists or all(rows_of(value) is None for value in values)
 
     def visit(self, operation: Operation) -> None:
         """Rewrite one operation: tiles begin at the strip's first row, and vectors have its rows."""
@@ -157,3 +161,9 @@ class _StripMiner(Rewriter):
             return value.type.with_(shape=(self.height, value.type.data.shape[1]))
         assert isinstance(value.type, VectorType)
         return VectorType(value.type.element_type, (self.height, value.type.get_shape()[1]))
+
+
+def _is_of_numbers(operation: Operation) -> bool:
+    """Whether an operation computes numbers alone, which are the same for all strips."""
+    return bool(operation.results) and not operation.regions and \
+        all(rows_of(value) is None for value in (*operation.operands, *operation.results))
