@@ -70,13 +70,13 @@ class Kernel(BaseKernel):
                                 self.location())
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
         self.fast_division, self.fast_math = fast_division or fast_math, fast_math
-        self.may_alias = may_alias
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
         self._captures: Captures | None = None
         self._recorded: dict[tuple[str, int], Any] = {}  # constants of recordings, by name and identity
         self._flat: dict[Hashable, BaseKernel] = {}  # for structured arguments, by their structures
+        self.may_alias = may_alias
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
