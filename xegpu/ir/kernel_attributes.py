@@ -14,7 +14,7 @@ SUBGROUPS = "xegpu.subgroups"
 """Attribute of a function: the subgroups of a work-group, rows and columns; one where it is missing."""
 
 MAY_ALIAS = "xegpu.may_alias"
-"""Unit attribute of a function whose arrays may share elements with one that it writes; launches of others refuse it."""
+"""Unit attribute of a function whose arrays may share elements with one that it writes; other launches refuse such."""
 
 
 def function_of(operation: Operation) -> func.FuncOp:

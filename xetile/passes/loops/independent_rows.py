@@ -24,8 +24,8 @@ from xetile.dialect.vector import IotaOp
 _OF_ROWS = (LoadTileOp, StoreTileOp, PrefetchTileOp, UpdateTileOffsetOp, InitScatteredTileOp, UpdateScatteredTileOp,
             LoadGatherOp, TileBroadcastOp, BroadcastOp, IotaOp)
 """Operations of which each row of the result is made of that row of the operands."""
-_OF_NUMBERS = (arith.ConstantOp, memref.LoadOp, memref.ExtractStridedMetaDataOp, memref.CastOp, memref.DimOp,
-               gpu.BlockIdOp, gpu.SubgroupIdOp, gpu.GridDimOp, UnrealizedConversionCastOp)
+_OF_NUMBERS = (memref.LoadOp, memref.ExtractStridedMetaDataOp, memref.CastOp, memref.DimOp, gpu.BlockIdOp,
+               gpu.SubgroupIdOp, gpu.GridDimOp, UnrealizedConversionCastOp)
 """Operations beside those of arithmetic that give numbers and write nothing."""
 _CONTROL = (scf.ForOp, scf.IfOp, scf.YieldOp, func.ReturnOp)
 
@@ -63,6 +63,8 @@ def _keeps_rows(operation: Operation, rows: int) -> bool:
     if isinstance(operation, InitTileOp):
         source = operation.source.type
         return not (is_address(source) or is_shared(source)) and tile_of(operation.result).encoding.order == (1, 0)
+    if isinstance(operation, arith.ConstantOp):
+        return rows_of(operation.result) is None  # elements of a vector constant may differ
     return isinstance(operation, _OF_ROWS + _OF_NUMBERS + _CONTROL) or type(operation) in RECORDS
 
 

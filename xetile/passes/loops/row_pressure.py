@@ -33,9 +33,10 @@ def live_row_bytes(block: Block, part: float, *, sinks: bool) -> float:
     operations = list(block.ops)
     index = {operation: position for position, operation in enumerate(operations)}
     placed = _places(operations, index, sinks=sinks)
-    values = {value: placed[operation] for operation in operations if not isinstance(operation, _SPLATS)
-              for value in operation.results}
-    values |= dict.fromkeys(block.args, -1)
+    values: dict[SSAValue, int] = dict.fromkeys(block.args, -1)
+    for operation in operations:
+        if not isinstance(operation, _SPLATS):
+            values |= dict.fromkeys(operation.results, placed[operation])
     spans = [(start, _last_use(value, index, placed), size) for value, start in values.items()
              if (size := _bytes(value, part))]
     loaded = {operation: placed[operation] for operation in operations if isinstance(operation, LoadTileOp)}

@@ -9,10 +9,10 @@ becomes, where a register file holds two rows
       %y = divf %x, tile_broadcast (tile_reduce <add> %x [1]) [1]
       store_tile %y, %Y[%m + %r, %0] }
 
-A kernel of softmax or of a norm has whole rows of a tile in registers between the reduction along them and the store. Its
-rows are independent, so that a strip of them is loaded, computed and stored before the next one. What all rows share
-(weights of one row) is loaded for each strip, from the cache: before the loop Intel's compiler would repeat it for the
-rows of a strip, in as many registers as these take.
+A kernel of softmax or of a norm has whole rows of a tile in registers between the reduction along them and the store.
+Its rows are independent, so that a strip of them is loaded, computed and stored before the next one. What all rows
+share (weights of one row) is loaded for each strip, from the cache: before the loop Intel's compiler would repeat it
+for the rows of a strip, in as many registers as these take.
 
 The loads of a strip come behind the stores of those before it. That is correct where no array that is written shares
 elements with another argument, which a launch refuses unless the kernel says ``may_alias``, and where all accesses to
@@ -137,9 +137,8 @@ class _StripMiner(Rewriter):
             operands[at] = self.add(operands[at], self._row())
         types = [self._strip_type(result) for result in operation.results]
         if isinstance(operation, IotaOp) and operation.axis.value.data == 0 and types != [operation.result.type]:
-            start = self.single(operation.start) if operation.start is not None else self.constant(0)
-            operands = [self.add(start, self._row())]
-            emitted: Operation = IotaOp(types[0], 0, operands[0])  # type: ignore[arg-type]
+            start = operands[0] if operands else self.constant(0)
+            emitted: Operation = IotaOp(types[0], 0, self.add(start, self._row()))  # type: ignore[arg-type]
             self.emit(emitted)
         elif not types or any(rows_of(value) is not None for value in (*operation.operands, *operation.results)):
             emitted = self.like(operation, operands, types)
