@@ -275,4 +275,6 @@ def zero_in_step(emitter: Emitter, operation: Operation) -> Coordinate:
     emitter.function(f"static int xetile_zero_in_step(void)\n{{\n  int zero = 0;\n  #ifndef {NO_VISA}\n"
                      f'  __asm__ volatile({move} : "=rw"(zero) : "rw.u"(zero));\n'
                      "  zero = sub_group_broadcast(zero, 0);\n  #endif\n  return zero;\n}\n")
-    return Coordinate((emitter.common(operation.parent, "zero", "int", "xetile_zero_in_step()"),))
+    name = emitter.name("zero")  # of its own for each descriptor, whose addresses have nothing in common then
+    emitter.line(f"const int {name} = xetile_zero_in_step();")
+    return Coordinate((name,))

@@ -33,7 +33,7 @@ from xegpu.ir.matchers import DISABLE_LICM, DISABLE_UNROLL
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.grf_mode import FOR_FRAGMENTS, REGISTERS, modes
 from xegpu.target.targets import Target
-from xetile.dialect.tile_ops import InitTileOp
+from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
 from xetile.dialect.types import TileType
 from xetile.dialect.vector import IotaOp
 from xetile.passes.loops.independent_rows import independent_rows, rows_of
@@ -99,6 +99,7 @@ class _StripMiner(Rewriter):
     def __init__(self, rows: int, height: int) -> None:
         super().__init__({})
         self.rows, self.height = rows, height
+        self.stored: dict[SSAValue, SSAValue] = {}  # for tiles that are loaded as well: loads take larger blocks
         self.row: SSAValue | None = None
 
     def body(self, old: Block, new: Block) -> list[ConvertedValues]:
@@ -132,6 +133,8 @@ class _StripMiner(Rewriter):
             super().visit(operation)
             return
         operands = [self.single(operand) for operand in operation.operands]
+        if isinstance(operation, StoreTileOp):
+            operands[1] = self.stored.get(operation.tile, operands[1])
         if isinstance(operation, InitTileOp) and rows_of(operation.result) == self.rows:
             at = len(operation.offsets) - 1  # behind the source: the last offset but one
             operands[at] = self.add(operands[at], self._row())
@@ -147,6 +150,8 @@ class _StripMiner(Rewriter):
             return
         for old, new in zip(operation.results, emitted.results, strict=True):
             self.set(old, new)
+        if isinstance(operation, InitTileOp) and _is_loaded_and_stored(operation):
+            self.stored[operation.result] = self.like(operation, operands, types).results[0]
 
     def _row(self) -> SSAValue:
         assert self.row is not None
@@ -160,6 +165,11 @@ class _StripMiner(Rewriter):
             return value.type.with_(shape=(self.height, value.type.data.shape[1]))
         assert isinstance(value.type, VectorType)
         return VectorType(value.type.element_type, (self.height, value.type.get_shape()[1]))
+
+
+def _is_loaded_and_stored(operation: InitTileOp) -> bool:
+    """Whether a tile is loaded and stored, as a residual is, and nothing else."""
+    return {type(use.operation) for use in operation.result.uses} == {LoadTileOp, StoreTileOp}
 
 
 def _is_of_numbers(operation: Operation) -> bool:
