@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
 from xegpu.ir.kernel_attributes import MAY_ALIAS, SUBGROUPS
-from xegpu.mlir.arith import FAST_DIVISION
+from xegpu.mlir.arith import FAST_DIVISION, REASSOCIATE
 from xegpu.support.errors import ArgumentError, Note, ShapeError, TraceError
 from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
@@ -185,6 +185,8 @@ class Kernel(BaseKernel):
                 attributes[FAST_DIVISION] = UnitAttr()
             if self.may_alias:
                 attributes[MAY_ALIAS] = UnitAttr()
+            if self.fast_math:
+                attributes[REASSOCIATE] = UnitAttr()
             with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
                                                 attributes, shape, fast_math=self.fast_math, assemble=self.assemble)

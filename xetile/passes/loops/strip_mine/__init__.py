@@ -36,8 +36,8 @@ from xegpu.target.targets import Target
 from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
 from xetile.dialect.types import TileType
 from xetile.dialect.vector import IotaOp
-from xetile.passes.loops.independent_rows import independent_rows, rows_of
-from xetile.passes.loops.row_pressure import live_row_bytes
+from xetile.passes.loops.strip_mine.independent_rows import independent_rows, rows_of
+from xetile.passes.loops.strip_mine.row_pressure import live_row_bytes
 
 _WITH_ADDRESSES = 0.6
 """Fraction of the registers that rows may take where they are not read by 2D block messages: addresses take some."""
