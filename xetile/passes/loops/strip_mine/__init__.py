@@ -36,7 +36,7 @@ from xegpu.target.targets import Target
 from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
 from xetile.dialect.types import TileType
 from xetile.dialect.vector import IotaOp
-from xetile.passes.loops.strip_mine.independent_rows import independent_rows, rows_of
+from xetile.passes.loops.strip_mine.row_dependence import independent_rows, rows_of
 from xetile.passes.loops.strip_mine.row_pressure import live_row_bytes
 
 _WITH_ADDRESSES = 0.6

@@ -14,7 +14,7 @@ from xegpu.mlir.elementwise import RECORDS
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.vector import IotaOp
-from xetile.passes.loops.strip_mine.independent_rows import rows_of
+from xetile.passes.loops.strip_mine.row_dependence import rows_of
 
 _SPLATS = (TileBroadcastOp, BroadcastOp)
 """Operations whose result is made where it is used: registers of the operand, or a number."""
