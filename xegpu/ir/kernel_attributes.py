@@ -40,6 +40,9 @@ def with_matrix_sizes(module: ModuleOp, sizes: Sequence[Sequence[int]]) -> Modul
                                                    for each in sizes])
     return new
 
+MAY_ALIAS = "xegpu.may_alias"
+"""Unit attribute of a function whose arrays may share elements with one that it writes; other launches refuse such."""
+
 
 def function_of(operation: Operation) -> func.FuncOp:
     """The function that an operation is, or is in."""

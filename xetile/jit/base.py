@@ -44,7 +44,6 @@ class BaseKernel:
         defaults: default values of the last of them.
         grid_function: computes the grid of a launch without one; None if there is none.
         fixed_target: the device that the kernel is written for, None for any.
-        may_alias: whether a launch may pass arrays that share elements with one that the kernel writes.
         cache: the in-memory state that launches reuse.
     """
 
@@ -53,12 +52,23 @@ class BaseKernel:
     defaults: Mapping[str, Any] = {}
     grid_function: Callable[..., Any] | None = None
     fixed_target: Target | None = None
-    may_alias: bool = False
 
     def __init__(self) -> None:
         self.cache = LaunchCache()
+        self._may_alias = False
         self._override: BaseKernel | None = None
         self._override_opencl: str | None = None
+
+    @property
+    def may_alias(self) -> bool:
+        """Whether a launch may pass arrays that share elements with one that the kernel writes."""
+        return self._may_alias
+
+    @may_alias.setter
+    def may_alias(self, allowed: bool) -> None:
+        if allowed != self._may_alias:
+            self._may_alias = allowed
+            self.forget()  # what was compiled may have relied on it
 
     def forget(self) -> None:
         """Clear the launch cache, with all compiled code and stages; a launch compiles again."""

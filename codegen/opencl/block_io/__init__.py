@@ -19,7 +19,7 @@ from codegen.opencl.block_io import (
     slm,
     slm_addresses,
 )
-from codegen.opencl.emitter import Emitter, Rule, atom, wrapping
+from codegen.opencl.emitter import Emitter, Rule, atom, wrapping, zero_in_step
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Fragment, block_word
 from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.block_io import (
@@ -81,6 +81,7 @@ def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     height, width, pitch, step = (atom(value) for value in (*array.sizes[-2:], *array.strides[-2:]))
     row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
     array, row = matrix(emitter, operation, array, row)
+    column = column.plus(zero_in_step(emitter, operation))
     step = "1" if desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
     slm_addresses.prepare(emitter, operation)
