@@ -10,15 +10,8 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import (
-    cache_controls,
-    element_loads,
-    element_stores,
-    payload,
-    row_prefetch,
-    slm,
-    slm_addresses,
-)
+from codegen.opencl.block_io import cache_controls, element_loads, element_stores, payload, row_prefetch, slm
+from codegen.opencl.block_io.slm import addresses as slm_addresses
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping, zero_in_step
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Fragment, block_word
 from codegen.opencl.vector import shuffle_rows

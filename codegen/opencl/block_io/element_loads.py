@@ -19,7 +19,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import row_pointers, row_runs, store_runs, unaligned_words
+from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
 from codegen.opencl.block_io.block_slice import (
     BLOCK_READS,
     KEPT,
@@ -29,6 +29,7 @@ from codegen.opencl.block_io.block_slice import (
     block_of,
     position,
 )
+from codegen.opencl.block_io.row_runs import loads as row_runs
 from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import (
     COLUMNS_OF_ROW,

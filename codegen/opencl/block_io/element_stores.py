@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import store_runs, stored_runs
+from codegen.opencl.block_io import store_runs
 from codegen.opencl.block_io.block_slice import (
     BLOCK_WRITES,
     KEPT,
@@ -17,6 +17,7 @@ from codegen.opencl.block_io.block_slice import (
     position,
 )
 from codegen.opencl.block_io.element_loads import arguments_of
+from codegen.opencl.block_io.row_runs import stores as row_runs
 from codegen.opencl.emitter import COLUMNS_OF_ROW, NO_UNROLL, Emitter, masks_row
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.prelude.predicated import STORE, store_prototype
@@ -39,7 +40,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
     if operation.valid is not None:
-        stored_runs.store(emitter, operation)
+        row_runs.store(emitter, operation)
         return
     pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     by_rows = operation.in_bounds is not None and block.row_bits > 0 and fills_writes(block.desc)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from xdsl.traits import Pure
 
 from codegen.opencl.block_io.block_slice import block_of
-from codegen.opencl.block_io.row_runs import VISA, WORD, pointer_to
+from codegen.opencl.block_io.row_runs.loads import VISA, WORD, pointer_to
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.prelude.predicated import STORE, store_prototype

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from codegen.opencl.block_io import slm_visa
-from codegen.opencl.block_io.slm_access import SlmAccess
+from codegen.opencl.block_io.slm import visa
+from codegen.opencl.block_io.slm.access import SlmAccess
 from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.prelude.macros import NO_VISA, SLM_ADDRESS
 from codegen.opencl.values import Fragment
@@ -74,7 +74,7 @@ def distances(emitter: Emitter, operation: _Access) -> list[int]:
         return []
     if isinstance(operation, LoadNdOp):
         form = access.runs, access.size, access.desc.sg_map.lanes
-        wide, halves = slm_visa.of(*form), slm_visa.halves(*form)
+        wide, halves = visa.of(*form), visa.halves(*form)
         first = sorted((*wide, *halves)) if sum(wide.values()) + len(halves) == len(access.runs) else []
         runs = [access.runs[i] for i in first]
     else:

@@ -14,9 +14,10 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import slm_addresses, slm_visa
 from codegen.opencl.block_io.block_slice import PARAMETERS
-from codegen.opencl.block_io.slm_access import LINE, SlmAccess
+from codegen.opencl.block_io.slm import addresses as slm_addresses
+from codegen.opencl.block_io.slm import visa
+from codegen.opencl.block_io.slm.access import LINE, SlmAccess
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import UNSIGNED, ArrayValue, vector_type
@@ -56,7 +57,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
     head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {PARAMETERS}{_declared(at)}{results})"
     values = enumerate(_variables(access)) if access.runs else ()
-    read = _read(emitter, access, slm_visa.bytes_near(operation), _numbered(addresses))
+    read = _read(emitter, access, visa.bytes_near(operation), _numbered(addresses))
     _access_function(emitter, access, head, [*read, *(f"*out{i} = {value};" for i, value in values)], "load")
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     arguments = [access.call(emitter), *at, *(f"&{variable}" for variable in fragment.names)]
@@ -127,21 +128,21 @@ def _pointer(access: SlmAccess, run: Run, constant: str, words: int = 1) -> str:
 
 
 def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses) -> Iterator[str]:
-    wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
+    wide = visa.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
     messages = [(access.runs[i].start * access.size, i, count) for i, count in wide.items()]
     if addresses:
-        halves = slm_visa.halves(access.runs, access.size, access.desc.sg_map.lanes)
+        halves = visa.halves(access.runs, access.size, access.desc.sg_map.lanes)
         at = dict(zip(sorted((*wide, *halves)), addresses, strict=True))
-        yield from slm_visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide])
+        yield from visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide])
         for i in halves:
-            yield from slm_visa.kept_half(_block_read(emitter, access, access.runs[i]), i, *at[i])
+            yield from visa.kept_half(_block_read(emitter, access, access.runs[i]), i, *at[i])
         return
     if together := len(messages) > 1 and not emitter.target.immediate_offsets:
-        yield from slm_visa.together(f"base + {access.start()}", messages, near)
+        yield from visa.together(f"base + {access.start()}", messages, near)
     for i, run in enumerate(access.runs):
         if i in wide:
             if not together:
-                yield from slm_visa.lines(emitter, f"base + {access.start()}", run.start * access.size, i, wide[i])
+                yield from visa.lines(emitter, f"base + {access.start()}", run.start * access.size, i, wide[i])
             continue
         if wide.get(i - 1) == 2:
             continue
@@ -167,7 +168,7 @@ def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iter
             yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
         elif width == 1 or access.is_aligned(run):  # SYCL's compiler makes vstore8 two stores
             plain = f"*{_pointer(access, run, '', width)} = run{i};"
-            yield from slm_visa.stored(plain, f"run{i}", *addresses[i]) if addresses else [plain]
+            yield from visa.stored(plain, f"run{i}", *addresses[i]) if addresses else [plain]
         else:
             yield f"vstore{width}(run{i}, 0, {pointer});"
 
