@@ -20,6 +20,7 @@ from benchmarks.attention_kernels import (
     paged_cache,
     triton_tutorial,
 )
+from benchmarks.attention_scores import SCORES, scored
 from benchmarks.code_snapshot.cases import example
 from benchmarks.kernels import work_group_gemm
 from benchmarks.library_code import library_attention
@@ -441,6 +442,7 @@ ATTENTION = (
     Trial("attention of Triton's tutorial, sums of rounded weights, D 64", _tutorial(True), 0.12),
     Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),
+    *(Trial(f"attention, {scores} scores, D 64", scored(scores), goal) for scores, goal in SCORES.items()),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),
     Trial("attention backward, dK and dV, D 64", _backward(backward_dkdv), 0.15),
     Trial("attention backward, dK and dV in parts, D 64", _in_parts, 40, dense=False, per=12, unit="12 dpas of scores",

@@ -46,6 +46,7 @@ from xetile.passes.f16_operands import F16Operands
 from xetile.passes.fuse_load_mma import FuseLoadMma
 from xetile.passes.loops.deepen_k import DeepenK
 from xetile.passes.loops.index_set_splitting import IndexSetSplitting
+from xetile.passes.loops.reassociate import Reassociate
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
@@ -107,6 +108,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
         if options.transposes and not options.target.fuses_loads else None),
     ("relax-maximum", lambda options: RelaxMaximum()),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
+    ("reassociate", lambda options: None if options.target.fuses_loads else Reassociate()),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("concatenated-operands", lambda options: ConcatenatedOperands(options.target)
         if options.target.block_io else None),
