@@ -284,8 +284,19 @@ class LinearTerms:
             Node(TileBroadcastOp, (total,), (shape, (1,)))
         if scaled.scale == 1:
             return scaled.core if added is None else Node(arith.AddfOp, (scaled.core, added))
-        product = Node(arith.MulfOp, (scaled.core, splat(scaled.scale, shape)))
-        return product if added is None else LinearTerms._fused(scaled.core, scaled.scale, added, shape)
+        if added is not None:
+            return LinearTerms._fused(scaled.core, scaled.scale, added, shape)
+        return LinearTerms._times(scaled.core, scaled.scale, shape)
+
+    @staticmethod
+    def _times(value: Term, factor: float, shape: tuple[int, ...]) -> Node:
+        """A number of times a value; a product with a number of run time has one factor, made of both."""
+        owner = value.owner if isinstance(value, SSAValue) else None
+        scalar = scalar_of(owner.rhs) if isinstance(owner, arith.MulfOp) else None
+        if scalar is None or not isinstance(owner, arith.MulfOp):
+            return Node(arith.MulfOp, (value, splat(factor, shape)))
+        both = Node(arith.MulfOp, (scalar, Node(arith.ConstantOp, (), (FloatAttr(factor, f32),))))
+        return Node(arith.MulfOp, (owner.lhs, Node(BroadcastOp, (both,), (VectorType(f32, shape),))))
 
     def _is_consumed(self, value: SSAValue) -> bool:
         """Whether all that uses a value are sums and products, maxima of rows, and exponentials."""

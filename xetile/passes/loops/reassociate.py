@@ -85,7 +85,7 @@ class Reassociate:
 
 def _candidates(around: Operation) -> Iterator[Operation]:
     """Exponentials, and maxima and minima of rows, of functions that may be reassociated."""
-    for function in [around] if isinstance(around, func.FuncOp) else around.walk():
+    for function in around.body.block.ops if isinstance(around, ModuleOp) else [around]:
         if isinstance(function, func.FuncOp) and REASSOCIATE in function.attributes:
             for operation in function.walk():
                 if isinstance(operation, (TileReduceOp, math.ExpOp, math.Exp2Op)) and _is_candidate(operation):
