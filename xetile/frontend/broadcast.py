@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.dialect.reduction import TileBroadcastOp, check_broadcast, check_repeated
@@ -130,8 +132,7 @@ def check_alike(first: VectorBase, second: VectorBase, expression: str, names: t
     location, operands = current().location(), dict(zip(names, (first, second), strict=True))
     if types and first.dtype is not second.dtype:
         raise ElementTypeError("XT1207", f"{expression}: the element types differ",
-                               f"convert one with .to(xt.{first.dtype}) or .to(xt.{second.dtype})", location,
-                               notes(location, **operands))
+                               _conversions(first.dtype, second.dtype), location, notes(location, **operands))
     if first.shape != second.shape:
         raise ShapeError("XT1208", f"{expression}: the shapes differ",
                          f"make both {text(first.shape)} or both {text(second.shape)}", location,
@@ -142,3 +143,18 @@ def check_alike(first: VectorBase, second: VectorBase, expression: str, names: t
                          f"{maps[1] or 'no wg_map'}", "give both the same wg_map" if None in maps else
                          f"give both the same wg_map, or bring one over: xt.tile_conv_layout(v, {maps[0]})",
                          location, notes(location, **operands))
+
+
+def _conversions(first: DType, second: DType) -> str:
+    """Hint that brings two element types together; a wider one where neither of two integers holds the other's."""
+    hint = f"convert one with .to(xt.{first}) or .to(xt.{second})"
+    if {first.kind, second.kind} != {"i", "u"}:
+        return hint
+    held = [dtypes.integers_of(dtype) for dtype in (first, second)]
+    low, high = min(each[0] for each in held), max(each[-1] for each in held)
+    if any((low, high) == (each[0], each[-1]) for each in held):
+        return hint
+    wider = next((dtype for dtype in (dtypes.i16, dtypes.i32, dtypes.i64)
+                  if low in dtypes.integers_of(dtype) and high in dtypes.integers_of(dtype)), None)
+    both = f", or both with .to(xt.{wider}), which holds all numbers of both" if wider is not None else ""
+    return f"{hint}, which wraps around{both}"

@@ -181,7 +181,9 @@ def _operator_hint(operator: str, dtype: DType) -> str:
         return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
     if dtype.kind == "s":
         return "convert with .to(xt.f16), which represents 8-bit floats exactly"
-    other = {"/": "//", "//": "/"}.get(operator, "")
+    if dtype.is_float and operator in ("//", "%"):  # integers would lose the fractions
+        return "write xt.floor(x / y)" if operator == "//" else "write x - xt.floor(x / y) * y"
+    other = {"/": "//"}.get(operator, "")
     kind = "xt.f32" if operator in ("/", "**") else "xt.i32"
     return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"
 

@@ -105,7 +105,11 @@ def _key(seed: Any) -> list[Any]:
         raise _operand_error("the seed", seed)
     if not isinstance(seed, (Scalar, Vector)):
         return [low, int(python_number(seed)) >> 32 & 0xFFFFFFFF]
-    return [low, (seed >> 32).to(dtypes.u32) if seed.dtype.bits == 64 and seed.dtype is not dtypes.index else 0]
+    if seed.dtype.kind == "u":
+        return [low, (seed >> 32).to(dtypes.u32) if seed.dtype.bits == 64 else 0]
+    wide = seed.dtype.bits == 64 and seed.dtype is not dtypes.index
+    sign = seed if seed.dtype.bits >= 32 else seed.to(dtypes.i32)  # negative seeds are those of 64 bits
+    return [low, (seed >> 32 if wide else sign >> 31).to(dtypes.u32)]
 
 
 def _next_key(key: Any, step: int) -> Any:
