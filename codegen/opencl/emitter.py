@@ -124,6 +124,14 @@ class Emitter:
             self.line(f"{fragment.c_type} {name} = {expression};")
         self.values[value] = fragment
 
+    def assign_words(self, value: SSAValue, words: Sequence[str]) -> None:
+        """Declare a vector value by its words: on a processor a variable for each (:meth:`by_words`)."""
+        fragment = self.fresh(value, scalars=self.target.is_cpu and len(words) > 1)
+        groups = [words[i:i + fragment.width] for i in range(0, len(words), fragment.width)]
+        self.assign(value, fragment, [f"({fragment.c_type})({', '.join(group)})" for group in groups])
+        if self.target.is_cpu:
+            self.set_words(value, fragment)
+
     def fresh(self, value: SSAValue, *, scalars: bool = False) -> Fragment:
         """Fragment with fresh names for a vector value; with ``scalars`` of a variable for each word."""
         type_ = value.type
@@ -143,6 +151,25 @@ class Emitter:
         fragment = self.values[value]
         assert isinstance(fragment, Fragment)
         return fragment
+
+    def by_words(self, value: SSAValue) -> Fragment:
+        """Fragment of a vector value; on a processor of a variable for each word.
+
+        A processor's compiler makes a vector register of what all lanes have in one scalar variable. What is in vectors
+        already becomes a row of each lane, and is transposed at every shuffle, scalar and builtin.
+        """
+        fragment = self.fragment(value)
+        return fragment.renamed(self.words(value)) if self.target.is_cpu else fragment
+
+    def rename(self, value: SSAValue, source: SSAValue, start: int = 0, units: int | None = None) -> None:
+        """Let a vector value be ``units`` words of another one, from ``start`` on, by default all."""
+        whole = self.fragment(source)
+        units = whole.units if units is None else units
+        if source in self.split:
+            words = self.split[source][start:start + units]
+            self.set_words(value, Fragment(whole.dtype, units, whole.per_lane, words))
+        else:
+            self.values[value] = whole if units == whole.units else whole.slice(start, units)
 
     def words(self, value: SSAValue) -> tuple[str, ...]:
         """Expressions of the words of a vector value: its scalar variables, if it is scalarized."""
