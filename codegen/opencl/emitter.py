@@ -17,7 +17,7 @@ from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, empty, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.matchers import number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import BUG, XeError
@@ -126,11 +126,14 @@ class Emitter:
 
     def assign_words(self, value: SSAValue, words: Sequence[str]) -> None:
         """Declare a vector value by its words: on a processor a variable for each (:meth:`by_words`)."""
-        fragment = self.fresh(value, scalars=self.target.is_cpu and len(words) > 1)
+        if self.target.is_cpu:
+            fragment = self.fresh(value, scalars=len(words) > 1)
+            self.assign(value, fragment, words)
+            self.set_words(value, fragment)
+            return
+        fragment = self.fresh(value)
         groups = [words[i:i + fragment.width] for i in range(0, len(words), fragment.width)]
         self.assign(value, fragment, [f"({fragment.c_type})({', '.join(group)})" for group in groups])
-        if self.target.is_cpu:
-            self.set_words(value, fragment)
 
     def fresh(self, value: SSAValue, *, scalars: bool = False) -> Fragment:
         """Fragment with fresh names for a vector value; with ``scalars`` of a variable for each word."""
@@ -258,6 +261,15 @@ def likely_in_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp) -> str:
         emitter.in_bounds[operation] = bounds_check(emitter, desc, type_.shape[0],
                                                     type_.shape[1] * type_.block.array_length)
     return f"{LIKELY}({emitter.in_bounds[operation]})"
+
+
+def is_by_rows(emitter: Emitter, value: SSAValue, lanes: LaneMap) -> bool:
+    """Whether the rows of a block on a processor are accessed one by one, in bounds and masked, without calls."""
+    type_ = value.type
+    assert isinstance(type_, VectorType)
+    words, dtype = type_.element_count(), of_mlir(type_.element_type)
+    return emitter.target.is_cpu and lanes.wi_layout == (1, emitter.subgroup) and lanes.per_lane == 1 and words > 1 \
+        and dtype is not i1 and emitter.inlined_words + words <= MOST_INLINED
 
 
 def masks_row(emitter: Emitter, fragment: Fragment, lanes: LaneMap) -> bool:
