@@ -124,7 +124,8 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
     words = Words(c_type, first.renamed(tuple(together)).words(), source)
     words.lines += lines
     words.named()
-    if emitter.target.register_bytes == 64 and row_regions.applies(words, axes, c_type, target):
+    has_regions = emitter.target.register_bytes == 64 and not emitter.target.is_cpu
+    if has_regions and row_regions.applies(words, axes, c_type, target):
         combines = {width: _combine(kind, first.dtype, c_type, width) for width in (1, 2, 4)}
         if kind.endswith("imumf"):
             for width in combines:
