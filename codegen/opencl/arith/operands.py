@@ -41,15 +41,16 @@ def stored(expression: str, dtype: DType) -> str:
     return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
 
 
-def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, list[list[str]]]:
+def operand_groups(emitter: Emitter, operation: Operation, *, by_words: bool = True) -> tuple[DType, int, list[list[str]]]:
     """Element type, width, and for each variable the operands' expressions; a scalar counts as one variable.
 
-    On a processor a variable is a word (:meth:`codegen.opencl.emitter.Emitter.by_words`).
+    On a processor a variable is a word (:meth:`codegen.opencl.emitter.Emitter.by_words`), unless ``by_words`` is false.
     """
     type_ = operation.operands[0].type
     if not isinstance(type_, VectorType):
         return of_mlir(type_), 1, [[atom(emitter.values[operand]) for operand in operation.operands]]
-    fragments = [emitter.by_words(operand) for operand in operation.operands]
+    of = emitter.by_words if by_words else emitter.fragment
+    fragments = [of(operand) for operand in operation.operands]
     if any(fragment.per_lane != 1 for fragment in fragments):
         raise XeError("XT9401", f"{operation.name} on packed words is not supported", BUG)
     groups = [list(names) for names in zip(*(fragment.names for fragment in fragments), strict=True)]
@@ -61,7 +62,7 @@ def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> No
     result = operation.results[0]
     if not isinstance(result.type, VectorType):
         emitter.define(result, of_mlir(result.type).opencl, expressions[0])
-    elif emitter.target.is_cpu:
+    elif emitter.target.is_cpu and len(expressions) == result.type.element_count():
         emitter.assign_words(result, expressions)
     else:
         emitter.assign(result, emitter.fresh(result), expressions)
