@@ -144,8 +144,9 @@ class Emitter:
 
         def of(stem: str) -> Fragment:
             fragment = empty(of_mlir(type_.element_type), units * blocks, per_lane, stem, blocks)
-            return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names
-                                          for i in range(fragment.width))) if scalars and fragment.width > 1 else fragment
+            if not scalars or fragment.width == 1:
+                return fragment
+            return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names for i in range(fragment.width)))
 
         return of("").renamed(self.names(value.name_hint, lambda stem: of(stem).names))
 

@@ -41,7 +41,8 @@ def stored(expression: str, dtype: DType) -> str:
     return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
 
 
-def operand_groups(emitter: Emitter, operation: Operation, *, by_words: bool = True) -> tuple[DType, int, list[list[str]]]:
+def operand_groups(emitter: Emitter, operation: Operation, *,
+                   by_words: bool = True) -> tuple[DType, int, list[list[str]]]:
     """Element type, width, and for each variable the operands' expressions; a scalar counts as one variable.
 
     On a processor a variable is a word (:meth:`codegen.opencl.emitter.Emitter.by_words`), unless ``by_words`` is false.
