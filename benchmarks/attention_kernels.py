@@ -89,8 +89,9 @@ def paged_cache(Q: Any, K: Any, V: Any, O: Any, pages: Any, lengths: Any, *, D: 
 
 @xt.kernel
 def gathered_keys(Q: Any, K: Any, V: Any, O: Any, slots: Any, *, D: int = 64, BM: int = 128, BN: int = 64,  # noqa: E741
-                  subgroups: int = 8) -> None:
-    """Causal attention of (heads, queries, D) to keys at the rows of a cache that an index vector (keys, 1) names."""
+                  subgroups: int = 8, both: bool = False) -> None:
+    """Causal attention of (heads, queries, D) to keys, or with ``both`` to keys and values, at the rows of a cache that
+    an index vector (keys, 1) names."""
     m, head, keys = xt.group_id(0) * BM, xt.group_id(1), slots.shape[0]
     layout = (subgroups, 1)
     map_q, map_k, map_i = (xt.wg_map(layout, size) for size in ((BM // subgroups, D), (BN, D), (BN, 1)))
@@ -99,7 +100,7 @@ def gathered_keys(Q: Any, K: Any, V: Any, O: Any, slots: Any, *, D: int = 64, BM
     def keys_and_values(n: Any) -> tuple[Any, Any]:
         index = xt.load_tile(xt.init_tile(slots, (n, 0), (BN, 1), wg_map=map_i))
         return (xt.init_tile(K, (index, 0), (BN, D), wg_map=map_k),
-                xt.init_tile(V, (head, n, 0), (BN, D), wg_map=map_k))
+                xt.init_tile(V, (index, 0) if both else (head, n, 0), (BN, D), wg_map=map_k))
 
     out = attend(q, keys_and_values, keys, keys - Q.shape[1] + m, (BM, BN, D), layout)
     xt.store_tile(out.to(O.dtype), xt.init_tile(O, (head, m, 0), (BM, D), wg_map=map_q))

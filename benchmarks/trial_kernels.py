@@ -20,6 +20,7 @@ from benchmarks.attention_kernels import (
     paged_cache,
     triton_tutorial,
 )
+from benchmarks.attention_scores import SCORES, scored
 from benchmarks.code_snapshot.cases import example
 from benchmarks.kernels import work_group_gemm
 from benchmarks.library_code import library_attention
@@ -327,9 +328,14 @@ def _paged(page: int, queries: Any = xt.bf16, stored: Any = xt.bf16) -> Callable
     return report
 
 
-def _gathered_keys(target: str) -> Report:
-    heads, cache = xt.Spec((None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
-    return gathered_keys.lower(heads, cache, heads, heads, xt.Spec((None, 1), xt.i32), target=target).report()
+def _gathered_keys(both: bool) -> Callable[[str], Report]:
+    heads, cache, slots = xt.Spec((None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16), xt.Spec((None, 1), xt.i32)
+
+    def report(target: str) -> Report:
+        return gathered_keys.lower(heads, cache, cache if both else heads, heads, slots, target=target,
+                                   both=both).report(remedies=False)
+
+    return report
 
 
 def _tutorial(rounded: bool) -> Callable[[str], Report]:
@@ -436,11 +442,13 @@ ATTENTION = (
     Trial("attention to pages in e4m3 by .to(bf16), D 64", _paged(64, stored=xt.e4m3), 0.08),
     Trial("attention to pages in e5m2 by .to(f16), D 64", _paged(64, xt.f16, xt.e5m2), 0.08),
     Trial("attention to pages in i8 by .to(f16), D 64", _paged(64, xt.f16, xt.i8), 0.08),
-    Trial("attention to keys by an index vector, D 64", _gathered_keys, 0.12),
+    Trial("attention to keys by an index vector, D 64", _gathered_keys(False), 0.12),
+    Trial("attention to keys and values by an index vector, D 64", _gathered_keys(True), 0.12),
     Trial("attention of Triton's tutorial, D 64", _tutorial(False), 0.12),
     Trial("attention of Triton's tutorial, sums of rounded weights, D 64", _tutorial(True), 0.12),
     Trial("attention of examples/flash_attention.py, D 64", _example(False), 0.12),
     Trial("attention of examples/flash_attention.py, D 64, causal", _example(True), 0.12),
+    *(Trial(f"attention, {scores} scores, D 64", scored(scores), goal) for scores, goal in SCORES.items()),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),
     Trial("attention backward, dK and dV, D 64", _backward(backward_dkdv), 0.15),
     Trial("attention backward, dK and dV in parts, D 64", _in_parts, 40, dense=False, per=12, unit="12 dpas of scores",

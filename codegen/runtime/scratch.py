@@ -14,6 +14,7 @@ from typing import Any
 
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import Event, order_after
+from codegen.runtime.synchronize import finish
 from codegen.runtime.usm import LINE, advise_huge_pages, out_of_memory
 from xegpu.support.errors import DeviceError
 
@@ -99,6 +100,7 @@ class ScratchPool:
         try:
             return Block(queue, whole)
         except DeviceError:
+            finish(queue)  # launches that still run keep the memory of blocks alive that were given back
             self.clear()
             return Block(queue, whole)
 

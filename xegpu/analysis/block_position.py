@@ -172,3 +172,18 @@ def is_inside(value: SSAValue, loop: scf.ForOp) -> bool:
             return True
         block = above.parent if isinstance(above, Operation) else None
     return False
+
+
+def moving_axis(desc: SSAValue, loop: scf.ForOp) -> int | None:
+    """The axis, 0 for rows or 1 for columns, along which a loop's counter moves a descriptor.
+
+    Returns:
+        None unless it moves by the counter along one axis, and by nothing else.
+    """
+    at, counter = position_of(desc), loop.body.block.args[0]
+    terms = [*at.row.terms, *at.column.terms]
+    if terms.count(counter) != 1 or is_inside(at.root, loop) or any(
+            term is not counter and is_inside(term.desc if isinstance(term, OffsetOf) else term, loop)
+            for term in terms):
+        return None
+    return 0 if counter in at.row.terms else 1

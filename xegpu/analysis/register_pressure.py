@@ -10,7 +10,7 @@ from xdsl.dialects import func, scf, ub
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
@@ -125,7 +125,8 @@ def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
             if run is None:
                 run = found[operation] = []
             run.append(operation.results[0])
-        elif not operation.has_trait(Pure) and not isinstance(operation, (LoadNdOp, PrefetchNdOp, LoadGatherOp)):
+        elif not operation.has_trait(NoMemoryEffect) and \
+                not isinstance(operation, (LoadNdOp, PrefetchNdOp, LoadGatherOp)):
             run = None
     return found
 

@@ -27,6 +27,10 @@ FAST_DIVISION = "xegpu.fast_division"
 """Unit attribute of a ``func.func`` whose f32 divisions and square roots need not be correctly rounded."""
 
 
+REASSOCIATE = "xegpu.reassociate"
+"""Unit attribute of a ``func.func`` whose sums and products of floats may be added and multiplied in another order."""
+
+
 def rounds_division(function: func.FuncOp) -> bool:
     """Whether a kernel divides or takes square roots in f32, f16 among them computed so, and rounds them correctly."""
     return FAST_DIVISION not in function.attributes and any(

@@ -13,6 +13,7 @@ distance from it, %s is taken away before the loop, and %k moves it:
     %a = create_nd_tdesc %A, [%m, %s + 96] ; scf.for %k = %s ... { update_nd_offset %a, [%0, %k - %s] }
 becomes
     %a = create_nd_tdesc %A, [%m, 96] ; scf.for %k = %s ... { update_nd_offset %a, [%0, %k] }
+So is it where the descriptor was moved in between.
 """
 
 from __future__ import annotations
@@ -81,17 +82,23 @@ def _from_counter(rewriter: Rewriter, old: scf.ForOp, block: Block, counted: dic
 
 def _without_start(rewriter: Rewriter, loop: scf.ForOp, position: int, axes: Axes) -> SSAValue | None:
     """A carried descriptor as it would be if the loop's counter had started at 0; None where that cannot be seen."""
-    maker = loop.iter_args[position].owner
+    maker, moves = loop.iter_args[position].owner, list[UpdateNdOffsetOp]()
+    while isinstance(maker, UpdateNdOffsetOp):  # such as a share of an operand, which is loaded a step ahead
+        moves.append(maker)
+        maker = maker.desc.owner
     if not isinstance(maker, CreateNdTdescOp) or sum(axes) != 1:
         return None
     axis = axes.index(True) - len(axes)
-    added = terms(maker.offsets[axis])
-    if added.count(loop.lb) != 1:
+    sums = [[offset] for offset in maker.offsets]
+    sums[axis] = terms(maker.offsets[axis])
+    if sums[axis].count(loop.lb) != 1:
         return None
-    added.remove(loop.lb)
-    offsets = [rewriter.single(offset) for offset in maker.offsets]
-    offsets[axis] = reduce(lambda a, b: rewriter.emit(arith.AddiOp(a, b)), map(rewriter.single, added)) if added \
-        else rewriter.constant(0)
+    sums[axis].remove(loop.lb)
+    for move in moves:
+        for at, offset in zip(range(-len(axes), 0), move.offsets, strict=True):
+            sums[at] += [] if number(offset) == 0 else [offset]
+    offsets = [reduce(lambda a, b: rewriter.emit(arith.AddiOp(a, b)), map(rewriter.single, added)) if added
+               else rewriter.constant(0) for added in sums]
     kind = rewriter.single(maker.result).type
     assert isinstance(kind, TensorDescType)
     new = CreateNdTdescOp(rewriter.single(maker.source), offsets, [rewriter.single(size) for size in maker.shape],

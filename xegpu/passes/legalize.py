@@ -1,12 +1,13 @@
-"""Chooses how each descriptor reaches memory, for a target and for the arrays of a launch.
+"""Legalization of descriptors: how each reaches memory, for a target and for the arrays of a launch.
 
     %d = create_nd_tdesc %A, ... -> tensor_desc<32x16xbf16, #xegpu.sg_map<...>>
 becomes, where %A or the target does not allow 2D block IO,
     %d = create_nd_tdesc %A, ... -> tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<access = rows>, #xegpu.sg_map<...>>
 
 A descriptor of which any load or store has no block message on the target, or stands on a column that is not surely a
-multiple of four bytes, is reached element by element too. What prefetches it is dropped: a prefetch has no effect on
-results, and no message there.
+multiple of four bytes, is reached element by element too. What prefetches it is dropped, since a prefetch has no effect
+on results; but on targets with 2D block IO, where a loop of products moves it along its rows or columns, it becomes a
+message with an address for each lane.
 
 In shared local memory a descriptor surely inside its array says so, by ``boundary_check = false``.
 """
@@ -15,15 +16,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import func
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StridedLayoutAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.analysis.block_position import moving_axis
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.integer_range import Ranges
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.gather_scatter import PrefetchOp
 from xegpu.dialect.hints import keeps_nothing
 from xegpu.dialect.types import TensorDescType
@@ -112,8 +115,17 @@ class Legalize:
         desc = rewriter.single(operation.desc)
         if keeps_nothing(operation):
             return
-        if desc_of(desc).block.access == "block" and self._message("prefetch", operation.desc):
+        access = desc_of(desc).block.access
+        if (access == "block" and self._message("prefetch", operation.desc)) or (
+                access == "rows" and self.target.block_io and _moves_with_products(operation)):
             rewriter.emit(PrefetchNdOp(desc, operation.properties))
+
+
+def _moves_with_products(prefetch: PrefetchNdOp) -> bool:
+    """Whether a loop of products moves what is prefetched along its rows, or along its columns."""
+    loop = prefetch.parent_op()
+    return isinstance(loop, scf.ForOp) and moving_axis(prefetch.desc, loop) is not None and (
+        number(loop.step) or 0) > 0 and any(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
 
 
 def _prefetch(rewriter: Rewriter, operation: PrefetchOp) -> None:

@@ -341,12 +341,12 @@ class CompiledKernel:
             TargetError: the target has no machine code of its own.
         """
         from xetile.compiler.report import Report
-        from xetile.compiler.report.slow_access import slow_accesses
+        from xetile.compiler.report.slow_functions import slow_parts
         from xetile.compiler.report.suggest_tile_sizes import SECONDS
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup_size
-        slow = slow_accesses(only_function(self.legal), self.target, self.access)
+        slow = slow_parts(only_function(self.legal), self.target, self.access)
         seconds = SECONDS if remedies is True else float(remedies)
         remedy = partial(self._remedy, seconds) if self._origin and seconds else None
         return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow, self.execution,

@@ -38,6 +38,7 @@ from xetile.passes.blocking.concatenated_operands import ConcatenatedOperands
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
+from xetile.passes.cooperative_loads.cooperative_operands import CooperativeOperands
 from xetile.passes.cooperative_loads.slm_copy import SlmCopy
 from xetile.passes.cooperative_loads.slm_transpose import SlmTranspose
 from xetile.passes.distribute_subgroups import DistributeSubgroups
@@ -46,6 +47,7 @@ from xetile.passes.f16_operands import F16Operands
 from xetile.passes.fuse_load_mma import FuseLoadMma
 from xetile.passes.loops.deepen_k import DeepenK
 from xetile.passes.loops.index_set_splitting import IndexSetSplitting
+from xetile.passes.loops.reassociate import Reassociate
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
@@ -106,7 +108,10 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("duplicate-loads", lambda options: DuplicateLoads(options.target, options.access)
         if options.transposes and not options.target.fuses_loads else None),
     ("relax-maximum", lambda options: RelaxMaximum()),
+    ("cooperative-operands", lambda options: CooperativeOperands(options.target, options.access)
+        if options.target.block_io else None),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
+    ("reassociate", lambda options: None if options.target.fuses_loads else Reassociate()),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("concatenated-operands", lambda options: ConcatenatedOperands(options.target)
         if options.target.block_io else None),

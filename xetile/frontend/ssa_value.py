@@ -1,4 +1,4 @@
-"""Traced values: the Python objects that represent SSA values inside a kernel.
+"""Base classes of traced values: an SSA value of a kernel as a Python object, without its operators.
 
 Operators are written against these classes (:mod:`xetile.frontend.operators`); :mod:`xetile.frontend.values` puts both
 together into the classes that an author meets.

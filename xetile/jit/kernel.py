@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
 from xegpu.ir.kernel_attributes import SUBGROUPS
-from xegpu.mlir.arith import FAST_DIVISION
+from xegpu.mlir.arith import FAST_DIVISION, REASSOCIATE
 from xegpu.support.errors import ArgumentError, Note, ShapeError, TraceError
 from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
@@ -183,6 +183,8 @@ class Kernel(BaseKernel):
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
             if self.fast_division:
                 attributes[FAST_DIVISION] = UnitAttr()
+            if self.fast_math:
+                attributes[REASSOCIATE] = UnitAttr()
             with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _symbol_builders(arguments), constants,
                                                 attributes, shape, fast_math=self.fast_math, assemble=self.assemble)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 
@@ -71,6 +72,9 @@ def iota(shape: Any, axis: int = 0, dtype: Any = dtypes.i32, *, wg_map: WgMap | 
         ShapeError: the map does not distribute the shape.
     """
     tracer, length = current("xt.iota"), line_length(shape)
+    if isinstance(axis, (dtypes.DType, np.dtype, type, str)):
+        raise RankError("XT1155", f"an axis is 0 or 1, not {axis!r:.40}", "name an element type: dtype=xt.i32",
+                        tracer.location())
     if length is not None:
         if python_number(axis) not in (0, -1):
             raise RankError("XT1155", f"a vector of one dimension has axis 0, not {axis!r:.40}", "use axis 0, or leave "

@@ -32,7 +32,7 @@ from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.padding import copied_where_cheaper
 from xetile.library.stacked_products import launch_stacked, stacked_product, stacks
 from xetile.library.streamk import streamed_product, sum_of_shares
-from xetile.library.tile_heuristics import Tiling, choose_plan, with_one_subgroup
+from xetile.library.tile_heuristics import Tiling, choose, plans, with_one_subgroup
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,
@@ -265,10 +265,13 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
         launch_stacked(found, rows, depth, factors, device, stacked_product.on(_executor_of(c), target=target),
                        **epilogue.constants)
         return
-    plan = choose_plan(rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device, sharing=sharing)
-    tiling = plan.tiling
+    size = rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device
     if copies and sharing:
-        a, b = copied_where_cheaper(a, b, c, plan, device, _executor_of(c))
+        prepared = copied_where_cheaper(a, b, c, plans(*size, sharing=sharing), engine, device, _executor_of(c),
+                                        added=epilogue.beta != 0)
+        a, b, tiling, inside = prepared.a, prepared.b, prepared.plan.tiling, prepared.inside
+    else:
+        tiling, inside = choose(*size, sharing=sharing), (False, False)
     if device.fuses_loads and bias is None and epilogue.is_identity and _is_stored_by_microkernel(a, b, c, tiling):
         tiling = with_one_subgroup(tiling)
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
@@ -279,6 +282,8 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     if tiling.shared:
         _stream(a, b, c, tiling, grid, sums, last, constants, ending, target)
         return
+    if any(inside):
+        constants["inside"] = inside
     if tiling.parts == 1:
         bound[grid](a.argument, b.argument, c.argument, *last, **constants, **ending)
         return

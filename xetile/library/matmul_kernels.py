@@ -12,6 +12,7 @@ from xetile.frontend.control_flow.for_loop import range as device_range
 from xetile.jit.kernel import kernel
 from xetile.lang.creation import zeros
 from xetile.lang.grid import group_id
+from xetile.lang.math import minimum
 from xetile.lang.matmul import tile_mma as multiply
 from xetile.lang.tiles import init_tile, load_tile, prefetch_tile, store_tile, update_tile_offset
 from xetile.library.activations import Activation, applied
@@ -82,13 +83,20 @@ def sum_along_k(A: Tiles, B: Tiles, m: Any, n: Any, start: Any, stop: Any, *, BM
 
 @kernel(fast_division=True)
 def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, BN: int, BK: int, sg: tuple[int, int],
-            as_type: DType, ahead: int = 0, parts: int = 1, scaled: bool = False, added: bool = False,
-            spread: tuple[bool, bool] | None = None, activation: Activation | None = None) -> None:
+            as_type: DType, ahead: int = 0, parts: int = 1, inside: tuple[bool, bool] = (False, False),
+            scaled: bool = False, added: bool = False, spread: tuple[bool, bool] | None = None,
+            activation: Activation | None = None) -> None:
     """Kernel: C = activation(alpha * A @ B + beta * C + bias), for each matrix of a batch along the grid's last axis.
 
-    With ``parts`` above one, C is a work array (parts, ..., M, N): each part of K leaves its sum there.
+    With ``parts`` above one, C is a work array (parts, ..., M, N): each part of K leaves its sum there. Where tiles are
+    to be ``inside`` along the rows or columns of C, the last ones overlap those before them, and store the same: for
+    operands that no block message reaches, which are read with a check for each element where a tile leaves them.
     """
     m, n = group_id(0) * BM, group_id(1) * BN
+    if inside[0]:
+        m = minimum(m, A.shape[-2] - BM)
+    if inside[1]:
+        n = minimum(n, B.shape[-1] - BN)
     steps = (A.shape[-1] + (BK - 1)) // BK
     if parts > 1:
         part, batch = group_id(2) % parts, group_id(2) // parts

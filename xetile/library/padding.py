@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from codegen.toolchain.logger import LOGGER
 from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 from xegpu.target.block2d import access
+from xegpu.target.machine_model import MACHINES
 from xegpu.target.targets import Target
 from xetile.dialect.wg_map import WgMap
 from xetile.jit.kernel import kernel
@@ -18,7 +21,7 @@ from xetile.lang.grid import group_id
 from xetile.lang.tiles import init_tile, load_tile, store_tile
 from xetile.library.array_operands import Operand, empty_like_input
 from xetile.library.matmul_kernels import matrix_of
-from xetile.library.tile_heuristics import DOUBT, LAUNCH_CLOCKS, Plan
+from xetile.library.tile_heuristics import DOUBT, LAUNCH_CLOCKS, Plan, Tiling
 
 _ALIGNMENT = 64
 """Bytes: the rows of a copy begin on cache lines, as do its matrices."""
@@ -31,10 +34,19 @@ _ROW_CLOCKS = 0.5
 loop in pvc's and bmg's machine code, 0.3 to 0.9."""
 _GATHER_CLOCKS = 1.0
 """Clocks of a core that 16 elements of a row that are read one by one cost: 0.7 to 1.3, as above."""
+_BLOCK_A, _BLOCK_B = (16, 16), (32, 16)
+"""Rows and columns that a subgroup copies at once to shared local memory
+(:mod:`xetile.passes.cooperative_loads.analysis`); of B the most."""
+_BLOCK_A_CLOCKS, _BLOCK_B_CLOCKS = 3.3, 6.3
+"""Clocks of a core that copying a block, or a part of one, costs a subgroup: two messages with an address a lane and
+one that stores for A, four and one for B, what is selected between, and a prefetch, as above."""
+_BARRIER_CLOCKS = 50
+"""Clocks of a core for the barrier of a step in which copies are exchanged, as above."""
 _GATHERED_ELEMENTS = 1 << 31
 """Elements that the indices of a gather reach."""
-_MEMORY_BYTES = 8
-"""Bytes a clock that each core gets from memory: 8 on a B580, 16 on a Max 1550, so that copies are not underrated."""
+_MEMORY_BYTES, _MOST_MEMORY_BYTES = 8, 14
+"""Bytes a clock that each core gets from memory where no machine of a target is known, and what the instructions of a
+copy move at most, as above."""
 _COPY_ROWS, _COPY_COLUMNS, _COPY_LAYOUT = 32, 256, (4, 4)
 
 
@@ -63,16 +75,19 @@ class Layout:
         in_words: whether all its rows start on 4-byte boundaries, where a message reads 64 bytes of one.
         bytes: of an element.
         elements: of the array, a matrix that a batch repeats counted once.
+        is_exchanged: whether subgroups exchange copies of its rows in shared local memory, and read them without
+            checks: of a batch it is not known before the loop.
     """
 
     access: str
     in_words: bool
     bytes: int
     elements: int
+    is_exchanged: bool = False
 
     @classmethod
-    def of(cls, operand: Operand, target: Target) -> Layout:
-        """Layout of an array on a target."""
+    def of(cls, operand: Operand, target: Target, engine: DType | None = None) -> Layout:
+        """Layout of an array on a target, of a product by which its elements are multiplied as ``engine``."""
         found = operand.described
         size = operand.dtype.bytes
         kind = access(target, found.pointer, found.shape, found.strides, size)
@@ -80,7 +95,8 @@ class Layout:
         in_words = in_words and (found.pointer or 0) % _WIDTH_UNIT == 0
         batch = zip(operand.shape[:-2], operand.strides()[:-2], strict=True)
         once = math.prod(count for count, stride in batch if stride)
-        return cls(kind, in_words, size, once * math.prod(operand.shape[-2:]))
+        is_exchanged = kind == "rows" and size == 2 and operand.dtype is engine and len(operand.shape) == 2
+        return cls(kind, in_words, size, once * math.prod(operand.shape[-2:]), is_exchanged)
 
     @property
     def is_blocked(self) -> bool:
@@ -101,6 +117,21 @@ class Layout:
         return rows * columns / 16 * _GATHER_CLOCKS
 
 
+def _reading(a: Layout, b: Layout, tiling: Tiling, inside: tuple[bool, bool]) -> tuple[float, float]:
+    """Clocks of a core for reading A and B in place in one step along K, beyond those of block messages."""
+    (down, across), depth = tiling.layout, tiling.depth
+    subgroups = down * across
+    runs = tiling.ahead > 0 and not tiling.shared  # with prefetches, in one loop, which has all registers
+    exchanged_a = a.is_exchanged and across > 1 and runs and inside[0]
+    exchanged_b = b.is_exchanged and down > 1 and runs and inside[1]
+    blocks_a, blocks_b = (max(size * depth // math.prod(block), subgroups)
+                          for size, block in ((tiling.rows, _BLOCK_A), (tiling.columns, _BLOCK_B)))
+    return (blocks_a * _BLOCK_A_CLOCKS + _BARRIER_CLOCKS if exchanged_a
+            else subgroups * a.clocks(tiling.rows // down, depth),
+            blocks_b * _BLOCK_B_CLOCKS + _BARRIER_CLOCKS if exchanged_b
+            else subgroups * b.clocks(depth, tiling.columns // across))
+
+
 @dataclass(frozen=True)
 class Copies:
     """Operands of a product that are copied, and the time that is expected then.
@@ -114,8 +145,14 @@ class Copies:
     b: bool
     clocks: float
 
+    @property
+    def doubt(self) -> float:
+        """Factor of the time with which they are compared with others."""
+        return DOUBT if self.a or self.b else 1
 
-def copies(a: Layout, b: Layout, result_bytes: int, plan: Plan, target: Target) -> list[Copies]:
+
+def copies(a: Layout, b: Layout, result_bytes: int, plan: Plan, target: Target,
+           inside: tuple[bool, bool] = (True, True)) -> list[Copies]:
     """Candidates of :func:`choose_copies`: each choice of operands that are copied, none first.
 
     What arithmetic and messages cost is hidden behind the memory's traffic, or hides it; a copy comes before both.
@@ -125,11 +162,10 @@ def copies(a: Layout, b: Layout, result_bytes: int, plan: Plan, target: Target) 
         result_bytes: bytes of the result.
         plan: how the product is executed where block messages reach both operands.
         target: the device that code is generated for.
+        inside: whether no tile leaves A's rows, and none B's columns; else each element there is checked.
     """
-    tiling, bandwidth = plan.tiling, target.cores * _MEMORY_BYTES
-    rows, columns = tiling.rows // tiling.layout[0], tiling.columns // tiling.layout[1]
-    reading = [math.prod(tiling.layout) * layout.clocks(*shape) / plan.step_clocks
-               for layout, shape in ((a, (rows, tiling.depth)), (b, (tiling.depth, columns)))]
+    bandwidth = target.cores * _memory_bytes(target)
+    reading = [clocks / plan.step_clocks for clocks in _reading(a, b, plan.tiling, inside)]
     memory = (a.elements * a.bytes + b.elements * b.bytes + result_bytes) / bandwidth
     found = []
     options = [(False,) if layout.is_blocked or not layout.elements else (False, True) for layout in (a, b)]
@@ -141,26 +177,83 @@ def copies(a: Layout, b: Layout, result_bytes: int, plan: Plan, target: Target) 
     return found
 
 
-def choose_copies(a: Layout, b: Layout, result_bytes: int, plan: Plan, target: Target) -> Copies:
+def _memory_bytes(target: Target) -> float:
+    """Bytes a clock that each core gets from memory."""
+    machine = next((each for each in MACHINES.values() if each.target == target.name), None)
+    rate = _MEMORY_BYTES if machine is None else machine.bandwidth / (machine.cores * machine.ghz * 1e9)
+    return min(rate, _MOST_MEMORY_BYTES)
+
+
+def choose_copies(a: Layout, b: Layout, result_bytes: int, plan: Plan, target: Target,
+                  inside: tuple[bool, bool] = (True, True)) -> Copies:
     """Operands whose copies save time by the model; arguments as for :func:`copies`."""
-    found = copies(a, b, result_bytes, plan, target)
-    return min(found, key=lambda each: each.clocks * (DOUBT if each.a or each.b else 1))
+    return min(copies(a, b, result_bytes, plan, target, inside), key=lambda each: each.clocks * each.doubt)
 
 
-def copied_where_cheaper(a: Operand, b: Operand, c: Operand, plan: Plan, target: Target,
-                         executor: Any) -> tuple[Operand, Operand]:
+@dataclass(frozen=True)
+class Prepared:
+    """Operands of a product as its kernel reads them, and how it is executed.
+
+    Attributes:
+        a, b: the operands, copied or as they are.
+        plan: of the product.
+        inside: whether the last tiles along the rows and columns of C are moved to lie inside.
+    """
+
+    a: Operand
+    b: Operand
+    plan: Plan
+    inside: tuple[bool, bool] = (False, False)
+
+
+def copied_where_cheaper(a: Operand, b: Operand, c: Operand, candidates: Sequence[Plan], engine: DType, target: Target,
+                         executor: Any, *, added: bool) -> Prepared:
     """Operands of a product, each copied to where block messages reach it if that saves time by the model.
 
-    A copy takes as much memory as its array, rows rounded up to 64 bytes, until the product is done. Zeros follow its
-    rows, up to the width that block messages take: a K that grows by them adds nothing to a sum, and columns that do
-    are not stored.
+    Of the plans, the one is taken that is the fastest then. A copy takes as much memory as its array, rows rounded up
+    to 64 bytes, until the product is done. Zeros follow its rows, up to the width that block messages take: a K that
+    grows by them adds nothing to a sum, and columns that do are not stored.
+
+    Args:
+        a, b, c: the operands and the result.
+        candidates: plans of the product of operands that block messages reach.
+        engine: the element type that is multiplied.
+        target: the device that code is generated for.
+        executor: where copies are made.
+        added: whether old values of C are added, so that no element may be stored twice.
     """
-    if not target.block_io:
-        return a, b
-    layouts = Layout.of(a, target), Layout.of(b, target)
-    chosen = choose_copies(*layouts, math.prod(c.shape) * c.dtype.bytes, plan, target)
+    layouts = Layout.of(a, target, engine), Layout.of(b, target, engine)
+    if not target.block_io or all(layout.is_blocked for layout in layouts):
+        return Prepared(a, b, min(candidates, key=lambda plan: plan.clocks * plan.doubt))
+    found = []
+    for plan in candidates:
+        moves = _moves_inside(plan.tiling, c, target) if not added else (False, False)
+        inside = [move or not over for move, over in zip(moves, _is_over(plan.tiling, c), strict=True)]
+        found.append((plan, moves, choose_copies(*layouts, math.prod(c.shape) * c.dtype.bytes, plan, target,
+                                                 (inside[0], inside[1]))))
+    plan, moves, chosen = min(found, key=lambda each: each[2].clocks * each[2].doubt * each[0].doubt)
     _log(layouts, chosen)
-    return (padded(a, target, executor) if chosen.a else a), (padded(b, target, executor) if chosen.b else b)
+    in_place = [layout.access == "rows" and not copied
+                for layout, copied in zip(layouts, (chosen.a, chosen.b), strict=True)]
+    return Prepared(padded(a, target, executor) if chosen.a else a, padded(b, target, executor) if chosen.b else b,
+                    plan, (moves[0] and in_place[0], moves[1] and in_place[1]))
+
+
+def _is_over(tiling: Tiling, c: Operand) -> tuple[bool, bool]:
+    """Whether the last tiles leave the rows, and the columns, of the result."""
+    rows, columns = c.shape[-2:]
+    return rows % tiling.rows != 0, columns % tiling.columns != 0
+
+
+def _moves_inside(tiling: Tiling, c: Operand, target: Target) -> tuple[bool, bool]:
+    """Whether the last tiles along the rows and columns of the result can be moved to lie inside.
+
+    There must be a whole tile, and block messages that reach C must still do so: they need columns of four bytes.
+    """
+    rows, columns = c.shape[-2:]
+    over, stays = _is_over(tiling, c), c.dtype.bytes >= _WIDTH_UNIT or not Layout.of(c, target).is_blocked
+    return (over[0] and rows >= tiling.rows and not tiling.shared,
+            over[1] and columns >= tiling.columns and not tiling.shared and stays)
 
 
 def _log(layouts: tuple[Layout, Layout], chosen: Copies) -> None:

@@ -121,8 +121,7 @@ def choose_plan(rows: int, columns: int, depth: int, batch: int, dtype: DType, t
                 among: Sequence[Tiling] = (), *, sharing: bool = False) -> Plan:
     """Plan with the least predicted time; arguments as for :func:`choose`."""
     found = plans(rows, columns, depth, batch, dtype, target, among, sharing=sharing)
-    best = min(found, key=lambda plan: plan.clocks * (DOUBT if plan.tiling.is_shared else 1))
-    return replace(best, tiling=_prefetching(best.tiling, depth, target))
+    return min(found, key=lambda plan: plan.clocks * plan.doubt)
 
 
 def choose_for_all(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target) -> Tiling:
@@ -158,6 +157,11 @@ class Plan:
     clocks: float
     step_clocks: float
 
+    @property
+    def doubt(self) -> float:
+        """Factor of the time with which it is compared with others."""
+        return DOUBT if self.tiling.is_shared else 1
+
 
 def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
           among: Sequence[Tiling] = (), *, sharing: bool = True) -> list[Plan]:
@@ -169,7 +173,7 @@ def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target:
     found = []
     for case, _ in _cases([(rows, columns, depth)], dtype, target, among, batch):
         found += [case.data_parallel(), *(case.shared() if sharing and not target.fuses_loads else ())]
-    return found
+    return [replace(plan, tiling=_prefetching(plan.tiling, depth, target)) for plan in found]
 
 
 def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, among: Sequence[Tiling] = (),

@@ -1,4 +1,4 @@
-"""Fuses the loads of A and B into their products, on CPUs, whose instructions have memory operands.
+"""Fusion of the loads of A and B into their products, on CPUs, whose instructions have memory operands.
 
     %a = load_tile %ta : tile<32x32xbf16> -> vector<32x32xbf16>
     %b = load_tile %tb : tile<32x64xbf16> -> vector<32x64xbf16>

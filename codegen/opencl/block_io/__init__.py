@@ -10,7 +10,15 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import cache_controls, element_loads, element_stores, payload, slm, slm_addresses
+from codegen.opencl.block_io import (
+    cache_controls,
+    element_loads,
+    element_stores,
+    payload,
+    row_prefetch,
+    slm,
+    slm_addresses,
+)
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, block_word
 from codegen.opencl.vector import shuffle_rows
@@ -163,6 +171,9 @@ def _store_nd(emitter: Emitter, operation: StoreNdOp) -> None:
 
 def _prefetch_nd(emitter: Emitter, operation: PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
+    if desc.block.access == "rows":
+        row_prefetch.emit(emitter, operation)
+        return
     cache = cache_controls.number(emitter, operation)
     cache_controls.block_call(emitter, block_builtin("prefetch", desc), _block_arguments(emitter, operation.desc), "",
                               0 if cache == payload.CACHED else cache)

@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import scf
+from xdsl.ir import SSAValue
 
 from codegen.opencl.block_io.unaligned_words import WordRun, declared, read_words, runs, variables
 from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
-from xegpu.analysis.block_position import OffsetOf, Sum, Term, is_inside, position_of
+from xegpu.analysis.block_position import OffsetOf, Sum, Term, moving_axis, position_of
 from xegpu.analysis.gemm_loops import is_copy
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.ir.matchers import number
@@ -86,14 +87,16 @@ def _elements(load: LoadNdOp) -> int:
 def _start(emitter: Emitter, loop: scf.ForOp, load: LoadNdOp) -> tuple[Descriptor, str] | None:
     """The descriptor of a load in the first step, and the elements that a step moves it by; None unless it moves by an
     even number of rows or columns, and by nothing else."""
-    at, step = position_of(load.desc), number(loop.step)
-    terms = [*at.row.terms, *at.column.terms]
-    counter, start = loop.body.block.args[0], emitter.coordinate(loop.lb)
-    each = _elements(load)
-    if not step or step % each or terms.count(counter) != 1 or is_inside(at.root, loop) or \
-            any(term is not counter and is_inside(term.desc if isinstance(term, OffsetOf) else term, loop)
-                for term in terms):
+    step, each = number(loop.step), _elements(load)
+    if not step or step % each or (axis := moving_axis(load.desc, loop)) is None:
         return None
+    desc = first_descriptor(emitter, loop, load.desc)
+    return desc, f"(long){desc.pitch} * {step // each}" if axis == 0 else str(step // each)
+
+
+def first_descriptor(emitter: Emitter, loop: scf.ForOp, desc: SSAValue) -> Descriptor:
+    """The descriptor of a loop's first step, for one that :func:`moving_axis` finds to move."""
+    at, counter, start = position_of(desc), loop.body.block.args[0], emitter.coordinate(loop.lb)
 
     def along(sum_: Sum) -> Coordinate:
         found = Coordinate((), sum_.constant)
@@ -101,9 +104,8 @@ def _start(emitter: Emitter, loop: scf.ForOp, load: LoadNdOp) -> tuple[Descripto
             found = found.plus(start if term is counter else _coordinate(emitter, term))
         return found
 
-    desc: Descriptor = emitter.values[at.root]
-    step_size = f"(long){desc.pitch} * {step // each}" if counter in at.row.terms else str(step // each)
-    return replace(desc, row=along(at.row), column=along(at.column)), step_size
+    root: Descriptor = emitter.values[at.root]
+    return replace(root, row=along(at.row), column=along(at.column))
 
 
 def _coordinate(emitter: Emitter, term: Term) -> Coordinate:

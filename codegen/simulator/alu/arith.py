@@ -158,10 +158,11 @@ def _mov(binding: Binding) -> Step:
     instruction = binding.instruction
     source, finish = instruction.sources[0], binding.finish()
     destination = instruction.destination
-    same = destination is not None and not isinstance(source, ImmediateOperand) \
-        and getattr(source, "type", None) == destination.type
+    same = destination is not None and getattr(source, "type", None) == destination.type
     modified = bool(getattr(source, "modifiers", ()))
-    if not modified and isinstance(source, RegisterOperand | IndirectOperand) and (same or source.type.is_float):
+    if isinstance(source, ImmediateOperand):  # -641:w may be written as the half float with its bits, a signaling NaN
+        read = binding.source(0, source.type.storage if same else None)
+    elif not modified and isinstance(source, RegisterOperand | IndirectOperand) and (same or source.type.is_float):
         read = binding.raw(source)  # bits as they are, also those of NaN, which only a conversion makes quiet
     elif is_float(binding) and modified:
         read = binding.source(0, float_type(binding))

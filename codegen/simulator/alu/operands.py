@@ -206,33 +206,35 @@ class Binding:
 
         return masked
 
-    def condition_bits(self) -> NDArray[np.bool_]:
-        """View of the flag bits of the instruction's lanes: (T, lanes)."""
+    def condition_bits(self, group: int = 1) -> NDArray[np.bool_]:
+        """View of the flag bits of the instruction's lanes, in whole groups of lanes: (T, lanes)."""
         flag = self.instruction.flag
         assert flag is not None
-        first = _FLAG_BITS * flag.subregister + self.instruction.first_lane
-        if first + self.instruction.execution_size > LANES:
+        first = self.instruction.first_lane // group * group + _FLAG_BITS * flag.subregister
+        count = max(self.instruction.execution_size, group)
+        if first + count > LANES:
             raise self.unknown(f"with flag bits beyond f{flag.number}")
-        return self.threads.flag[flag.number, :, first:first + self.instruction.execution_size]
+        return self.threads.flag[flag.number, :, first:first + count]
 
     def predicate(self) -> Callable[[], NDArray[np.bool_]]:
         """Reader of the predicate: bool (T, *axes)."""
-        found = self.instruction.predicate
+        found, shape = self.instruction.predicate, self.shape
         assert found is not None
-        bits, shape, inverted = self.condition_bits(), self.shape, found.inverted
         if not found.function:
-            return lambda: (~bits if inverted else bits).reshape(shape)
-        kind = found.function[:3]
-        digits = found.function[3:].rstrip("hv")
-        group = int(digits) if digits else self.instruction.execution_size
-        if kind not in ("any", "all") or group > self.instruction.execution_size:
+            bits = self.condition_bits()
+            return lambda: (~bits if found.inverted else bits).reshape(shape)
+        kind, digits = found.function[:3], found.function[3:].rstrip("hv")
+        if kind not in ("any", "all"):
             raise self.unknown(f"with predicate {found.function}")
-        combine = np.any if kind == "any" else np.all
+        lanes = self.instruction.execution_size
+        group = int(digits) if digits else lanes
+        combine, bits = np.any if kind == "any" else np.all, self.condition_bits(group)
 
         def combined() -> NDArray[np.bool_]:
             groups = combine(bits.reshape(len(bits), -1, group), axis=2, keepdims=True)
-            groups = ~groups if inverted else groups  # what is combined is inverted, not the bits
-            return np.broadcast_to(groups, (len(bits), groups.shape[1], group)).reshape(shape)
+            groups = ~groups if found.inverted else groups  # what is combined is inverted, not the bits
+            of_lanes = (len(bits), groups.shape[1], min(group, lanes))  # a group may have more lanes than run
+            return np.broadcast_to(groups, of_lanes).reshape(shape)
 
         return combined
 

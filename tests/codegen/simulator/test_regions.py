@@ -80,6 +80,20 @@ def test_predicates_of_any_and_all(machine: Machine) -> None:
     np.testing.assert_array_equal(after, machine.before)
 
 
+@pytest.mark.parametrize("machine", ["dg2"], indirect=True)  # later devices have no such predicates
+def test_predicates_of_more_lanes_than_run(machine: Machine) -> None:
+    """A scalar instruction under the flags of all lanes of its group, as of a store by one lane."""
+    machine.threads.flag[1, :, :8] = [[False] * 8] + [[False] * 5 + [True] + [False] * 2] * (THREADS - 1)
+    machine.threads.flag[1, :, 8:16] = True
+    width = machine.threads.register_bytes
+    after = machine.run("(W&f1.0.any8h) mov (1|M0) r20.0<1>:d 7:w\n(W&~f1.0.any8h) mov (1|M0) r21.0<1>:d 8:w\n"
+                        "(W&f1.0.all8h) mov (1|M0) r22.0<1>:d 9:w\n(W&f1.0.all8h) mov (1|M8) r23.0<1>:d 10:w\n")
+    for thread in range(THREADS):
+        machine.expect((20 if thread else 21) * width, 7 if thread else 8, "d", thread)
+        machine.expect(23 * width, 10, "d", thread)
+    np.testing.assert_array_equal(after, machine.before)
+
+
 def test_conditions_set_the_flags_of_lanes_that_run(machine: Machine) -> None:
     width = machine.threads.register_bytes
     flag, lanes = machine.threads.flag.copy(), machine.execution.lanes.copy()
@@ -187,3 +201,12 @@ def test_products_in_parts(machine: Machine, kind: str) -> None:
             machine.expect(20 * width + 4 * lane, np.uint32(x * y % 2**32), "ud", thread)
             machine.expect(21 * width + 4 * lane, np.uint32((x * y >> 32) % 2**32), "ud", thread)
     np.testing.assert_array_equal(after, machine.before)
+
+
+def test_an_immediate_that_is_a_signaling_nan_keeps_its_bits(machine: Machine) -> None:
+    """The compiler writes -641:w as a half float, to have the move in another pipe."""
+    found = machine.run("(W) mov (16|M0) r4.0<1>:hf 0xFD7F:hf\n")
+    for thread in range(THREADS):
+        for lane in range(16):
+            machine.expect(4 * (32 if machine.target == "dg2" else 64) + 2 * lane, -641, "w", thread)
+    np.testing.assert_array_equal(found, machine.before)

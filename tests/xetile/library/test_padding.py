@@ -18,8 +18,16 @@ from xegpu.ir.dtypes import DType
 from xegpu.target.block2d import access
 from xetile.library import padding
 from xetile.library.array_operands import Operand
-from xetile.library.padding import Copies, Layout, choose_copies, padded, padded_copy
-from xetile.library.tile_heuristics import choose_plan
+from xetile.library.matmul_kernels import product
+from xetile.library.padding import (
+    Copies,
+    Layout,
+    choose_copies,
+    copied_where_cheaper,
+    padded,
+    padded_copy,
+)
+from xetile.library.tile_heuristics import choose_plan, plans
 
 RANDOM = np.random.default_rng(23)
 PVC = xt.TARGETS["pvc"]
@@ -102,8 +110,9 @@ def _there(dpnp: Any, array: Array) -> Any:
 
 @pytest.mark.parametrize(("target", "size", "accesses", "expected"), [
     ("pvc", (4096, 50257, 4096), ("block", "rows"), (False, True)),
-    ("bmg", (4096, 50257, 4096), ("block", "rows"), (False, True)),
-    ("pvc", (4096, 4096, 4097), ("rows", "columns"), (True, True)),
+    ("bmg", (4096, 50257, 4096), ("block", "rows"), (False, False)),  # it has half of pvc's memory for a core
+    ("pvc", (4096, 4096, 4097), ("rows", "columns"), (False, True)),  # shares of A cost less than a copy
+    ("pvc", (2048, 8193, 8193), ("rows", "rows"), (True, True)),
     ("pvc", (1, 50257, 4096), ("block", "rows"), (False, False)),  # the copy reads what the product reads
     ("bmg", (64, 50257, 4096), ("block", "rows"), (False, False)),
     ("pvc", (64, 65, 66), ("rows", "rows"), (False, False)),  # less than a launch
@@ -113,11 +122,48 @@ def test_copies_are_chosen_where_they_save_time(target: str, size: tuple[int, in
                                                 expected: tuple[bool, bool]) -> None:
     m, n, k = size
     plan = choose_plan(m, n, k, 1, xt.bf16, xt.TARGETS[target], sharing=True)
-    a, b = Layout(accesses[0], False, 2, m * k), Layout(accesses[1], False, 2, k * n)
+    a, b = (Layout(kind, False, 2, size, kind == "rows") for kind, size in zip(accesses, (m * k, k * n), strict=True))
     chosen = choose_copies(a, b, 2 * m * n, plan, xt.TARGETS[target])
     assert (chosen.a, chosen.b) == expected
     if any(expected):
         assert chosen.clocks <= 1.5 * plan.clocks  # of the product of aligned arrays
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("execution", [NUMPY, LANES[0], Execution("opencl:cpu", "pvc"), Execution("opencl:cpu", "bmg")],
+                         ids=str)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_tiles_are_moved_inside(parts: int, execution: Execution) -> None:
+    """The last tiles along rows and columns overlap those before them; nothing beside the result is written."""
+    (m, n, k), tile = (45, 101, 165), {"BM": 32, "BN": 64, "BK": 32, "sg": (2, 2), "as_type": dtypes.bf16, "ahead": 3}
+    for batch in ((), (2,)):
+        a, b = (RANDOM.integers(-4, 5, (*batch, *shape)).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
+        whole = np.full((*([parts] if parts > 1 else []), *batch, m + 2, n + 6), 77, np.float32)
+        c, options = whole[..., 1:-1, 3:-3], {**tile, "parts": parts, "inside": (True, True)}
+        if not batch:
+            assert "peel-bounds" in product.lower(a, b, c, c, 1.0, 0.0, target="pvc", **options).stages
+        grid = (-(-m // 32), -(-n // 64), 2 * parts if batch else parts)
+        execution.bind(product)[grid](a, b, c, c, 1.0, 0.0, **options)
+        exact = np.matmul(a.astype(np.float32), b.astype(np.float32))
+        np.testing.assert_array_equal(c if parts == 1 else c.sum(0), exact)
+        c[...] = 77
+        assert (whole == 77).all()
+
+
+def test_where_tiles_are_moved_inside() -> None:
+    """Operands that are read in place, unless old values of the result are added, or it has fewer rows than a tile."""
+
+    def inside(m: int, n: int, k: int, *, added: bool = False, dtype: DType = dtypes.bf16) -> tuple[bool, bool]:
+        a, b, c = (Operand(name, np.zeros(shape, dtype.numpy), dtype)
+                   for name, shape in (("a", (m, k)), ("b", (k, n)), ("c", (m, n))))
+        candidates = plans(m, n, k, 1, dtype, PVC)
+        return copied_where_cheaper(a, b, c, candidates, dtype, PVC, None, added=added).inside
+
+    assert inside(1000, 1001, 777) == (True, True)
+    assert inside(1024, 1001, 777) == (False, True)
+    assert inside(1000, 1001, 777, added=True) == (False, False)
+    assert inside(1, 1001, 777) == (False, True)
+    assert inside(1000, 1024, 1024) == (False, False)
 
 
 def test_copies_may_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:

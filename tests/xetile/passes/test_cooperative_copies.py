@@ -53,6 +53,25 @@ def test_the_result_is_right(types: Types, execution: Execution, first: int, odd
               acc=types.acc, **maps)
 
 
+@pytest.mark.unoptimised
+@pytest.mark.parametrize(("types", "execution"), [
+    (BF16, NUMPY), (F16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1]), (TF32, DEVICE[0])], ids=str)
+@pytest.mark.parametrize(("bm", "bn", "sg"), [(64, 64, (4, 4)), (128, 64, (8, 4))], ids=["16 subgroups", "32"])
+def test_parts_of_blocks(types: Types, execution: Execution, bm: int, bn: int, sg: tuple[int, int]) -> None:
+    """More subgroups than blocks copy parts of them, each one of its own: nobody waits for those who store the same."""
+    generator, (m, n, k) = np.random.default_rng(3), (bm + 37, bn + 53, 101)
+    maps = {"BM": bm, "BN": bn, "BK": BK, "sg": sg, "data_a": (bm // sg[0], BK), "data_b": (BK, bn // sg[1]),
+            "data_c": (bm // sg[0], bn // sg[1])}
+    a, b = unaligned(generator, types.a, m, k, k, 1), unaligned(generator, types.b, k, n, n + 1, 0)
+    args = viewed(a, types.a), viewed(b, types.b)
+    if execution.target is not None:
+        low = gemm_shared.lower(*args, xt.Spec((m, n), xt.f32), target="pvc", **maps)
+        assert "gpu.barrier" not in str(low.stages["distribute-subgroups"])
+        assert "peel-bounds" in low.stages
+    check(execution.bind(gemm_shared), args, (tiles(m, bm), tiles(n, bn)), multiplied(a, b, types.acc), acc=types.acc,
+          **maps)
+
+
 def specs(types: Types, m: int, n: int, k: int) -> list[xt.Spec]:
     return [xt.Spec((m, k), types.a), xt.Spec((k, n), types.b), xt.Spec((m, n), types.acc)]
 

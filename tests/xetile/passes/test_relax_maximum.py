@@ -40,6 +40,14 @@ def softmax(X, Y):
     xt.store_tile(p / xt.tile_reduce("add", p, 1), xt.init_tile(Y, (0, 0), (ROWS, COLUMNS)))
 
 
+@xt.kernel(fast_math=True)
+def contracted(X, Y):
+    """Softmax of twice the rows: the maximum is of a product that exponents have not been given."""
+    x = xt.load_tile(xt.init_tile(X, (0, 0), (ROWS, COLUMNS))) * 2.0
+    p = xt.exp2(x - xt.tile_reduce("max", x, 1))
+    xt.store_tile(p / xt.tile_reduce("add", p, 1), xt.init_tile(Y, (0, 0), (ROWS, COLUMNS)))
+
+
 @xt.kernel
 def distances(X, Y):
     """Distances from the rows' maxima: a NaN shows in all of its row."""
@@ -110,16 +118,18 @@ def test_a_loop_with_nan(execution: Execution, columns: int) -> None:
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
-@pytest.mark.parametrize("kernel", [softmax, distances, chosen, other_start], ids=lambda kernel: str(kernel.name))
+@pytest.mark.parametrize("kernel", [softmax, contracted, distances, chosen, other_start],
+                         ids=lambda kernel: str(kernel.name))
 def test_what_shows_a_nan(execution: Execution, kernel: Any) -> None:
     """Kernels that may not be relaxed are as exact as the one that is."""
     x = _numbers(COLUMNS)
-    above, p = x.max(axis=1, keepdims=True), _weights(x)
+    above, p, twice = x.max(axis=1, keepdims=True), _weights(x), _weights(2 * x)
     first = np.full((ROWS, 1), -5, np.float32)
     first[10:12] = np.nan
     with np.errstate(invalid="ignore"):
         late = np.exp2(x - np.maximum(above, first)).sum(axis=1, keepdims=True)
         expected = {softmax: p / p.sum(axis=1, keepdims=True), distances: x - above, other_start: late,
+                    contracted: twice / twice.sum(axis=1, keepdims=True),
                     chosen: np.where(above < 3, p.sum(axis=1, keepdims=True), 0)}[kernel]
     y = np.zeros(expected.shape, np.float32)
     execution.bind(kernel)[1](x, *([first] if kernel is other_start else []), y)
@@ -136,7 +146,8 @@ def test_softmax_in_two_loops(execution: Execution) -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("kernel", "relaxed"), [(softmax, 1), (in_two_loops, 2), (distances, 0), (chosen, 0)],
+@pytest.mark.parametrize(("kernel", "relaxed"), [(softmax, 1), (contracted, 1), (in_two_loops, 2), (distances, 0),
+                                                 (chosen, 0)],
                          ids=lambda value: str(getattr(value, "name", value)))
 def test_which_maxima_are_relaxed(kernel: Any, relaxed: int) -> None:
     text = kernel.lower(F32, F32, target="pvc").stages.get("relax-maximum", "")

@@ -125,7 +125,7 @@ def _side_of_copy(webs: Webs, store: StoreNdOp | None) -> str:
 def _loaded_sides(webs: Webs, desc: SSAValue) -> set[str]:
     """Roles of the loads of a descriptor's web; empty without loads."""
     return {side for use in webs.uses(desc) if isinstance(use.operation, LoadNdOp)
-            for side in uses_of_value(use.operation.result)}
+            for side in uses_of_value(webs, use.operation.result)}
 
 
 def _is_stored(value: SSAValue) -> bool:
@@ -165,22 +165,24 @@ def is_widened(operation: Operation, source: DType, result: DType) -> bool:
     return source in _CONVERTED[type(operation)] and result in (f16, bf16)
 
 
-def widened_side(operation: Operation) -> str:
-    """``a`` or ``b`` for a conversion of 8-bit elements to 16-bit floats that is only ever that operand of DPAS, else
-    empty."""
+def widened_side(webs: Webs, operation: Operation) -> str:
+    """``a`` or ``b`` for a conversion of 8-bit elements to 16-bit floats that is only ever that operand of DPAS, by way
+    of shared local memory perhaps; else empty."""
     if not isinstance(operation, CONVERSIONS) or not isinstance(operation.operands[0].type, VectorType):
         return ""
     source, result = (of_mlir(value.type.element_type) for value in (operation.operands[0], operation.results[0]))  # type: ignore
     if not is_widened(operation, source, result) or not _is_aligned(operation.operands[0]):
         return ""
-    used = {_operand_of_dpas(use) for use in operation.results[0].uses}
+    used = {_operand_of_dpas(webs, use) for use in operation.results[0].uses}
     side = used.pop() if len(used) == 1 else ""
     return side if side in ("a", "b") else ""
 
 
-def _operand_of_dpas(use: Use) -> str:
+def _operand_of_dpas(webs: Webs, use: Use) -> str:
     """``a``, ``b`` or ``c`` for a use by DPAS, also in VNNI form; else empty."""
     if isinstance(use.operation, PackOp):
+        return "b"
+    if isinstance(use.operation, StoreNdOp) and published_operand(webs, use.operation.desc):
         return "b"
     return _OPERANDS[use.index] if isinstance(use.operation, DpasOp) else ""
 
@@ -212,7 +214,23 @@ def widened_operand(webs: Webs, desc: SSAValue, target: Target) -> str:
     return "b" if used == {"widened b"} and (rows, columns) == (32, target.subgroup_size) else ""
 
 
-def uses_of_value(value: SSAValue) -> set[str]:
+def published_operand(webs: Webs, desc: SSAValue) -> bool:
+    """Whether what is stored through a descriptor to shared local memory becomes operand B of DPAS, in whole blocks,
+    and is nothing but widened."""
+    return webs.note("published", desc, lambda desc: _published_operand(webs, desc))
+
+
+def _published_operand(webs: Webs, desc: SSAValue) -> bool:
+    parameters = desc_of(desc)
+    if parameters.block.memory_scope != "slm" or parameters.dtype.bits != 16 or len(parameters.shape) != 2 or \
+            parameters.shape[0] % 16 or parameters.sg_map is not None:
+        return False
+    users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
+    return bool(users) and all(isinstance(user, StoreNdOp) and isinstance(user.value.owner, CONVERSIONS)
+                               and _side_of_copy(webs, user) == "b" for user in users)
+
+
+def uses_of_value(webs: Webs, value: SSAValue) -> set[str]:
     """Roles of the uses of a value and its slices.
 
     These are ``a``, ``b``, ``c`` for operands of DPAS, ``widened a`` and ``widened b`` for those that they become by a
@@ -221,10 +239,10 @@ def uses_of_value(value: SSAValue) -> set[str]:
     found: set[str] = set()
     for use in value.uses:
         if isinstance(use.operation, _SLICES):
-            found |= uses_of_value(use.operation.results[0])
+            found |= uses_of_value(webs, use.operation.results[0])
         elif isinstance(use.operation, DpasOp) or (isinstance(use.operation, DpasScaledOp) and use.index < 3):
             found.add(_OPERANDS[use.index])
-        elif side := widened_side(use.operation):
+        elif side := widened_side(webs, use.operation):
             found.add(f"widened {side}")
         else:
             found.add("other")
@@ -240,7 +258,7 @@ def _sides(webs: Webs, desc: SSAValue) -> set[str]:
     found: set[str] = set()
     for use in webs.uses(desc):
         if isinstance(use.operation, LoadNdOp):
-            found |= uses_of_value(use.operation.result)
+            found |= uses_of_value(webs, use.operation.result)
         elif not isinstance(use.operation, (UpdateNdOffsetOp, PrefetchNdOp)):
             found.add("other")
     return found

@@ -97,6 +97,8 @@ class DistributeLanesRewriter(Rewriter):
         bits = desc_of(desc).dtype.bits
         if side := self.copied_operand(desc):
             return lane_map.unaligned_copy(side, bits)
+        if operand_roles.published_operand(self.webs, desc):
+            return lane_map.operand_b(self.target.subgroup_size, bits)
         together = max((load.transposes for load in loads), default=0) // bits
         if together and self.goes_by_words(desc):
             together = WORD_BITS // bits

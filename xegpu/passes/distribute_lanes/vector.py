@@ -43,7 +43,7 @@ def _extract_strided_slice(rewriter: DistributeLanesRewriter, operation: Extract
     form: Distributed = source.encoding
     factor = form.lanes.wi_data[0] if form.packed else 1
     (row, column, *_), (rows, columns, *_) = values_of(operation.offsets), values_of(operation.sizes)
-    if form.lanes.per_lane > 1 and all(widened_side(use.operation) for use in operation.result.uses):
+    if form.lanes.per_lane > 1 and all(widened_side(rewriter.webs, use.operation) for use in operation.result.uses):
         slice_ = WidenedSlice((rows, columns), form.lanes, form.packed, form.shape, (row, column))
         rewriter.set(operation.result, source.values, slice_)
         return
@@ -58,7 +58,7 @@ def _extract_strided_slice(rewriter: DistributeLanesRewriter, operation: Extract
 
 def _convert(rewriter: DistributeLanesRewriter, operation: Operation) -> None:
     """A conversion between element types; one of words as DPAS takes them is a ``widen``."""
-    source, side = rewriter.lookup(operation.operands[0]), widened_side(operation)
+    source, side = rewriter.lookup(operation.operands[0]), widened_side(rewriter.webs, operation)
     form = source.encoding
     if not side or not isinstance(form, Distributed) or form.lanes.per_lane == 1:
         rewriter.copy(operation)

@@ -1,4 +1,4 @@
-"""Collapses the batch dimension of arrays in loops of small products: all matrices are rows of one (loop versioning).
+"""Collapsed batch dimensions of arrays in loops of small products: all matrices are rows of one (loop versioning).
 
     scf.for %i = %0 to %n step %1 {
       %a = create_nd_tdesc %A, [%i, %0, %0], [%batch, %height, %width], [%distance, %pitch, %1]

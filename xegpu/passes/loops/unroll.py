@@ -1,4 +1,4 @@
-"""Unrolls loops: several steps in the body, and a remainder loop of single steps.
+"""Loop unrolling: several steps in the body, and a remainder loop of single steps.
 
     scf.for %k = %0 to %n step %32 iter_args(%c = %zero) { S(%k, %c) }
 becomes, unrolled twice,
@@ -37,7 +37,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.gemm_loops import has_barrier, is_copy, is_gemm_loop, is_shared, may_peel
 from xegpu.analysis.register_pressure import loop_bytes
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
@@ -60,6 +60,8 @@ _ROOM, _ROOM_OF_ONE = 0.92, 0.94
 """Part of the registers that a loop with copies, or with that of one block, carries and loads, up to which it is
 unrolled where messages take no distances, and each address has a register: fitted on pvc (0.91 and 0.94 spilled
 nothing; 0.94 with two blocks did)."""
+_ROOM_WITH_PREFETCHES = 0.9
+"""The same, on all targets, where rows that are copied are prefetched, by pointers in registers: 0.906 spilled."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,9 @@ def _pays_for_copies(loop: scf.ForOp, target: Target) -> bool:
     taken = loop_bytes(loop) * subgroup_size(loop) / target.register_bytes
     copies = sum(isinstance(operation, LoadNdOp) and is_copy(operation) for operation in loop.body.block.ops)
     room = 1 if target.immediate_offsets else _ROOM_OF_ONE if copies == 1 else _ROOM
+    if any(isinstance(operation, PrefetchNdOp) and desc_of(operation.desc).block.access == "rows"
+           for operation in loop.body.block.ops):
+        room = _ROOM_WITH_PREFETCHES
     return (has_barrier(loop) or target.immediate_offsets) and is_gemm_loop(loop, cooperative=True) and \
         0 < taken <= room * registers
 

@@ -43,7 +43,7 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import bytes_of, live_bytes
@@ -164,7 +164,7 @@ def _sink(block: Block, loads: bool, stores: bool) -> None:
         if stores and isinstance(operation, StoreNdOp):
             run.append(operation)
             continue
-        if not (isinstance(operation, _HARMLESS) or operation.has_trait(Pure)):  # it may write what was to be read
+        if not _writes_nothing(operation):  # it may write what was to be read
             order += _loaded(read, waiting)
         order += _needed(operation, waiting)
         if isinstance(operation, CompileHintOp):  # nothing goes past it
@@ -297,7 +297,14 @@ def _operand_definitions(operation: Operation) -> Iterator[Operation]:
                 yield operand.owner
 
 
+def _writes_nothing(operation: Operation) -> bool:
+    """Whether loads may move past an operation; past a branch, if they may past all of both sides."""
+    if isinstance(operation, scf.IfOp):
+        return all(_writes_nothing(inner) for region in operation.regions for inner in region.block.ops)
+    return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or operation.has_trait(NoMemoryEffect)
+
+
 def _may_move(operation: Operation) -> bool:
     kind = operation.name.partition(".")[0] in _DIALECTS or type(operation) in _MOVES
-    return kind and operation.has_trait(Pure) and len(operation.results) == 1 \
+    return kind and operation.has_trait(NoMemoryEffect) and len(operation.results) == 1 \
         and isinstance(operation.results[0].type, VectorType)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from xdsl.dialects import func, scf
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.register_pressure import VIEWS
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
@@ -92,7 +92,7 @@ def _writes_nothing(load: LoadNdOp, loop: scf.ForOp) -> bool:
         around = around.parent_op()
     operation: Operation | None = load
     while operation is not None and around is not None:
-        if not all(isinstance(inner, _READS) or inner.has_trait(Pure) for inner in operation.walk()):
+        if not all(isinstance(inner, _READS) or inner.has_trait(NoMemoryEffect) for inner in operation.walk()):
             return False
         if operation is around:
             return not isinstance(operation, scf.ForOp) or operation is loop

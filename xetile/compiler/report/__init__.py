@@ -41,7 +41,7 @@ class Report:
         subgroups: subgroups of a work-group.
         work: what a work-group computes; None where the kernel's text is too far lowered to tell.
         remedy: finds tile sizes that avoid spills; None where the kernel's constants are not known.
-        slow: accesses without block messages, and why, a sentence each.
+        slow: accesses without block messages, and why, and functions that are not approximate, a sentence each.
         guarded: what arrays must have for the first of two loops over a batch to run; empty where there is one loop.
 
     Attributes:
@@ -50,7 +50,8 @@ class Report:
         spill_size, private_size, slm_size: bytes; spills and private memory should both be zero.
         subgroups, lanes: subgroups of a work-group, work-items of a subgroup.
         mix: instructions of the whole kernel and of its hot loop.
-        slow: accesses without block messages on a device that has them, and why, a sentence each.
+        slow: accesses without block messages on a device that has them, and why, and functions in loops of products
+            that may not be approximate, a sentence each.
         execution: what its last launch on a simulated GPU executed and moved; None without one.
     """
 

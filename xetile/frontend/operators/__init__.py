@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import frexp, prod
 from typing import Any
 
 from xdsl.dialects import arith, math
@@ -60,6 +60,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     shaped = left if isinstance(left, VectorBase) else right
     if operator in ("+", "-") and current().fast_math and (fused := _contracted(operator, left, right)) is not None:
         return fused
+    if operator == "/" and (reciprocal := _exact_reciprocal(right, shaped.dtype)) is not None:
+        operator, right = "*", reciprocal
     location = current().location()
     if isinstance(left, VectorBase) and isinstance(right, VectorBase):
         left, right = broadcast_pair(operator, left, right)
@@ -72,6 +74,14 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
     operands = [side.ssa if isinstance(side, VectorBase) else splat(side, shaped) for side in (left, right)]
     return shaped.like(current().emit(rule(*operands)))
+
+
+def _exact_reciprocal(divisor: Any, dtype: DType) -> float | None:
+    """Reciprocal of a power of two, a product by which is the quotient, bit by bit; None for other divisors."""
+    limit = 14 if dtype is dtypes.f16 else 126  # in the type neither it nor its reciprocal is a subnormal number
+    if not dtype.is_float or isinstance(divisor, Arithmetic) or not 2.0**-limit <= abs(divisor) <= 2.0**limit:
+        return None
+    return 1 / divisor if abs(frexp(divisor)[0]) == 0.5 else None
 
 
 def _contracted(operator: str, left: Any, right: Any) -> VectorBase | None:

@@ -124,8 +124,10 @@ class _BlockingRewriter(Rewriter):
         if not isinstance(source, tile_ops.LoadTileOp) or not self.sizes.widened_tile(source.tile):
             return None
         (use, *_), side = operation.results[0].uses, self.sizes.widens(operation)
-        assert isinstance(use.operation, TileMmaOp)
-        depth = self.sizes.mma_shape(use.operation).k
+        form = self.sizes.mma_shape(use.operation) if isinstance(use.operation, TileMmaOp) else \
+            self.sizes.published_form(use.operation.operands[1])
+        assert form is not None
+        depth = form.k
         rows = shape_of(operation.results[0])[0]
         return (self.target.repeat(rows), depth) if side == "a" else (depth, self.target.subgroup_size)
 

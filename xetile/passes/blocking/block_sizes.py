@@ -110,11 +110,38 @@ class BlockSizes:
             return ""
         source, result = (of_mlir(value.type.element_type) for value in (operation.operands[0], operation.results[0]))  # type: ignore
         uses = list(operation.results[0].uses)
-        if not is_widened(operation, source, result) or not uses or \
-                not all(isinstance(use.operation, TileMmaOp) for use in uses):
+        if not is_widened(operation, source, result) or not uses:
             return ""
-        sides = {use.index for use in uses}
-        return "ab"[sides.pop()] if len(sides) == 1 and sides < {0, 1} else ""
+        if all(isinstance(use.operation, tile_ops.StoreTileOp) and self.published_form(use.operation.tile)
+               for use in uses):
+            return "b"
+        sides = {use.index for use in uses if isinstance(use.operation, TileMmaOp)}
+        products = all(isinstance(use.operation, TileMmaOp) for use in uses)
+        return "ab"[sides.pop()] if products and len(sides) == 1 and sides < {0, 1} else ""
+
+    def published_form(self, tile: SSAValue) -> MmaShape | None:
+        """The shape of the products that take as operand B what is stored to a tile's array in shared local memory,
+        where all of its elements do; None for other tiles."""
+        return self.tiles.note("published", tile, self._published_form)
+
+    def _published_form(self, tile: SSAValue) -> MmaShape | None:
+        parameters, array = tile_ops.tile_of(tile), array_of(tile)
+        if not is_shared(array.type) or parameters.encoding.order != (1, 0) or not all(
+                isinstance(use.operation, tile_ops.StoreTileOp) for use in self.tiles.uses(tile)):
+            return None
+        readers = [use.operation.results[0] for use in array.uses if isinstance(use.operation, tile_ops.InitTileOp)
+                   and any(isinstance(user.operation, tile_ops.LoadTileOp)
+                           for user in self.tiles.uses(use.operation.results[0]))]
+        roles = {self.role(reader) for reader in readers}
+        form = self.mma_shape_of(readers[0]) if roles == {"b"} else None
+        fits = form is not None and form.engine == "dpas" and parameters.shape[0] % form.k == 0 and \
+            parameters.shape[1] % self.target.subgroup_size == 0
+        return form if fits else None
+
+    def is_published(self, tile: SSAValue) -> bool:
+        """Whether all that is stored through a tile is widened to operand B, which others load."""
+        return self.published_form(tile) is not None and all(self.widens(use.operation.operands[0].owner) == "b"  # type: ignore[arg-type]
+                                                     for use in self.tiles.uses(tile))
 
     def widened_tile(self, tile: SSAValue) -> str:
         """Common result of :meth:`widened` for all loads of a tile's web."""
@@ -203,7 +230,8 @@ class BlockSizes:
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
         if kind == "write":
-            return compute, 1
+            form = self.published_form(tile) if self.is_published(tile) else None
+            return (compute if form is None else (form.k, self.target.subgroup_size)), 1
         return self._message(kind, dtype, compute[1], shape)
 
     def has_message(self, tile: SSAValue, blocks: Pair) -> bool:

@@ -264,8 +264,11 @@ def _copied_side(load: tile_ops.LoadTileOp, tile: TileParameters) -> str:
 
 
 def _copies(shape: Pair, block: Pair, map_: WgMap) -> WgMap | None:
-    """The map in which subgroups copy a row-major operand: as few blocks each as there are; None if they do not fit."""
-    sizes = sorted(((block[0] * down, block[1] * across) for down in (1, 2, 4) for across in (1, 2, 4)), key=prod)
+    """The map in which subgroups copy a row-major operand: as few blocks each as there are, or parts of blocks where
+    there are more subgroups; None if they do not fit."""
+    parts = ((block[0], block[1] // part) for part in (4, 2))
+    wholes = ((block[0] * down, block[1] * across) for down in (1, 2, 4) for across in (1, 2, 4))
+    sizes = sorted((*parts, *wholes), key=prod)
     maps = (_even_map(shape, size, map_.subgroups) for size in sizes)
     return next((found for found in maps if found is not None), None)
 

@@ -25,28 +25,36 @@ becomes
 Three loops would keep what their masks have in common in registers throughout, which spills; a branch around the mask
 leaves one loop. Masks of which some element fails at every step, such as those of a window narrower than a tile, stay.
 
-It applies to loops of matrix products in which subgroups do not wait for each other, since these may go on at different
-steps. Where there are two loops, the code is in the kernel twice.
+It applies to loops of matrix products in which subgroups do not wait for each other, and may go on at different steps.
+Where they do, at barriers of all (:mod:`xetile.passes.cooperative_loads.cooperative_operands`), the first loop ends
+for all subgroups where it does for the first of them: positions of subgroups count as their bounds. Where there are two
+loops, the code is in the kernel twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, ModuleOp, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
+from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.analysis.integer_range import Range, Ranges
+from xegpu.analysis.uniformity import per_subgroup
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.matchers import BARRIER, number
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import array_of
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import LoadColumnsOp
+from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadColumnsOp, LoadGatherOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold
 
@@ -64,20 +72,29 @@ class IndexSetSplitting:
 
 
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
-    for loop in straight_product_loops(around):
+    for loop in straight_product_loops(around, waits=True):
         if 0 < (number(loop.step) or 0) < SMALL and abs(number(loop.lb) or 0) < SMALL and not _continues(loop):
             yield loop
 
 
-def straight_product_loops(around: Operation) -> Iterator[scf.ForOp]:
-    """Loops of matrix products that store nothing, and in which subgroups do not wait for each other."""
+def straight_product_loops(around: Operation, *, waits: bool = False) -> Iterator[scf.ForOp]:
+    """Loops of matrix products that store nothing, and in which subgroups do not wait for each other.
+
+    With ``waits`` also those that gather, store to shared local memory, and whose subgroups all wait for each other.
+    """
     for operation in around.walk():
         if isinstance(operation, scf.ForOp) and \
                 any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
                 and not any(BARRIER in inner.attributes for inner in operation.walk()) \
                 and all(isinstance(inner, (*_STRAIGHT, scf.ForOp)) or inner.has_trait(Pure)
-                        for inner in operation.walk() if inner is not operation):
+                        or (waits and _exchanges(inner)) for inner in operation.walk() if inner is not operation):
             yield operation
+
+
+def _exchanges(operation: Operation) -> bool:
+    """Whether an operation gathers, is a barrier of all subgroups, or stores to their shared local memory."""
+    return isinstance(operation, (BarrierOp, LoadGatherOp)) or (
+        isinstance(operation, tile_ops.StoreTileOp) and is_shared(array_of(operation.tile).type))
 
 
 def _continues(loop: scf.ForOp) -> bool:
@@ -108,16 +125,32 @@ class _Split:
 def _splits(loop: scf.ForOp) -> list[_Split]:
     """The selections of a loop that are decided in the steps without masks, at most those of one direction."""
     found: list[_Split] = []
+    bounds = _positions(loop) if any(isinstance(inner, BarrierOp) for inner in loop.walk()) else {}
+    if bounds is None:
+        return []
     for operation in loop.body.block.ops:
         if isinstance(operation, SelectOp) and isinstance(operation.condition.type, VectorType):
             decided = [_Split(operation, holds, comparisons) for holds in (True, False)
-                       if (comparisons := comparisons_of(operation.condition, holds, loop))
+                       if (comparisons := comparisons_of(operation.condition, holds, loop, bounds))
                        and any(each.total.counter for each in comparisons)]
             for split in sorted(decided, key=_rank):
                 if may_hold([*split.comparisons, *(each for other in found for each in other.comparisons)]):
                     found.append(split)
                     break
     return found
+
+
+def _positions(loop: scf.ForOp) -> Mapping[SSAValue, Range] | None:
+    """Ranges of the values that differ among the subgroups of a work-group; None where others may differ, too."""
+    function: Operation | None = loop
+    while not isinstance(function, func.FuncOp):
+        assert function is not None
+        function = function.parent_op()
+    if any(isinstance(each, AtomicRMWTileOp) for each in function.walk()):  # numbers of their own
+        return None
+    ranges = Ranges.of_function(function)
+    return {value: ranges.of(value) for value in per_subgroup(function)
+            if isinstance(get_element_type_or_self(value.type), (IndexType, IntegerType))}
 
 
 def _rank(split: _Split) -> tuple[bool, bool]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, Signedness, UnrealizedConversionCastOp, VectorType, i32
@@ -11,6 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.analysis.block_position import is_inside
+from xegpu.analysis.integer_range import Range
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp
 from xegpu.mlir.vector import shape_of
@@ -77,11 +80,19 @@ def may_hold(comparisons: list[Comparison]) -> bool:
     return not any(not total.terms and total.constant + total.most > -2 for total in sums)
 
 
-def comparisons_of(condition: SSAValue, holds: bool, loop: scf.ForOp) -> list[Comparison] | None:
-    """Comparisons that decide a condition for all elements; None if there are none."""
+def comparisons_of(condition: SSAValue, holds: bool, loop: scf.ForOp,
+                   bounds: Mapping[SSAValue, Range]) -> list[Comparison] | None:
+    """Comparisons that decide a condition for all elements; None if there are none.
+
+    Args:
+        condition: what is true or false for each element.
+        holds: whether it shall be true.
+        loop: the loop of whose steps it is decided.
+        bounds: for each value whose bounds are to be taken in its place, those.
+    """
     owner = _broadcast_from(condition).owner
     if isinstance(owner, (arith.AndIOp, arith.OrIOp)) and isinstance(owner, arith.AndIOp) == holds:
-        sides = [comparisons_of(side, holds, loop) for side in (owner.lhs, owner.rhs)]
+        sides = [comparisons_of(side, holds, loop, bounds) for side in (owner.lhs, owner.rhs)]
         return None if None in sides else [each for side in sides if side for each in side]
     if not isinstance(owner, CmpIOp) or owner.name_of_predicate not in _NEGATED:
         return None
@@ -93,8 +104,19 @@ def comparisons_of(condition: SSAValue, holds: bool, loop: scf.ForOp) -> list[Co
     pairs = [(each, right, predicate[2] == "e") for each in left]
     if predicate[0] == "u" and len(left) == 1:  # of small numbers: 0 <= smaller, and both are compared as signed ones
         pairs.append((Sum(), left[0], True))
-    found = [_less(*pair) for pair in pairs]
+    found = [less if less is None else _bounded(less, bounds) for less in itertools.starmap(_less, pairs)]
     return None if None in found else [each for each in found if each]
+
+
+def _bounded(comparison: Comparison, bounds: Mapping[SSAValue, Range]) -> Comparison | None:
+    """A comparison that holds only if the given one does for all of these values; None where there are too many."""
+    total, most = comparison.total, 0
+    for term in bounds.keys() & total.terms.keys():
+        if not bounds[term].within(1 - SMALL, SMALL - 1):
+            return None
+        most += max(total.terms[term] * end for end in (bounds[term].low, bounds[term].high))
+    left = {term: times for term, times in total.terms.items() if term not in bounds}
+    return Comparison(replace(total, terms=left, constant=total.constant + most), comparison.terms - bounds.keys())
 
 
 def _broadcast_from(value: SSAValue) -> SSAValue:

@@ -90,6 +90,19 @@ class _Group:
     reduction: TileReduceOp
     operations: set[Operation]
 
+    @property
+    def source(self) -> SSAValue:
+        """What has a NaN where the maximum is taken of one: without a scale, where a contraction may have left it."""
+        source: SSAValue = self.reduction.source
+        while isinstance(scale := source.owner, arith.MulfOp):
+            if _is_finite(scale.rhs, zero=False):
+                source = scale.lhs
+            elif _is_finite(scale.lhs, zero=False):
+                source = scale.rhs
+            else:
+                break
+        return source
+
 
 def _group(reduction: TileReduceOp) -> _Group:
     value: SSAValue = reduction.result
@@ -166,12 +179,13 @@ class _Proof:
 
     def block(self, block: Block, *, first: bool) -> None:
         """All operations of a block; ``first``: the maximum is taken of a NaN, and nothing differed before."""
-        if first and self._group.reduction.source.owner not in set(block.ops):
-            self.states[self._group.reduction.source] = State.SOME
+        source = self._group.source
+        if first and source.owner not in set(block.ops):
+            self.states[source] = State.SOME
         for operation in block.ops:
             self._operation(operation)
-            if first and operation is self._group.reduction.source.owner:
-                self.states[self._group.reduction.source] = State.SOME
+            if first and operation is source.owner:
+                self.states[source] = State.SOME
 
     def later_steps(self, loop: scf.ForOp) -> None:
         """The steps of a loop behind that of the NaN; then the loop's results are known."""

@@ -12,7 +12,8 @@ becomes
 
 Products with one are exact, and both are sums in float32 in any order. The matrix engine adds up the rows of a block of
 ``%p`` in one instruction, where the vector unit takes an addition a register, and moves to bring the lanes together. So
-attention sums the weights that it multiplies; weights that are not rounded to the operand's type have a separate sum.
+attention sums the weights that it multiplies, or would if it dropped none; weights that are not rounded to a type of
+operands have a sum of the vector unit. It applies to loops of matrix products.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _reduced_last(operation: arith.AddfOp) -> tuple[SSAValue, SSAValue]:
 
 
 def _rows_of(value: SSAValue, target: Target) -> SSAValue | None:
-    """Reduced operand of a row sum, if it is also operand A of a matrix product; None for others."""
+    """Reduced operand of a row sum in a loop of matrix products, if it is of a type that is multiplied; else None."""
     reduction = value.owner
     if not isinstance(reduction, TileReduceOp) or reduction.kind.data != "add" or axes_of(reduction) != (1,) \
             or not value.has_one_use():
@@ -113,12 +114,12 @@ def _rows_of(value: SSAValue, target: Target) -> SSAValue | None:
             or not isinstance(value.type.element_type, Float32Type):
         return None
     rows = widened.input
-    multiplied = any(isinstance(use.operation, TileMmaOp) and use.operation.a is rows
-                     and use.operation.parent is reduction.parent for use in rows.uses)
+    assert reduction.parent is not None
+    multiplies = any(isinstance(operation, TileMmaOp) for operation in reduction.parent.ops)
     assert isinstance(rows.type, VectorType)
     dtype = of_mlir(rows.type.element_type)
     exact = dtype is not tf32 or isinstance(rows.owner, arith.TruncFOp)  # a view's other bits are added, not multiplied
-    return rows if multiplied and exact and target.multiplies(dtype, dtype) else None
+    return rows if multiplies and exact and target.multiplies(dtype, dtype) else None
 
 
 def _multiplied(inserter: Inserter, loop: scf.ForOp, found: _Sum, columns: int) -> scf.ForOp:

@@ -1,4 +1,4 @@
-"""Assigns a ``wg_map`` to vectors that are too large for one subgroup.
+"""Work-group maps for vectors that are too large for one subgroup, in kernels that have none.
 
     %v = supervector.transfer_read %A[...], %p : -> vector<16x32x64xf32>
 becomes

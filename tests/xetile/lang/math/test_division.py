@@ -67,6 +67,42 @@ def test_all_numbers(execution: Execution) -> None:
         assert same.all(), (a[~same], b[~same], result[~same])
 
 
+POWERS = [(xt.f32, power) for power in (-127, -126, -2, 3, 126, 127)] + [
+    (dtype, power) for dtype in (xt.bf16, xt.f16) for power in (-14, 3, 14, 15)]
+
+
+@xt.kernel
+def parts(A, QUOTIENT, *, divisor):
+    def tile(array: Any) -> Any:
+        return xt.init_tile(array, (xt.group_id(0) * 8, 0), SHAPE)
+
+    xt.store_tile(xt.load_tile(tile(A)) / divisor, tile(QUOTIENT))
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize("execution", [NUMPY, Execution("numpy:xegpu", "pvc"), *DEVICE,
+                                       Execution("machine:pvc", "pvc")],
+                         ids=str)
+@pytest.mark.parametrize(("dtype", "power"), POWERS, ids=str)
+def test_powers_of_two(execution: Execution, dtype: xt.DType, power: int) -> None:
+    """Their quotients are products, as long as the other factor is a normal number of the type; bit by bit."""
+    bits = np.dtype(f"uint{dtype.bits}")
+    a = np.random.default_rng(13).integers(0, 1 << dtype.bits, (64, 16), dtype=bits).view(dtype.numpy)
+    a[0, :4], a[1, :8] = np.array([0.0, -0.0, np.inf, -np.inf]), np.arange(8, dtype=bits).view(dtype.numpy)
+    divisor, found = -2.0**power, np.full_like(a, 7)
+    execution.bind(parts)[8](a, found, divisor=divisor)
+    with np.errstate(all="ignore"):
+        exact = (a.astype(np.float64) / divisor).astype(np.float32).astype(dtype.numpy)
+    same = (found.view(bits) == exact.view(bits)) | (np.isnan(found) & np.isnan(exact))
+    assert same.all(), (a[~same], found[~same], exact[~same])
+
+
+def test_products_by_reciprocals() -> None:
+    matrix = xt.Spec((None, None), "f32")
+    for divisor, name in ((8, "mulf"), (-0.25, "mulf"), (10.0, "divf"), (2.0**127, "divf")):
+        assert f"arith.{name}" in parts.lower(matrix, matrix, target="pvc", divisor=divisor).stages["xetile"]
+
+
 @pytest.mark.parametrize("ulps", [-3, -2, -1, 1, 2, 3])
 def test_an_inverse_that_is_some_ulps_off(ulps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """``math.inv`` is right to about an ulp; quotients are rounded correctly nevertheless, by the worst divisors."""

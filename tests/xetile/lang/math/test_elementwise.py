@@ -276,6 +276,7 @@ def test_every_stage_parses_back(target: str) -> None:
 @pytest.mark.parametrize(("wrong", "message"), [
     (lambda v, k: xt.iota((8, 16), 2), "XT1155"),
     (lambda v, k: xt.iota((8, 16), True), "XT1155"),
+    (lambda v, k: xt.iota((8, 16), xt.i32), "XT1155"), (lambda v, k: xt.iota(16, np.int32), "XT1155"),
     (lambda v, k: xt.iota((8, 16), k), "XT1155"),
     (lambda v, k: xt.iota((8, 512), 1, xt.u8), "XT3264"),
     (lambda v, k: xt.iota((8, 256), 1, xt.i8), "XT3264"),

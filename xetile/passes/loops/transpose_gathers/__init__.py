@@ -26,6 +26,7 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation
 
 from xegpu.analysis.lane_offsets import LaneOffsets
+from xegpu.analysis.uniformity import per_subgroup
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.matchers import BARRIER
@@ -41,7 +42,7 @@ from xetile.passes.loops.transpose_gathers.columns import Columns, columns_of
 from xetile.passes.loops.transpose_gathers.transposer import Transposer, gathers_in, is_transposed, replace_transposes
 from xetile.passes.loops.transpose_gathers.version import version_loop
 
-_WAITS = (BarrierOp, ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp)
+_WAITS = (ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class TransposeGathers:
                            if kind == "block")
         analysis = LaneOffsets(self.target.subgroup_size, arrays)
         found = [columns_of(load, loop, analysis) for load in gathers_in(loop) if load.parent is loop.body.block]
-        return tuple(columns for columns in found if columns is not None)
+        differing = per_subgroup(function) if any(isinstance(inner, BarrierOp) for inner in loop.walk()) else set()
+        return tuple(columns for columns in found if columns is not None and differing.isdisjoint(columns.numbers))
 
 
 def _transpose(inserter: Inserter, load: LoadGatherOp, _: bool) -> None:
@@ -91,7 +93,8 @@ def _transpose(inserter: Inserter, load: LoadGatherOp, _: bool) -> None:
 
 
 def _loops(around: Operation) -> Iterator[scf.ForOp]:
-    """Loops with gathers in which subgroups do not wait for each other, since they may take different branches.
+    """Loops with gathers in which subgroups do not wait for each other, since they may take different branches, or all
+    wait at barriers: there the same branch is taken.
 
     Inner loops come first, so that both versions of an outer one have theirs.
     """

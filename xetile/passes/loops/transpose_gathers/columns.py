@@ -113,6 +113,11 @@ class Columns:
         return self.ends_in_words and all(_is_natural(term) for floor in self.floors for term in floor)
 
     @property
+    def numbers(self) -> tuple[SSAValue, ...]:
+        """The numbers on which it depends whether whole columns are in bounds."""
+        return *self.first, *self.last, *sum(self.floors, ())
+
+    @property
     def depth(self) -> int:
         """Elements of a column of operand B."""
         return shape_of(self.load.result)[1]
