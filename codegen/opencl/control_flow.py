@@ -124,7 +124,8 @@ def _carried_in_place(emitter: Emitter, argument: SSAValue, initial: SSAValue) -
 def _declared(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_CarriedValue, list[str]]:
     """Loop-carried value in new variables, declared with its initial value, and their names."""
     moves = len(root_definitions(argument)) > 1
-    if _sums(argument):
+    if _sums(argument) or (emitter.target.is_cpu and isinstance(emitter.values[initial], Fragment)
+                           and emitter.fragment(initial).width > 1):
         words = _carried_words(emitter, argument, initial)
         return _CarriedValue(emitter.values[argument], words, moves), list(words)
     emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)

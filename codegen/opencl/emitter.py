@@ -17,7 +17,7 @@ from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, empty, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
-from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.matchers import DISABLE_LICM, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import BUG, XeError
@@ -124,6 +124,17 @@ class Emitter:
             self.line(f"{fragment.c_type} {name} = {expression};")
         self.values[value] = fragment
 
+    def assign_words(self, value: SSAValue, words: Sequence[str]) -> None:
+        """Declare a vector value by its words: on a processor a variable for each (:meth:`by_words`)."""
+        if self.target.is_cpu:
+            fragment = self.fresh(value, scalars=len(words) > 1)
+            self.assign(value, fragment, words)
+            self.set_words(value, fragment)
+            return
+        fragment = self.fresh(value)
+        groups = [words[i:i + fragment.width] for i in range(0, len(words), fragment.width)]
+        self.assign(value, fragment, [f"({fragment.c_type})({', '.join(group)})" for group in groups])
+
     def fresh(self, value: SSAValue, *, scalars: bool = False) -> Fragment:
         """Fragment with fresh names for a vector value; with ``scalars`` of a variable for each word."""
         type_ = value.type
@@ -133,8 +144,9 @@ class Emitter:
 
         def of(stem: str) -> Fragment:
             fragment = empty(of_mlir(type_.element_type), units * blocks, per_lane, stem, blocks)
-            return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names
-                                          for i in range(fragment.width))) if scalars else fragment
+            if not scalars or fragment.width == 1:
+                return fragment
+            return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names for i in range(fragment.width)))
 
         return of("").renamed(self.names(value.name_hint, lambda stem: of(stem).names))
 
@@ -143,6 +155,25 @@ class Emitter:
         fragment = self.values[value]
         assert isinstance(fragment, Fragment)
         return fragment
+
+    def by_words(self, value: SSAValue) -> Fragment:
+        """Fragment of a vector value; on a processor of a variable for each word.
+
+        A processor's compiler makes a vector register of what all lanes have in one scalar variable. What is in vectors
+        already becomes a row of each lane, and is transposed at every shuffle, scalar and builtin.
+        """
+        fragment = self.fragment(value)
+        return fragment.renamed(self.words(value)) if self.target.is_cpu else fragment
+
+    def rename(self, value: SSAValue, source: SSAValue, start: int = 0, units: int | None = None) -> None:
+        """Let a vector value be ``units`` words of another one, from ``start`` on, by default all."""
+        whole = self.fragment(source)
+        units = whole.units if units is None else units
+        if source in self.split:
+            words = self.split[source][start:start + units]
+            self.set_words(value, Fragment(whole.dtype, units, whole.per_lane, words))
+        else:
+            self.values[value] = whole if units == whole.units else whole.slice(start, units)
 
     def words(self, value: SSAValue) -> tuple[str, ...]:
         """Expressions of the words of a vector value: its scalar variables, if it is scalarized."""
@@ -231,6 +262,15 @@ def likely_in_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp) -> str:
         emitter.in_bounds[operation] = bounds_check(emitter, desc, type_.shape[0],
                                                     type_.shape[1] * type_.block.array_length)
     return f"{LIKELY}({emitter.in_bounds[operation]})"
+
+
+def is_by_rows(emitter: Emitter, value: SSAValue, lanes: LaneMap) -> bool:
+    """Whether the rows of a block on a processor are accessed one by one, in bounds and masked, without calls."""
+    type_ = value.type
+    assert isinstance(type_, VectorType)
+    words, dtype = type_.element_count(), of_mlir(type_.element_type)
+    return emitter.target.is_cpu and lanes.wi_layout == (1, emitter.subgroup) and lanes.per_lane == 1 and words > 1 \
+        and dtype is not i1 and emitter.inlined_words + words <= MOST_INLINED
 
 
 def masks_row(emitter: Emitter, fragment: Fragment, lanes: LaneMap) -> bool:

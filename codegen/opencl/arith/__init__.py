@@ -31,8 +31,8 @@ from xegpu.mlir.elementwise import RECORDS
 
 def binary(emitter: Emitter, operation: Operation) -> None:
     """Emit a binary operation on fragments or scalars."""
-    dtype, width, groups = operand_groups(emitter, operation)
     kind, expressions = type(operation), []
+    dtype, width, groups = operand_groups(emitter, operation, by_words=kind not in integer.DIVISIONS)
     for group in groups:
         if RECORDS[kind].family == "integer":
             expressions.append(integer.binary(emitter, operation, group[0], group[1], dtype, width))

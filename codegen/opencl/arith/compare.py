@@ -51,9 +51,10 @@ def _select(emitter: Emitter, operation: SelectOp) -> None:
         left, right = (emitter.values[value] for value in (operation.lhs, operation.rhs))
         finish(emitter, operation, [f"({condition}) ? {left} : {right}"])
         return
-    left, right = emitter.fragment(operation.lhs), emitter.fragment(operation.rhs)
-    conditions = condition.names if isinstance(condition, Fragment) else (condition,) * len(left.names)
-    each = isinstance(condition, Fragment) and left.width > 1
+    left, right = emitter.by_words(operation.lhs), emitter.by_words(operation.rhs)
+    is_fragment = isinstance(condition, Fragment)
+    conditions = emitter.by_words(operation.condition).names if is_fragment else (condition,) * len(left.names)
+    each = is_fragment and left.width > 1
     finish(emitter, operation, [
         f"select({b}, {a}, {truth.as_wide_as(c, left.dtype, left.width)})" if each else f"({c}) ? {a} : {b}"
         for c, a, b in zip(conditions, left.names, right.names, strict=True)])

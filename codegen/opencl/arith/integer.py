@@ -14,6 +14,10 @@ from xegpu.ir.dtypes import DType, i1, index
 from xegpu.ir.matchers import number
 from xegpu.mlir.elementwise import RECORDS
 
+DIVISIONS = frozenset({arith.DivUIOp, arith.RemUIOp, *(kind for kind, text in TEXT.items() if text.form == "division")})
+"""Operations that stay in vectors on processors: those of each lane's rows are one call, and build in a fraction of the
+time."""
+
 
 def binary(emitter: Emitter, operation: Operation, left: str, right: str, dtype: DType, width: int) -> str:
     """A binary operation on integers, in the C type that the operation reads, and not the one that holds them.

@@ -7,7 +7,6 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, atom
-from codegen.opencl.values import Fragment
 from xegpu.ir.dtypes import DType, bf16, f16, f64, i1, of_mlir
 from xegpu.support.errors import BUG, XeError
 
@@ -42,13 +41,17 @@ def stored(expression: str, dtype: DType) -> str:
     return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
 
 
-def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, list[list[str]]]:
-    """Element type, width, and for each variable the operands' expressions; a scalar counts as one variable."""
+def operand_groups(emitter: Emitter, operation: Operation, *,
+                   by_words: bool = True) -> tuple[DType, int, list[list[str]]]:
+    """Element type, width, and for each variable the operands' expressions; a scalar counts as one variable.
+
+    On a processor a variable is a word (:meth:`codegen.opencl.emitter.Emitter.by_words`), unless ``by_words`` is false.
+    """
     type_ = operation.operands[0].type
-    values = [emitter.values[operand] for operand in operation.operands]
     if not isinstance(type_, VectorType):
-        return of_mlir(type_), 1, [[atom(value) for value in values]]
-    fragments: list[Fragment] = values
+        return of_mlir(type_), 1, [[atom(emitter.values[operand]) for operand in operation.operands]]
+    of = emitter.by_words if by_words else emitter.fragment
+    fragments = [of(operand) for operand in operation.operands]
     if any(fragment.per_lane != 1 for fragment in fragments):
         raise XeError("XT9401", f"{operation.name} on packed words is not supported", BUG)
     groups = [list(names) for names in zip(*(fragment.names for fragment in fragments), strict=True)]
@@ -58,7 +61,9 @@ def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, 
 def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> None:
     """Declare an operation's result: one expression for each variable, or that of a scalar."""
     result = operation.results[0]
-    if isinstance(result.type, VectorType):
-        emitter.assign(result, emitter.fresh(result), expressions)
-    else:
+    if not isinstance(result.type, VectorType):
         emitter.define(result, of_mlir(result.type).opencl, expressions[0])
+    elif emitter.target.is_cpu and len(expressions) == result.type.element_count():
+        emitter.assign_words(result, expressions)
+    else:
+        emitter.assign(result, emitter.fresh(result), expressions)

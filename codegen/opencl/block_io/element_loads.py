@@ -36,6 +36,7 @@ from codegen.opencl.emitter import (
     MOST_INLINED,
     NO_UNROLL,
     Emitter,
+    is_by_rows,
     likely_in_bounds,
     masks_row,
     wrapping,
@@ -54,7 +55,8 @@ from xegpu.target import grf_mode
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
     """Emit ``load_nd`` as 1D block reads or element loads."""
     block = block_of(emitter, desc_of(operation.desc))
-    fragment = predicate.in_memory(emitter.fresh(operation.result))
+    by_words = not block.strided and is_by_rows(emitter, operation.result, block.lanes)
+    fragment = predicate.in_memory(emitter.fresh(operation.result, scalars=by_words))
     emitter.values[operation.result] = fragment
     if operation.valid is not None:
         row_runs.load(emitter, operation, block, fragment)
@@ -62,9 +64,10 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     words = fragment.width * len(fragment.names)
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= MOST_INLINED:
-        emitter.inlined_words += words
         _load_without_calls(emitter, operation, pieces)
         predicate.from_memory(emitter, operation.result)
+        if by_words:
+            emitter.set_words(operation.result, fragment)
         return
     if _is_predicated(emitter, operation, pieces[0], fragment):
         function = _predicated_function(emitter, pieces[0], fragment)
@@ -204,7 +207,10 @@ def _kept_in_loop(names: str) -> Iterator[str]:
 def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[BlockSlice]) -> None:
     """Emit a load on a processor: all variables of a block in bounds without a call, each of another by a function."""
     fragment = emitter.fragment(operation.result)
-    at_edges = _masked_load if masks_row(emitter, fragment, pieces[0].lanes) else _element_function
+    at_edges = _masked_load
+    if not masks_row(emitter, fragment, pieces[0].lanes):
+        emitter.inlined_words += fragment.units
+        at_edges = _element_function
 
     def statements(pieces: list[BlockSlice], function: Callable[[Emitter, BlockSlice, Fragment], str]) -> list[str]:
         return [f"{name} = {function(emitter, piece, fragment)}({arguments_of(emitter, operation.desc, *piece.at)});"

@@ -18,7 +18,7 @@ from codegen.opencl.block_io.block_slice import (
 )
 from codegen.opencl.block_io.element_loads import arguments_of
 from codegen.opencl.block_io.row_runs import stores as row_runs
-from codegen.opencl.emitter import COLUMNS_OF_ROW, NO_UNROLL, Emitter, masks_row
+from codegen.opencl.emitter import COLUMNS_OF_ROW, NO_UNROLL, Emitter, is_by_rows, masks_row
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.prelude.predicated import STORE, store_prototype
 from codegen.opencl.values import UNSIGNED, Fragment
@@ -34,7 +34,9 @@ _OF_FIRST_LANE = {"half": "as_half((ushort)sub_group_broadcast((uint)as_ushort({
 def store(emitter: Emitter, operation: StoreNdOp) -> None:
     """Emit ``store_nd`` as element stores."""
     block = block_of(emitter, desc_of(operation.desc))
-    fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
+    by_words = not block.promised and is_by_rows(emitter, operation.value, block.lanes)
+    stored = emitter.by_words(operation.value) if by_words else emitter.fragment(operation.value)
+    fragment = predicate.to_memory(emitter, stored)
     if fragment.per_lane != 1:
         raise TargetError("XT9400",
                           "a block cannot be stored through a descriptor that others are loaded through in words",

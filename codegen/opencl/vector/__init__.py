@@ -10,7 +10,7 @@ from codegen.opencl.arith.conversion import converted
 from codegen.opencl.arith.operands import stored
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import NO_VISA
-from codegen.opencl.values import Coordinate, Fragment, vector_type, width_of
+from codegen.opencl.values import Coordinate, Fragment, vector_type
 from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp
@@ -25,10 +25,9 @@ _REPEATED = {8: ("uchar", "0x01010101u"), 16: ("ushort", "0x10001u"), 32: ("uint
 
 
 def _extract(emitter: Emitter, operation: ExtractOp) -> None:
-    fragment = emitter.fragment(operation.vector)
     (position,) = operation.static_position.get_values()
-    units = fragment.units // operation.vector.type.get_shape()[0]  # type: ignore[attr-defined]
-    emitter.values[operation.result] = fragment.slice(position * units, units)
+    units = emitter.fragment(operation.vector).units // operation.vector.type.get_shape()[0]  # type: ignore[attr-defined]
+    emitter.rename(operation.result, operation.vector, position * units, units)
 
 
 def _extract_scalar(emitter: Emitter, operation: ExtractScalarOp) -> None:
@@ -37,23 +36,19 @@ def _extract_scalar(emitter: Emitter, operation: ExtractScalarOp) -> None:
 
 
 def _slice(emitter: Emitter, operation: ExtractStridedSliceOp) -> None:
-    fragment = emitter.fragment(operation.source)
-    emitter.values[operation.result] = fragment.slice(values_of(operation.offsets)[0], values_of(operation.sizes)[0])
+    emitter.rename(operation.result, operation.source, values_of(operation.offsets)[0], values_of(operation.sizes)[0])
 
 
 def _insert(emitter: Emitter, operation: InsertStridedSliceOp) -> None:
     source, dest = emitter.fragment(operation.source), emitter.fragment(operation.dest)
     start = values_of(operation.offsets)[0]
-    words = dest.words()
-    words[start:start + source.units] = source.words()
+    words = list(emitter.words(operation.dest))
+    words[start:start + source.units] = emitter.words(operation.source)
     uses = list(operation.result.uses)
     if uses and all(isinstance(use.operation, InsertStridedSliceOp) and use.index == 1 for use in uses):
         emitter.values[operation.result] = dest.renamed(tuple(words))  # put together where the last part comes
         return
-    width = width_of(dest.units)
-    result = emitter.fresh(operation.result)
-    groups = [words[i:i + width] for i in range(0, dest.units, width)]
-    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+    emitter.assign_words(operation.result, words)
 
 
 def _poison(emitter: Emitter, operation: ub.PoisonOp) -> None:
@@ -98,7 +93,7 @@ def _shape_cast(emitter: Emitter, operation: ShapeCastOp) -> None:
         return
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     if source.per_lane == result.per_lane:
-        emitter.values[operation.result] = source
+        emitter.rename(operation.result, operation.source)
         return
     words = result.width * result.per_lane // source.per_lane  # of the source, in a variable of the result
     expressions = []

@@ -19,7 +19,9 @@ Word = tuple[int, int]
 def _pad(emitter: Emitter, operation: PadOp) -> None:
     assert operation.sg_map is not None
     lanes, shape = operation.sg_map.data, desc_of(operation.desc).shape
-    source, result = emitter.fragment(operation.value), emitter.fresh(operation.result)
+    split = operation.value in emitter.split
+    source = (emitter.by_words if split else emitter.fragment)(operation.value)
+    result = emitter.fresh(operation.result, scalars=split and source.units > 1)
     desc: Descriptor = emitter.values[operation.desc]
     row, column = lane_map.positions((shape[0], shape[1]), lanes)
     padding = stored(literal(operation.number, source.dtype), source.dtype)
@@ -44,6 +46,8 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
     for name, expression in zip(result.names, expressions, strict=True):
         emitter.line(f"  {name} = {expression};")
     emitter.line("}")
+    if split:
+        emitter.set_words(operation.result, result)
 
 
 def _load_of(operation: PadOp) -> LoadNdOp | None:

@@ -95,7 +95,7 @@ def _together(lines: list[str], fragment: Fragment, blocks: int, variable: int, 
 
 
 def _reduce(emitter: Emitter, operation: ReduceOp) -> None:
-    fragments = [emitter.fragment(source) for source in operation.sources]
+    fragments = [emitter.by_words(source) for source in operation.sources]
     result = emitter.fresh(operation.result)
     assert operation.maps is not None
     shape = operation.larger(operation.sources[0])
@@ -124,7 +124,8 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
     words = Words(c_type, first.renamed(tuple(together)).words(), source)
     words.lines += lines
     words.named()
-    if emitter.target.register_bytes == 64 and row_regions.applies(words, axes, c_type, target):
+    has_regions = emitter.target.register_bytes == 64 and not emitter.target.is_cpu
+    if has_regions and row_regions.applies(words, axes, c_type, target):
         combines = {width: _combine(kind, first.dtype, c_type, width) for width in (1, 2, 4)}
         if kind.endswith("imumf"):
             for width in combines:
@@ -145,13 +146,13 @@ def _label(operation: ReduceOp | BroadcastOp) -> str:
 
 
 def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
-    fragment, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
+    fragment = emitter.fragment(operation.source)
     assert operation.maps is not None
     source, target = operation.maps
     shape, small = operation.larger(operation.result), operation.smaller(operation.result)
     rows, columns = (axis % size for axis, size in zip(lane_map.positions(shape, target, emitter.subgroup), small,
                                                        strict=True))
-    words, across = fragment.words(), small[1] // source.unit[1]
+    words, across = emitter.words(operation.source), small[1] // source.unit[1]
     results = []
     for unit in range(rows.shape[1]):
         r, c = rows[:, unit, 0], columns[:, unit, 0]
@@ -159,9 +160,7 @@ def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
         index = r // source.unit[0] * across + c // source.unit[1]
         results.append(_fetched(emitter, words, [int(h) for h in holder], [int(i) for i in index], source.lanes,
                                 fragment.dtype))
-    width = result.width
-    groups = [results[i:i + width] for i in range(0, len(results), width)]
-    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+    emitter.assign_words(operation.result, results)
 
 
 def _fetched(emitter: Emitter, words: Sequence[str], holder: list[int], index: list[int], repeats: int,

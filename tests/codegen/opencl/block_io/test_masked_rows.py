@@ -25,13 +25,14 @@ def doubled(A, C, *, at=(1, 64)):
 @pytest.mark.execution("opencl:cpu")
 @pytest.mark.parametrize("columns", [1, 61, 125, 130])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i8", "f64"])
-def test_nothing_outside_is_read_as_it_is_or_written(dtype: str, columns: int) -> None:
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_nothing_outside_is_read_as_it_is_or_written(rows: int, dtype: str, columns: int) -> None:
     require_device()
     kind = getattr(xt, dtype)
     a, c = integers(np.random.default_rng(columns), kind, 5, columns), Bordered(kind, (5, columns))
     surrounded = Bordered(kind, (5, columns))
     surrounded.array[...] = a
-    doubled.on("opencl:cpu", target="cpu")[7, 3](surrounded.array, c.array)
+    doubled.on("opencl:cpu", target="cpu")[7, 3](surrounded.array, c.array, at=(rows, 64))
     c.check(a + a)
 
 
@@ -52,8 +53,24 @@ def test_the_padding_is_what_lies_outside(padding: int) -> None:
     np.testing.assert_array_equal(c, numbers.sum(1, keepdims=True) + padding * 14)
 
 
-@pytest.mark.parametrize(("at", "calls"), [((1, 64), 0), ((8, 64), 3)])
-def test_blocks_of_several_rows_are_called(at: tuple[int, int], calls: int) -> None:
+@pytest.mark.parametrize(("at", "calls"), [((1, 64), 0), ((8, 64), 0), ((32, 256), 4)])
+def test_blocks_of_more_rows_than_are_inlined_are_called(at: tuple[int, int], calls: int) -> None:
     text = doubled.lower(*[xt.Spec((None, None), xt.f32)] * 2, at=at, target="cpu").opencl
     assert len(re.findall(r"^XETILE_CALL static", text, re.MULTILINE)) == calls
-    assert len(re.findall(r"^static \w+ \w+_masked\(", text, re.MULTILINE)) == (0 if calls else 3)
+    if not calls:
+        assert len(re.findall(r"^static \w+ \w+_masked\(", text, re.MULTILINE)) == 3
+
+
+def test_rows_on_a_processor_have_a_variable_a_word() -> None:
+    @xt.kernel
+    def softmax(X, Y):
+        x = xt.load_tile(xt.init_tile(X, (0, 0), (8, 32)), padding=-np.inf)
+        powers = xt.exp(x - xt.tile_reduce("maxnumf", x, 1))
+        total = xt.zeros((8, 32), xt.f32)
+        for _ in xt.range(0, X.shape[0]):
+            total = xt.where(total > powers, total, total + powers)
+        xt.store_tile(total / xt.tile_reduce("add", powers, 1), xt.init_tile(Y, (0, 0), (8, 32)))
+
+    text = softmax.lower(*[xt.Spec((None, None), xt.f32)] * 2, target="cpu").opencl
+    vectors = {line.strip() for line in text.splitlines() if re.search(r"\b(float|int|short)8\b", line)}
+    assert all(line.endswith("= (float8)(0.0f);") for line in vectors), vectors  # zeros, which the loop begins with

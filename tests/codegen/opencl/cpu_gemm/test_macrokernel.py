@@ -162,7 +162,8 @@ def test_only_edges_are_stored_by_calls() -> None:
     """In a call the place would be each lane's own, and 16 numbers side by side would be scattered."""
     text = gemm.lower(*[xt.Spec((None, None), "f32")] * 3, target="cpu").opencl
     heads = re.findall(r"^(.*)static void (store_\w+)\(", text, re.MULTILINE)
-    assert {(before.strip(), name.endswith("_edge")) for before, name in heads} == {(CALL, True), ("", False)}
+    assert heads
+    assert all((before.strip() == CALL) == name.endswith("_edge") for before, name in heads)
 
 
 def test_which_products_are_whole() -> None:
