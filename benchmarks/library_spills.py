@@ -153,6 +153,19 @@ def of_rows(X: Any, Y: Any, *, step: Callable[[Any], Any], BM: int = 8, BN: int 
     xt.store_tile(y.to(Y.dtype), xt.init_tile(Y, (m, 0), tuple(y.shape)))
 
 
+@xt.kernel
+def residual_norm(X: Any, R: Any, W: Any, Y: Any, *, BM: int = 8, BN: int = 256) -> None:
+    """Layer norm of rows that fit a tile, of a sum that is stored back."""
+    m = xt.group_id(0) * BM
+    kept = xt.init_tile(R, (m, 0), (BM, BN))
+    x = xt.load_tile(xt.init_tile(X, (m, 0), (BM, BN))).to(xt.f32) + xt.load_tile(kept).to(xt.f32)
+    xt.store_tile(x.to(R.dtype), kept)
+    x = x - xt.tile_reduce("add", x, 1) * (1.0 / BN)
+    scale = xt.rsqrt(xt.tile_reduce("add", x * x, 1) * (1.0 / BN) + 1e-5)
+    weights = xt.load_tile(xt.init_tile(W, (0, 0), (1, BN))).to(xt.f32)
+    xt.store_tile((x * scale * weights).to(Y.dtype), xt.init_tile(Y, (m, 0), (BM, BN)))
+
+
 ROW_STEPS: dict[str, Callable[[Any], Any]] = {
     "sum": lambda v: xt.tile_reduce("add", v, 1), "sum of columns": lambda v: xt.tile_reduce("add", v, 0),
     "argmax": lambda v: xt.argmax(v, 1), "cumsum": lambda v: xt.cumsum(v, 1),
@@ -165,6 +178,8 @@ def _of_rows(target: Target) -> Iterator[Case]:
     for dtype in (xt.f16, xt.bf16, xt.f32):
         x = _matrix(dtype)
         yield f"softmax {dtype}", _lowering(softmax, x, x, target=target)
+        yield f"softmax of 256 {dtype}", _lowering(softmax, x, x, BN=256, target=target)
+        yield f"norm of 256 {dtype}", _lowering(residual_norm, x, x, x, x, target=target)
         for name, step in ROW_STEPS.items():
             yield f"{name} {dtype}", _lowering(of_rows, x, _matrix(xt.f32), target=target, step=step)
 

@@ -16,9 +16,10 @@ from xdsl.ir import Operation
 
 from codegen.opencl import arith, block_io, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
 from codegen.opencl.arith import compare, inline
-from codegen.opencl.block_io import bounds, payload, scalar, slm
+from codegen.opencl.block_io import payload, slm
 from codegen.opencl.cpu_gemm import fused_store, simt
 from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.gather_scatter import scalar
 from codegen.opencl.kernel import build_options
 from codegen.opencl.prelude.macros import fallbacks
 from codegen.opencl.source import Source
@@ -72,7 +73,7 @@ RULES: dict[type[Operation], Rule] = {
     operation: rule
     for family in (arith, compare, inline, vector, reduction, convert_layout, shuffle, shuffle_rows, widen, dequantize,
                    dpas, simt, block_io, padding, scalar, slm,
-                   gather_scatter, sync, debug, control_flow, kernel, fused_store, bounds, payload)
+                   gather_scatter, sync, debug, control_flow, kernel, fused_store, payload)
     for operation, rule in family.RULES.items()
 }
 """Emission rules by operation, from the module of each family."""

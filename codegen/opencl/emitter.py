@@ -12,13 +12,13 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from codegen.opencl.prelude.macros import LIKELY
+from codegen.opencl.prelude.macros import LIKELY, NO_VISA
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, empty, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.dtypes import i1, of_mlir
-from xegpu.ir.matchers import number
+from xegpu.ir.matchers import DISABLE_LICM, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import BUG, XeError
 from xegpu.support.location import Location, author_location
@@ -297,3 +297,24 @@ def bounds_check(emitter: Emitter, desc: Descriptor, rows: int, columns: int) ->
     emitter.line(f"const int {name} = ({y} >= 0) & ({x} >= 0) & ({y} <= {desc.height} - {rows}) "
                  f"& ({x} <= {desc.width} - {columns});")
     return name
+
+
+def zero_in_step(emitter: Emitter, operation: Operation) -> Coordinate:
+    """Zero where an operation is in no loop that is marked so; else a variable of which Intel's compiler does not know
+    that it is zero in all steps.
+
+    The compiler would make addresses of all blocks, and compare all their columns, in front of the loop, and spill
+    them.
+    """
+    around = operation.parent_op()
+    while around is not None and DISABLE_LICM not in around.attributes:
+        around = around.parent_op()
+    if around is None or emitter.target.is_cpu:
+        return Coordinate()
+    move = f'"mov (M1_NM, {emitter.subgroup}) %0(0,0)<1> %1(0,0)<0;1,0>"'
+    emitter.function(f"static int xetile_zero_in_step(void)\n{{\n  int zero = 0;\n  #ifndef {NO_VISA}\n"
+                     f'  __asm__ volatile({move} : "=rw"(zero) : "rw.u"(zero));\n'
+                     "  zero = sub_group_broadcast(zero, 0);\n  #endif\n  return zero;\n}\n")
+    name = emitter.name("zero")  # of its own for each descriptor, whose addresses have nothing in common then
+    emitter.line(f"const int {name} = xetile_zero_in_step();")
+    return Coordinate((name,))

@@ -24,7 +24,15 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp, check_hints
-from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescType, check_division, check_load
+from xegpu.dialect.types import (
+    ACCESS,
+    DescriptorType,
+    TensorDesc,
+    TensorDescType,
+    check_division,
+    check_load,
+    check_valid,
+)
 from xegpu.ir.create import initialize
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import DescribedOp, array_at, is_address, is_shared, verify_described, verify_line
@@ -226,7 +234,8 @@ def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
 class LoadNdOp(HintedOp):
     """A block from memory; ``packed`` gives it in VNNI form, ``in_bounds`` says that all of it is inside its array.
 
-    Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not.
+    Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not, or it has
+    ``valid`` (:mod:`xegpu.dialect.types`).
     """
 
     name = "xegpu.load_nd"
@@ -236,6 +245,7 @@ class LoadNdOp(HintedOp):
     transpose = opt_prop_def(IntegersAttr)
     transpose_bit_width = opt_prop_def(IntegerAttr)
     in_bounds = opt_prop_def(UnitAttr)
+    valid = opt_prop_def(IntegersAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
@@ -263,6 +273,7 @@ class LoadNdOp(HintedOp):
         check_hints(self, "load")
         desc = desc_of(self.desc)
         packed = self.packed is not None
+        check_valid(self.valid, desc, may_be=self.in_bounds is not None and not self.transposes)
         axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
         check_load_form(axes, packed, desc.dtype)
         self._check_width(desc.dtype.bits)
@@ -339,7 +350,8 @@ def check_words(along: str, size: int, together: int, element: Attribute) -> Non
 class StoreNdOp(HintedOp):
     """Block store; elements outside the array are dropped. ``in_bounds`` says that there are none.
 
-    Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then.
+    Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then,
+    unless it has ``valid`` (:mod:`xegpu.dialect.types`).
     """
 
     name = "xegpu.store_nd"
@@ -348,6 +360,7 @@ class StoreNdOp(HintedOp):
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
     in_bounds = opt_prop_def(UnitAttr)
+    valid = opt_prop_def(IntegersAttr)
     traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
 
@@ -357,6 +370,7 @@ class StoreNdOp(HintedOp):
     def verify_(self) -> None:
         check_hints(self, "store")
         desc = desc_of(self.desc)
+        check_valid(self.valid, desc, may_be=self.in_bounds is not None)
         expected = loaded_shape(desc, False)
         check_stored(self.value.type, expected, desc.element_type)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -15,7 +15,7 @@ from xdsl.printer import Printer
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import vector_type
+from xegpu.mlir.vector import IntegersAttr, values_of, vector_type
 from xegpu.support.errors import Invalid, ShapeError, misread
 from xegpu.support.lookahead import next_token
 from xegpu.target.targets import listed
@@ -353,3 +353,38 @@ def two_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
         raise Invalid("XT3518", f"a fragment has two dimensions, and {list(shape)} has {len(shape)}\n"
                       "the first counts units of the map, the second the elements of a lane in each")
     return shape[0], shape[1]
+
+
+# The part of a block that lies in its matrix, where that is known: ``valid = [rows, columns]`` of loads and stores.
+#
+#     %v = load_nd %a {in_bounds, valid = [17, 17]} : tensor_desc<24x32xbf16, access = rows>
+#
+# Behind these rows and columns are the next matrix's, not padding: zeros are loaded, and nothing is stored. Rows begin
+# at any element, and the matrices from which they are counted, on 4-byte boundaries.
+
+
+def valid_of(message: Any) -> tuple[int, int] | None:
+    """Rows and columns of a load's or store's block that are in its matrix, if that is said; else None."""
+    if message.valid is None:
+        return None
+    rows, columns = values_of(message.valid)
+    return rows, columns
+
+
+def check_valid(valid: IntegersAttr | None, desc: TensorDesc, *, may_be: bool) -> None:
+    """Verify that the part of a block that is in its matrix is one.
+
+    Args:
+        valid: of a message, None if it has none.
+        desc: of its blocks.
+        may_be: whether the message is one of those that may have it.
+    """
+    if valid is None:
+        return
+    found, (rows, columns) = values_of(valid), (desc.shape[0], desc.shape[1] * desc.block.array_length)
+    if len(found) != 2 or not (0 <= found[0] <= rows and 0 <= found[1] <= columns):
+        raise Invalid("XT3125", f"valid = {list(found)} is no part of a block of {rows} x {columns}\n"
+                      f"write the rows and columns that are in its matrix, at most [{rows}, {columns}]", alone=True)
+    if not may_be:
+        raise Invalid("XT3125", "valid says which part of a block in bounds is in its matrix, and goes with in_bounds, "
+                      "and without transpose\nwrite in_bounds, or leave valid out", alone=True)

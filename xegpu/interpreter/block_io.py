@@ -24,6 +24,7 @@ from xegpu.dialect.block_io import (
 )
 from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
 from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSetOp, SubgroupBroadcastOp
+from xegpu.dialect.types import valid_of
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Interpreter, Semantics, TileView
 from xegpu.interpreter.memory import check_aligned, memory_at
@@ -83,6 +84,9 @@ def _load_nd(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> N
     length, packed = desc.block.array_length, operation.packed is not None
     batch = machine.batch - (desc.sg_map is not None)
     whole = memory.read(window.array, window.row, window.column, (rows, columns * length), batch, lead=window.lead)
+    if (valid := valid_of(operation)) is not None:
+        whole = whole.copy()
+        whole[..., valid[0]:, :] = whole[..., valid[1]:] = 0
     blocks = np.stack(np.split(memory.as_numbers(whole, desc.dtype), length, axis=-1), axis=-3)
     if desc.sg_map is not None:
         fragments = np.moveaxis(lane_map.scatter(blocks, desc.sg_map, machine.lanes), -3, -4)
@@ -99,6 +103,8 @@ def _store_nd(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> 
     desc, (value, window) = desc_of(operation.desc), operands
     if desc.sg_map is not None:
         value = lane_map.gather(value, (desc.shape[0], desc.shape[1]), desc.sg_map)
+    if (valid := valid_of(operation)) is not None:
+        value = value[..., :valid[0], :valid[1]]
     memory.write(window.array, window.row, window.column, value, machine.active, window.lead)
 
 

@@ -48,5 +48,8 @@ SKIP_IF_ROLLED = "xegpu.skip_if_rolled"
 DISABLE_UNROLL = "xegpu.disable_unroll"
 """The device's compiler leaves the loop's steps as they are."""
 
+DISABLE_LICM = "xegpu.disable_licm"
+"""The device's compiler computes addresses of rows in each step of the loop, not in front of it."""
+
 DISABLE_ROTATE = "xegpu.disable_rotate"
 """The device's compiler does not rotate the loop: its condition is tested at the head of the body, not at its end."""

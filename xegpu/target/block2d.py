@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xegpu.target.targets import Target
 
 _LIMIT = 1 << 24
@@ -48,6 +50,43 @@ def block_io_fault(pointer: int | None, shape: tuple[int | None, ...], strides: 
     if pitch is not None and width is not None and pitch < width:
         return f"a pitch of {pitch} elements is less than the width of {width}"
     return ""
+
+
+MOST_OF_MATRIX = 64
+"""Rows and columns of a small matrix at most: its product is a subgroup's."""
+
+
+def matrix_sizes(target: Target, shapes: Sequence[tuple[int | None, ...]], strides: Sequence[tuple[int | None, ...]],
+                 kinds: Sequence[str], itemsizes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Rows and columns of the small matrices of batches, which lie behind each other: nothing for other arrays.
+
+    Nothing at all where no batch has sizes that code for any sizes does badly with: rows that 2D block messages do not
+    take, or rows and columns that no tile fits.
+
+    Args:
+        target: what code is compiled for.
+        shapes, strides: of each argument, in elements; empty for a number.
+        kinds: its access kind.
+        itemsizes: bytes of an element.
+    """
+    if not target.block_io:
+        return ()
+    found = tuple(small_matrix(shape, apart, itemsize)
+                  for shape, apart, itemsize in zip(shapes, strides, itemsizes, strict=True))
+    fits = all(not sizes or (kind == "block" and sizes[0] % 8 == sizes[1] % 16 == 0)
+               for sizes, kind in zip(found, kinds, strict=True))
+    return () if fits else found
+
+
+def small_matrix(shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
+    """Rows and columns of an array's matrices if it is a batch of small ones behind each other."""
+    if len(shape) < 3:
+        return ()
+    rows, columns = shape[-2:]
+    if rows is None or columns is None or not 0 < rows <= MOST_OF_MATRIX or not 0 < columns <= MOST_OF_MATRIX or \
+            strides[-3:] != (rows * columns, columns, 1) or rows * columns * itemsize < 64:
+        return ()
+    return rows, columns
 
 
 def access(

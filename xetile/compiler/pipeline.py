@@ -51,6 +51,7 @@ from xetile.passes.loops.reassociate import Reassociate
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
+from xetile.passes.loops.strip_mine import StripMine
 from xetile.passes.loops.swap_operands import SwapOperands
 from xetile.passes.loops.transpose_gathers import TransposeGathers
 from xetile.passes.loops.version_columns import VersionColumns
@@ -112,6 +113,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
         if options.target.block_io else None),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
     ("reassociate", lambda options: None if options.target.fuses_loads else Reassociate()),
+    ("strip-mine", lambda options: StripMine(options.target, options.access)
+        if max(options.target.registers) else None),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("concatenated-operands", lambda options: ConcatenatedOperands(options.target)
         if options.target.block_io else None),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xegpu.ir.kernel_attributes import with_matrix_sizes
 from xegpu.support.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
 from xegpu.support.location import Location
 from xegpu.target import block2d
@@ -43,7 +44,6 @@ class BaseKernel:
         defaults: default values of the last of them.
         grid_function: computes the grid of a launch without one; None if there is none.
         fixed_target: the device that the kernel is written for, None for any.
-        may_alias: whether a launch may pass arrays that share elements with one that the kernel writes.
         cache: the in-memory state that launches reuse.
     """
 
@@ -52,12 +52,23 @@ class BaseKernel:
     defaults: Mapping[str, Any] = {}
     grid_function: Callable[..., Any] | None = None
     fixed_target: Target | None = None
-    may_alias: bool = False
 
     def __init__(self) -> None:
         self.cache = LaunchCache()
+        self._may_alias = False
         self._override: BaseKernel | None = None
         self._override_opencl: str | None = None
+
+    @property
+    def may_alias(self) -> bool:
+        """Whether a launch may pass arrays that share elements with one that the kernel writes."""
+        return self._may_alias
+
+    @may_alias.setter
+    def may_alias(self, allowed: bool) -> None:
+        if allowed != self._may_alias:
+            self._may_alias = allowed
+            self.forget()  # what was compiled may have relied on it
 
     def forget(self) -> None:
         """Clear the launch cache, with all compiled code and stages; a launch compiles again."""
@@ -313,24 +324,28 @@ class BaseKernel:
                        if a.rank is not None else "" for a in arguments)
         large_buffers = target.surface_states and any(
             is_beyond_surface(a.shape, a.strides, a.dtype.bytes) for a in arguments if a.rank is not None)
+        sizes = block2d.matrix_sizes(target, [a.shape for a in arguments], [a.strides for a in arguments], access,
+                                     [a.dtype.bytes for a in arguments]) if _has_batches(arguments) else ()
         key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, _target_key(target), access,
-               large_buffers)
+               large_buffers, sizes)
         if key not in self.cache.compiled:
             self.check_target(target, arguments, access)
             types = [replace(argument, source=None) for argument in arguments]  # the cache keeps no array alive
-            self.cache.compiled[key] = self._compile(types, target, access, constants, subgroups, large_buffers)
+            self.cache.compiled[key] = self._compile(types, target, access, constants, subgroups, large_buffers,
+                                                           sizes)
         return self.cache.compiled[key]
 
     def _compile(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
-                 constants: dict[str, Any], subgroups: tuple[int, int] | None, large_buffers: bool) -> CompiledKernel:
+                 constants: dict[str, Any], subgroups: tuple[int, int] | None, large_buffers: bool,
+                 sizes: tuple[tuple[int, ...], ...]) -> CompiledKernel:
         from xetile.compiler.compiled import CompiledKernel
         from xetile.compiler.origin import Origin
 
-        module = self.module_for(arguments, constants, subgroups)
+        module = with_matrix_sizes(self.module_for(arguments, constants, subgroups), sizes)
         all_constants = self.all_constants(constants)
         origin = Origin(all_constants,
                         lambda changes: self._compile(arguments, target, access, {**all_constants, **changes},
-                                                       subgroups, large_buffers))
+                                                       subgroups, large_buffers, sizes))
         return CompiledKernel(module, target, access, self.location(), origin, self._override_opencl,
                               large_buffers)
 
@@ -341,6 +356,10 @@ class BaseKernel:
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
         """The constants of a call, with the defaults of those that it does not give."""
         return constants
+
+
+def _has_batches(arguments: Sequence[Argument]) -> bool:
+    return any(argument.rank is not None and argument.rank > 2 for argument in arguments)
 
 
 def check_subgroups(subgroups: Any) -> tuple[int, int]:

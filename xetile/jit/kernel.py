@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, i6
 from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
-from xegpu.ir.kernel_attributes import SUBGROUPS
+from xegpu.ir.kernel_attributes import MAY_ALIAS, SUBGROUPS
 from xegpu.mlir.arith import FAST_DIVISION, REASSOCIATE
 from xegpu.support.errors import ArgumentError, Note, ShapeError, TraceError
 from xegpu.support.gc_pause import gc_paused
@@ -70,13 +70,13 @@ class Kernel(BaseKernel):
                                 self.location())
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
         self.fast_division, self.fast_math = fast_division or fast_math, fast_math
-        self.may_alias = may_alias
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
         self._captures: Captures | None = None
         self._recorded: dict[tuple[str, int], Any] = {}  # constants of recordings, by name and identity
         self._flat: dict[Hashable, BaseKernel] = {}  # for structured arguments, by their structures
+        self.may_alias = may_alias
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
@@ -183,6 +183,8 @@ class Kernel(BaseKernel):
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
             if self.fast_division:
                 attributes[FAST_DIVISION] = UnitAttr()
+            if self.may_alias:
+                attributes[MAY_ALIAS] = UnitAttr()
             if self.fast_math:
                 attributes[REASSOCIATE] = UnitAttr()
             with gc_paused():

@@ -8,12 +8,21 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, VectorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    VectorType,
+)
 from xdsl.ir import Attribute
 
 from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType, i1, i32, i64, index, of_mlir, u64
-from xegpu.ir.kernel_attributes import SUBGROUP_SIZE, SUBGROUPS
+from xegpu.ir.kernel_attributes import MAY_ALIAS, SUBGROUP_SIZE, SUBGROUPS
 from xegpu.ir.memref import static_form
 from xegpu.support.errors import (
     ArgumentError,
@@ -29,7 +38,7 @@ from xegpu.target.block2d import SERVED_BY
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.compiler.pipeline import NAMES
-from xetile.dialect.stage import IN_XEGPU, TARGET, stage_of
+from xetile.dialect.stage import IN_XEGPU, TARGET, only_function, stage_of
 from xetile.jit.base import BaseKernel
 from xetile.jit.import_text import import_text, text_location
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
@@ -168,7 +177,11 @@ class ParsedKernel(BaseKernel):
         for argument, parameter in zip(arguments, self._function.body.block.args, strict=True):
             _check_argument(argument, parameter.type, Note(f"{self.name} is declared here", self.location()))
         if subgroups not in self.cache.modules:
-            self.cache.modules[subgroups] = self._for_subgroups(subgroups)
+            module = self._for_subgroups(subgroups)
+            if self.may_alias:
+                module = module.clone()
+                only_function(module).attributes[MAY_ALIAS] = UnitAttr()
+            self.cache.modules[subgroups] = module
         return self.cache.modules[subgroups]
 
     def override(self, stage: str | None, path: str | Path | None = None) -> None:

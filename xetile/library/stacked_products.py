@@ -8,7 +8,7 @@ from typing import Any
 
 from xegpu.dialect.bounds import STORE_ALIGNMENT
 from xegpu.ir import dtypes
-from xegpu.target.block2d import access
+from xegpu.target.block2d import access, small_matrix
 from xegpu.target.targets import Target
 from xetile.frontend.control_flow.for_loop import range as device_range
 from xetile.jit.kernel import kernel
@@ -23,8 +23,7 @@ from xetile.library.matmul_kernels import finished
 _MOST_SUMS = 48 * 48
 """Elements of a result that fit the registers beside its operands, without spills: 144 of 256 registers of 64 bytes."""
 _MOST_DEPTH = 64
-_SHORTEST_ROW = 64
-"""Bytes of a row that 2D block messages take at least."""
+_ELEMENTS = (dtypes.f16, dtypes.bf16, dtypes.i8, dtypes.u8)
 _LEAST_A_CORE = 8
 """Products for which a core is busy with one a subgroup: one for each of its engines."""
 _SUBGROUPS_A_CORE = 32
@@ -60,26 +59,27 @@ def _first(array: Any, number: Any, rows: int) -> tuple[Any, ...]:
 def stacks(a: Operand, b: Operand, c: Operand, target: Target) -> Sequence[Operand] | None:
     """The three arrays as :func:`stacked_product` takes them, if it does; else None.
 
-    It takes 16-bit floats on targets with block messages: M a multiple of 8 and K one of the matrix engine's depth,
-    of no more than 48 x 48 results, all contiguous and within reach of 2D block messages, or with whole rows of a tile
-    within reach of 1D ones, and at least one product for each vector engine. If one is a batch, so are the others: the
-    compiler then knows which of their rows belong together.
+    It takes 16-bit floats and 8-bit integers on targets with block messages, no more than 48 x 48 results of a product
+    and 64 elements along K, all contiguous, and at least one product for each vector engine. If M is a multiple of 8
+    and K one of the matrix engine's depth, and 2D block messages reach them, they are one matrix each; else batches:
+    the compiler then knows which of their rows belong together, and compiles for their sizes.
     """
     (rows, depth), columns = a.shape[-2:], b.shape[-1]
-    if not target.block_io or a.dtype is not b.dtype or a.dtype not in (dtypes.f16, dtypes.bf16):
+    if not target.block_io or a.dtype is not b.dtype or a.dtype not in _ELEMENTS:
         return None
     shape = target.mma_shape(a.dtype, b.dtype)
-    if shape.engine == "vector" or rows % 8 or depth % shape.k or depth > _MOST_DEPTH:
+    if shape.engine == "vector" or _rounded(depth, shape.k) > _MOST_DEPTH:
         return None
-    if rows * _rounded(columns) > _MOST_SUMS or math.prod(c.shape[:-2]) < target.cores * _LEAST_A_CORE:
+    if _rounded(rows, 8) * _rounded(columns, 16) > _MOST_SUMS or \
+            math.prod(c.shape[:-2]) < target.cores * _LEAST_A_CORE:
         return None
     if a.shape[:-2] != b.shape[:-2] or not all(each.array.flags.c_contiguous for each in (a, b, c)):
         return None
-    found = [_reached(each, tile, target) for each, tile in ((a, depth), (b, _rounded(columns)),
-                                                             (c, _rounded(columns)))]
-    if None not in found and any(each is not None and len(each.shape) > 2 for each in found):
+    if rows % 8 == depth % shape.k == 0 and all(_is_reached(each, target) for each in (a, b, c)):
+        return [each.reshaped((math.prod(each.shape[:-1]), each.shape[-1])) for each in (a, b, c)]
+    if all(_is_batch(each, target) for each in (a, b, c)):
         return [each.reshaped((math.prod(each.shape[:-2]), *each.shape[-2:])) for each in (a, b, c)]
-    return [each for each in found if each] if all(found) else None
+    return None
 
 
 def launch_stacked(found: Sequence[Operand], rows: int, depth: int, factors: tuple[float, float], target: Target,
@@ -88,23 +88,27 @@ def launch_stacked(found: Sequence[Operand], rows: int, depth: int, factors: tup
     a, b, c = found
     count = math.prod(a.shape[:-1]) // rows
     each = min(max(count // (target.cores * _SUBGROUPS_A_CORE), 1), _MOST_A_SUBGROUP)
-    each -= each % _AT_ONCE if each > _AT_ONCE else 0
-    bound[-(-count // each)](a.argument, b.argument, c.argument, *factors, count, each, M=rows, N=_rounded(b.shape[-1]),
-                             K=depth, **ending)
+    # those of odd sizes that begin on 4-byte boundaries begin a step
+    least = max(4 // math.gcd(4, math.prod(operand.shape[-2:]) * operand.dtype.bytes) for operand in found)
+    each = max(each - (each % _AT_ONCE if each > _AT_ONCE else 0), 1)
+    each = _rounded(each, least) if len(a.shape) > 2 else each
+    bound[-(-count // each)](a.argument, b.argument, c.argument, *factors, count, each, M=_rounded(rows, 8),
+                             N=_rounded(b.shape[-1], 16),
+                             K=_rounded(depth, target.mma_shape(a.dtype, b.dtype).k), **ending)
 
 
-def _rounded(columns: int) -> int:
-    return -(-columns // 16) * 16
+def _rounded(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
 
 
-def _reached(operand: Operand, columns: int, target: Target) -> Operand | None:
-    """A batch as one matrix where 2D block messages reach that; as it is if its rows are too short for them, and are
-    those of a tile of ``columns`` columns, which 1D block messages reach."""
-    stack = operand.reshaped((math.prod(operand.shape[:-1]), operand.shape[-1]))
-    found = stack.described
-    if access(target, found.pointer, found.shape, found.strides, operand.dtype.bytes) == "block":
-        return stack
-    is_narrow = operand.shape[-1] == columns and columns * operand.dtype.bytes < _SHORTEST_ROW
-    if is_narrow and (found.pointer or 0) % STORE_ALIGNMENT == 0:
-        return operand.reshaped((math.prod(operand.shape[:-2]), *operand.shape[-2:]))
-    return None
+def _is_reached(operand: Operand, target: Target) -> bool:
+    """Whether 2D block messages reach all of a batch as one matrix."""
+    stack = operand.reshaped((math.prod(operand.shape[:-1]), operand.shape[-1])).described
+    return access(target, stack.pointer, stack.shape, stack.strides, operand.dtype.bytes) == "block"
+
+
+def _is_batch(operand: Operand, target: Target) -> bool:
+    """Whether a batch's matrices are small, behind each other, and begin where messages take them."""
+    batch = operand.reshaped((math.prod(operand.shape[:-2]), *operand.shape[-2:])).described
+    is_aligned = (batch.pointer or 0) % STORE_ALIGNMENT == 0
+    return is_aligned and small_matrix(batch.shape, batch.strides, operand.dtype.bytes) != ()

@@ -19,8 +19,8 @@ from codegen.opencl.block_io import (
     slm,
     slm_addresses,
 )
-from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, block_word
+from codegen.opencl.emitter import Emitter, Rule, atom, wrapping, zero_in_step
+from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Fragment, block_word
 from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
@@ -32,8 +32,11 @@ from xegpu.dialect.block_io import (
     UpdateNdOffsetOp,
     desc_of,
 )
-from xegpu.dialect.types import TensorDesc
+from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
+from xegpu.dialect.types import TensorDesc, valid_of
 from xegpu.ir.memref import is_address
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
 
 # Arrays of more than two dimensions in OpenCL C: which matrix of a batch a descriptor stands on.
 #
@@ -78,6 +81,7 @@ def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     height, width, pitch, step = (atom(value) for value in (*array.sizes[-2:], *array.strides[-2:]))
     row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
     array, row = matrix(emitter, operation, array, row)
+    column = column.plus(zero_in_step(emitter, operation))
     step = "1" if desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
     slm_addresses.prepare(emitter, operation)
@@ -147,8 +151,48 @@ def _load_nd(emitter: Emitter, operation: LoadNdOp) -> None:
     if deinterleaved:
         shuffle_rows.deinterleave(emitter, operation.result, f"{array}[0]")
         return
-    emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
+    fragment = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
+    emitter.values[operation.result] = fragment
+    if (valid := valid_of(operation)) is not None:
+        _clear_rows(emitter, desc, fragment, valid[0])
     predicate.from_memory(emitter, operation.result)
+
+
+def _clear_rows(emitter: Emitter, desc: TensorDesc, fragment: Fragment, rows: int) -> None:
+    """Emit zeros for the rows of a loaded block that are behind the end of its matrix."""
+    (row, _), lane_zero = lane_map.positions(desc.shape[:2], _lanes(desc)), 0
+    words = fragment.words()
+    for number, name in enumerate(words):
+        inside = [at < rows for at in map(int, row[lane_zero, number % row.shape[1]])]
+        if not any(inside):
+            emitter.line(f"{name} = 0;")
+        elif not all(inside):  # words of several rows, of which the first lie in the low bits
+            bits = desc.dtype.bits * sum(inside)
+            emitter.line(f"{name} &= {(1 << bits) - 1:#x};")
+
+
+def _lanes(desc: TensorDesc) -> LaneMap:
+    assert desc.sg_map is not None
+    return desc.sg_map
+
+
+def _store_rows(emitter: Emitter, operation: StoreNdOp, fragment: Fragment, rows: int) -> None:
+    """Emit the stores of the first rows of a block, as many as a message takes each."""
+    desc, descriptor, first = desc_of(operation.desc), emitter.values[operation.desc], 0
+    across = len(fragment.words()) // desc.shape[0]
+    cache = cache_controls.number(emitter, operation)
+    pointer = block_word("write", desc.dtype.bits, desc.shape[1])
+    while first < rows:
+        count = 1 << ((rows - first).bit_length() - 1)
+        part = fragment.slice(first * across, count * across)
+        array = emitter.name("stored")
+        emitter.line(f"{part.c_type} {array}[{len(part.names)}] = {{ {', '.join(part.names)} }};")
+        emitter.values[operation.desc] = descriptor.moved(Coordinate((), first), Coordinate())
+        name = f"intel_sub_group_2d_block_write_{desc.dtype.bits}b_{count}r{desc.shape[1]}x1c"
+        cache_controls.block_call(emitter, name, _block_arguments(emitter, operation.desc),
+                                  f"(private {pointer} *){array}", cache)
+        first += count
+    emitter.values[operation.desc] = descriptor
 
 
 def _store_nd(emitter: Emitter, operation: StoreNdOp) -> None:
@@ -160,6 +204,9 @@ def _store_nd(emitter: Emitter, operation: StoreNdOp) -> None:
         element_stores.store(emitter, operation)
         return
     fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
+    if (valid := valid_of(operation)) is not None and valid[0] < desc.shape[0]:
+        _store_rows(emitter, operation, fragment, valid[0])
+        return
     array = emitter.name("stored")
     values = ", ".join(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
@@ -179,6 +226,30 @@ def _prefetch_nd(emitter: Emitter, operation: PrefetchNdOp) -> None:
                               0 if cache == payload.CACHED else cache)
 
 
+def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
+    desc: Descriptor = emitter.values[operation.desc]
+    size, (top, left, bottom, right) = desc_of(operation.desc).dtype.bytes, operation.sides
+    first, last = ((desc.row.plus(Coordinate((), y)), desc.column.plus(Coordinate((), x)))
+                   for y, x in ((top, left), (bottom, right)))
+    conditions = [f"{wrapping(at)} >= 0" for at in first]
+    conditions += [f"{wrapping(first[0])} <= {desc.height} - {bottom - top}",
+                   f"{wrapping(first[1])} <= {desc.width} - {right - left}"]
+    if (multiple := operation.bytes_of_alignment) > 1:
+        bits = f"(uint)(ulong){desc.array.name} | (uint)({desc.pitch}) * {size}u | (uint)({first[1]}) * {size}u"
+        conditions.append(f"(({bits}) & {multiple - 1}u) == 0")
+    emitter.define(operation.inside, "bool", " && ".join(conditions))
+    for result, end, coordinate in ((operation.rows, desc.height, last[0]), (operation.columns, desc.width, last[1])):
+        if result.first_use is not None:
+            emitter.define(result, "int", f"(int)((uint){end} - (uint)({wrapping(coordinate)}))")
+
+
+def _no_alias(emitter: Emitter, operation: NoAliasOp) -> None:
+    left, right = (emitter.values[desc] for desc in operation.operands)
+    conditions = [f"(ulong)({one.array.name} + {one.height} * (long){one.pitch}) <= (ulong){other.array.name}"
+                  for one, other in ((left, right), (right, left))]
+    emitter.define(operation.result, "bool", " || ".join(conditions))
+
+
 RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create,
     UpdateNdOffsetOp: _update_nd_offset,
@@ -187,4 +258,6 @@ RULES: dict[type[Operation], Rule] = {
     LoadNdOp: _load_nd,
     StoreNdOp: _store_nd,
     PrefetchNdOp: _prefetch_nd,
+    InBoundsOp: _in_bounds,
+    NoAliasOp: _no_alias,
 }

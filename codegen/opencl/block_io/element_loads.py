@@ -19,7 +19,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
+from codegen.opencl.block_io import row_pointers, row_runs, store_runs, unaligned_words
 from codegen.opencl.block_io.block_slice import (
     BLOCK_READS,
     KEPT,
@@ -57,6 +57,9 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     by_words = not block.strided and is_by_rows(emitter, operation.result, block.lanes)
     fragment = predicate.in_memory(emitter.fresh(operation.result, scalars=by_words))
     emitter.values[operation.result] = fragment
+    if operation.valid is not None:
+        row_runs.load(emitter, operation, block, fragment)
+        return
     pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     words = fragment.width * len(fragment.names)
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= MOST_INLINED:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import store_runs
+from codegen.opencl.block_io import store_runs, stored_runs
 from codegen.opencl.block_io.block_slice import (
     BLOCK_WRITES,
     KEPT,
@@ -40,6 +40,9 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         raise TargetError("XT9400",
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
+    if operation.valid is not None:
+        stored_runs.store(emitter, operation)
+        return
     pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     by_rows = operation.in_bounds is not None and block.row_bits > 0 and fills_writes(block.desc)
     contiguous = by_rows and block.is_contiguous(emitter.values[operation.desc].pitch)

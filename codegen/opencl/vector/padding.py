@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl.arith.operands import literal, stored
-from codegen.opencl.emitter import COLUMNS_OF_ROW, Emitter, Rule, likely_in_bounds, masks_row, wrapping
+from codegen.opencl.emitter import COLUMNS_OF_ROW, Emitter, Rule, likely_in_bounds, masks_row, wrapping, zero_in_step
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
 from xegpu.dialect.block_io import LoadNdOp, desc_of
@@ -25,6 +25,9 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
     desc: Descriptor = emitter.values[operation.desc]
     row, column = lane_map.positions((shape[0], shape[1]), lanes)
     padding = stored(literal(operation.number, source.dtype), source.dtype)
+    left_column = desc.column
+    if desc_of(operation.desc).block.access == "block":  # else the descriptor has it
+        left_column = left_column.plus(zero_in_step(emitter, operation))
     expressions, attribute = [], "" if masks_row(emitter, source, lanes) else f"{CALL} "
     for position, name in enumerate(source.names):
         units = range(position * source.width, (position + 1) * source.width)
@@ -32,7 +35,7 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
         top, left = words[0]
         relative = [(r - top, c - left) for r, c in words]
         function = _padding_function(emitter, source, lanes, relative, padding, attribute)
-        y, x = desc.row.plus(Coordinate((), top)), desc.column.plus(Coordinate((), left))
+        y, x = desc.row.plus(Coordinate((), top)), left_column.plus(Coordinate((), left))
         expressions.append(f"{function}({name}, {desc.height}, {desc.width}, {wrapping(y)}, {wrapping(x)})")
     if not emitter.target.is_cpu:
         emitter.assign(operation.result, result, expressions)

@@ -135,9 +135,29 @@ def test_any_view_of_an_operand_gives_the_same_products(execution: Execution, ki
     ((32, 16, 16), "bf16", np.float32), ((16, 32, 16), "bf16", np.float32), ((16, 16, 32), "f16", np.float32),
     ((16, 16, 32), "i8", np.int32),
     ((32, 32, 32), "u8", np.int32), ((24, 24, 24), "f16", np.float16),
-    ((13, 16, 16), "bf16", np.float32), ((16, 16, 16), "f32", np.float32)])
+    ((13, 16, 16), "bf16", np.float32), ((16, 16, 16), "f32", np.float32), ((17, 17, 17), "bf16", np.float32),
+    ((33, 33, 33), "f16", np.float16), ((40, 40, 40), "bf16", np.float32), ((17, 35, 33), "i8", np.int32),
+    ((20, 22, 26), "u8", np.int32)])
 def test_every_type_and_size(size: tuple[int, int, int], dtype: str, out: Any, execution: Execution) -> None:
     check(execution, size, ("plain", "plain", "plain"), dtype, out)
+
+
+@pytest.mark.parametrize("execution", [*EXECUTIONS[:1], *EXECUTIONS[2:3], *EXECUTIONS[5:]], ids=str)
+@pytest.mark.parametrize(("rows", "columns", "depth", "dtype"), [
+    (17, 17, 17, "bf16"), (20, 20, 20, "i8"), (40, 40, 40, "bf16"), (33, 47, 31, "bf16"), (24, 24, 24, "bf16")])
+def test_matrices_beside_one_do_not_reach_into_it(rows: int, columns: int, depth: int, dtype: str,
+                                                  execution: Execution) -> None:
+    """Rows that no tile fits end where those of the next matrix begin, which are not zeros."""
+    kind = dtypes.of(dtype)
+    a, b = (view(RNG.integers(-4, 5, shape).astype(kind.numpy), "plain")
+            for shape in ((7, rows, depth), (7, depth, columns)))
+    if kind.is_float:
+        a[1::2], b[1::2] = np.inf, np.nan
+    c = view(np.full((7, rows, columns), 7, np.float32 if kind.is_float else np.int32), "plain")
+    k = 16 if kind.is_float else 32
+    execution.bind(products)[2](a, b, c, 4, M=-(-rows // 8) * 8, N=-(-columns // 16) * 16, K=-(-depth // k) * k,
+                                acc=xt.f32 if kind.is_float else xt.i32)
+    np.testing.assert_array_equal(c[::2], a[::2].astype(c.dtype) @ b[::2].astype(c.dtype))
 
 
 def test_batches_of_no_matrix_and_tiles_that_leave_theirs() -> None:
@@ -210,12 +230,16 @@ def test_loads_of_several_matrices_keep_their_cache_hints() -> None:
 
 
 @pytest.mark.parametrize(("size", "target", "most"), [(16, "pvc", 24), (16, "bmg", 16), (32, "pvc", 56),
-                                                      (32, "bmg", 31)])
+                                                      (32, "bmg", 31), (17, "pvc", 220), (17, "bmg", 180),
+                                                      (24, "pvc", 215), (24, "bmg", 180), (33, "pvc", 760),
+                                                      (33, "bmg", 550)])
 def test_addresses_and_bounds_are_not_asked_for_again_in_each_step(size: int, target: str, most: int) -> None:
     require_ocloc()
     array, result = xt.Spec((10000, size, size), "bf16"), xt.Spec((10000, size, size), "f32")
-    report = products.lower(array, array, result, 8, target=target, M=size, N=size, K=size).report(remedies=False)
-    steps = report.loop["dpas"] // (size**3 // (8 * 16 * 16))
+    rows, columns = -(-size // 8) * 8, -(-size // 16) * 16
+    report = products.lower(array, array, result, 8, target=target, M=rows, N=columns, K=columns).report(remedies=False)
+    steps = report.loop["dpas"] // (rows * columns**2 // (8 * 16 * 16))
+    assert report.spill_size + report.private_size == 0
     assert report.hot.total <= most * steps
 
 

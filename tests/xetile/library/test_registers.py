@@ -14,6 +14,7 @@ from tests.conftest import forget_kernels, require_ocloc
 SPILLED = (
     ("int4_matmul 32x64 bf16, groups of 32", 16), ("scaled_matmul 128x128 e4m3 x e4m3", 16),
     ("scaled_matmul 64x64 e5m2 x e5m2", 8), ("attention f16, heads of 32", 8), ("sort f16", 0),
+    ("softmax of 256 f32", 0), ("norm of 256 f16", 0),
 )
 """Kernels that spilled once, and the dpas of their hot loops."""
 
@@ -35,7 +36,7 @@ def test_rows_of_16_bits_take_a_register_each() -> None:
 
 
 FAMILIES = (r"matmul \S+ f16", r"matmul \S+ bf16", r"matmul \S+ f32", r"matmul \S+ [iu]8", "split-K", "stream-K",
-            "grouped", "int4", "scaled", "attention", "softmax|sum|argmax|cumsum|sort|top_k")
+            "grouped", "int4", "scaled", "attention", "softmax|norm|sum|argmax|cumsum|sort|top_k")
 """Patterns of the names of kernels, parts for processes side by side: the products alone take minutes."""
 
 

@@ -25,7 +25,8 @@ def whole(*shape: int, dtype: Any = np.float16) -> Array:
 
 
 @pytest.mark.launches
-@pytest.mark.parametrize("size", [(32, 32, 32), (48, 40, 48), (8, 96, 64), (16, 16, 16), (24, 48, 16)], ids=str)
+@pytest.mark.parametrize("size", [(32, 32, 32), (48, 40, 48), (8, 96, 64), (16, 16, 16), (24, 48, 16),
+                                  (17, 33, 21)], ids=str)
 @pytest.mark.parametrize("execution", [NUMPY, LANES[0], *DEVICE[:1]], ids=str)
 def test_each_product_is_its_own(size: tuple[int, int, int], execution: Execution) -> None:
     (m, n, k), count, each = size, 7, 3
@@ -34,9 +35,9 @@ def test_each_product_is_its_own(size: tuple[int, int, int], execution: Executio
     with np.errstate(invalid="ignore"):
         expected = np.maximum(np.matmul(a.astype(np.float32), b.astype(np.float32)) * 0.5 - c, 0)
     got = c.copy()
-    stacked = (x if x.shape[-1] < 32 else x.reshape(-1, x.shape[-1]) for x in (a, b, got))
+    stacked = (x if x.shape[-1] < 32 or m % 8 else x.reshape(-1, x.shape[-1]) for x in (a, b, got))
     execution.bind(stacked_product)[-(-count // each)](
-        *stacked, 0.5, -1.0, count, each, M=m, N=-(-n // 16) * 16, K=k,
+        *stacked, 0.5, -1.0, count, each, M=-(-m // 8) * 8, N=-(-n // 16) * 16, K=-(-k // 16) * 16,
         scaled=True, added=True, activation=lambda x: xt.maximum(x, 0))
     sound = [i for i in range(count) if i not in (3, 5)]
     np.testing.assert_array_equal(got[sound], expected[sound])
@@ -72,10 +73,11 @@ def test_others_are_left_to_the_plain_kernel() -> None:
     assert not taken((160, 32, 32), (160, 32, 32), "dg2")  # no block messages
     assert not taken((160, 32, 32), (160, 32, 32), dtype=np.float32)
     assert not taken((160, 32, 32), (160, 32, 32), order="F")
-    assert not taken((160, 30, 32), (160, 32, 32))  # its tile would have rows of the next product
-    assert not taken((160, 32, 40), (160, 40, 32))
+    assert taken((160, 30, 32), (160, 32, 32))  # its tile has rows of the next product, and is compiled for 30
+    assert taken((160, 17, 33), (160, 33, 21))
     assert taken((160, 16, 16), (160, 16, 16))  # short rows that a tile has whole
-    assert not taken((160, 24, 16), (160, 16, 24))  # others, and too short for block messages
+    assert taken((160, 33, 33), (160, 33, 33), dtype=np.int8)
+    assert not taken((160, 49, 40), (160, 40, 48))
     assert not taken((160, 64, 64), (160, 64, 64))  # more sums than registers
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd, prod
 
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
@@ -11,6 +12,7 @@ from xdsl.ir import SSAValue
 from xegpu.analysis.block_position import OffsetOf, is_inside, position_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.bounds import ALIGNMENT, STORE_ALIGNMENT, fills_writes
+from xegpu.ir.kernel_attributes import matrix_sizes
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_address
 from xegpu.passes.licm import terms
@@ -31,7 +33,8 @@ class Matrix:
         others: what is added to the counter there.
         messages: what reaches memory through it.
         rows: the first row that they reach, and the one behind the last, from where the descriptor stands.
-        columns: the column behind the last; of blocks of whole rows the array's width.
+        columns: the column behind the last; of blocks of whole rows the array's width, if no sizes are known.
+        sizes: rows and columns of each matrix, which lie behind each other, where they are known.
     """
 
     maker: CreateNdTdescOp
@@ -40,6 +43,7 @@ class Matrix:
     messages: tuple[Message, ...]
     rows: tuple[int, int]
     columns: int
+    sizes: tuple[int, int] | None = None
 
     @property
     def bottom(self) -> int | None:
@@ -68,9 +72,33 @@ class Matrix:
         return desc_of(self.maker.result).block.access
 
     @property
+    def is_clipped(self) -> bool:
+        """Whether blocks leave their matrix at its known sizes, by more than 2D block messages take into account."""
+        return self.sizes is not None and self.bottom is not None and \
+            (self.bottom > self.sizes[0] or (self.access == "rows" and self.columns != self.sizes[1]))
+
+    @property
+    def period(self) -> int:
+        """How many matrices on another one begins on a 4-byte boundary, from which messages take runs of rows."""
+        if not self.is_clipped or self.access != "rows" or self.sizes is None:
+            return 1
+        return ALIGNMENT // gcd(ALIGNMENT, prod(self.sizes) * desc_of(self.maker.result).dtype.bytes)
+
+    @property
     def alignment(self) -> int:
         """What whole rows begin at a multiple of, in bytes, for the messages that they take."""
         return max(map(_alignment, self.messages))
+
+
+def valid_part(message: Message, matrix: Matrix) -> tuple[int, int]:
+    """Rows and columns of a message's block that are in a matrix of known sizes."""
+    found, first = _box(message, matrix.maker), number(matrix.maker.offsets[-2])
+    assert found is not None
+    assert first is not None
+    assert matrix.sizes is not None
+    (top, left, bottom, right), (rows, columns) = found, matrix.sizes
+    right = right if matrix.access == "block" else min(right, columns)
+    return max(min(first + bottom, rows) - first - top, 0), max(right - left, 0)
 
 
 def _alignment(message: Message) -> int:
@@ -103,7 +131,20 @@ def _matrix(maker: CreateNdTdescOp, loop: scf.ForOp) -> Matrix | None:
     tops, lefts, bottoms, rights = zip(*(box for box in boxes if box), strict=True)
     if block.access == "rows" and (number(column) != 0 or min(lefts) < 0):
         return None
-    return Matrix(maker, changing[0], others, tuple(messages), (min(tops), max(bottoms)), max(rights))
+    sizes = matrix_sizes(maker.source)
+    found = Matrix(maker, changing[0], others, tuple(messages), (min(tops), max(bottoms)), max(rights), sizes)
+    return found if not found.is_clipped or all(_takes_part(message) for message in messages) else None
+
+
+def _takes_part(message: Message) -> bool:
+    """Whether a part of a message's block can be left out: its lanes have whole columns, or whole rows."""
+    desc = desc_of(message.desc)
+    if isinstance(message, PrefetchNdOp) or desc.block.access == "block":
+        return not isinstance(message, LoadNdOp) or not message.transposes
+    lanes = desc.sg_map
+    return not (isinstance(message, LoadNdOp) and message.transposes) and lanes is not None and \
+        desc.dtype.bits in (8, 16, 32) and lanes.wi_layout[0] == 1 and min(lanes.wi_data) == 1 and \
+        lanes.per_lane * desc.dtype.bits <= 32 and desc.shape[1] == lanes.unit[1]
 
 
 def _messages(desc: SSAValue) -> list[Message] | None:
@@ -138,5 +179,5 @@ def heights(matrices: Sequence[Matrix]) -> dict[Matrix, int] | None:
         if matrix.bottom is None:
             return None
         key = matrix.maker.source, matrix.axis
-        found[key] = max(found.get(key, 0), matrix.bottom)
+        found[key] = matrix.sizes[0] if matrix.sizes else max(found.get(key, 0), matrix.bottom)
     return {matrix: found[matrix.maker.source, matrix.axis] for matrix in matrices}

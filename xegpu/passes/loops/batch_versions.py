@@ -10,13 +10,15 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
 
-from xegpu.dialect.block_io import CreateNdTdescOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
-from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of
+from xegpu.mlir.vector import integers
+from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of, valid_part
 from xegpu.passes.loops.fold_rows import Folding, RowFolder, moved
 from xegpu.passes.loops.unroll import LIMIT, repeat, split_loop
 from xegpu.rewrite.inserter import Inserter
@@ -49,6 +51,8 @@ class Versions:
             folding: which of the matrices that one loads and stores two rows as one.
         """
         inserter, single = self.inserter, None
+        if any(matrix.is_clipped for matrix in matrices):
+            self._store_early(self.loop)
         if MAIN_LOOP not in self.loop.attributes:
             self.loop, rest = split_loop(inserter, self.loop, factor)
             single = split_loop(inserter, rest, 1)[0] if factor > 1 else None
@@ -61,7 +65,8 @@ class Versions:
             self._ask_of(matrix)
         end = reduce(lambda a, b: self._before(arith.MinSIOp(a, b)), ends)
         if single is not None:
-            self._run_to(single, end)
+            is_aligned = max(matrix.period for matrix in matrices) == 1
+            self._run_to(single, end if is_aligned else self._first_of(single, end))
             for matrix in matrices_of(single):
                 self._collapse(matrix, matrix.height)
             self._unroll(matrices, factor, folding, end)
@@ -106,6 +111,34 @@ class Versions:
             for load in loads if matrix.is_stored else ():
                 yield self._before(NoAliasOp(every[load], every[matrix]), "apart")
 
+    def _store_early(self, loop: scf.ForOp) -> None:
+        """Put stores behind what they store, and what others store behind them: few results have registers at once."""
+        block = loop.body.block
+        last = max((place for place, operation in enumerate(block.ops) if not operation.has_trait(Pure)
+                    and not isinstance(operation, (StoreNdOp, scf.YieldOp))), default=-1)
+        waiting = [*block.ops][last + 1:-1]
+        ordered: dict[Operation, None] = {}
+
+        def place(operation: Operation) -> None:
+            for operand in operation.operands:
+                if isinstance(operand.owner, Operation) and operand.owner in pure and operand.owner not in ordered:
+                    place(operand.owner)
+            ordered[operation] = None
+
+        pure = {operation for operation in waiting if not isinstance(operation, StoreNdOp)}
+        for operation in (*(each for each in waiting if isinstance(each, StoreNdOp)), *waiting):
+            if operation not in ordered:
+                place(operation)
+        for operation in ordered:
+            operation.detach()  # type: ignore[no-untyped-call]
+            assert block.last_op is not None
+            block.insert_op_before(operation, block.last_op)
+
+    def _first_of(self, single: scf.ForOp, end: SSAValue) -> SSAValue:
+        """The end of a loop of one step, whose matrices begin on 4-byte boundaries where those of the next do not."""
+        behind = self.inserter.before(single, arith.AddiOp(single.lb, single.step))
+        return self.inserter.before(single, arith.MinSIOp(end, behind))
+
     def _run_to(self, loop: scf.ForOp, end: SSAValue) -> None:
         """Let a loop run to an end, where all holds that was asked for until now."""
         holds = reduce(lambda a, b: self._before(arith.AndIOp(a, b)), self._holds)
@@ -149,25 +182,49 @@ class Versions:
         self._ask(first, "sge", zero)
         top, bottom = (inserter.add(self.loop, maker.offsets[-2], end) for end in matrix.rows)
         self._ask(top, "sge", zero)
-        self._ask(bottom, "sle", height)
+        if matrix.is_clipped and matrix.sizes:
+            self._ask_sizes(matrix, matrix.sizes, first)
+        else:
+            self._ask(bottom, "sle", height)
         for axis, index in enumerate(maker.offsets[:-2]):
             if axis != matrix.axis:
                 self._ask(index, "ult", maker.shape[axis])
-        if matrix.access == "rows":
+        if matrix.access == "rows" and not matrix.is_clipped:
             columns = inserter.constant(matrix.columns)
             self._ask(width, "eq", columns)
             self._ask(pitch, "eq", columns)
             first_matrix, box = self._on_rows(matrix, matrix.height), (0, 0, 1, matrix.columns)
             self._holds[self._before(InBoundsOp(first_matrix, box, matrix.alignment), "inside")] = None
 
+    def _ask_sizes(self, matrix: Matrix, sizes: tuple[int, int], first: SSAValue) -> None:
+        """Ask whether matrices have the known sizes, and runs of their rows begin on 4-byte boundaries."""
+        (rows, columns), inserter, maker = sizes, self.inserter, matrix.maker
+        self._ask(matrix.height, "eq", inserter.constant(rows))
+        if matrix.access != "rows":
+            return
+        self._ask(maker.shape[-1], "eq", inserter.constant(columns))
+        self._ask(maker.strides[-2], "eq", inserter.constant(columns))
+        if matrix.period > 1:
+            self._ask(self._before(arith.AndIOp(first, inserter.constant(matrix.period - 1))), "eq",
+                      inserter.constant(0))
+        one = inserter.constant(1)
+        whole = self._described(matrix, one, inserter.constant(rows * columns), inserter.constant(4 * rows * columns))
+        self._holds[self._before(InBoundsOp(whole, (0, 0, 1, rows * columns)), "inside")] = None
+
     def _on_rows(self, matrix: Matrix, rows: SSAValue) -> SSAValue:
         """A descriptor before the loop on the first rows of all matrices as one."""
+        if matrix.access != "rows":
+            return self._described(matrix, rows, matrix.maker.shape[-1], matrix.maker.strides[-2])
+        columns = matrix.sizes[1] if matrix.is_clipped and matrix.sizes else matrix.columns
+        width = self.inserter.constant(columns)
+        return self._described(matrix, rows, width, width)
+
+    def _described(self, matrix: Matrix, rows: SSAValue, columns: SSAValue, pitch: SSAValue) -> SSAValue:
+        """A descriptor before the loop on the first matrix, with other sizes and another pitch."""
         inserter, maker = self.inserter, matrix.maker
         offsets, shape, strides = list(maker.offsets), list(maker.shape), list(maker.strides)
         offsets[matrix.axis], shape[matrix.axis] = inserter.constant(0), inserter.constant(1)
-        shape[-2] = rows
-        if matrix.access == "rows":
-            shape[-1] = strides[-2] = inserter.constant(matrix.columns)
+        shape[-2:], strides[-2] = [rows, columns], pitch
         kind = maker.result.type
         assert isinstance(kind, TensorDescType)
         new = CreateNdTdescOp(maker.source, offsets, shape, strides, kind)
@@ -188,9 +245,12 @@ class Versions:
         begins = arith.MuliOp(maker.offsets[matrix.axis], height)
         row = inserter.before(maker, begins, "row")
         every = self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
+        parts = {message: valid_part(message, matrix) for message in matrix.messages} if matrix.is_clipped else {}
         moved = UpdateNdOffsetOp(every, [row, inserter.constant(0)])
         maker.result.replace_all_uses_with(inserter.before(maker, moved, maker.result.name_hint))
         for message in matrix.messages:
             if matrix.access == "rows" and not isinstance(message, PrefetchNdOp):
                 message.properties["in_bounds"] = UnitAttr()
+            if matrix.is_clipped and isinstance(message, (LoadNdOp, StoreNdOp)):
+                message.properties |= {"in_bounds": UnitAttr(), "valid": integers(parts[message])}
         return begins

@@ -71,9 +71,19 @@ class CollapseBatch:
         from xegpu.passes.loops.batch_versions import Versions  # few kernels need these files
         from xegpu.passes.loops.fold_rows import folding_of
 
+        matrices = _taken(loop, matrices)
+        if not matrices:
+            return
         folding = folding_of(loop, matrices, self.target)
         factor = _factor(loop, matrices, self.target) if folding is None else folding.factor
         Versions(inserter, loop).split(matrices, factor, folding)
+
+
+def _taken(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
+    """The matrices that are collapsed: those that begin within a word only where several steps can be one."""
+    period = max((matrix.period for matrix in matrices), default=1)
+    return matrices if period == 1 or _may_repeat(loop, matrices) else \
+        [matrix for matrix in matrices if matrix.period == 1]
 
 
 def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
@@ -87,13 +97,14 @@ def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
 
     found: dict[str, None] = {}
     for loop in _candidates(module):
-        matrices = matrices_of(loop)
+        matrices = _taken(loop, matrices_of(loop))
         several = folding_of(loop, matrices, target) or _factor(loop, matrices, target) > 1
         exactly = heights(matrices) if several else None
         for matrix in matrices:
             rows = f"exactly {exactly[matrix]} rows" if exactly else \
                 "the rows that tiles reach" if matrix.bottom is None else f"{matrix.bottom} rows or more"
-            columns = f" of exactly {matrix.columns} elements" if matrix.access == "rows" else ""
+            width = matrix.sizes[1] if matrix.is_clipped and matrix.sizes else matrix.columns
+            columns = f" of exactly {width} elements" if matrix.access == "rows" else ""
             found[f"{matrix.maker.source.name_hint or 'an array'} with {rows}{columns}"] = None
     return tuple(found)
 
@@ -113,13 +124,21 @@ def _factor(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> int:
     step are known at run time alone.
     """
     body, step, found = loop.body.block.ops, number(loop.step), heights(matrices)
-    makers = sum(isinstance(operation, CreateNdTdescOp) for operation in body)
-    if not target.immediate_offsets or MAIN_LOOP in loop.attributes or not step or not found or \
-            makers != len(matrices) or not all(map(_is_plain, matrices)):
+    if any(matrix.is_clipped and matrix.access == "rows" for matrix in matrices):  # a step begins with whole words
+        return max(matrix.period for matrix in matrices)
+    if not target.immediate_offsets or not _may_repeat(loop, matrices) or not step or not found or \
+            not all(map(_is_plain, matrices)):
         return 1
     messages = sum(isinstance(operation, MESSAGES) for operation in body)
     return next((factor for factor in _FACTORS if messages * factor <= MOST_MESSAGES
                  and factor * step * max(found.values()) <= DISTANCE), 1)
+
+
+def _may_repeat(loop: scf.ForOp, matrices: Sequence[Matrix]) -> bool:
+    """Whether several steps of a loop can be one: all blocks are those of matrices whose rows are known."""
+    makers = sum(isinstance(operation, CreateNdTdescOp) for operation in loop.body.block.ops)
+    return MAIN_LOOP not in loop.attributes and bool(number(loop.step)) and bool(heights(matrices)) and \
+        makers == len(matrices)
 
 
 def _is_plain(matrix: Matrix) -> bool:

@@ -79,6 +79,7 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
     rows = heights(matrices)
     if not target.block_io or target.register_bytes != 4 * COLUMNS or MAIN_LOOP in loop.attributes or \
             number(loop.step) != 1 or not rows or len(loop.iter_args) or \
+            any(matrix.is_clipped for matrix in matrices) or \
             {operation for operation in loop.body.block.ops if isinstance(operation, MESSAGES)} != \
             {message for matrix in matrices for message in matrix.messages}:
         return None

@@ -22,6 +22,8 @@ registers as what is stored, the whole run waits until that is computed:
     %g0 = load_nd ; %g1 = load_nd ; %y0 = mulf %x0, %g0 ; store_nd %y0 ; %y1 = mulf %x1, %g1 ; store_nd %y1
 becomes
     %g0 = load_nd ; %y0 = mulf %x0, %g0 ; %g1 = load_nd ; %y1 = mulf %x1, %g1 ; store_nd %y0 ; store_nd %y1
+Reductions of many blocks, where these do not fit together, combine them as they are computed
+(:mod:`xegpu.passes.schedule.partial_reductions`).
 Where there is block IO, loads move if a loop multiplies and does more, and the function exceeds the register file, but
 does not with its loads at their first uses:
     %b = load_nd ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %b
@@ -56,6 +58,7 @@ from xegpu.dialect.sync import CompileHintOp
 from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
 from xegpu.passes.schedule.invariant_loads import reload_invariants
+from xegpu.passes.schedule.partial_reductions import combine_blocks, has_long_reductions
 from xegpu.passes.schedule.product_order import order_products
 from xegpu.passes.schedule.product_slices import slice_products
 from xegpu.rewrite.rewriter import copied, rewrite
@@ -72,6 +75,8 @@ _LOADED = (LoadNdOp, LoadColumnsOp, ExtractOp)
 _MARGIN = 1.15
 """Estimated bytes of fragments, as a part of the largest register file, to which nothing is spilled: fitted,
 between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled nothing, 1.31 and more did)."""
+_REDUCED = 0.6
+"""The same above which reductions combine blocks as they are computed."""
 _COMFORTABLE = 0.97
 """The same where loads from before a loop stay before it, if it can load them again: of loops of attention for pvc and
 bmg those of 0.95 and 0.96 spilled nothing, those of 0.98 to 1.04 mostly did."""
@@ -93,6 +98,8 @@ class Schedule:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         new = _scheduled(function, loads=not self.target.block_io, stores=max(self.target.registers) > 0)
+        if (split := self._with_partial_reductions(function, new)) is not None:
+            function, new = split, _scheduled(split, loads=not self.target.block_io)
         if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
             return new
         registers = max(modes(new, self.target), default=0)
@@ -118,6 +125,17 @@ class Schedule:
         fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
         gathers = any(isinstance(operation, LoadGatherOp) for operation in new.walk())  # coalesced later, by addresses
         return next(fitting, new if gathers else choices[pressures.index(min(pressures))])  # made before the loop
+
+
+    def _with_partial_reductions(self, function: func.FuncOp, new: func.FuncOp) -> func.FuncOp | None:
+        """A copy of a function in whose reductions blocks are combined as they are computed; None if they all fit."""
+        registers = max(modes(new, self.target), default=0)
+        room = registers * self.target.register_bytes / self.target.subgroup_size * _REDUCED
+        if not registers or not has_long_reductions(function) or live_bytes(new, grouped=False) <= room:
+            return None
+        split = copied(function)
+        combine_blocks(split)
+        return split
 
 
 def _ordered(function: func.FuncOp) -> func.FuncOp:

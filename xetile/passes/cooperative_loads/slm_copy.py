@@ -34,6 +34,7 @@ from xegpu.analysis.block_position import is_inside
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import SubgroupBarrierOp
 from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.kernel_attributes import matrix_sizes
 from xegpu.ir.matchers import number
 from xegpu.rewrite.rewriter import rewrite
 from xegpu.target.targets import Target
@@ -236,7 +237,8 @@ def _is_narrow(init: tile_ops.InitTileOp) -> bool:
     """Whether a loop goes over the matrices of a batch with rows too short for block messages: where these lie behind
     each other, ``collapse-batch`` reads several at once, with no copies."""
     loop, tile = init.parent_op(), tile_ops.tile_of(init.result)
-    return tile.shape[1] * tile.dtype.bytes < _SURFACE and number(init.offsets[-1]) == 0 and \
+    is_narrow = tile.shape[1] * tile.dtype.bytes < _SURFACE or matrix_sizes(init.source) is not None
+    return is_narrow and number(init.offsets[-1]) == 0 and \
         isinstance(loop, scf.ForOp) and any(is_inside(offset, loop) for offset in init.offsets[:-2])
 
 

@@ -1,0 +1,114 @@
+"""Register pressure of tiles: live bytes of a subgroup's vectors, as the scheduler will order operations."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.traits import written_operand
+from xegpu.mlir.elementwise import RECORDS
+from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp
+from xetile.dialect.tile_ops import LoadTileOp
+from xetile.dialect.vector import IotaOp
+from xetile.passes.loops.strip_mine.row_dependence import rows_of
+
+_SPLATS = (TileBroadcastOp, BroadcastOp)
+"""Operations whose result is made where it is used: registers of the operand, or a number."""
+_NARROW = 8
+"""Elements of 8 bits are 32 in registers: messages and arithmetic widen them."""
+
+
+def live_row_bytes(block: Block, part: float, *, sinks: bool) -> float:
+    """Peak of the live bytes in a block, of vectors whose rows are a part of what they are.
+
+    Args:
+        block: of operations on tiles.
+        part: of the rows that are processed at once; what all rows share is whole.
+        sinks: whether loads move down to their first use, as they do where there is no block IO.
+    """
+    operations = list(block.ops)
+    index = {operation: position for position, operation in enumerate(operations)}
+    placed = _places(operations, index, sinks=sinks)
+    values: dict[SSAValue, int] = dict.fromkeys(block.args, -1)
+    for operation in operations:
+        if not isinstance(operation, _SPLATS):
+            values |= dict.fromkeys(operation.results, placed[operation])
+    spans = [(start, _last_use(value, index, placed), size) for value, start in values.items()
+             if (size := _bytes(value, part))]
+    loaded = {operation: placed[operation] for operation in operations if isinstance(operation, LoadTileOp)}
+    peak = 0.0
+    for position, operation in enumerate(operations):
+        through = sum(size for start, end, size in spans if start < position < end)
+        dying = sum(size for start, end, size in spans if start < position == end)
+        born = sum(size for start, end, size in spans if start == position < end)
+        within = max((live_row_bytes(inner, part, sinks=sinks) for region in operation.regions
+                      for inner in region.blocks), default=0.0)
+        if isinstance(operation, TileReduceOp) and _is_computed_for(operation):
+            within = _bytes(operation.source, part)
+        at_once = sum(_bytes(load.result, part) for load, start in loaded.items() if start == position and (
+            load.padding is not None or start == _last_use(load.result, index, placed)))
+        peak = max(peak, through + at_once + max(dying, born + within))
+    return peak
+
+
+def _is_computed_for(reduction: TileReduceOp) -> bool:
+    """Whether what is reduced is a function of several instructions, and used for nothing else.
+
+    All its blocks are there before they are added up; the device's compiler computes a product right where it is added.
+    """
+    source = reduction.source
+    return isinstance(source.owner, Operation) and source.owner.name.startswith("math.") and source.has_one_use()
+
+
+def _bytes(value: SSAValue, part: float) -> float:
+    """Bytes of a vector; of one of columns alone, which lanes share, none."""
+    if not isinstance(value.type, VectorType) or value.type.get_shape()[-1] == 1:
+        return 0.0
+    rows, bits = rows_of(value), of_mlir(value.type.element_type).bits
+    return prod(value.type.get_shape()) * (32 if bits == _NARROW else bits) / 8 * (1.0 if rows == 1 else part)
+
+
+def _places(operations: list[Operation], index: dict[Operation, int], *, sinks: bool) -> dict[Operation, int]:
+    """Where each operation stands, by its number: what may move, at its first use."""
+    placed: dict[Operation, int] = {}
+    writes = len(operations)
+    for operation in reversed(operations):
+        position = index[operation]
+        if written_operand(type(operation)) is not None:
+            writes = position
+        moves = type(operation) in RECORDS or isinstance(operation, (*_SPLATS, IotaOp))
+        if moves or (sinks and isinstance(operation, LoadTileOp)):
+            used = [placed[user] for result in operation.results for use in result.uses
+                    if (user := _within(use.operation, index)) is not None]
+            last = min(used, default=position)
+            placed[operation] = last if moves else min(last, writes)
+        else:
+            placed[operation] = position
+    return placed
+
+
+def _last_use(value: SSAValue, index: dict[Operation, int], placed: dict[Operation, int]) -> int:
+    """Where a value is used last, through what is made of it where it is used."""
+    last = -1
+    for use in value.uses:
+        user = _within(use.operation, index)
+        if user is None:
+            continue
+        last = max(last, placed[user])
+        if isinstance(user, _SPLATS):
+            last = max(last, _last_use(user.results[0], index, placed))
+    return last
+
+
+def _within(operation: Operation, index: dict[Operation, int]) -> Operation | None:
+    """The operation of a block that an operation is, or is in."""
+    while operation not in index:
+        above = operation.parent_op()
+        if above is None:
+            return None
+        operation = above
+    return operation
