@@ -73,6 +73,9 @@ class IndexSetSplitting:
 
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     for loop in straight_product_loops(around, waits=True):
+        kinds = {type(inner) for inner in loop.walk()}
+        if LoadGatherOp in kinds and kinds.isdisjoint((BarrierOp, LoadColumnsOp)):
+            continue  # coalesce-gathers splits off its steps without masks
         if 0 < (number(loop.step) or 0) < SMALL and abs(number(loop.lb) or 0) < SMALL and not _continues(loop):
             yield loop
 
