@@ -149,7 +149,7 @@ def test_what_lies_inside_and_on_boundaries(first: int, pitch: int) -> None:
             assert (rows, columns) == (8 - row, 45 - first - 32 - column)
 
 
-def test_payloads_are_redundant_operands_and_set_where_they_move() -> None:
+def test_payloads_are_made_once_and_set_where_they_move() -> None:
     text = stages("pvc", BN=32)["hoist-payloads"]
     before, body = text.split("scf.for")
     assert (before.count("payload_create"), body.count("payload_create")) == (2, 0)
