@@ -203,12 +203,12 @@ class Emitter:
 
     def function_named(self, name: str, rest: str) -> str:
         """Define a helper procedure, once: its text behind the name; numbered where another one has the name."""
-        for number in count():
-            unique = f"{name}_{number}" if number else name
+        for others in count():
+            unique = f"{name}_{others}" if others else name
             text = (f"static void {unique}{rest}\n",)
             if self.declarations.setdefault(unique, text) == text:
                 return unique
-        raise AssertionError
+        raise AssertionError  # count() is endless
 
     def external(self, name: str, prototype: str) -> None:
         """Declare an overload of a function that the device's compiler knows, once."""
