@@ -74,7 +74,7 @@ def masked_where_outside(desc: Descriptor, pieces: Iterable[BlockSlice], inside:
                          edges: Iterable[str]) -> list[str]:
     """Statements for the pieces of a block at an edge: those of ``inside`` for pieces that are in bounds.
 
-    Processors do not fetch in advance what masked loads will want, which from memory then take twice the time.
+    Processors seem not to fetch in advance what masked loads will want: from memory, those take twice the time.
     """
     return [f"if ({bounds_condition(desc, piece.at, *piece.shape)}) {whole} else {masked}"
             for piece, whole, masked in zip(pieces, inside, edges, strict=True)]
