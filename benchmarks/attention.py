@@ -15,8 +15,12 @@ import xetile as xt
 from benchmarks.rows import Progress, Row
 from benchmarks.timing import PAUSE, TURN, import_torch, interleaved, ratios
 
-_HEADS, _LENGTH, _ROWS, _COLUMNS = 8, 1024, 4096, 1024
+_HEADS, _LENGTH = 8, 1024
+_ROWS = (4096, 1024), (8192, 100), (16384, 64)
+"""Rows and columns of softmax."""
 _ROWS_A_GROUP = 16
+_SHORT, _SHORT_ROWS_A_GROUP, _SHORT_ROWS_A_TILE = 128, 128, 2
+"""Columns of a row, at most, that stay in a processor's registers; rows of a work-group and of a tile."""
 Runs = dict[str, Callable[[], object]]
 
 
@@ -38,6 +42,25 @@ def softmax(X: Any, Y: Any, *, BN: int = 64) -> None:
             xt.store_tile(xt.load_tile(xt.init_tile(Y, (row, n), at)) * inverse, xt.init_tile(Y, (row, n), at))
 
 
+@xt.kernel
+def softmax_of_short_rows(X: Any, Y: Any, *, BN: int) -> None:
+    """Softmax of rows, 128 a work-group: rows stay in registers, in tiles of BN columns, which are all."""
+    first, at = xt.group_id(0) * _SHORT_ROWS_A_GROUP, (_SHORT_ROWS_A_TILE, BN)
+    for row in xt.range(first, xt.minimum(first + _SHORT_ROWS_A_GROUP, X.shape[0]), _SHORT_ROWS_A_TILE):
+        x = xt.load_tile(xt.init_tile(X, (row, 0), at), padding=-math.inf)
+        power = xt.exp(x - xt.tile_reduce("maxnumf", x, 1))
+        xt.store_tile(power * (1.0 / xt.tile_reduce("add", power, 1)), xt.init_tile(Y, (row, 0), at))
+
+
+def softmax_of(X: Any, Y: Any) -> None:
+    """Launch the kernel for the width of the rows."""
+    rows, columns = X.shape
+    if columns <= _SHORT:
+        softmax_of_short_rows[-(-rows // _SHORT_ROWS_A_GROUP),](X, Y, BN=-(-columns // 16) * 16)
+    else:
+        softmax[-(-rows // _ROWS_A_GROUP),](X, Y)
+
+
 def measure(quick: bool, progress: Progress) -> list[Row]:
     """Rows of attention, of two sizes of heads and two types, and of softmax; none without dpnp."""
     if importlib.util.find_spec("dpnp") is None:
@@ -49,8 +72,10 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
         progress(f"attention, heads of {size}, {np.dtype(dtype).name}")
         rows += _rows(f"{_HEADS} heads of {_LENGTH} x {size}, {np.dtype(dtype).name}", "cpu attention",
                       _attention(size, np.dtype(dtype)), rounds)
-    progress("softmax")
-    return rows + _rows(f"softmax, {_ROWS} rows of {_COLUMNS}, float32", "cpu softmax", _softmax(), rounds)
+    for count, columns in _ROWS[:1] if quick else _ROWS:
+        progress(f"softmax, rows of {columns}")
+        rows += _rows(f"softmax, {count} rows of {columns}, float32", "cpu softmax", _softmax(count, columns), rounds)
+    return rows
 
 
 def _rows(name: str, goal: str, runs: Runs, rounds: int) -> list[Row]:
@@ -98,15 +123,14 @@ def _attention_of_numpy(q: Any, k: Any, v: Any) -> Any:
     return powers @ v / powers.sum(-1, keepdims=True)
 
 
-def _softmax() -> Runs:
+def _softmax(rows: int, columns: int) -> Runs:
     import dpnp
 
-    x = np.random.default_rng(1).standard_normal((_ROWS, _COLUMNS)).astype(np.float32)
+    x = np.random.default_rng(1).standard_normal((rows, columns)).astype(np.float32)
     source, out = dpnp.asarray(x, device="opencl:cpu"), dpnp.zeros(x.shape, dtype=np.float32, device="opencl:cpu")
-    launch = softmax[-(-_ROWS // _ROWS_A_GROUP),]
 
     def ours() -> None:
-        launch(source, out)
+        softmax_of(source, out)
         out.sycl_queue.wait()
 
     ours()

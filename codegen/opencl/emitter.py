@@ -302,11 +302,16 @@ def bounds_check(emitter: Emitter, desc: Descriptor, rows: int, columns: int) ->
     It is one number without short circuits, which the vectorizer would make masks of; and where the compiler knows the
     other way as the rarer one, it saves registers around calls there alone.
     """
-    y, x = (atom(wrapping(at)) for at in (desc.row, desc.column))
     name = emitter.name("inside")
-    emitter.line(f"const int {name} = ({y} >= 0) & ({x} >= 0) & ({y} <= {desc.height} - {rows}) "
-                 f"& ({x} <= {desc.width} - {columns});")
+    emitter.line(f"const int {name} = {bounds_condition(desc, (0, 0), rows, columns)};")
     return name
+
+
+def bounds_condition(desc: Descriptor, at: tuple[int, int], rows: int, columns: int) -> str:
+    """C condition that ``rows`` x ``columns`` elements, ``at`` a row and a column of a descriptor, are in bounds."""
+    y, x = (atom(wrapping(first.plus(Coordinate((), offset))))
+            for first, offset in zip((desc.row, desc.column), at, strict=True))
+    return f"({y} >= 0) & ({x} >= 0) & ({y} <= {desc.height} - {rows}) & ({x} <= {desc.width} - {columns})"
 
 
 def zero_in_step(emitter: Emitter, operation: Operation) -> Coordinate:

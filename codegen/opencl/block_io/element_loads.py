@@ -222,7 +222,10 @@ def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[Bloc
         for statement in inlined:
             emitter.line(statement)
     else:
-        store_runs.branch(emitter, likely_in_bounds(emitter, operation), inlined, statements(pieces, at_edges))
+        edges = statements(pieces, at_edges)
+        if at_edges is _masked_load and len(pieces) > 1:
+            edges = store_runs.masked_where_outside(emitter.values[operation.desc], pieces, inlined, edges)
+        store_runs.branch(emitter, likely_in_bounds(emitter, operation), inlined, edges)
 
 
 def _masked_load(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from xdsl.traits import Pure
 
-from codegen.opencl.emitter import Emitter, bounds_check
+from codegen.opencl.block_io.block_slice import BlockSlice
+from codegen.opencl.emitter import Emitter, bounds_check, bounds_condition
 from codegen.opencl.prelude.macros import LIKELY
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import StoreNdOp, desc_of
@@ -67,6 +68,16 @@ def branch(emitter: Emitter, condition: str, inside: Iterable[str], edges: Itera
             emitter.line(statement)
         emitter.depth -= 1
         emitter.line(end)
+
+
+def masked_where_outside(desc: Descriptor, pieces: Iterable[BlockSlice], inside: Iterable[str],
+                         edges: Iterable[str]) -> list[str]:
+    """Statements for the pieces of a block at an edge: those of ``inside`` for pieces that are in bounds.
+
+    Processors seem not to fetch in advance what masked loads will want: from memory, those take twice the time.
+    """
+    return [f"if ({bounds_condition(desc, piece.at, *piece.shape)}) {whole} else {masked}"
+            for piece, whole, masked in zip(pieces, inside, edges, strict=True)]
 
 
 def _flush(emitter: Emitter) -> None:

@@ -61,6 +61,12 @@ def test_blocks_of_more_rows_than_are_inlined_are_called(at: tuple[int, int], ca
         assert len(re.findall(r"^static \w+ \w+_masked\(", text, re.MULTILINE)) == 3
 
 
+@pytest.mark.parametrize(("at", "variables"), [((1, 64), 4), ((2, 32), 4), ((1, 16), 0)])
+def test_what_is_in_bounds_of_a_block_at_an_edge_is_loaded_without_a_mask(at: tuple[int, int], variables: int) -> None:
+    text = doubled.lower(*[xt.Spec((None, None), xt.f32)] * 2, at=at, target="cpu").opencl
+    assert len(re.findall(r"if \(.*\) \w+ = read_\w+\(.*; else \w+ = load_\w+_masked\(", text)) == 2 * variables
+
+
 def test_rows_on_a_processor_have_a_variable_a_word() -> None:
     @xt.kernel
     def softmax(X, Y):
