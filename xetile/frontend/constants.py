@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from math import isfinite
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.ir import Operation, SSAValue
 
@@ -51,7 +53,32 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
                                f"use an integer such as {int(value) if abs(value) < 2**31 else 0}" + (
                                    "; // divides to one" if dtype is dtypes.index else
                                    ", or convert the other operand: .to(xt.f32)"), current().location())
-    return _integer(value, dtype) if isinstance(value, int) and dtype.kind in "iu" else current().constant(value, dtype)
+    if isinstance(value, int) and dtype.kind in "iu":
+        return _integer(value, dtype)
+    if dtype.is_float:
+        _check_range(value, dtype)
+    return current().constant(value, dtype)
+
+
+def _check_range(number: float, dtype: DType) -> None:
+    """Check that a finite number is none of those that round to infinity.
+
+    Raises:
+        ElementTypeError: it is.
+    """
+    try:
+        with np.errstate(over="ignore"):
+            fits = not isfinite(number) or isfinite(dtype.numpy.type(number))
+    except OverflowError:  # an integer beyond float64
+        fits = False
+    if not fits:
+        greatest = float(finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
+        text = str(number) if len(str(number)) <= 40 else f"{str(number)[:37]}..."
+        infinity = "-inf" if number < 0 else "inf"
+        wider = "" if dtype.bits >= 32 else ", or calculate in f32: .to(xt.f32)"
+        raise ElementTypeError("XT1206", f"the number {text} does not fit {dtype}",
+                               f"{dtype} holds {-greatest:g} to {greatest:g}; use float(\"{infinity}\"){wider}",
+                               current().location())
 
 
 def _integer(number: int, dtype: DType) -> SSAValue:

@@ -283,6 +283,10 @@ def test_python_does_not_branch_on_truth_values(branch: Any) -> None:
     (lambda v, t, k: xt.where(xt.zeros((8, 32), xt.i1), v, v), "XT1208"),
     (lambda v, t, k: xt.where(v > 0, xt.zeros((8, 32), xt.f32), v), "XT1208"),
     (lambda v, t, k: (v > 0) & 2, "XT1206"),
+    (lambda v, t, k: xt.where(v > 0, v, -1e39), "XT1206"),
+    (lambda v, t, k: v.to(xt.f16) < 65520.0, "XT1206"),
+    (lambda v, t, k: v.to(xt.bf16) * 3.4e38, "XT1206"),
+    (lambda v, t, k: v / 2**2000, "XT1206"),
 ])
 def test_mistakes(wrong: Any, message: str) -> None:
     @xt.kernel
@@ -293,6 +297,19 @@ def test_mistakes(wrong: Any, message: str) -> None:
     with pytest.raises(xt.XeError, match=message) as caught:
         kernel[1](np.ones((8, 16), np.float32))
     assert caught.value.hint
+
+
+def test_the_largest_numbers() -> None:
+    """Finite numbers are those that do not round to infinity; infinities are themselves."""
+    @xt.kernel
+    def kernel(A):
+        tile = xt.init_tile(A, (0, 0), (8, 16))
+        v = xt.load_tile(tile).to(xt.f16)
+        xt.store_tile(xt.where(v > 65519.9, v, -float("inf")).to(xt.f32), tile)
+
+    a = np.array([[65504.0, 1.0] * 8] * 8, np.float32)
+    kernel[1](a)
+    np.testing.assert_array_equal(a, [[-np.inf] * 16] * 8)
 
 
 def test_maps_must_agree() -> None:
