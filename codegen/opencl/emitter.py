@@ -53,7 +53,7 @@ class Emitter:
         self.needs_named_barriers = False
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}
         self.assertions: tuple[Any, ...] = ()
-        self.inlined_words = 0
+        self.inlined_words = self.branches = 0
         self.in_bounds: dict[Operation, str] = {}
         self.pending_stores: list[Any] = []
         self.lane_barriers: Collection[Operation] = ()
@@ -280,7 +280,7 @@ def is_by_rows(emitter: Emitter, value: SSAValue, lanes: LaneMap) -> bool:
     assert isinstance(type_, VectorType)
     words, dtype = type_.element_count(), of_mlir(type_.element_type)
     return emitter.target.is_cpu and lanes.wi_layout == (1, emitter.subgroup) and lanes.per_lane == 1 and words > 1 \
-        and dtype is not i1 and emitter.inlined_words + words <= MOST_INLINED
+        and dtype is not i1 and emitter.inlined_words + words <= MOST_INLINED // 4  # masks take as long once more
 
 
 def masks_row(emitter: Emitter, fragment: Fragment, lanes: LaneMap) -> bool:

@@ -16,7 +16,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from xegpu.analysis.register_pressure import fragment_bytes
-from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.kernel_attributes import subgroup_count, subgroup_size
 from xegpu.rewrite.inserter import copy_module
@@ -29,6 +29,8 @@ _WITH_ADDRESSES, _WITH_PRODUCTS = 0.7, 0.65
 other messages take a register or more each. Beside products there are more of them: all rows of A and B are read."""
 _WITH_SHARED = 0.75
 """The same beside messages to shared local memory, of which a loop keeps the addresses."""
+_EACH_PREFETCH = 8
+"""Registers for a prefetch of rows: with 4 to 11 left for one or two of them, a loop spilled 0.7 to 1 KB."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def _chosen_mode(function: func.FuncOp, target: Target) -> int:
         return small
     needed, room = _fragment_registers(function, target), fragment_share(function) * small
     if requested is None and needed <= room:
-        return small
+        fits = needed + _prefetch_registers(function) <= room
+        return small if fits or subgroup_count(function) > target.max_subgroups[1] else large
     if (subgroups := subgroup_count(function)) > target.max_subgroups[1]:
         raise TargetError("XT4050",
             f"{subgroups} subgroups a work-group, {'for which' if requested else 'each of which needs'} " +
@@ -77,6 +80,12 @@ def _chosen_mode(function: func.FuncOp, target: Target) -> int:
             f"lower sg_layout (or subgroups=) to {target.max_subgroups[1]} subgroups, or " +
             (f"ask for registers={small}" if requested else "make the subgroup's tile or its step along K smaller"))
     return large
+
+
+def _prefetch_registers(function: func.FuncOp) -> int:
+    """Registers of the pointers by which rows are prefetched that block messages do not reach, about."""
+    return _EACH_PREFETCH * sum(isinstance(operation, PrefetchNdOp) and desc_of(operation.desc).block.access == "rows"
+                                for operation in function.walk())
 
 
 def _fragment_registers(function: func.FuncOp, target: Target) -> float:

@@ -223,8 +223,8 @@ def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[Bloc
             emitter.line(statement)
     else:
         edges = statements(pieces, at_edges)
-        if at_edges is _masked_load and len(pieces) > 1:
-            edges = store_runs.masked_where_outside(emitter.values[operation.desc], pieces, inlined, edges)
+        if at_edges is _masked_load:
+            edges = store_runs.masked_where_outside(emitter, operation, pieces, inlined, edges)
         store_runs.branch(emitter, likely_in_bounds(emitter, operation), inlined, edges)
 
 

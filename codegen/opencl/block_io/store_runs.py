@@ -6,7 +6,7 @@ the next one keeps its constants in memory instead of registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from xdsl.traits import Pure
@@ -15,10 +15,13 @@ from codegen.opencl.block_io.block_slice import BlockSlice
 from codegen.opencl.emitter import Emitter, bounds_check, bounds_condition
 from codegen.opencl.prelude.macros import LIKELY
 from codegen.opencl.values import Coordinate, Descriptor
-from xegpu.dialect.block_io import StoreNdOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 
 _MOST_WORDS = 8
 """Words of a lane that wait for the end of a run: registers of a vector of lanes, of which processors have 16 or 32."""
+_MOST_BRANCHES = 16
+"""Words of which a kernel asks one by one whether they are in bounds: the time of Intel's compiler grows with their
+square, to 17 s for 256."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +73,16 @@ def branch(emitter: Emitter, condition: str, inside: Iterable[str], edges: Itera
         emitter.line(end)
 
 
-def masked_where_outside(desc: Descriptor, pieces: Iterable[BlockSlice], inside: Iterable[str],
-                         edges: Iterable[str]) -> list[str]:
-    """Statements for the pieces of a block at an edge: those of ``inside`` for pieces that are in bounds.
+def masked_where_outside(emitter: Emitter, operation: LoadNdOp, pieces: Collection[BlockSlice], inside: Iterable[str],
+                         edges: list[str]) -> list[str]:
+    """Statements for the pieces of a block at an edge: if they are few, those of ``inside`` for what is in bounds.
 
     Processors seem not to fetch in advance what masked loads will want: from memory, those take twice the time.
     """
+    if not 1 < len(pieces) <= _MOST_BRANCHES - emitter.branches:
+        return edges
+    emitter.branches += len(pieces)
+    desc: Descriptor = emitter.values[operation.desc]
     return [f"if ({bounds_condition(desc, piece.at, *piece.shape)}) {whole} else {masked}"
             for piece, whole, masked in zip(pieces, inside, edges, strict=True)]
 
