@@ -32,6 +32,8 @@ NO_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
 """Attribute of a loop that is not unrolled. Unrolled loops are most of what a compiler takes its time for."""
 MOST_INLINED = 256
 """Words of a processor's lanes that a kernel accesses without calls: Intel's compiler takes 2.5 ms for each."""
+_MOST_BY_ROWS = 64
+"""The same of blocks of several rows, with masks at edges: a product's 128 take a third of its compiler's time."""
 
 
 class Emitter:
@@ -280,7 +282,7 @@ def is_by_rows(emitter: Emitter, value: SSAValue, lanes: LaneMap) -> bool:
     assert isinstance(type_, VectorType)
     words, dtype = type_.element_count(), of_mlir(type_.element_type)
     return emitter.target.is_cpu and lanes.wi_layout == (1, emitter.subgroup) and lanes.per_lane == 1 and words > 1 \
-        and dtype is not i1 and emitter.inlined_words + words <= MOST_INLINED // 4  # masks take as long once more
+        and dtype is not i1 and emitter.inlined_words + words <= _MOST_BY_ROWS
 
 
 def masks_row(emitter: Emitter, fragment: Fragment, lanes: LaneMap) -> bool:
