@@ -105,9 +105,8 @@ def _inlined_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> s
 def _predicated_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
     """Store of one word a lane by a predicated message, without a branch: a run of them is straight-line code."""
     emitter.external(STORE, store_prototype(fragment.word))
-    element = piece.unchecked(*piece.coordinates(0)[0])
     return "\n".join([*_head_of_store(piece.function("store"), fragment, piece, f"{CALL} "),
-                      f"  {STORE}(&{element}, words, {piece.has_element()});", "}", ""])
+                      f"  {STORE}(&{piece.by_row}, words, {piece.has_element()});", "}", ""])
 
 
 def _rows_store(block: WholeBlock, piece: BlockSlice, fragment: Fragment, contiguous: bool) -> str:
