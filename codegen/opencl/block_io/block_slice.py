@@ -86,12 +86,14 @@ class BlockSlice:
         """
         return "(uint)column < columns", f"(base + y * (long)pitch + {self._across('x')})[{self._across('lane')}]"
 
-    @property
-    def by_row(self) -> str:
-        """Lvalue of a lane's first element, if it is in bounds, by a pointer to its row that blocks side by side share.
+    def lane_element(self, emitter: Emitter) -> str:
+        """Lvalue of a lane's first element, of a predicated access: nothing is accessed if it is out of bounds.
 
-        A column in bounds is not negative, so that its distance is 32-bit arithmetic but for the last addition.
+        Xe-HPG, the generation that has surface states, lacks 64-bit additions. There it is found by a pointer to its
+        row, which blocks side by side share, and a column that is not negative: in 32 bits but for the last addition.
         """
+        if not emitter.target.surface_states:
+            return self.unchecked(*self.coordinates(0)[0])
         row, _ = _first_element(self.lanes)
         down = "" if row == "0" else f" + ({row}) * (long)pitch"
         return f"(base + y * (long)pitch{down})[{self._across('column') if self.strided else '(uint)column'}]"

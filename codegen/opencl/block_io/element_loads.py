@@ -120,7 +120,7 @@ def _is_in_loop(operation: Operation) -> bool:
 def _predicated_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
     """Define a load of an element a lane without a branch, and return its name; lanes out of bounds get 0."""
     name, dtype = f"{piece.function('load')}_predicated", piece.desc.dtype.opencl
-    word = f"{LOAD}(&{piece.by_row}, {piece.has_element()}, ({dtype})0)"
+    word = f"{LOAD}(&{piece.lane_element(emitter)}, {piece.has_element()}, ({dtype})0)"
     emitter.external(LOAD, load_prototype(dtype))
     emitter.function("\n".join([f"static {fragment.c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
                                 *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),

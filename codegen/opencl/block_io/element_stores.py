@@ -106,7 +106,7 @@ def _predicated_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -
     """Store of one word a lane by a predicated message, without a branch: a run of them is straight-line code."""
     emitter.external(STORE, store_prototype(fragment.word))
     return "\n".join([*_head_of_store(piece.function("store"), fragment, piece, f"{CALL} "),
-                      f"  {STORE}(&{piece.by_row}, words, {piece.has_element()});", "}", ""])
+                      f"  {STORE}(&{piece.lane_element(emitter)}, words, {piece.has_element()});", "}", ""])
 
 
 def _rows_store(block: WholeBlock, piece: BlockSlice, fragment: Fragment, contiguous: bool) -> str:
