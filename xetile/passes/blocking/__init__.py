@@ -13,6 +13,7 @@ of the accumulator. No inverse pair of unpack and pack is ever emitted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -63,23 +64,29 @@ _MOST_BYTES = 1 << 18
 """Bytes of the largest vector that is lowered: 16 times the largest register file of a subgroup (512 x 32 bytes)."""
 
 
-def _check_vectors(function: func.FuncOp) -> None:
-    """Check that no vector is so large that a subgroup could never hold it: each block of it is lowered by itself.
-
-    Raises:
-        TargetError: at the author's line of the vector.
-    """
+def oversized_vectors(function: func.FuncOp) -> Iterator[tuple[Operation, VectorType, int]]:
+    """Vectors so large that a subgroup could never hold them, with the operations that make them and their bytes."""
     for operation in function.walk():
         for result in operation.results:
             if not _is_flat(result.type):
                 continue
             assert isinstance(result.type, VectorType)
-            shape, dtype = result.type.get_shape(), of_mlir(result.type.element_type)
-            if (size := prod(shape) * dtype.bits // 8) > _MOST_BYTES:
-                raise located(TargetError(
-                    "XT4113", f"a subgroup would hold {'x'.join(map(str, shape))} elements of {dtype}, {size} bytes, "
-                    "in its registers", "use smaller tiles, and more work-groups or a loop; or distribute the tile "
-                    f"over subgroups by a wg_map, of at most {_MOST_BYTES} bytes each"), operation)
+            if (size := prod(result.type.get_shape()) * of_mlir(result.type.element_type).bits // 8) > _MOST_BYTES:
+                yield operation, result.type, size
+
+
+def _check_vectors(function: func.FuncOp) -> None:
+    """Check that no vector is oversized: each block of it is lowered by itself.
+
+    Raises:
+        TargetError: at the author's line of the vector.
+    """
+    for operation, type_, size in oversized_vectors(function):
+        raise located(TargetError(
+            "XT4113", f"a subgroup would hold {'x'.join(map(str, type_.get_shape()))} elements of "
+            f"{of_mlir(type_.element_type)}, {size} bytes, in its registers",
+            "use smaller tiles, and more work-groups or a loop; or distribute the tile "
+            f"over subgroups by a wg_map, of at most {_MOST_BYTES} bytes each"), operation)
 
 
 class _BlockingRewriter(Rewriter):
