@@ -4,9 +4,9 @@ Each needs a small function of the kernel's text, written once for each shape th
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads, or, where each
 lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
 of which each lane shifts its elements out; any other block is read element by element: words of one element by
-predicated messages, which need no branch, and words of several by a loop. In a loop of the kernel a block of one word is
-read so whether it is in bounds or not. On a processor, where the lanes' elements are a vector, a block in bounds is read without a call. Elements outside the
-array are never used.
+predicated messages, which need no branch, and words of several by a loop. In a loop of the kernel a block of one word
+is read so whether it is in bounds or not. On a processor, where the lanes' elements are a vector, a block in bounds is
+read without a call. Elements outside the array are never used.
 """
 
 from __future__ import annotations
