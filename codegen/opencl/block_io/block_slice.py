@@ -86,6 +86,16 @@ class BlockSlice:
         """
         return "(uint)column < columns", f"(base + y * (long)pitch + {self.across('x')})[{self.across('lane')}]"
 
+    @property
+    def by_row(self) -> str:
+        """Lvalue of a lane's first element, if it is in bounds, by a pointer to its row that blocks side by side share.
+
+        A column in bounds is not negative, so that its distance is 32-bit arithmetic but for the last addition.
+        """
+        row, _ = _first_element(self.lanes)
+        down = "" if row == "0" else f" + ({row}) * (long)pitch"
+        return f"(base + y * (long)pitch{down})[{self.across('column') if self.strided else '(uint)column'}]"
+
     def across(self, column: str) -> str:
         """C expression of the elements of memory that columns take."""
         return f"({column}) * (long)step" if self.strided else column
@@ -154,12 +164,17 @@ class WholeBlock(BlockSlice):
 
 def position(lanes: LaneMap, subgroup: int) -> list[str]:
     """Declarations of row and column of a lane's first element; a map of fewer lanes repeats over the subgroup."""
+    row, column = _first_element(lanes)
+    return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
+            f"const int row = {_plus('y', row)}, column = {_plus('x', column)};"]
+
+
+def _first_element(lanes: LaneMap) -> tuple[str, str]:
+    """Row and column expressions of a lane's first element in a block."""
     rows, columns = lanes.wi_layout
     row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
     column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
-    row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
-    return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
-            f"const int row = {_plus('y', row)}, column = {_plus('x', column)};"]
+    return _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
 
 
 def block_of(emitter: Emitter, desc: TensorDesc) -> WholeBlock:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import predicated_words, store_runs
+from codegen.opencl.block_io import predicated_words, row_writes, store_runs
 from codegen.opencl.block_io.block_slice import (
     BLOCK_WRITES,
     KEPT,
@@ -57,7 +58,8 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         for piece, edge in zip(inside, pieces, strict=True):
             emitter.function(_inlined_store(emitter, piece, fragment))
             emitter.function(_edge_store(edge, fragment, at_edges))
-        store_runs.add(emitter, operation, calls(inside, ""), calls(pieces, at_edges))
+        store_runs.add(emitter, operation, calls(inside, ""), calls(pieces, at_edges), store_runs.MOST_WORDS,
+                       partial(store_runs.flush_calls, emitter))
         return
     for piece in pieces:
         if by_rows:
@@ -67,6 +69,9 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
             emitter.function(_inlined_store(emitter, piece, fragment))
         else:
             predicated_words.store_function(emitter, piece, fragment)
+    if row_writes.applies(emitter, operation, block):
+        row_writes.add(emitter, operation, block, fragment, calls(pieces, ""))
+        return
     statements = calls(pieces, "_contiguous" if contiguous else "_rows" if by_rows else "")
     for statement in predicated_words.apart(emitter, statements, pieces[0], fragment.width):
         emitter.line(statement)

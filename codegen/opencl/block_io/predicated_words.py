@@ -46,7 +46,7 @@ def load_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> st
     value = words[0] if fragment.width == 1 else f"({c_type})({', '.join(words)})"
     emitter.external(LOAD, load_prototype(dtype))
     emitter.function(_function(f"static {c_type} {name}(global const {dtype} *base, {PARAMETERS})", piece,
-                               f"global const {dtype}", [*lines, f"return {value};"]))
+                               f"global const {dtype}", fragment.width, [*lines, f"return {value};"]))
     return name
 
 
@@ -58,7 +58,7 @@ def store_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> s
         lines += [*moves, f"{STORE}({pointer}, {word}, {condition});"]
     emitter.external(STORE, store_prototype(fragment.word))
     emitter.function(_function(f"static void {name}(global {fragment.word} *base, {PARAMETERS}, "
-                               f"{fragment.c_type} words)", piece, f"global {fragment.word}", lines))
+                               f"{fragment.c_type} words)", piece, f"global {fragment.word}", fragment.width, lines))
     return name
 
 
@@ -79,9 +79,10 @@ def apart(emitter: Emitter, statements: Sequence[str], piece: BlockSlice, width:
         yield statement
 
 
-def _function(head: str, piece: BlockSlice, element: str, lines: list[str]) -> str:
-    start = [*position(piece.lanes, piece.subgroup), f"{element} *at = &{piece.unchecked('row', 'column')};"]
-    return "\n".join([f"{CALL} {head}", "{", *(f"  {line}" for line in [*start, *lines]), "}", ""])
+def _function(head: str, piece: BlockSlice, element: str, width: int, lines: Sequence[str]) -> str:
+    first = piece.by_row if width == 1 else piece.unchecked("row", "column")
+    body = [*position(piece.lanes, piece.subgroup), f"{element} *at = &{first};", *lines]
+    return "\n".join([f"{CALL} {head}", "{", *(f"  {line}" for line in body), "}", ""])
 
 
 def _walk(piece: BlockSlice, width: int) -> Iterator[_Word]:

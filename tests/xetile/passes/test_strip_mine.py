@@ -47,6 +47,18 @@ def in_loops(X, Y):
         xt.store_tile(x - total + kept, xt.init_tile(Y, (m, n), (BM, BN)))
 
 
+@xt.kernel
+def momentum(W, M, G, first):
+    """Weights and their momenta in place, of a gradient: no row is reduced."""
+    m = xt.group_id(0) * BM
+    weights, momenta = (xt.init_tile(array, (m, 0), (BM, BN)) for array in (W, M))
+    gradient = xt.load_tile(xt.init_tile(G, (m, 0), (BM, BN)))
+    moved = xt.load_tile(momenta) * 2.0 + gradient
+    row = xt.iota((BM, BN), 0, xt.i32) + first.to(xt.i32)
+    xt.store_tile(xt.load_tile(weights) - moved + row.to(xt.f32), weights)
+    xt.store_tile(moved, momenta)
+
+
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("rows", "width"), [(21, 250), (16, 256), (5, 201)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["f32", "f16"])
@@ -66,6 +78,17 @@ def test_rows_of_a_tile(execution: Execution, dtype: Any, rows: int, width: int)
     np.testing.assert_array_equal(y, expected)
     whole[1:-1, 4:-4] = 7
     assert (whole == 7).all()
+
+
+@pytest.mark.parametrize("execution", [*EXECUTIONS, Execution("machine:dg2", "dg2")], ids=str)
+@pytest.mark.parametrize(("rows", "width"), [(21, 250), (16, 256)])
+def test_rows_that_are_not_reduced(execution: Execution, rows: int, width: int) -> None:
+    generator = np.random.default_rng(width)
+    w, m, g = (integers(generator, np.float32, rows, width) for _ in range(3))
+    weights, momenta = w.copy(), m.copy()
+    execution.bind(momentum)[tiles(rows, BM)](weights, momenta, g, 3)
+    np.testing.assert_array_equal(momenta, 2 * m + g)
+    np.testing.assert_array_equal(weights, w - momenta + np.arange(rows)[:, None] % BM + 3)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
@@ -140,6 +163,7 @@ def test_where_it_applies() -> None:
         assert is_strip_mined(xt.kernel(shifted), F32, F32, target=target)
         assert is_strip_mined(in_loops, F32, F32, target=target)
         assert is_strip_mined(centred, F32, F32, F32, F32, 3, target=target)
+        assert is_strip_mined(momentum, F32, F32, F32, 3, target=target)
         assert not is_strip_mined(xt.kernel(shifted, may_alias=True), F32, F32, target=target)
         assert not is_strip_mined(xt.kernel(down), F32, target=target)
         assert not is_strip_mined(xt.kernel(of_columns), F32, F32, target=target)
@@ -171,9 +195,9 @@ def test_parsed_text_says_that_arrays_may_be_aliased() -> None:
 
 @pytest.mark.everything
 @pytest.mark.parametrize("target", ["pvc", "bmg", "dg2"])
-@pytest.mark.parametrize("kernel", [centred, in_loops])
+@pytest.mark.parametrize("kernel", [centred, in_loops, momentum])
 def test_machine_code_spills_nothing(kernel: Any, target: str) -> None:
     require_ocloc()
-    specs = (F32, F32, F32, F32, 3) if kernel is centred else (F32, F32)
+    specs = {"centred": (F32, F32, F32, F32, 3), "momentum": (F32, F32, F32, 3)}.get(kernel.__name__, (F32, F32))
     report = kernel.lower(*specs, target=target).report(remedies=False)
     assert (report.spill_size, report.private_size) == (0, 0)
