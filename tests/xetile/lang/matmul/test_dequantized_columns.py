@@ -52,7 +52,7 @@ FORMS: dict[str, tuple[Callable[..., Any] | None, Any, str, dict[str, Any]]] = {
 
 
 def narrowed(execution: Execution, constants: dict[str, Any]) -> dict[str, Any]:
-    """Fewer columns on the CPU device, where the target moves each over lanes: 64 are a megabyte of text, 20 s of build."""
+    """Fewer columns on the CPU device where the target moves each over lanes: 64 are a megabyte, built in 15 s."""
     if execution.where != "opencl:cpu" or find_target(execution.target).block_io \
             or constants.get("unpack") is side_by_side:
         return constants
