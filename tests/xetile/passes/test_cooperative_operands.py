@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 import xetile as xt
 from benchmarks.attention_kernels import paged_cache
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, Array, Execution
+from tests.kernels import EXECUTIONS, Array, Execution, first_stages
 from tests.xetile.passes.test_cooperative_loads import without_places
-from xetile.compiler.compiled import CompiledKernel
-from xetile.compiler.pipeline import Options, stages
 
 STORED = [xt.e4m3, xt.e5m2, xt.i8, xt.u8]
 D, BM, BN = 64, 32, 32
@@ -194,16 +190,10 @@ def test_pages_of_a_table(execution: Execution, stored: Any) -> None:
         np.testing.assert_allclose(out[sequence], p @ v / p.sum(axis=-1, keepdims=True), atol=0.01)
 
 
-def _first_stages(lowered: CompiledKernel) -> dict[str, ModuleOp]:
-    """The stages to the one behind STAGE: three quarters of a lowering's time is in those that follow."""
-    every = stages(lowered.module, Options.of(lowered.module, lowered.target, lowered.access))
-    return dict(takewhile(lambda each: each[0] != "blocking", every))
-
-
 def _stages(*, dtype: Any = xt.e4m3, target: str = "pvc", pitch: int = D, **options: Any) -> list[str]:
     keys = xt.Spec((None, D), dtype, (pitch, 1))
     rows = xt.Spec((None, D), options.get("to", xt.f16))
-    return [*_first_stages(two_products.lower(rows, keys, keys, xt.Spec((None, D), xt.f32), 64, target=target,
+    return [*first_stages(two_products.lower(rows, keys, keys, xt.Spec((None, D), xt.f32), 64, target=target,
                                               **options))]
 
 
@@ -224,9 +214,9 @@ def test_where_it_applies_to_gathers() -> None:
     rows, slots = xt.Spec((None, D), xt.bf16), xt.Spec((None, 1), xt.i32)
     for sg, applies in ((1, False), (4, True)):
         low = gathered_products.lower(rows, rows, rows, xt.Spec((None, D), xt.f32), slots, target="bmg", sg=sg)
-        found = _first_stages(low)
+        found = first_stages(low)
         assert (STAGE in found) == applies
-        assert "xetile.load_columns" in str(found["transpose-gathers"])
+        assert "xetile.load_columns" in found["transpose-gathers"]
         assert "index-set-splitting" in found
 
 
