@@ -268,7 +268,7 @@ def test_spirv_compilers_give_the_same(name: str, target: str, compiler: str,
 @pytest.mark.parametrize("name", ["bf16-bf16-f32", "i8-i8-i32"])
 def test_numpy_runs_a_large_grid_in_pieces_of_bounded_memory(name: str, where: str) -> None:
     types = BY_NAME[name]
-    a, b = operands(np.random.default_rng(11), types, 3001, 3001, 64)
+    a, b = operands(np.random.default_rng(11), types, 3001, 3001, 32)
     c = np.zeros((3001, 3001), types.acc.numpy)
     tracemalloc.start()
     try:
