@@ -131,6 +131,12 @@ def part_of(usm: Any) -> Any:
     return None if usm.usm_data._pointer == usm._pointer else _address(usm._pointer, usm.sycl_queue)
 
 
+def memory_from(usm: Any, distance: int) -> Any:
+    """Memory object that starts so many bytes behind a dpctl array's first element; it may not own the memory."""
+    memory, pointer = usm.usm_data, usm._pointer + distance
+    return memory if memory._pointer == pointer else _address(pointer, usm.sycl_queue)
+
+
 @lru_cache(maxsize=4096)
 def _address(pointer: int, queue: Queue) -> Any:
     return memory_at(pointer, 1, queue, None)

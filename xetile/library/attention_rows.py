@@ -61,9 +61,10 @@ def attention_of_rows(Q: Any, K: Any, T: Any, V: Any, O: Any, S: Any, P: Any, R:
                       turns: bool) -> None:
     """Kernel: tiles of BM queries, every ``groups``-th one; ``share`` heads of Q use the same keys and values.
 
-    S has a tile's scores, P its weights and R its results, where O's elements are not f32 (else ``wide``, and S and O
-    are used). ``positive``: so is the scale. ``turns``: a work-group takes all queries of every ``groups``-th group of
-    keys, which it transposes first, to its part of T; else T has all keys.
+    S has a tile's scores, P its weights and R its results, where O's elements are not f32; else ``wide``, S and O are
+    used, and P and R are numbers, which take less time to pass than arrays. ``positive``: so is the scale. ``turns``: a
+    work-group takes all queries of every ``groups``-th group of keys, which it transposes first, to its part of T; else
+    T has all keys.
     """
     worker, queries, keys = group_id(0), Q.shape[2], V.shape[2]
     tiles = (queries + BM - 1) // BM
@@ -220,10 +221,10 @@ def launch_rows(operands: tuple[Operand, ...], result: Operand, queue: Any, targ
     if not wide:
         layouts += [((groups, rows, keys), v.dtype), ((groups, rows, v.shape[3]), dtypes.f32)]
     scratch = Scratch(q, *layouts)
-    transposed, scores, weights, sums = [x.argument for x in (*scratch.operands, *scratch.operands[1:] * 2)][:4]
+    transposed, scores, *rest = [x.argument for x in scratch.operands]
     if not turns:
         turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
         turn(k.argument, transposed)
     scratch.used_until(attention_of_rows.on(queue, target=target)[groups](
-        q.argument, k.argument, transposed, v.argument, result.argument, scores, weights, sums, factor, groups, BM=rows,
-        share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide, turns=turns))
+        q.argument, k.argument, transposed, v.argument, result.argument, scores, *(rest or (0, 0)), factor, groups,
+        BM=rows, share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide, turns=turns))

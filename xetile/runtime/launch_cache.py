@@ -23,8 +23,9 @@ has :data:`CAPACITY` launches.
 
 A prepared launch (``kernel.prepare``) is the author's, not the cache's, and stays what it was.
 
-Not per kernel are two more: the queue of a filter string (:func:`codegen.runtime.devices.find_queue`), which is the
-same for the life of the process because arrays belong to it; and compilers' output on disk, shared by processes
+Not per kernel are three more: the launches of calls of library functions (:mod:`xetile.library.call_plans`), which end
+with the plans of these launches; the queue of a filter string (:func:`codegen.runtime.devices.find_queue`), which is
+the same for the life of the process because arrays belong to it; and compilers' output on disk, shared by processes
 (:mod:`codegen.toolchain.disk_cache`).
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -66,6 +67,20 @@ class LaunchEvent:
 
 ENDED = LaunchEvent()
 """Event of every launch that ended with its call."""
+
+
+class _Record(threading.local):
+    """What this thread launches, and the scratch memory that it takes, while a library function is recorded.
+
+    Attributes:
+        events: kernel, plan and arguments of each launch, no plan where it has none, and blocks of scratch memory, in
+            their order; None while nothing is recorded.
+    """
+
+    events: list[Any] | None = None
+
+
+RECORD = _Record()
 
 
 def launched(queue: Queue, kernel: Any, values: list[Any], global_range: list[int], local_range: list[int],
