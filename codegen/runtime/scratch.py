@@ -15,7 +15,7 @@ from typing import Any
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import Event, order_after
 from codegen.runtime.synchronize import finish
-from codegen.runtime.usm import LINE, advise_huge_pages, memory_at, out_of_memory
+from codegen.runtime.usm import LINE, advise_huge_pages, out_of_memory
 from xegpu.support.errors import DeviceError
 
 _MOST_BYTES = 1 << 26
@@ -55,10 +55,6 @@ class Block:
                 self._views.clear()
             self._views[layout] = make(self.memory)
         return self._views[layout]
-
-    def part(self, offset: int) -> Any:
-        """Memory object that starts so many bytes behind the block's beginning."""
-        return self.views(offset, lambda memory: memory_at(memory._pointer + offset, 1, self._queue, memory))
 
     def ended_by(self, event: Event) -> Block:
         """The block, used by launches until ``event``."""

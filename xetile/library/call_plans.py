@@ -21,8 +21,9 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from codegen.runtime.devices import build_settings
+from codegen.runtime.native_interface import KernelArguments
 from codegen.runtime.scratch import SCRATCH, Block
-from codegen.runtime.usm import memory_from, signature
+from codegen.runtime.usm import signature
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
@@ -157,7 +158,7 @@ class _Step:
 
     kernel: Any
     plan: ReferenceType[LaunchPlan]
-    values: list[Any]
+    values: KernelArguments
     pointers: list[tuple[int, int, int]]
 
 
@@ -199,21 +200,20 @@ class CallPlan:
         Raises:
             DeviceError: the device has no memory left, or refuses a launch.
         """
-        result, sources, queue = None, list(arrays), arrays[0].sycl_queue
+        result, sources = None, list(arrays)
         if self._result is not None:
             result = new_array(like.array if type(like) is TypedView else like, *self._result)
             sources.append(result.get_array())
-        blocks = [SCRATCH.take(queue, size) for size in self._scratch]
-        sources += blocks
-        keep = [*sources[:len(sources) - len(blocks)], *(block.memory for block in blocks)]
-        event = None
+        blocks = [SCRATCH.take(arrays[0].sycl_queue, size) for size in self._scratch]
+        sources += [block.memory for block in blocks]
+        starts, event = [source._pointer for source in sources], None
         for step in self._steps:
             plan, values = step.plan(), step.values.copy()
             assert plan is not None  # is_valid
             for slot, source, distance in step.pointers:
-                where = sources[source]
-                values[slot] = where.part(distance) if type(where) is Block else memory_from(where, distance)
-            event = launched(plan.queue, plan.kernel, values, plan.global_range, plan.local_range, (keep,)).sycl_event
+                values[slot] = starts[source] + distance
+            event = launched(plan.queue, plan.kernel, values, plan.global_range, plan.local_range,
+                             (sources,)).sycl_event
         for block in blocks:
             SCRATCH.give_back(block, event)
         return result
@@ -257,7 +257,6 @@ def _step(kernel: Any, plan: LaunchPlan, args: Sequence[Any], spans: Sequence[tu
         if source is None:
             return None
         pointers.append((slot, source, pointer - spans[source][0]))
-        values[slot] = None  # keeps no array alive
     return _Step(kernel, ref(plan), values, pointers)
 
 
