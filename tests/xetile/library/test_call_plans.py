@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -221,11 +220,8 @@ def test_no_array_is_kept_alive(device_queue: Any) -> None:
     for _ in range(3):
         result = xt.matmul(x, y)
     seen = [weakref.ref(array.get_array()) for array in (x, y, result)]
-    memory = [array.get_array().usm_data for array in (x, y, result)]
-    alone = sys.getrefcount(memory[0]) - 1  # without the array's own
     del x, y, result
     device_queue.wait()
     launcher.release_finished()
     gc.collect()
     assert [array() for array in seen] == [None, None, None]
-    assert [sys.getrefcount(memory[i]) for i in range(3)] == [alone] * 3
