@@ -136,7 +136,7 @@ def test_dpnp_arrays_run_where_they_are_without_a_copy(monkeypatch: pytest.Monke
     start = launch_plan.start
 
     def watched(queue: Any, kernel: Any, args: Any, *rest: Any) -> Any:
-        launched.append((queue, [arg._pointer for arg in args if hasattr(arg, "_pointer")]))
+        launched.append((queue, args.pointers()))
         return start(queue, kernel, args, *rest)
 
     monkeypatch.setattr(launch_plan, "start", watched)
