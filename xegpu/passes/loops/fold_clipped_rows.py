@@ -1,0 +1,340 @@
+"""Row folding of matrices that no tile fits: surfaces with several rows in one, each of which sees one of these.
+
+    %v = load_nd %a {in_bounds, valid = [24, 24]} : tensor_desc<24x16xbf16, array_length = 2, access = rows>
+    %w = load_nd %b {packed, in_bounds, valid = [24, 24]} : tensor_desc<32x16xbf16, array_length = 2, access = rows>
+    %c0 = dpas %v[0][0:8], ... ; %c1 = dpas %v[0][8:16], ... ; store_nd %c0, %c + [0, 0] ; store_nd %c1, %c + [8, 0]
+becomes
+    %A1 = create_nd_tdesc %A + 48 bytes, [%0, %0], [%rows / 3, %24], [%72, %1]          before the loop, of 0, 1 and 2
+    %v0 = load_nd %A0 + [%row / 3, 0] ; %v1 = load_nd %A1 + [%row / 3, 0] ; ...
+    %even, %odd = load_nd %B2 + [%row / 2, 0], load_nd %B2 + [%row / 2, 24]             on [%rows / 2, %48], [%48, %1]
+    %w = shape_cast (shuffle %even, %odd [0, 16, 1, 17, ...])
+    %c0 = dpas %v0[0], ... ; %c1 = dpas %v1[0], ... ; store_nd %c0, %C0 + [%row / 3, 0] ; store_nd %c1, %C1 + ...
+
+Rows of 48 bytes are no surface's of 2D block messages, three as one of 144 bytes are. Rows 0, 3, 6 ... are the first
+block of A and of the sums, rows 1, 4, 7 ... the second one: they are the same rows of the product, which are stored in
+the same way. A surface of its own for each block ends with the row, so that what is behind reads as zeros and is not
+stored; it begins at the 64-byte boundary in front of the row, or at the one before that where it would be narrower than
+a surface may be. Rows of B are even and odd ones for VNNI form, interleaved in registers by instructions of 32 lanes.
+Their columns behind the end are those of another row, and of the sums only those are that are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
+from xdsl.dialects.vector import ShuffleOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.block_position import position_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.bounds import SURFACE_ALIGNMENT, InBoundsOp
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.hints import hinted
+from xegpu.dialect.types import TensorDescType
+from xegpu.ir.matchers import MAIN_LOOP, number
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.arith import CmpIOp
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, integers, values_of, vector_type
+from xegpu.passes.loops.batch_matrix import MESSAGES, MOST_ROWS, Matrix, heights
+from xegpu.passes.loops.fold_rows import COLUMNS, Result, moved, place_of, rows_of
+from xegpu.rewrite.dce import erase
+from xegpu.rewrite.inserter import Inserter
+from xegpu.target.targets import Target
+
+_BLOCK = 8
+"""Rows of a block of A and of the accumulators."""
+_PITCH = 16
+"""The pitch of a surface is a multiple of these bytes."""
+_COLUMN = 4
+"""A block begins at a multiple of these bytes in a row of its surface."""
+_PAIR = 2
+"""Rows of B in a word of VNNI form."""
+
+
+@dataclass(frozen=True)
+class ClippedFolding:
+    """What is folded of a loop.
+
+    Attributes:
+        loads: the matrices that are operand B.
+        apart: those that are operand A or stored, with as many rows in one of their surfaces' as they have blocks.
+        factor: steps that are one.
+    """
+
+    loads: tuple[Matrix, ...]
+    apart: tuple[Matrix, ...]
+    factor: int = 1
+    stores_last = False
+    early = ()
+    """Matrices that later steps load in the first one: none."""
+
+    @property
+    def matrices(self) -> tuple[Matrix, ...]:
+        """All that are folded."""
+        return self.loads + self.apart
+
+    def folder(self, inserter: Inserter, before: Callable[[Operation, str | None], SSAValue]) -> ClippedRowFolder:
+        """What folds them."""
+        return ClippedRowFolder(self, inserter, before)
+
+
+def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> ClippedFolding | None:
+    """What to fold of a loop over matrices of known sizes; None where there is nothing."""
+    rows = heights(matrices)
+    if not target.block_io or target.register_bytes != 4 * COLUMNS or MAIN_LOOP in loop.attributes or \
+            number(loop.step) != 1 or not rows or len(loop.iter_args) or \
+            not all(matrix.sizes and number(matrix.maker.offsets[-2]) == number(matrix.maker.offsets[-1]) == 0
+                    for matrix in matrices) or \
+            {operation for operation in loop.body.block.ops if isinstance(operation, MESSAGES)} != \
+            {message for matrix in matrices for message in matrix.messages}:
+        return None
+    stores = [matrix for matrix in matrices if matrix.is_stored]
+    operands = {message: _top(message) for matrix in matrices for message in matrix.messages if is_operand_a(message)}
+    stored = [message for matrix in stores for message in matrix.messages]
+    found = {message: rows_of(message.value, operands) if isinstance(message, StoreNdOp) else {None}
+             for message in stored}
+    if any(None in each for each in found.values()) or not stored:
+        return None
+    width = max(matrix.sizes[1] for matrix in stores if matrix.sizes)
+    loads = tuple(matrix for matrix in matrices if _is_operand_b(matrix, width))
+    others = tuple(matrix for matrix in matrices if matrix not in loads)
+    fits = len({rows[matrix] for matrix in others}) == 1 and any(matrix.is_clipped for matrix in others) and \
+        all(_has_blocks_apart(matrix, rows[matrix]) for matrix in others) and \
+        all((place := place_of(message, matrix)) is not None and found[message] == {place[0]}
+            for matrix in stores for message in matrix.messages if isinstance(message, StoreNdOp))
+    return ClippedFolding(loads, others if fits else ()) if loads or fits else None
+
+
+def is_operand_a(message: Operation) -> bool:
+    """Whether all that a load gives are blocks of operand A."""
+    if not isinstance(message, LoadNdOp) or message.packed is not None or message.transposes:
+        return False
+    values = [message.result]
+    if desc_of(message.desc).block.array_length > 1:
+        uses = [use.operation for use in message.result.uses]
+        if not all(isinstance(operation, ExtractOp) for operation in uses):
+            return False
+        values = [operation.results[0] for operation in uses]  # type: ignore[misc]
+    return all(isinstance(user := use.operation, DpasOp) and use.index == 0
+               or (isinstance(user, ExtractStridedSliceOp) and values_of(user.sizes) == (_BLOCK, 1)
+                   and values_of(user.offsets)[0] % _BLOCK == 0
+                   and all(isinstance(each.operation, DpasOp) and each.index == 0 for each in user.result.uses))
+               for value in values for use in value.uses)
+
+
+def _top(message: Operation) -> int:
+    """The row of its matrix where a load begins."""
+    assert isinstance(message, LoadNdOp)
+    return position_of(message.desc).row.constant
+
+
+def _is_operand_b(matrix: Matrix, width: int) -> bool:
+    """Whether a matrix is loaded in VNNI form alone, from rows of which two as one are a surface's, and has the columns
+    that are stored."""
+    desc, sizes = desc_of(matrix.maker.result), matrix.sizes
+    assert sizes is not None
+    pitch = _PAIR * sizes[1] * desc.dtype.bytes
+    return matrix.is_clipped and matrix.access == "rows" and desc.dtype.bits == 16 and width <= sizes[1] and \
+        sizes[0] % _PAIR == 0 and pitch >= SURFACE_ALIGNMENT and pitch % _PITCH == 0 and all(
+            isinstance(message, LoadNdOp) and message.packed is not None
+            and (at := desc_of(message.desc)).sg_map is not None
+            and at.sg_map.wi_layout == (1, COLUMNS) and at.sg_map.wi_data == (_PAIR, 1)  # type: ignore[union-attr]
+            and at.shape[1] == COLUMNS and at.shape[0] % (2 * _BLOCK) == 0 and _top(message) % _PAIR == 0
+            and (at.block.array_length == 1 or all(isinstance(use.operation, ExtractOp)
+                                                   for use in message.result.uses))
+            for message in matrix.messages)
+
+
+def _has_blocks_apart(matrix: Matrix, rows: int) -> bool:
+    """Whether the rows of a matrix make as many blocks of equal parts, each of which a surface of its own sees."""
+    desc, sizes = desc_of(matrix.maker.result), matrix.sizes
+    assert sizes is not None
+    count, row = _blocks(rows), sizes[1] * desc.dtype.bytes
+    pitch = count * row
+    return rows % count == 0 and row % _COLUMN == pitch % _PITCH == 0 and \
+        all(sum(_inset(block * row, row)) <= pitch for block in range(count)) and all(
+            desc_of(message.desc).shape[1] in (COLUMNS, 2 * COLUMNS) and
+            (is_operand_a(message) and _top(message) % _BLOCK == 0 if isinstance(message, LoadNdOp)
+             else desc_of(message.desc).shape == (_BLOCK, COLUMNS) and desc.dtype.bits in (16, 32)
+             and (place_of(message, matrix) or (1,))[0] % _BLOCK == 0)  # type: ignore[arg-type]
+            for message in matrix.messages)
+
+
+def _blocks(rows: int) -> int:
+    return -(-rows // _BLOCK)
+
+
+def _inset(begin: int, row: int) -> tuple[int, int]:
+    """Bytes from where a surface begins to a row at ``begin``, and of the row: together no less than the least width."""
+    inset = begin % SURFACE_ALIGNMENT
+    return inset if inset + row >= SURFACE_ALIGNMENT else inset + SURFACE_ALIGNMENT, row
+
+
+@dataclass
+class ClippedRowFolder:
+    """Folds the rows of matrices in a loop.
+
+    Attributes:
+        folding: what is folded.
+        inserter: for the function.
+        before: inserts an operation before the loop, once for equal ones.
+    """
+
+    folding: ClippedFolding
+    inserter: Inserter
+    before: Callable[[Operation, str | None], SSAValue]
+    _surfaces: dict[SSAValue, Matrix] = field(default_factory=dict)
+
+    def fold(self, matrix: Matrix, rows: int) -> dict[Operation, Result]:
+        """Reach a matrix by 2D block messages; which operations the steps do not copy, and what makes their results.
+
+        Args:
+            matrix: the matrix.
+            rows: how many it has.
+        """
+        together = _PAIR if matrix in self.folding.loads else _blocks(rows)
+        begins = arith.MuliOp(matrix.maker.offsets[matrix.axis], self.inserter.constant(rows // together))
+        row = self.inserter.before(matrix.maker, begins, "row")
+        for message in matrix.messages:
+            if matrix in self.folding.loads:
+                assert isinstance(message, LoadNdOp)
+                self._load_pairs(matrix, message, rows, row)
+            elif isinstance(message, LoadNdOp):
+                self._load_blocks(matrix, message, rows, row)
+            else:
+                assert isinstance(message, StoreNdOp)
+                self._store(matrix, message, rows, row)
+        return {begins: partial(moved, self.inserter, row, rows // together)}
+
+    def holds(self) -> Iterator[SSAValue]:
+        """What is asked before the loop: whether the arrays have such surfaces."""
+        constant = self.inserter.constant
+        for surface, matrix in self._surfaces.items():
+            maker = surface.owner
+            assert isinstance(maker, CreateNdTdescOp)
+            if matrix.access == "block" and matrix.sizes:
+                for size in (matrix.maker.shape[-1], matrix.maker.strides[-2]):
+                    yield self.before(CmpIOp(size, constant(matrix.sizes[1]), "eq"), None)
+            yield self.before(CmpIOp(maker.shape[-2], constant(MOST_ROWS["block"]), "sle"), None)
+            whole = self._described(matrix, 0, 0, (constant(1), SURFACE_ALIGNMENT, SURFACE_ALIGNMENT),
+                                    _type_of(matrix))
+            yield self.before(InBoundsOp(whole, (0, 0, 1, 1), SURFACE_ALIGNMENT), "aligned")
+
+    def _load_pairs(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
+        """Load the even and the odd rows of a block of operand B, and interleave them."""
+        inserter, old = self.inserter, desc_of(message.desc)
+        assert matrix.sizes is not None
+        kind = _type_of(matrix, message).with_(shape=(old.shape[0] // _PAIR, COLUMNS), access="block",
+                                               sg_map=LaneMap((1, COLUMNS), (1, 1)))
+        half, width = kind.data.shape[0], matrix.sizes[1]
+        pairs = self.before(arith.MuliOp(matrix.count, inserter.constant(rows // _PAIR)), "pairs")
+        surface = self._described(matrix, 0, 0, (pairs, _PAIR * width, _PAIR * width), kind)
+        self._surfaces[surface] = matrix
+        top, valid = _top(message), max(min(rows - _top(message), old.shape[0]), 0) // _PAIR
+        left, sides = position_of(message.desc).column.constant, []
+        for side in range(_PAIR):
+            offsets = [inserter.add(message, row, top // _PAIR), inserter.constant(side * width + left)]
+            load = hinted(LoadNdOp(inserter.before(message, UpdateNdOffsetOp(surface, offsets))), message)
+            if valid < half:
+                load.properties |= {"in_bounds": UnitAttr(),
+                                    "valid": integers((valid, COLUMNS * old.block.array_length))}
+            sides.append(inserter.before(message, load, message.result.name_hint))
+        mask = [at for pair in zip(range(half), range(half, 2 * half), strict=True) for at in pair]
+        element = kind.data.element_type
+        parts: list[Operation] = [message] if old.block.array_length == 1 else \
+            [use.operation for use in message.result.uses]
+        for part in parts:
+            even, odd = sides if part is message else (
+                inserter.before(part, ExtractOp(side, part.static_position.get_values(),  # type: ignore
+                                                vector_type((half, 1), element))) for side in sides)
+            shuffle = ShuffleOp(even, odd, DenseArrayBase.from_list(i64, mask),
+                                result_type=vector_type((2 * half, 1), element))
+            cast = ShapeCastOp(inserter.before(part, shuffle), (half, _PAIR))
+            part.results[0].replace_all_uses_with(inserter.before(part, cast))
+            erase(part)
+        if message not in parts:
+            erase(message)
+
+    def _load_blocks(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
+        """Load each block of operand A from the surface that sees its rows."""
+        inserter, kind = self.inserter, _type_of(matrix, message).with_(shape=(_BLOCK, COLUMNS), access="block")
+        old, left = desc_of(message.desc), position_of(message.desc).column.constant
+        kind = kind.with_(shape=(_BLOCK, old.shape[1]))
+        values = []
+        for block in range(_top(message) // _BLOCK, (_top(message) + old.shape[0]) // _BLOCK):
+            moving = UpdateNdOffsetOp(self._surface(matrix, block, rows, kind), [row, inserter.constant(left)])
+            load = hinted(LoadNdOp(inserter.before(message, moving)), message)
+            values.append(inserter.before(message, load, message.result.name_hint))
+        of_blocks: list[Operation] = [message] if old.block.array_length == 1 else \
+            [use.operation for use in message.result.uses]
+        for each in of_blocks:
+            for use in list(each.results[0].uses):
+                part = use.operation
+                first = values_of(part.offsets)[0] // _BLOCK if isinstance(part, ExtractStridedSliceOp) else 0
+                value = values[first]
+                if each is not message:
+                    position = each.static_position.get_values()  # type: ignore[attr-defined]
+                    element = vector_type(value.type.get_shape()[1:], kind.data.element_type)  # type: ignore[attr-defined]
+                    value = inserter.before(part, ExtractOp(value, position, element))
+                if isinstance(part, ExtractStridedSliceOp):
+                    part.result.replace_all_uses_with(value)
+                    erase(part)
+                else:
+                    part.operands[use.index] = value
+            erase(each)
+        if message not in of_blocks:
+            erase(message)
+
+    def _store(self, matrix: Matrix, message: StoreNdOp, rows: int, row: SSAValue) -> None:
+        """Store a block of the sums to the surface that sees its rows."""
+        place, count = place_of(message, matrix), _blocks(rows)
+        assert place is not None
+        surface = self._surface(matrix, place[0] // _BLOCK, rows, _type_of(matrix).with_(access="block"))
+        moving = UpdateNdOffsetOp(surface, [row, self.inserter.constant(place[1])])
+        message.operands = [message.value, self.inserter.before(message, moving, matrix.maker.result.name_hint)]
+        if rows // count < _BLOCK:
+            message.properties |= {"in_bounds": UnitAttr(), "valid": integers((rows // count, COLUMNS))}
+
+    def _surface(self, matrix: Matrix, block: int, rows: int, kind: TensorDescType) -> SSAValue:
+        """A descriptor before the loop on the rows of one block of all matrices."""
+        assert matrix.sizes is not None
+        count, size = _blocks(rows), kind.data.dtype.bytes
+        row = matrix.sizes[1] * size
+        inset, _ = _inset(block * row, row)
+        height = self.before(arith.MuliOp(matrix.count, self.inserter.constant(rows // count)), "rows")
+        found = self._described(matrix, (block * row - inset) // size, inset // size,
+                                (height, (inset + row) // size, count * matrix.sizes[1]), kind)
+        self._surfaces[found] = matrix
+        return found
+
+    def _described(self, matrix: Matrix, begin: int, column: int, sizes: tuple[SSAValue, int, int],
+                   kind: TensorDescType) -> SSAValue:
+        """A descriptor before the loop on a surface of an array.
+
+        Args:
+            matrix: the matrices.
+            begin: the element where the surface begins, behind the first one of the first matrix, or before it.
+            column: where the descriptor stands.
+            sizes: rows, columns and pitch of the surface.
+            kind: the descriptor's type.
+        """
+        constant, maker = self.inserter.constant, matrix.maker
+        offsets, shape, strides = list(maker.offsets), list(maker.shape), list(maker.strides)
+        offsets[matrix.axis], shape[matrix.axis] = constant(1 if begin else 0), constant(2 if begin else 1)
+        if begin:  # the second of two matrices that lie as far apart
+            strides[matrix.axis] = constant(begin)
+        height, width, pitch = sizes
+        offsets[-2:], shape[-2:], strides[-2] = [constant(0), constant(column)], [height, constant(width)], \
+            constant(pitch)
+        return self.before(CreateNdTdescOp(maker.source, offsets, shape, strides, kind), maker.result.name_hint)
+
+
+def _type_of(matrix: Matrix, message: LoadNdOp | None = None) -> TensorDescType:
+    """Type of a matrix's descriptors, or of a message's."""
+    found = matrix.maker.result.type if message is None else message.desc.type
+    assert isinstance(found, TensorDescType)
+    return found
