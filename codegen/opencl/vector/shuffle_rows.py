@@ -15,8 +15,9 @@ from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import DEINTERLEAVE_ROWS, NO_VISA
 from codegen.opencl.values import Fragment, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, desc_of
+from xegpu.dialect.types import valid_of
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.vector import ShapeCastOp, shape_of
+from xegpu.mlir.vector import ExtractOp, ShapeCastOp, shape_of
 from xegpu.passes.interleave_rows import EVEN, ODD
 from xegpu.passes.loops.interleave_columns import is_by_parity
 
@@ -79,25 +80,55 @@ def is_interleaving(emitter: Emitter, value: SSAValue) -> bool:
                 for use in value.uses)
 
 
+def is_interleaved(emitter: Emitter, load: LoadNdOp) -> bool:
+    """Whether all blocks of a load are interleaved with others of as many valid rows: zeros behind these come then."""
+    uses = [use.operation for use in load.result.uses]
+    parts = [use.operation for operation in uses if isinstance(operation, ExtractOp) for use in operation.result.uses]
+    found = [operation for operation in uses if not isinstance(operation, ExtractOp)] + parts
+    return bool(found) and all(isinstance(shuffle, ShuffleOp) and is_interleaving(emitter, shuffle.result)
+                               and _valid_rows(shuffle.v1) == _valid_rows(shuffle.v2) for shuffle in found)
+
+
+def _valid_rows(block: SSAValue) -> int | None:
+    """How many rows of a loaded block are its matrix's; None if all are, or are known to be zeros."""
+    operation = block.owner.vector.owner if isinstance(block.owner, ExtractOp) else block.owner
+    valid = valid_of(operation) if isinstance(operation, LoadNdOp) else None
+    return None if valid is None else valid[0]
+
+
 def interleave(emitter: Emitter, operation: ShapeCastOp) -> None:
     """Words of a row of each of two blocks, by 32-lane moves of two rows to every other half of a word."""
     shuffle = operation.source.owner
     assert isinstance(shuffle, ShuffleOp)
-    name, result = "interleaved_8_rows", emitter.fresh(operation.result)
+    result = emitter.fresh(operation.result)
+    even, odd = (emitter.fragment(value) for value in (shuffle.v1, shuffle.v2))
+    valid = _valid_rows(shuffle.v1)
+    valid = even.units if valid is None or valid != _valid_rows(shuffle.v2) else valid
+    values = []
+    for row in range(0, even.units, len(EVEN)):
+        name = _interleaving(emitter, min(valid - row, len(EVEN))) if valid > row else ""
+        parts = (f"as_ushort8({part.slice(row, len(EVEN)).names[0]})" for part in (even, odd))
+        values.append(f"{name}({', '.join(parts)})" if name else "(uint8)(0)")
+    emitter.assign(operation.result, result, values)
+
+
+def _interleaving(emitter: Emitter, rows: int) -> str:
+    """Define the function that interleaves eight rows, of which the first ones are valid, and return its name."""
+    name, whole = f"interleaved_{rows}_rows", len(EVEN)
     lines = ["{", ".decl W v_type=G type=uw num_elts=256 align=GRF alias=<%0, 0>",
              *(f".decl {half} v_type=G type=uw num_elts=128 align=GRF alias=<%{at}, 0>"
-               for at, half in enumerate("EO", 1)),
-             *(f"mov (M1_NM, 32) W({2 * register},{at})<2> {half}({register},0)<1;1,0>"
-               for register in range(4) for at, half in enumerate("EO")), "}"]
-    assembly = "".join(f'    "{line}\\n"\n' for line in lines)
-    portable = ", ".join(f"even.s{row}, odd.s{row}" for row in range(len(EVEN)))
+               for at, half in enumerate("EO", 1))]
+    if rows < whole:
+        lines.append(".decl ZEROS v_type=G type=ud num_elts=128 align=GRF alias=<%0, 0>")
+    lines += [f"mov (M1_NM, {16 * min(rows - row, 2)}) W({row},{at})<2> {half}({row // 2},0)<1;1,0>"
+              for row in range(0, rows, 2) for at, half in enumerate("EO")]
+    lines += [f"mov (M1_NM, {16 * min(whole - row, 2)}) ZEROS({row},0)<1> 0:ud" for row in range(rows, whole, 2)]
+    assembly = "".join(f'    "{line}\\n"\n' for line in [*lines, "}"])
+    portable = ", ".join(f"even.s{row}, odd.s{row}" if row < rows else "0, 0" for row in range(whole))
     emitter.function(f"static uint8 {name}(ushort8 even, ushort8 odd)\n{{\n#ifdef {NO_VISA}\n"
                      f"  return as_uint8((ushort16)({portable}));\n#else\n  uint8 words;\n  __asm__(\n{assembly}"
                      f'    : "=rw"(words) : "rw"(even), "rw"(odd));\n  return words;\n#endif\n}}\n')
-    even, odd = (emitter.fragment(value) for value in (shuffle.v1, shuffle.v2))
-    emitter.assign(operation.result, result, [
-        f"{name}({', '.join(f'as_ushort8({part.slice(row, len(EVEN)).names[0]})' for part in (even, odd))})"
-        for row in range(0, even.units, len(EVEN))])
+    return name
 
 
 def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
