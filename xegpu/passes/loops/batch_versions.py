@@ -24,6 +24,7 @@ from xegpu.passes.loops.fold_rows import Folding, moved
 from xegpu.passes.loops.unroll import LIMIT, repeat, split_loop
 from xegpu.rewrite.inserter import Inserter
 
+AnyFolding = Folding | ClippedFolding
 _FARTHEST = 1 << 30
 """Where a counter stops whose step is not known: it stays within 32 bits behind the last one."""
 
@@ -42,7 +43,7 @@ class Versions:
     _made: dict[Any, SSAValue] = field(default_factory=dict)
     _holds: dict[SSAValue, None] = field(default_factory=dict)
 
-    def split(self, matrices: Sequence[Matrix], factor: int, folding: Folding | ClippedFolding | None = None) -> None:
+    def split(self, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None = None) -> None:
         """Split the loop; the first of the two has the operations that it had.
 
         Args:
@@ -76,7 +77,7 @@ class Versions:
         for matrix in matrices:
             self._collapse(matrix, matrix.height)
 
-    def _unroll(self, matrices: Sequence[Matrix], factor: int, folding: Folding | ClippedFolding | None, end: SSAValue) -> None:
+    def _unroll(self, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None, end: SSAValue) -> None:
         """Write several steps into the first loop, for matrices without other rows than a step reaches: theirs begin a
         constant apart."""
         inserter, main, rows = self.inserter, self.loop, heights(matrices)

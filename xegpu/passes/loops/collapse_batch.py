@@ -42,7 +42,7 @@ from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
-from xegpu.passes.loops.batch_matrix import MESSAGES, Matrix, heights, matrices_of
+from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, Matrix, heights, matrices_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from xegpu.passes.loops.fold_rows import Folding
 
 _PRODUCTS = (DpasOp, DpasScaledOp, MadOp)
-_FACTORS = (4, 2)
-"""Steps that become one: more would leave more to single steps at the end, and save little."""
+
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def _factor(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> int:
             not all(map(_is_plain, matrices)):
         return 1
     messages = sum(isinstance(operation, MESSAGES) for operation in body)
-    return next((factor for factor in _FACTORS if messages * factor <= MOST_MESSAGES
+    return next((factor for factor in FACTORS if messages * factor <= MOST_MESSAGES
                  and factor * step * max(found.values()) <= DISTANCE), 1)
 
 

@@ -39,8 +39,9 @@ from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, integers, values_of, vector_type
-from xegpu.passes.loops.batch_matrix import MESSAGES, MOST_ROWS, Matrix, heights
+from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, MOST_ROWS, Matrix, heights
 from xegpu.passes.loops.fold_rows import COLUMNS, Result, moved, place_of, rows_of
+from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter
 from xegpu.target.targets import Target
@@ -67,7 +68,7 @@ class ClippedFolding:
 
     loads: tuple[Matrix, ...]
     apart: tuple[Matrix, ...]
-    factor: int = 1
+    factor: int
     stores_last = False
     early = ()
     """Matrices that later steps load in the first one: none."""
@@ -87,13 +88,15 @@ def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Targ
     rows = heights(matrices)
     if not target.block_io or target.register_bytes != 4 * COLUMNS or MAIN_LOOP in loop.attributes or \
             number(loop.step) != 1 or not rows or len(loop.iter_args) or \
+            any(matrix.period > 1 for matrix in matrices) or \
             not all(matrix.sizes and number(matrix.maker.offsets[-2]) == number(matrix.maker.offsets[-1]) == 0
                     for matrix in matrices) or \
             {operation for operation in loop.body.block.ops if isinstance(operation, MESSAGES)} != \
             {message for matrix in matrices for message in matrix.messages}:
         return None
     stores = [matrix for matrix in matrices if matrix.is_stored]
-    operands = {message: _top(message) for matrix in matrices for message in matrix.messages if is_operand_a(message)}
+    operands: dict[Operation, int] = \
+        {message: _top(message) for matrix in matrices for message in matrix.messages if is_operand_a(message)}
     stored = [message for matrix in stores for message in matrix.messages]
     found = {message: rows_of(message.value, operands) if isinstance(message, StoreNdOp) else {None}
              for message in stored}
@@ -106,7 +109,16 @@ def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Targ
         all(_has_blocks_apart(matrix, rows[matrix]) for matrix in others) and \
         all((place := place_of(message, matrix)) is not None and found[message] == {place[0]}
             for matrix in stores for message in matrix.messages if isinstance(message, StoreNdOp))
-    return ClippedFolding(loads, others if fits else ()) if loads or fits else None
+    apart = others if fits else ()
+    factor = _factor(matrices, loads, apart) if target.immediate_offsets else 1
+    return ClippedFolding(loads, apart, factor) if loads or fits else None
+
+
+def _factor(matrices: Sequence[Matrix], loads: Sequence[Matrix], apart: Sequence[Matrix]) -> int:
+    """Steps that are one, where messages take distances: as many as leave few messages."""
+    messages = sum(_PAIR if matrix in loads else desc_of(message.desc).shape[0] // _BLOCK if matrix in apart else 1
+                   for matrix in matrices for message in matrix.messages)
+    return next(factor for factor in (*FACTORS, 1) if messages * factor <= MOST_MESSAGES)
 
 
 def is_operand_a(message: Operation) -> bool:
@@ -119,7 +131,7 @@ def is_operand_a(message: Operation) -> bool:
         if not all(isinstance(operation, ExtractOp) for operation in uses):
             return False
         values = [operation.results[0] for operation in uses]  # type: ignore[misc]
-    return all(isinstance(user := use.operation, DpasOp) and use.index == 0
+    return all((isinstance(user := use.operation, DpasOp) and use.index == 0)
                or (isinstance(user, ExtractStridedSliceOp) and values_of(user.sizes) == (_BLOCK, 1)
                    and values_of(user.offsets)[0] % _BLOCK == 0
                    and all(isinstance(each.operation, DpasOp) and each.index == 0 for each in user.result.uses))
@@ -156,7 +168,7 @@ def _has_blocks_apart(matrix: Matrix, rows: int) -> bool:
     count, row = _blocks(rows), sizes[1] * desc.dtype.bytes
     pitch = count * row
     return rows % count == 0 and row % _COLUMN == pitch % _PITCH == 0 and \
-        all(sum(_inset(block * row, row)) <= pitch for block in range(count)) and all(
+        all(_inset(block * row, row) + row <= pitch for block in range(count)) and all(
             desc_of(message.desc).shape[1] in (COLUMNS, 2 * COLUMNS) and
             (is_operand_a(message) and _top(message) % _BLOCK == 0 if isinstance(message, LoadNdOp)
              else desc_of(message.desc).shape == (_BLOCK, COLUMNS) and desc.dtype.bits in (16, 32)
@@ -168,10 +180,10 @@ def _blocks(rows: int) -> int:
     return -(-rows // _BLOCK)
 
 
-def _inset(begin: int, row: int) -> tuple[int, int]:
-    """Bytes from where a surface begins to a row at ``begin``, and of the row: together no less than the least width."""
+def _inset(begin: int, row: int) -> int:
+    """Bytes from where a surface begins to a row at ``begin``, with which it has the least width of one."""
     inset = begin % SURFACE_ALIGNMENT
-    return inset if inset + row >= SURFACE_ALIGNMENT else inset + SURFACE_ALIGNMENT, row
+    return inset if inset + row >= SURFACE_ALIGNMENT else inset + SURFACE_ALIGNMENT
 
 
 @dataclass
@@ -304,7 +316,7 @@ class ClippedRowFolder:
         assert matrix.sizes is not None
         count, size = _blocks(rows), kind.data.dtype.bytes
         row = matrix.sizes[1] * size
-        inset, _ = _inset(block * row, row)
+        inset = _inset(block * row, row)
         height = self.before(arith.MuliOp(matrix.count, self.inserter.constant(rows // count)), "rows")
         found = self._described(matrix, (block * row - inset) // size, inset // size,
                                 (height, (inset + row) // size, count * matrix.sizes[1]), kind)
