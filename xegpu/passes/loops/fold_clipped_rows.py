@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, VectorType, i64
 from xdsl.dialects.vector import ShuffleOp
 from xdsl.ir import Operation, SSAValue
 
@@ -39,7 +39,7 @@ from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, integers, values_of, vector_type
-from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, MOST_ROWS, Matrix, heights
+from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, MOST_ROWS, Matrix, Message, heights
 from xegpu.passes.loops.fold_rows import COLUMNS, Result, moved, place_of, rows_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.dce import erase
@@ -53,7 +53,11 @@ _PITCH = 16
 _COLUMN = 4
 """A block begins at a multiple of these bytes in a row of its surface."""
 _PAIR = 2
-"""Rows of B in a word of VNNI form."""
+"""Rows of 16-bit elements in a word of VNNI form."""
+_BYTE_BLOCKS = 4
+"""Blocks of 16 columns that a message of 8-bit elements loads."""
+_MOST = 32
+"""Rows of the largest block message."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Targ
     if any(None in each for each in found.values()) or not stored:
         return None
     width = max(matrix.sizes[1] for matrix in stores if matrix.sizes)
-    loads = tuple(matrix for matrix in matrices if _is_operand_b(matrix, width))
+    loads = tuple(matrix for matrix in matrices if _is_operand_b(matrix, width, matrices))
     others = tuple(matrix for matrix in matrices if matrix not in loads)
     fits = len({rows[matrix] for matrix in others}) == 1 and any(matrix.is_clipped for matrix in others) and \
         all(_has_blocks_apart(matrix, rows[matrix]) for matrix in others) and \
@@ -116,7 +120,8 @@ def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Targ
 
 def _factor(matrices: Sequence[Matrix], loads: Sequence[Matrix], apart: Sequence[Matrix]) -> int:
     """Steps that are one, where messages take distances: as many as leave few messages."""
-    messages = sum(_PAIR if matrix in loads else desc_of(message.desc).shape[0] // _BLOCK if matrix in apart else 1
+    messages = sum(_together(matrix) if matrix in loads else
+                   desc_of(message.desc).shape[0] // _BLOCK if matrix in apart else 1
                    for matrix in matrices for message in matrix.messages)
     return next(factor for factor in (*FACTORS, 1) if messages * factor <= MOST_MESSAGES)
 
@@ -132,7 +137,7 @@ def is_operand_a(message: Operation) -> bool:
             return False
         values = [operation.results[0] for operation in uses]  # type: ignore[misc]
     return all((isinstance(user := use.operation, DpasOp) and use.index == 0)
-               or (isinstance(user, ExtractStridedSliceOp) and values_of(user.sizes) == (_BLOCK, 1)
+               or (isinstance(user, ExtractStridedSliceOp) and values_of(user.sizes)[0] == _BLOCK
                    and values_of(user.offsets)[0] % _BLOCK == 0
                    and all(isinstance(each.operation, DpasOp) and each.index == 0 for each in user.result.uses))
                for value in values for use in value.uses)
@@ -144,21 +149,59 @@ def _top(message: Operation) -> int:
     return position_of(message.desc).row.constant
 
 
-def _is_operand_b(matrix: Matrix, width: int) -> bool:
-    """Whether a matrix is loaded in VNNI form alone, from rows of which two as one are a surface's, and has the columns
-    that are stored."""
-    desc, sizes = desc_of(matrix.maker.result), matrix.sizes
+def _is_operand_b(matrix: Matrix, width: int, matrices: Sequence[Matrix]) -> bool:
+    """Whether a matrix is loaded in VNNI form alone, from rows of which a surface has those of a word in each of its
+    own, and has the columns that are stored."""
+    desc, sizes, together = desc_of(matrix.maker.result), matrix.sizes, _together(matrix)
     assert sizes is not None
-    pitch = _PAIR * sizes[1] * desc.dtype.bytes
-    return matrix.is_clipped and matrix.access == "rows" and desc.dtype.bits == 16 and width <= sizes[1] and \
-        sizes[0] % _PAIR == 0 and pitch >= SURFACE_ALIGNMENT and pitch % _PITCH == 0 and all(
-            isinstance(message, LoadNdOp) and message.packed is not None
-            and (at := desc_of(message.desc)).sg_map is not None
-            and at.sg_map.wi_layout == (1, COLUMNS) and at.sg_map.wi_data == (_PAIR, 1)  # type: ignore[union-attr]
-            and at.shape[1] == COLUMNS and at.shape[0] % (2 * _BLOCK) == 0 and _top(message) % _PAIR == 0
-            and (at.block.array_length == 1 or all(isinstance(use.operation, ExtractOp)
-                                                   for use in message.result.uses))
-            for message in matrix.messages)
+    pitch = together * sizes[1] * desc.dtype.bytes
+    return matrix.is_clipped and matrix.access == "rows" and desc.dtype.bits in (8, 16) and width <= sizes[1] and \
+        sizes[0] % together == 0 and pitch >= SURFACE_ALIGNMENT and pitch % _PITCH == 0 and \
+        all(_loads_words(message) for message in matrix.messages) and \
+        (together == _PAIR or _is_loaded_at_once(_messages_beside(matrix, matrices)))
+
+
+def _loads_words(message: Operation) -> bool:
+    """Whether a load gives words of VNNI form, as many as are interleaved at once."""
+    if not isinstance(message, LoadNdOp) or message.packed is None:
+        return False
+    desc, together = desc_of(message.desc), 32 // desc_of(message.desc).dtype.bits
+    return desc.sg_map == LaneMap((1, COLUMNS), (together, 1)) and desc.shape[1] == COLUMNS and \
+        desc.shape[0] % (together * _BLOCK) == 0 and _top(message) % (together * _BLOCK) == 0 and \
+        position_of(message.desc).column.constant % COLUMNS == 0 and \
+        (desc.block.array_length == 1 or all(isinstance(use.operation, ExtractOp) for use in message.result.uses))
+
+
+def _is_loaded_at_once(messages: Sequence[Operation]) -> bool:
+    """Whether nothing is stored between the loads of a matrix, which are all in VNNI form."""
+    block = messages[0].parent
+    assert block is not None
+    order = [operation for operation in block.ops if operation in messages or isinstance(operation, StoreNdOp)]
+    stores = [place for place, operation in enumerate(order) if operation not in messages]
+    return all(map(_loads_words, messages)) and _height(messages) <= _MOST and \
+        all(place < len(stores) or place >= len(messages) for place in stores)
+
+
+def _identity(matrix: Matrix) -> tuple[SSAValue, ...]:
+    """What descriptors of blocks of different shapes on the same matrices have in common."""
+    return matrix.maker.source, *matrix.maker.offsets[:-2]
+
+
+def _messages_beside(matrix: Matrix, matrices: Sequence[Matrix]) -> list[Message]:
+    """All that reaches a matrix, by descriptors of blocks of any shape."""
+    return [message for other in matrices if _identity(other) == _identity(matrix) for message in other.messages]
+
+
+def _together(matrix: Matrix) -> int:
+    """Rows of operand B in a word of VNNI form."""
+    return 32 // desc_of(matrix.maker.result).dtype.bits
+
+
+def _height(messages: Sequence[Operation]) -> int:
+    """Rows of a block that has the first ones of all words of a matrix: a power of two."""
+    words = max((_top(message) + desc.shape[0]) * desc.dtype.bits // 32 for message in messages
+                if isinstance(message, LoadNdOp) and (desc := desc_of(message.desc)))
+    return 1 << (words - 1).bit_length()
 
 
 def _has_blocks_apart(matrix: Matrix, rows: int) -> bool:
@@ -200,6 +243,7 @@ class ClippedRowFolder:
     inserter: Inserter
     before: Callable[[Operation, str | None], SSAValue]
     _surfaces: dict[SSAValue, Matrix] = field(default_factory=dict)
+    _whole: dict[tuple[SSAValue, ...], list[SSAValue]] = field(default_factory=dict)
 
     def fold(self, matrix: Matrix, rows: int) -> dict[Operation, Result]:
         """Reach a matrix by 2D block messages; which operations the steps do not copy, and what makes their results.
@@ -208,13 +252,13 @@ class ClippedRowFolder:
             matrix: the matrix.
             rows: how many it has.
         """
-        together = _PAIR if matrix in self.folding.loads else _blocks(rows)
+        together = _together(matrix) if matrix in self.folding.loads else _blocks(rows)
         begins = arith.MuliOp(matrix.maker.offsets[matrix.axis], self.inserter.constant(rows // together))
         row = self.inserter.before(matrix.maker, begins, "row")
         for message in matrix.messages:
             if matrix in self.folding.loads:
                 assert isinstance(message, LoadNdOp)
-                self._load_pairs(matrix, message, rows, row)
+                self._load_words(matrix, message, rows, row)
             elif isinstance(message, LoadNdOp):
                 self._load_blocks(matrix, message, rows, row)
             else:
@@ -236,40 +280,79 @@ class ClippedRowFolder:
                                     _type_of(matrix))
             yield self.before(InBoundsOp(whole, (0, 0, 1, 1), SURFACE_ALIGNMENT), "aligned")
 
-    def _load_pairs(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
-        """Load the even and the odd rows of a block of operand B, and interleave them."""
-        inserter, old = self.inserter, desc_of(message.desc)
-        assert matrix.sizes is not None
-        kind = _type_of(matrix, message).with_(shape=(old.shape[0] // _PAIR, COLUMNS), access="block",
-                                               sg_map=LaneMap((1, COLUMNS), (1, 1)))
-        half, width = kind.data.shape[0], matrix.sizes[1]
-        pairs = self.before(arith.MuliOp(matrix.count, inserter.constant(rows // _PAIR)), "pairs")
-        surface = self._described(matrix, 0, 0, (pairs, _PAIR * width, _PAIR * width), kind)
-        self._surfaces[surface] = matrix
-        top, valid = _top(message), max(min(rows - _top(message), old.shape[0]), 0) // _PAIR
-        left, sides = position_of(message.desc).column.constant, []
-        for side in range(_PAIR):
-            offsets = [inserter.add(message, row, top // _PAIR), inserter.constant(side * width + left)]
-            load = hinted(LoadNdOp(inserter.before(message, UpdateNdOffsetOp(surface, offsets))), message)
-            if valid < half:
-                load.properties |= {"in_bounds": UnitAttr(),
-                                    "valid": integers((valid, COLUMNS * old.block.array_length))}
-            sides.append(inserter.before(message, load, message.result.name_hint))
-        mask = [at for pair in zip(range(half), range(half, 2 * half), strict=True) for at in pair]
-        element = kind.data.element_type
-        parts: list[Operation] = [message] if old.block.array_length == 1 else \
-            [use.operation for use in message.result.uses]
-        for part in parts:
-            even, odd = sides if part is message else (
-                inserter.before(part, ExtractOp(side, part.static_position.get_values(),  # type: ignore
-                                                vector_type((half, 1), element))) for side in sides)
-            shuffle = ShuffleOp(even, odd, DenseArrayBase.from_list(i64, mask),
-                                result_type=vector_type((2 * half, 1), element))
-            cast = ShapeCastOp(inserter.before(part, shuffle), (half, _PAIR))
+    def _load_words(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
+        """Load the rows of a block of operand B that make words apart, and interleave them."""
+        inserter, old, together = self.inserter, desc_of(message.desc), _together(matrix)
+        count, element = old.shape[0] // together, old.element_type
+        sides = self._sides(matrix, message, rows, row)
+        for part in [message] if old.block.array_length == 1 else [use.operation for use in message.result.uses]:
+            number = 0 if part is message else part.static_position.get_values()[0]  # type: ignore[attr-defined]
+            blocks = [self._part(side, message, number, part) for side in sides]
+            while len(blocks) > 1:  # of rows, and then of pairs of rows
+                each = together // len(blocks)
+                blocks = [self._in_turns(two, each, part) for two in zip(blocks[::2], blocks[1::2], strict=True)]
+            cast = ShapeCastOp(blocks[0], (count, together))
+            assert cast.result.type == vector_type((count, together), element)
             part.results[0].replace_all_uses_with(inserter.before(part, cast))
             erase(part)
-        if message not in parts:
+        if old.block.array_length > 1:
             erase(message)
+
+    def _sides(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> list[SSAValue]:
+        """Loads of the rows of a message's block that are the first ones of words, the second ones, and so on.
+
+        Blocks of 16 columns of 8-bit elements are loaded four at once: there, all of the matrix.
+        """
+        inserter, constant, together = self.inserter, self.inserter.constant, _together(matrix)
+        old, at, top, left = desc_of(message.desc), message, _top(message), position_of(message.desc).column.constant
+        shape, blocks = (old.shape[0] // together, COLUMNS), old.block.array_length
+        if together > _PAIR:
+            if (key := _identity(matrix)) in self._whole:
+                return self._whole[key]
+            assert message.parent is not None
+            messages = _messages_beside(matrix, self.folding.loads)
+            at = next(operation for operation in message.parent.ops if operation in messages)
+            top, left, blocks, shape = 0, 0, _BYTE_BLOCKS, (_height(messages), COLUMNS)
+        assert isinstance(at, LoadNdOp)
+        assert matrix.sizes is not None
+        kind = _type_of(matrix, message).with_(shape=shape, array_length=blocks, access="block",
+                                               sg_map=LaneMap((1, COLUMNS), (1, 1)))
+        height = self.before(arith.MuliOp(matrix.count, constant(rows // together)), "rows")
+        surface = self._described(matrix, 0, 0, (height, *2 * (together * matrix.sizes[1],)), kind)
+        self._surfaces[surface] = matrix
+        valid, found = max(min(rows // together - top // together, shape[0]), 0), []
+        for side in range(together):
+            offsets = [inserter.add(at, row, top // together), constant(side * matrix.sizes[1] + left)]
+            load = hinted(LoadNdOp(inserter.before(at, UpdateNdOffsetOp(surface, offsets))), message)
+            if valid < shape[0]:
+                load.properties |= {"in_bounds": UnitAttr(), "valid": integers((valid, COLUMNS * blocks))}
+            found.append(inserter.before(at, load, message.result.name_hint))
+        if together > _PAIR:
+            self._whole[_identity(matrix)] = found
+        return found
+
+    def _part(self, loaded: SSAValue, message: LoadNdOp, number: int, anchor: Operation) -> SSAValue:
+        """The rows of a message's block in what was loaded: of one of several blocks, and as many as it has."""
+        shape, together = loaded.type.get_shape(), 32 // desc_of(message.desc).dtype.bits  # type: ignore[attr-defined]
+        element = desc_of(message.desc).element_type
+        first, count = _top(message) // together, desc_of(message.desc).shape[0] // together
+        if together > _PAIR:
+            number += position_of(message.desc).column.constant // COLUMNS
+        if len(shape) > 2:
+            loaded = self.inserter.before(anchor, ExtractOp(loaded, [number], vector_type(shape[1:], element)))
+        if shape[-2] > count:
+            loaded = self.inserter.before(anchor, ExtractStridedSliceOp(loaded, [first, 0], [count, 1]))
+        return loaded
+
+    def _in_turns(self, two: tuple[SSAValue, SSAValue], together: int, anchor: Operation) -> SSAValue:
+        """Rows of two blocks, ``together`` of one and as many of the other in turn."""
+        type_ = two[0].type
+        assert isinstance(type_, VectorType)
+        rows = type_.get_shape()[0]
+        mask = [first + row + at for row in range(0, rows, together) for first in (0, rows) for at in range(together)]
+        shuffle = ShuffleOp(*two, DenseArrayBase.from_list(i64, mask),
+                            result_type=vector_type((2 * rows, 1), type_.element_type))
+        return self.inserter.before(anchor, shuffle)
 
     def _load_blocks(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
         """Load each block of operand A from the surface that sees its rows."""
