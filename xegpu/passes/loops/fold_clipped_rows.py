@@ -27,7 +27,7 @@ from functools import partial
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, VectorType, i64
 from xdsl.dialects.vector import ShuffleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
@@ -61,17 +61,36 @@ _MOST = 32
 
 
 @dataclass(frozen=True)
+class _Part:
+    """Rows of a block that lie behind each other in a surface.
+
+    Attributes:
+        together: rows of a matrix in one of the surface's.
+        side: which of these it is.
+        first: the surface's row with the first one.
+        count: of rows.
+    """
+
+    together: int
+    side: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
 class ClippedFolding:
     """What is folded of a loop.
 
     Attributes:
         loads: the matrices that are operand B.
-        apart: those that are operand A or stored, with as many rows in one of their surfaces' as they have blocks.
+        apart: those that are operand A or stored.
+        blocks: the rows that blocks of these have, in parts: from surfaces whose rows have several of a matrix each.
         factor: steps that are one.
     """
 
     loads: tuple[Matrix, ...]
     apart: tuple[Matrix, ...]
+    blocks: tuple[tuple[_Part, ...], ...]
     factor: int
     stores_last = False
     early = ()
@@ -109,13 +128,33 @@ def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Targ
     width = max(matrix.sizes[1] for matrix in stores if matrix.sizes)
     loads = tuple(matrix for matrix in matrices if _is_operand_b(matrix, width, matrices))
     others = tuple(matrix for matrix in matrices if matrix not in loads)
-    fits = len({rows[matrix] for matrix in others}) == 1 and any(matrix.is_clipped for matrix in others) and \
-        all(_has_blocks_apart(matrix, rows[matrix]) for matrix in others) and \
+    is_in_place = len({rows[matrix] for matrix in others}) == 1 and any(matrix.is_clipped for matrix in others) and \
         all((place := place_of(message, matrix)) is not None and found[message] == {place[0]}
             for matrix in stores for message in matrix.messages if isinstance(message, StoreNdOp))
-    apart = others if fits else ()
+    found_blocks = _blocks_of(others, rows[others[0]]) if is_in_place else []
+    # each side has an address of its own, from which other parts are at distances, where messages take these
+    sign = 1 if target.immediate_offsets else -1
+    blocks = min(found_blocks, key=lambda each: (sum(map(len, each)), sign * each[0][0].together), default=())
+    apart = others if blocks else ()
     factor = _factor(matrices, loads, apart) if target.immediate_offsets else 1
-    return ClippedFolding(loads, apart, factor) if loads or fits else None
+    return ClippedFolding(loads, apart, blocks, factor) if loads or apart else None
+
+
+def _blocks_of(matrices: Sequence[Matrix], rows: int) -> list[tuple[tuple[_Part, ...], ...]]:
+    """The parts that the blocks of matrices of so many rows may have, from surfaces that take all of the matrices."""
+    return [blocks for together in range(2, rows + 1) if rows % together == 0
+            and len(blocks := _parts(rows, together)) == -(-rows // _BLOCK)
+            and all(_has_rows_apart(matrix, together) for matrix in matrices)]
+
+
+def _parts(rows: int, together: int) -> tuple[tuple[_Part, ...], ...]:
+    """Blocks of rows, of which ``together`` are one of a surface: whole ones of one part, and the rest of each side."""
+    each, rest = rows // together, rows // together % _BLOCK
+    whole = [(_Part(together, side, first, _BLOCK),)
+             for side in range(together) for first in range(0, each - rest, _BLOCK)]
+    parts = [_Part(together, side, each - rest, rest) for side in range(together)] if rest else []
+    at_once = _BLOCK // max(rest, 1)
+    return *whole, *(tuple(parts[at:at + at_once]) for at in range(0, len(parts), at_once))
 
 
 def _factor(matrices: Sequence[Matrix], loads: Sequence[Matrix], apart: Sequence[Matrix]) -> int:
@@ -204,23 +243,19 @@ def _height(messages: Sequence[Operation]) -> int:
     return 1 << (words - 1).bit_length()
 
 
-def _has_blocks_apart(matrix: Matrix, rows: int) -> bool:
-    """Whether the rows of a matrix make as many blocks of equal parts, each of which a surface of its own sees."""
+def _has_rows_apart(matrix: Matrix, together: int) -> bool:
+    """Whether blocks of a matrix are reached by surfaces with so many of its rows in one, each of which sees one."""
     desc, sizes = desc_of(matrix.maker.result), matrix.sizes
     assert sizes is not None
-    count, row = _blocks(rows), sizes[1] * desc.dtype.bytes
-    pitch = count * row
-    return rows % count == 0 and row % _COLUMN == pitch % _PITCH == 0 and \
-        all(_inset(block * row, row) + row <= pitch for block in range(count)) and all(
+    row = sizes[1] * desc.dtype.bytes
+    pitch = together * row
+    return row % _COLUMN == pitch % _PITCH == 0 and \
+        all(_inset(side * row, row) + row <= pitch for side in range(together)) and all(
             desc_of(message.desc).shape[1] in (COLUMNS, 2 * COLUMNS) and
             (is_operand_a(message) and _top(message) % _BLOCK == 0 if isinstance(message, LoadNdOp)
-             else desc_of(message.desc).shape == (_BLOCK, COLUMNS) and desc.dtype.bits in (16, 32)
-             and (place_of(message, matrix) or (1,))[0] % _BLOCK == 0)  # type: ignore[arg-type]
+             else isinstance(message, StoreNdOp) and desc_of(message.desc).shape == (_BLOCK, COLUMNS)
+             and desc.dtype.bits in (16, 32) and (place_of(message, matrix) or (1,))[0] % _BLOCK == 0)
             for message in matrix.messages)
-
-
-def _blocks(rows: int) -> int:
-    return -(-rows // _BLOCK)
 
 
 def _inset(begin: int, row: int) -> int:
@@ -252,7 +287,7 @@ class ClippedRowFolder:
             matrix: the matrix.
             rows: how many it has.
         """
-        together = _together(matrix) if matrix in self.folding.loads else _blocks(rows)
+        together = _together(matrix) if matrix in self.folding.loads else self.folding.blocks[0][0].together
         begins = arith.MuliOp(matrix.maker.offsets[matrix.axis], self.inserter.constant(rows // together))
         row = self.inserter.before(matrix.maker, begins, "row")
         for message in matrix.messages:
@@ -333,8 +368,7 @@ class ClippedRowFolder:
 
     def _part(self, loaded: SSAValue, message: LoadNdOp, number: int, anchor: Operation) -> SSAValue:
         """The rows of a message's block in what was loaded: of one of several blocks, and as many as it has."""
-        shape, together = loaded.type.get_shape(), 32 // desc_of(message.desc).dtype.bits  # type: ignore[attr-defined]
-        element = desc_of(message.desc).element_type
+        (shape, element), together = _vector(loaded), 32 // desc_of(message.desc).dtype.bits
         first, count = _top(message) // together, desc_of(message.desc).shape[0] // together
         if together > _PAIR:
             number += position_of(message.desc).column.constant // COLUMNS
@@ -346,37 +380,33 @@ class ClippedRowFolder:
 
     def _in_turns(self, two: tuple[SSAValue, SSAValue], together: int, anchor: Operation) -> SSAValue:
         """Rows of two blocks, ``together`` of one and as many of the other in turn."""
-        type_ = two[0].type
-        assert isinstance(type_, VectorType)
-        rows = type_.get_shape()[0]
+        (rows, _), _ = _vector(two[0])
         mask = [first + row + at for row in range(0, rows, together) for first in (0, rows) for at in range(together)]
-        shuffle = ShuffleOp(*two, DenseArrayBase.from_list(i64, mask),
-                            result_type=vector_type((2 * rows, 1), type_.element_type))
+        return self._shuffled(*two, mask, anchor)
+
+    def _shuffled(self, left: SSAValue, right: SSAValue, mask: Sequence[int], anchor: Operation) -> SSAValue:
+        """Rows of two blocks in another order."""
+        (_, each), element = _vector(left)
+        shuffle = ShuffleOp(left, right, DenseArrayBase.from_list(i64, [*mask]),
+                            result_type=vector_type((len(mask), each), element))
         return self.inserter.before(anchor, shuffle)
 
     def _load_blocks(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
-        """Load each block of operand A from the surface that sees its rows."""
-        inserter, kind = self.inserter, _type_of(matrix, message).with_(shape=(_BLOCK, COLUMNS), access="block")
-        old, left = desc_of(message.desc), position_of(message.desc).column.constant
-        kind = kind.with_(shape=(_BLOCK, old.shape[1]))
-        values = []
-        for block in range(_top(message) // _BLOCK, (_top(message) + old.shape[0]) // _BLOCK):
-            moving = UpdateNdOffsetOp(self._surface(matrix, block, rows, kind), [row, inserter.constant(left)])
-            load = hinted(LoadNdOp(inserter.before(message, moving)), message)
-            values.append(inserter.before(message, load, message.result.name_hint))
+        """Load each block of operand A by parts from the surfaces that see their rows."""
+        old, top = desc_of(message.desc), _top(message)
+        loads = [[self._load_part(matrix, message, part, rows, row) for part in self.folding.blocks[block]]
+                 for block in range(top // _BLOCK, (top + old.shape[0]) // _BLOCK)]
         of_blocks: list[Operation] = [message] if old.block.array_length == 1 else \
             [use.operation for use in message.result.uses]
         for each in of_blocks:
+            position = () if each is message else each.static_position.get_values()  # type: ignore[attr-defined]
             for use in list(each.results[0].uses):
                 part = use.operation
-                first = values_of(part.offsets)[0] // _BLOCK if isinstance(part, ExtractStridedSliceOp) else 0
-                value = values[first]
-                if each is not message:
-                    position = each.static_position.get_values()  # type: ignore[attr-defined]
-                    element = vector_type(value.type.get_shape()[1:], kind.data.element_type)  # type: ignore[attr-defined]
-                    value = inserter.before(part, ExtractOp(value, position, element))
-                if isinstance(part, ExtractStridedSliceOp):
-                    part.result.replace_all_uses_with(value)
+                is_slice = isinstance(part, ExtractStridedSliceOp)
+                first = values_of(part.offsets)[0] // _BLOCK if is_slice else 0  # type: ignore[attr-defined]
+                value = self._joined(loads[first], self.folding.blocks[top // _BLOCK + first], position, part)
+                if is_slice:
+                    part.results[0].replace_all_uses_with(value)
                     erase(part)
                 else:
                     part.operands[use.index] = value
@@ -384,25 +414,62 @@ class ClippedRowFolder:
         if message not in of_blocks:
             erase(message)
 
-    def _store(self, matrix: Matrix, message: StoreNdOp, rows: int, row: SSAValue) -> None:
-        """Store a block of the sums to the surface that sees its rows."""
-        place, count = place_of(message, matrix), _blocks(rows)
-        assert place is not None
-        surface = self._surface(matrix, place[0] // _BLOCK, rows, _type_of(matrix).with_(access="block"))
-        moving = UpdateNdOffsetOp(surface, [row, self.inserter.constant(place[1])])
-        message.operands = [message.value, self.inserter.before(message, moving, matrix.maker.result.name_hint)]
-        if rows // count < _BLOCK:
-            message.properties |= {"in_bounds": UnitAttr(), "valid": integers((rows // count, COLUMNS))}
+    def _load_part(self, matrix: Matrix, message: LoadNdOp, part: _Part, rows: int, row: SSAValue) -> SSAValue:
+        """Load a part of a block, and rows behind it up to a power of two."""
+        inserter, left = self.inserter, position_of(message.desc).column.constant
+        shape = 1 << (part.count - 1).bit_length(), desc_of(message.desc).shape[1]
+        surface = self._surface(matrix, part, rows, _type_of(matrix, message).with_(shape=shape, access="block"))
+        offsets = [inserter.add(message, row, part.first), inserter.constant(left)]
+        load = hinted(LoadNdOp(inserter.before(message, UpdateNdOffsetOp(surface, offsets))), message)
+        return inserter.before(message, load, message.result.name_hint)
 
-    def _surface(self, matrix: Matrix, block: int, rows: int, kind: TensorDescType) -> SSAValue:
-        """A descriptor before the loop on the rows of one block of all matrices."""
+    def _joined(self, loads: Sequence[SSAValue], parts: Sequence[_Part], position: Sequence[int],
+                anchor: Operation) -> SSAValue:
+        """The rows of a block from the loads of its parts; behind the last of several ones come any rows."""
+        if position:
+            loads = [self.inserter.before(anchor, ExtractOp(load, position, vector_type(shape[1:], element)))
+                     for load, (shape, element) in zip(loads, map(_vector, loads), strict=True)]
+        joined, rows = loads[0], parts[0].count
+        for load, part in zip(loads[1:], parts[1:], strict=True):
+            (behind, _), _ = _vector(joined)
+            joined = self._shuffled(joined, load, [*range(rows), *range(behind, behind + part.count)], anchor)
+            rows += part.count
+        (count, _), _ = _vector(joined)
+        block = [min(at, rows - 1) for at in range(_BLOCK)]
+        return joined if count == _BLOCK else self._shuffled(joined, joined, block, anchor)
+
+    def _store(self, matrix: Matrix, message: StoreNdOp, rows: int, row: SSAValue) -> None:
+        """Store a block of the sums by parts to the surfaces that see their rows."""
+        inserter, place = self.inserter, place_of(message, matrix)
+        assert place is not None
+        parts, first, kind = self.folding.blocks[place[0] // _BLOCK], 0, _type_of(matrix).with_(access="block")
+        for part in parts:
+            value, done = message.value, 0
+            while done < part.count:
+                whole = len(parts) == 1  # then what is behind its end is not stored
+                count = _BLOCK if whole else 1 << ((part.count - done).bit_length() - 1)
+                surface = self._surface(matrix, part, rows, kind.with_(shape=(count, COLUMNS)))
+                offsets = [inserter.add(message, row, part.first + done), inserter.constant(place[1])]
+                desc = inserter.before(message, UpdateNdOffsetOp(surface, offsets), matrix.maker.result.name_hint)
+                piece = value if whole else \
+                    inserter.before(message, ExtractStridedSliceOp(value, [first + done, 0], [count, 1]))
+                store = hinted(StoreNdOp(piece, desc), message)
+                if whole and part.count < _BLOCK:
+                    store.properties |= {"in_bounds": UnitAttr(), "valid": integers((part.count, COLUMNS))}
+                inserter.before(message, store)
+                done += count
+            first += part.count
+        erase(message)
+
+    def _surface(self, matrix: Matrix, part: _Part, rows: int, kind: TensorDescType) -> SSAValue:
+        """A descriptor before the loop on the rows of one side of all matrices."""
         assert matrix.sizes is not None
-        count, size = _blocks(rows), kind.data.dtype.bytes
+        size, together = kind.data.dtype.bytes, part.together
         row = matrix.sizes[1] * size
-        inset = _inset(block * row, row)
-        height = self.before(arith.MuliOp(matrix.count, self.inserter.constant(rows // count)), "rows")
-        found = self._described(matrix, (block * row - inset) // size, inset // size,
-                                (height, (inset + row) // size, count * matrix.sizes[1]), kind)
+        inset = _inset(part.side * row, row)
+        height = self.before(arith.MuliOp(matrix.count, self.inserter.constant(rows // together)), "rows")
+        found = self._described(matrix, (part.side * row - inset) // size, inset // size,
+                                (height, (inset + row) // size, together * matrix.sizes[1]), kind)
         self._surfaces[found] = matrix
         return found
 
@@ -433,3 +500,9 @@ def _type_of(matrix: Matrix, message: LoadNdOp | None = None) -> TensorDescType:
     found = matrix.maker.result.type if message is None else message.desc.type
     assert isinstance(found, TensorDescType)
     return found
+
+
+def _vector(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
+    """Shape and element type of a vector."""
+    assert isinstance(value.type, VectorType)
+    return value.type.get_shape(), value.type.element_type
