@@ -60,6 +60,12 @@ _MOST = 32
 """Rows of the largest block message."""
 
 
+_PARTS = 2
+"""Parts of a block, on average: more take as many messages and moves as rows that are moved one by one."""
+_LEAST = 2
+"""Rows of a part: one of 32 bytes is half a register, and Intel's compiler refuses loads to the other half."""
+
+
 @dataclass(frozen=True)
 class _Part:
     """Rows of a block that lie behind each other in a surface.
@@ -142,8 +148,10 @@ def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Targ
 
 def _blocks_of(matrices: Sequence[Matrix], rows: int) -> list[tuple[tuple[_Part, ...], ...]]:
     """The parts that the blocks of matrices of so many rows may have, from surfaces that take all of the matrices."""
+    count = -(-rows // _BLOCK)
     return [blocks for together in range(2, rows + 1) if rows % together == 0
-            and len(blocks := _parts(rows, together)) == -(-rows // _BLOCK)
+            and len(blocks := _parts(rows, together)) == count and sum(map(len, blocks)) <= _PARTS * count
+            and min(part.count for parts in blocks for part in parts) >= _LEAST
             and all(_has_rows_apart(matrix, together) for matrix in matrices)]
 
 
