@@ -105,7 +105,8 @@ def _halves(shuffle: ShuffleOp, together: int) -> tuple[SSAValue, ...]:
 
 def is_interleaved(emitter: Emitter, load: LoadNdOp) -> bool:
     """Whether all rows of a load are interleaved with others of as many valid rows: zeros behind these come then."""
-    found, waiting = [], [load.result]
+    found: list[Operation] = []
+    waiting: list[SSAValue] = [load.result]
     while waiting:
         for use in waiting.pop().uses:
             if isinstance(use.operation, (ExtractOp, ExtractStridedSliceOp)):

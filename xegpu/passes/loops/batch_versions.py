@@ -19,7 +19,7 @@ from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import integers
 from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of, valid_part
-from xegpu.passes.loops.fold_clipped_rows import ClippedFolding
+from xegpu.passes.loops.clipped_folding import ClippedFolding
 from xegpu.passes.loops.fold_rows import Folding, moved
 from xegpu.passes.loops.unroll import LIMIT, repeat, split_loop
 from xegpu.rewrite.inserter import Inserter

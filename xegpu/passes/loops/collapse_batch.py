@@ -48,7 +48,7 @@ from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
 
 if TYPE_CHECKING:
-    from xegpu.passes.loops.fold_clipped_rows import ClippedFolding
+    from xegpu.passes.loops.clipped_folding import ClippedFolding
     from xegpu.passes.loops.fold_rows import Folding
 
 _PRODUCTS = (DpasOp, DpasScaledOp, MadOp)
@@ -91,7 +91,7 @@ def _taken(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
 
 def _folding_of(loop: scf.ForOp, matrices: list[Matrix], target: Target) -> Folding | ClippedFolding | None:
     """What of a loop's matrices is reached with several rows as one; None where there is nothing."""
-    from xegpu.passes.loops.fold_clipped_rows import clipped_folding_of
+    from xegpu.passes.loops.clipped_folding import clipped_folding_of
     from xegpu.passes.loops.fold_rows import folding_of
 
     return folding_of(loop, matrices, target) or clipped_folding_of(loop, matrices, target)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, VectorType, i64
 from xdsl.dialects.vector import ShuffleOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -32,244 +32,30 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.bounds import SURFACE_ALIGNMENT, InBoundsOp
-from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
-from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, integers, values_of, vector_type
-from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, MOST_ROWS, Matrix, Message, heights
-from xegpu.passes.loops.fold_rows import COLUMNS, Result, moved, place_of, rows_of
-from xegpu.passes.loops.unroll import MOST_MESSAGES
+from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix
+from xegpu.passes.loops.clipped_folding import (
+    BLOCK,
+    PAIR,
+    ClippedFolding,
+    Part,
+    height_of,
+    identity,
+    inset_of,
+    messages_beside,
+    rows_of_word,
+    top_of,
+)
+from xegpu.passes.loops.fold_rows import COLUMNS, Result, moved, place_of
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter
-from xegpu.target.targets import Target
 
-_BLOCK = 8
-"""Rows of a block of A and of the accumulators."""
-_PITCH = 16
-"""The pitch of a surface is a multiple of these bytes."""
-_COLUMN = 4
-"""A block begins at a multiple of these bytes in a row of its surface."""
-_PAIR = 2
-"""Rows of 16-bit elements in a word of VNNI form."""
 _BYTE_BLOCKS = 4
 """Blocks of 16 columns that a message of 8-bit elements loads."""
-_MOST = 32
-"""Rows of the largest block message."""
-
-
-_PARTS = 2
-"""Parts of a block, on average: more take as many messages and moves as rows that are moved one by one."""
-_LEAST = 2
-"""Rows of a part: one of 32 bytes is half a register, and Intel's compiler refuses loads to the other half."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Rows of a block that lie behind each other in a surface.
-
-    Attributes:
-        together: rows of a matrix in one of the surface's.
-        side: which of these it is.
-        first: the surface's row with the first one.
-        count: of rows.
-    """
-
-    together: int
-    side: int
-    first: int
-    count: int
-
-
-@dataclass(frozen=True)
-class ClippedFolding:
-    """What is folded of a loop.
-
-    Attributes:
-        loads: the matrices that are operand B.
-        apart: those that are operand A or stored.
-        blocks: the rows that blocks of these have, in parts: from surfaces whose rows have several of a matrix each.
-        factor: steps that are one.
-    """
-
-    loads: tuple[Matrix, ...]
-    apart: tuple[Matrix, ...]
-    blocks: tuple[tuple[_Part, ...], ...]
-    factor: int
-    stores_last = False
-    early = ()
-    """Matrices that later steps load in the first one: none."""
-
-    @property
-    def matrices(self) -> tuple[Matrix, ...]:
-        """All that are folded."""
-        return self.loads + self.apart
-
-    def folder(self, inserter: Inserter, before: Callable[[Operation, str | None], SSAValue]) -> ClippedRowFolder:
-        """What folds them."""
-        return ClippedRowFolder(self, inserter, before)
-
-
-def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> ClippedFolding | None:
-    """What to fold of a loop over matrices of known sizes; None where there is nothing."""
-    rows = heights(matrices)
-    if not target.block_io or target.register_bytes != 4 * COLUMNS or MAIN_LOOP in loop.attributes or \
-            number(loop.step) != 1 or not rows or len(loop.iter_args) or \
-            any(matrix.period > 1 for matrix in matrices) or \
-            not all(matrix.sizes and number(matrix.maker.offsets[-2]) == number(matrix.maker.offsets[-1]) == 0
-                    for matrix in matrices) or \
-            {operation for operation in loop.body.block.ops if isinstance(operation, MESSAGES)} != \
-            {message for matrix in matrices for message in matrix.messages}:
-        return None
-    stores = [matrix for matrix in matrices if matrix.is_stored]
-    operands: dict[Operation, int] = \
-        {message: _top(message) for matrix in matrices for message in matrix.messages if is_operand_a(message)}
-    stored = [message for matrix in stores for message in matrix.messages]
-    found = {message: rows_of(message.value, operands) if isinstance(message, StoreNdOp) else {None}
-             for message in stored}
-    if any(None in each for each in found.values()) or not stored:
-        return None
-    width = max(matrix.sizes[1] for matrix in stores if matrix.sizes)
-    loads = tuple(matrix for matrix in matrices if _is_operand_b(matrix, width, matrices))
-    others = tuple(matrix for matrix in matrices if matrix not in loads)
-    is_in_place = len({rows[matrix] for matrix in others}) == 1 and any(matrix.is_clipped for matrix in others) and \
-        all((place := place_of(message, matrix)) is not None and found[message] == {place[0]}
-            for matrix in stores for message in matrix.messages if isinstance(message, StoreNdOp))
-    found_blocks = _blocks_of(others, rows[others[0]]) if is_in_place else []
-    # each side has an address of its own, from which other parts are at distances, where messages take these
-    sign = 1 if target.immediate_offsets else -1
-    blocks = min(found_blocks, key=lambda each: (sum(map(len, each)), sign * each[0][0].together), default=())
-    apart = others if blocks else ()
-    factor = _factor(matrices, loads, apart) if target.immediate_offsets else 1
-    return ClippedFolding(loads, apart, blocks, factor) if loads or apart else None
-
-
-def _blocks_of(matrices: Sequence[Matrix], rows: int) -> list[tuple[tuple[_Part, ...], ...]]:
-    """The parts that the blocks of matrices of so many rows may have, from surfaces that take all of the matrices."""
-    count = -(-rows // _BLOCK)
-    return [blocks for together in range(2, rows + 1) if rows % together == 0
-            and len(blocks := _parts(rows, together)) == count and sum(map(len, blocks)) <= _PARTS * count
-            and min(part.count for parts in blocks for part in parts) >= _LEAST
-            and all(_has_rows_apart(matrix, together) for matrix in matrices)]
-
-
-def _parts(rows: int, together: int) -> tuple[tuple[_Part, ...], ...]:
-    """Blocks of rows, of which ``together`` are one of a surface: whole ones of one part, and the rest of each side."""
-    each, rest = rows // together, rows // together % _BLOCK
-    whole = [(_Part(together, side, first, _BLOCK),)
-             for side in range(together) for first in range(0, each - rest, _BLOCK)]
-    parts = [_Part(together, side, each - rest, rest) for side in range(together)] if rest else []
-    at_once = _BLOCK // max(rest, 1)
-    return *whole, *(tuple(parts[at:at + at_once]) for at in range(0, len(parts), at_once))
-
-
-def _factor(matrices: Sequence[Matrix], loads: Sequence[Matrix], apart: Sequence[Matrix]) -> int:
-    """Steps that are one, where messages take distances: as many as leave few messages."""
-    messages = sum(_together(matrix) if matrix in loads else
-                   desc_of(message.desc).shape[0] // _BLOCK if matrix in apart else 1
-                   for matrix in matrices for message in matrix.messages)
-    return next(factor for factor in (*FACTORS, 1) if messages * factor <= MOST_MESSAGES)
-
-
-def is_operand_a(message: Operation) -> bool:
-    """Whether all that a load gives are blocks of operand A."""
-    if not isinstance(message, LoadNdOp) or message.packed is not None or message.transposes:
-        return False
-    values = [message.result]
-    if desc_of(message.desc).block.array_length > 1:
-        uses = [use.operation for use in message.result.uses]
-        if not all(isinstance(operation, ExtractOp) for operation in uses):
-            return False
-        values = [operation.results[0] for operation in uses]  # type: ignore[misc]
-    return all((isinstance(user := use.operation, DpasOp) and use.index == 0)
-               or (isinstance(user, ExtractStridedSliceOp) and values_of(user.sizes)[0] == _BLOCK
-                   and values_of(user.offsets)[0] % _BLOCK == 0
-                   and all(isinstance(each.operation, DpasOp) and each.index == 0 for each in user.result.uses))
-               for value in values for use in value.uses)
-
-
-def _top(message: Operation) -> int:
-    """The row of its matrix where a load begins."""
-    assert isinstance(message, LoadNdOp)
-    return position_of(message.desc).row.constant
-
-
-def _is_operand_b(matrix: Matrix, width: int, matrices: Sequence[Matrix]) -> bool:
-    """Whether a matrix is loaded in VNNI form alone, from rows of which a surface has those of a word in each of its
-    own, and has the columns that are stored."""
-    desc, sizes, together = desc_of(matrix.maker.result), matrix.sizes, _together(matrix)
-    assert sizes is not None
-    pitch = together * sizes[1] * desc.dtype.bytes
-    return matrix.is_clipped and matrix.access == "rows" and desc.dtype.bits in (8, 16) and width <= sizes[1] and \
-        sizes[0] % together == 0 and pitch >= SURFACE_ALIGNMENT and pitch % _PITCH == 0 and \
-        all(_loads_words(message) for message in matrix.messages) and \
-        (together == _PAIR or _is_loaded_at_once(_messages_beside(matrix, matrices)))
-
-
-def _loads_words(message: Operation) -> bool:
-    """Whether a load gives words of VNNI form, as many as are interleaved at once."""
-    if not isinstance(message, LoadNdOp) or message.packed is None:
-        return False
-    desc, together = desc_of(message.desc), 32 // desc_of(message.desc).dtype.bits
-    return desc.sg_map == LaneMap((1, COLUMNS), (together, 1)) and desc.shape[1] == COLUMNS and \
-        desc.shape[0] % (together * _BLOCK) == 0 and _top(message) % (together * _BLOCK) == 0 and \
-        position_of(message.desc).column.constant % COLUMNS == 0 and \
-        (desc.block.array_length == 1 or all(isinstance(use.operation, ExtractOp) for use in message.result.uses))
-
-
-def _is_loaded_at_once(messages: Sequence[Operation]) -> bool:
-    """Whether nothing is stored between the loads of a matrix, which are all in VNNI form."""
-    block = messages[0].parent
-    assert block is not None
-    order = [operation for operation in block.ops if operation in messages or isinstance(operation, StoreNdOp)]
-    stores = [place for place, operation in enumerate(order) if operation not in messages]
-    return all(map(_loads_words, messages)) and _height(messages) <= _MOST and \
-        all(place < len(stores) or place >= len(messages) for place in stores)
-
-
-def _identity(matrix: Matrix) -> tuple[SSAValue, ...]:
-    """What descriptors of blocks of different shapes on the same matrices have in common."""
-    return matrix.maker.source, *matrix.maker.offsets[:-2]
-
-
-def _messages_beside(matrix: Matrix, matrices: Sequence[Matrix]) -> list[Message]:
-    """All that reaches a matrix, by descriptors of blocks of any shape."""
-    return [message for other in matrices if _identity(other) == _identity(matrix) for message in other.messages]
-
-
-def _together(matrix: Matrix) -> int:
-    """Rows of operand B in a word of VNNI form."""
-    return 32 // desc_of(matrix.maker.result).dtype.bits
-
-
-def _height(messages: Sequence[Operation]) -> int:
-    """Rows of a block that has the first ones of all words of a matrix: a power of two."""
-    words = max((_top(message) + desc.shape[0]) * desc.dtype.bits // 32 for message in messages
-                if isinstance(message, LoadNdOp) and (desc := desc_of(message.desc)))
-    return 1 << (words - 1).bit_length()
-
-
-def _has_rows_apart(matrix: Matrix, together: int) -> bool:
-    """Whether blocks of a matrix are reached by surfaces with so many of its rows in one, each of which sees one."""
-    desc, sizes = desc_of(matrix.maker.result), matrix.sizes
-    assert sizes is not None
-    row = sizes[1] * desc.dtype.bytes
-    pitch = together * row
-    return row % _COLUMN == pitch % _PITCH == 0 and \
-        all(_inset(side * row, row) + row <= pitch for side in range(together)) and all(
-            desc_of(message.desc).shape[1] in (COLUMNS, 2 * COLUMNS) and
-            (is_operand_a(message) and _top(message) % _BLOCK == 0 if isinstance(message, LoadNdOp)
-             else isinstance(message, StoreNdOp) and desc_of(message.desc).shape == (_BLOCK, COLUMNS)
-             and desc.dtype.bits in (16, 32) and (place_of(message, matrix) or (1,))[0] % _BLOCK == 0)
-            for message in matrix.messages)
-
-
-def _inset(begin: int, row: int) -> int:
-    """Bytes from where a surface begins to a row at ``begin``, with which it has the least width of one."""
-    inset = begin % SURFACE_ALIGNMENT
-    return inset if inset + row >= SURFACE_ALIGNMENT else inset + SURFACE_ALIGNMENT
 
 
 @dataclass
@@ -295,7 +81,7 @@ class ClippedRowFolder:
             matrix: the matrix.
             rows: how many it has.
         """
-        together = _together(matrix) if matrix in self.folding.loads else self.folding.blocks[0][0].together
+        together = rows_of_word(matrix) if matrix in self.folding.loads else self.folding.blocks[0][0].together
         begins = arith.MuliOp(matrix.maker.offsets[matrix.axis], self.inserter.constant(rows // together))
         row = self.inserter.before(matrix.maker, begins, "row")
         for message in matrix.messages:
@@ -325,11 +111,11 @@ class ClippedRowFolder:
 
     def _load_words(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
         """Load the rows of a block of operand B that make words apart, and interleave them."""
-        inserter, old, together = self.inserter, desc_of(message.desc), _together(matrix)
+        inserter, old, together = self.inserter, desc_of(message.desc), rows_of_word(matrix)
         count, element = old.shape[0] // together, old.element_type
         sides = self._sides(matrix, message, rows, row)
         for part in [message] if old.block.array_length == 1 else [use.operation for use in message.result.uses]:
-            number = 0 if part is message else part.static_position.get_values()[0]  # type: ignore[attr-defined]
+            number = 0 if part is message else part.static_position.get_values()[0]  # type: ignore
             blocks = [self._part(side, message, number, part) for side in sides]
             while len(blocks) > 1:  # of rows, and then of pairs of rows
                 each = together // len(blocks)
@@ -346,16 +132,16 @@ class ClippedRowFolder:
 
         Blocks of 16 columns of 8-bit elements are loaded four at once: there, all of the matrix.
         """
-        inserter, constant, together = self.inserter, self.inserter.constant, _together(matrix)
-        old, at, top, left = desc_of(message.desc), message, _top(message), position_of(message.desc).column.constant
+        inserter, constant, together = self.inserter, self.inserter.constant, rows_of_word(matrix)
+        old, at, top, left = desc_of(message.desc), message, top_of(message), position_of(message.desc).column.constant
         shape, blocks = (old.shape[0] // together, COLUMNS), old.block.array_length
-        if together > _PAIR:
-            if (key := _identity(matrix)) in self._whole:
+        if together > PAIR:
+            if (key := identity(matrix)) in self._whole:
                 return self._whole[key]
             assert message.parent is not None
-            messages = _messages_beside(matrix, self.folding.loads)
+            messages = messages_beside(matrix, self.folding.loads)
             at = next(operation for operation in message.parent.ops if operation in messages)
-            top, left, blocks, shape = 0, 0, _BYTE_BLOCKS, (_height(messages), COLUMNS)
+            top, left, blocks, shape = 0, 0, _BYTE_BLOCKS, (height_of(messages), COLUMNS)
         assert isinstance(at, LoadNdOp)
         assert matrix.sizes is not None
         kind = _type_of(matrix, message).with_(shape=shape, array_length=blocks, access="block",
@@ -370,15 +156,15 @@ class ClippedRowFolder:
             if valid < shape[0]:
                 load.properties |= {"in_bounds": UnitAttr(), "valid": integers((valid, COLUMNS * blocks))}
             found.append(inserter.before(at, load, message.result.name_hint))
-        if together > _PAIR:
-            self._whole[_identity(matrix)] = found
+        if together > PAIR:
+            self._whole[identity(matrix)] = found
         return found
 
     def _part(self, loaded: SSAValue, message: LoadNdOp, number: int, anchor: Operation) -> SSAValue:
         """The rows of a message's block in what was loaded: of one of several blocks, and as many as it has."""
         (shape, element), together = _vector(loaded), 32 // desc_of(message.desc).dtype.bits
-        first, count = _top(message) // together, desc_of(message.desc).shape[0] // together
-        if together > _PAIR:
+        first, count = top_of(message) // together, desc_of(message.desc).shape[0] // together
+        if together > PAIR:
             number += position_of(message.desc).column.constant // COLUMNS
         if len(shape) > 2:
             loaded = self.inserter.before(anchor, ExtractOp(loaded, [number], vector_type(shape[1:], element)))
@@ -401,9 +187,9 @@ class ClippedRowFolder:
 
     def _load_blocks(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
         """Load each block of operand A by parts from the surfaces that see their rows."""
-        old, top = desc_of(message.desc), _top(message)
+        old, top = desc_of(message.desc), top_of(message)
         loads = [[self._load_part(matrix, message, part, rows, row) for part in self.folding.blocks[block]]
-                 for block in range(top // _BLOCK, (top + old.shape[0]) // _BLOCK)]
+                 for block in range(top // BLOCK, (top + old.shape[0]) // BLOCK)]
         of_blocks: list[Operation] = [message] if old.block.array_length == 1 else \
             [use.operation for use in message.result.uses]
         for each in of_blocks:
@@ -411,8 +197,8 @@ class ClippedRowFolder:
             for use in list(each.results[0].uses):
                 part = use.operation
                 is_slice = isinstance(part, ExtractStridedSliceOp)
-                first = values_of(part.offsets)[0] // _BLOCK if is_slice else 0  # type: ignore[attr-defined]
-                value = self._joined(loads[first], self.folding.blocks[top // _BLOCK + first], position, part)
+                first = values_of(part.offsets)[0] // BLOCK if is_slice else 0  # type: ignore[attr-defined]
+                value = self._joined(loads[first], self.folding.blocks[top // BLOCK + first], position, part)
                 if is_slice:
                     part.results[0].replace_all_uses_with(value)
                     erase(part)
@@ -422,7 +208,7 @@ class ClippedRowFolder:
         if message not in of_blocks:
             erase(message)
 
-    def _load_part(self, matrix: Matrix, message: LoadNdOp, part: _Part, rows: int, row: SSAValue) -> SSAValue:
+    def _load_part(self, matrix: Matrix, message: LoadNdOp, part: Part, rows: int, row: SSAValue) -> SSAValue:
         """Load a part of a block, and rows behind it up to a power of two."""
         inserter, left = self.inserter, position_of(message.desc).column.constant
         shape = 1 << (part.count - 1).bit_length(), desc_of(message.desc).shape[1]
@@ -431,7 +217,7 @@ class ClippedRowFolder:
         load = hinted(LoadNdOp(inserter.before(message, UpdateNdOffsetOp(surface, offsets))), message)
         return inserter.before(message, load, message.result.name_hint)
 
-    def _joined(self, loads: Sequence[SSAValue], parts: Sequence[_Part], position: Sequence[int],
+    def _joined(self, loads: Sequence[SSAValue], parts: Sequence[Part], position: Sequence[int],
                 anchor: Operation) -> SSAValue:
         """The rows of a block from the loads of its parts; behind the last of several ones come any rows."""
         if position:
@@ -443,38 +229,38 @@ class ClippedRowFolder:
             joined = self._shuffled(joined, load, [*range(rows), *range(behind, behind + part.count)], anchor)
             rows += part.count
         (count, _), _ = _vector(joined)
-        block = [min(at, rows - 1) for at in range(_BLOCK)]
-        return joined if count == _BLOCK else self._shuffled(joined, joined, block, anchor)
+        block = [min(at, rows - 1) for at in range(BLOCK)]
+        return joined if count == BLOCK else self._shuffled(joined, joined, block, anchor)
 
     def _store(self, matrix: Matrix, message: StoreNdOp, rows: int, row: SSAValue) -> None:
         """Store a block of the sums by parts to the surfaces that see their rows."""
         inserter, place = self.inserter, place_of(message, matrix)
         assert place is not None
-        parts, first, kind = self.folding.blocks[place[0] // _BLOCK], 0, _type_of(matrix).with_(access="block")
+        parts, first, kind = self.folding.blocks[place[0] // BLOCK], 0, _type_of(matrix).with_(access="block")
         for part in parts:
             value, done = message.value, 0
             while done < part.count:
                 whole = len(parts) == 1  # then what is behind its end is not stored
-                count = _BLOCK if whole else 1 << ((part.count - done).bit_length() - 1)
+                count = BLOCK if whole else 1 << ((part.count - done).bit_length() - 1)
                 surface = self._surface(matrix, part, rows, kind.with_(shape=(count, COLUMNS)))
                 offsets = [inserter.add(message, row, part.first + done), inserter.constant(place[1])]
                 desc = inserter.before(message, UpdateNdOffsetOp(surface, offsets), matrix.maker.result.name_hint)
                 piece = value if whole else \
                     inserter.before(message, ExtractStridedSliceOp(value, [first + done, 0], [count, 1]))
                 store = hinted(StoreNdOp(piece, desc), message)
-                if whole and part.count < _BLOCK:
+                if whole and part.count < BLOCK:
                     store.properties |= {"in_bounds": UnitAttr(), "valid": integers((part.count, COLUMNS))}
                 inserter.before(message, store)
                 done += count
             first += part.count
         erase(message)
 
-    def _surface(self, matrix: Matrix, part: _Part, rows: int, kind: TensorDescType) -> SSAValue:
+    def _surface(self, matrix: Matrix, part: Part, rows: int, kind: TensorDescType) -> SSAValue:
         """A descriptor before the loop on the rows of one side of all matrices."""
         assert matrix.sizes is not None
         size, together = kind.data.dtype.bytes, part.together
         row = matrix.sizes[1] * size
-        inset = _inset(part.side * row, row)
+        inset = inset_of(part.side * row, row)
         height = self.before(arith.MuliOp(matrix.count, self.inserter.constant(rows // together)), "rows")
         found = self._described(matrix, (part.side * row - inset) // size, inset // size,
                                 (height, (inset + row) // size, together * matrix.sizes[1]), kind)
