@@ -20,7 +20,8 @@ from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import integers
 from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of, valid_part
 from xegpu.passes.loops.clipped_folding import ClippedFolding
-from xegpu.passes.loops.fold_rows import Folding, moved
+from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder
+from xegpu.passes.loops.fold_rows import Folding, RowFolder, moved
 from xegpu.passes.loops.unroll import LIMIT, repeat, split_loop
 from xegpu.rewrite.inserter import Inserter
 
@@ -85,7 +86,9 @@ class Versions:
         assert rows is not None
         assert main.body.block.last_op is not None
         following = main.body.block.last_op.prev_op  # computes the index of the next step
-        folder = None if folding is None else folding.folder(inserter, self._before)
+        folder: RowFolder | ClippedRowFolder | None = \
+            ClippedRowFolder(folding, inserter, self._before) if isinstance(folding, ClippedFolding) else \
+            RowFolder(folding, inserter, self._before) if folding is not None else None
         for matrix in matrices:
             self._ask(matrix.height, "eq", inserter.constant(rows[matrix]))
             if folding is not None and folder is not None and matrix in folding.matrices:

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
@@ -22,11 +21,7 @@ from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
 from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, Matrix, Message, heights
 from xegpu.passes.loops.fold_rows import COLUMNS, place_of, rows_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
-from xegpu.rewrite.inserter import Inserter
 from xegpu.target.targets import Target
-
-if TYPE_CHECKING:
-    from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder
 
 BLOCK = 8
 """Rows of a block of A and of the accumulators."""
@@ -86,12 +81,6 @@ class ClippedFolding:
     def matrices(self) -> tuple[Matrix, ...]:
         """All that are folded."""
         return self.loads + self.apart
-
-    def folder(self, inserter: Inserter, before: Callable[[Operation, str | None], SSAValue]) -> ClippedRowFolder:
-        """What folds them."""
-        from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder
-
-        return ClippedRowFolder(self, inserter, before)
 
 
 def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> ClippedFolding | None:

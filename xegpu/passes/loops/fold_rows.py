@@ -83,10 +83,6 @@ class Folding:
         """Matrices that later steps load in the first one."""
         return self.loads
 
-    def folder(self, inserter: Inserter, before: Callable[[Operation, str | None], SSAValue]) -> RowFolder:
-        """What folds them."""
-        return RowFolder(self, inserter, before)
-
 
 def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> Folding | None:
     """What to fold of a loop over a batch; None where there is nothing, or something else needs the rows in order."""
