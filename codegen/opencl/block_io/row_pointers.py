@@ -20,7 +20,7 @@ from xdsl.ir import SSAValue
 
 from codegen.opencl.block_io.unaligned_words import WordRun, declared, read_words, runs, variables
 from codegen.opencl.emitter import Emitter, wrapping
-from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
+from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.analysis.block_position import OffsetOf, Sum, Term, moving_axis, position_of
 from xegpu.analysis.gemm_loops import is_copy
 from xegpu.dialect.block_io import LoadNdOp, desc_of
@@ -126,7 +126,8 @@ def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shar
     first = f"{wrapping(desc.row)} + {lane}", wrapping(desc.column)
     for run in runs(load):
         names, there, column = [], {} if shared is None else shared, desc.column.offset + run.column
-        elements = run.elements(f"(global const {'uint' if each == 1 else 'ushort'} *){desc.array.name}", desc.pitch,
+        kind = UNSIGNED[32 // each]
+        elements = run.elements(f"(global const {kind} *){desc.array.name}", desc.pitch,
                                 first)
         for down, element in zip(run.rows, elements, strict=True):
             key = (desc.array.name, desc.pitch, first[0], down, desc.column.terms, column % each, move)
@@ -138,8 +139,8 @@ def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shar
                     emitter.line(f"global const uint *{name}_here = {element};")
                     yield f"{name}_here += {move}"
                 else:
-                    emitter.line(f"global const ushort *{name} = {element};")
-                    for line in declared(emitter, name, name):
+                    emitter.line(f"global const {kind} *{name} = {element};")
+                    for line in declared(emitter, name, name, run.bits):
                         emitter.line(line)
                     yield from (f"{name}_{side} += {move}" for side in ("here", "there"))
             name, at = there[key]

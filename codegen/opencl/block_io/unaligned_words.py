@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from codegen.opencl.block_io import unaligned_bytes
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
-from codegen.opencl.values import Fragment, vector_type, width_of
+from codegen.opencl.values import UNSIGNED, Fragment, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.layout.lane_map import positions
@@ -28,6 +29,16 @@ from xegpu.passes.loops.interleave_columns import is_by_parity
 _ODD = """static uint odd_half(global const ushort *element)
 {
   return ((uint)(ulong)element >> 1) & 1u;
+}
+"""
+_BYTE = """static uint byte_bits(global const uchar *element)
+{
+  return ((uint)(ulong)element & 3u) << 3;
+}
+"""
+_WORD_OF_BYTE = """static global const uint *word_of_byte(global const uchar *element)
+{
+  return (global const uint *)(element - (int)(byte_bits(element) >> 3));
 }
 """
 _WORD = """static global const uint *word_of(global const ushort *element)
@@ -48,6 +59,7 @@ class WordRun:
         width: how many they are.
         label: name of its words, where it is not that of its place.
         by_parity: whether the words of even columns stand in front of those of odd ones.
+        bits: of an element, 8 or 16.
     """
 
     variable: int
@@ -56,6 +68,7 @@ class WordRun:
     width: int
     label: str = ""
     by_parity: bool = False
+    bits: int = 16
 
     @property
     def name(self) -> str:
@@ -67,6 +80,8 @@ class WordRun:
         """Words of each row's ``here`` and ``there``; the latter is not read where it is 0."""
         if len(self.rows) == 1:
             return self.width, self.width
+        if self.bits == 8:
+            return -(-self.width // 4), -(-self.width // 4)
         return (self.width + 1) // 2, self.width // 2
 
     def elements(self, base: str, pitch: str, first: tuple[str, str]) -> list[str]:
@@ -86,7 +101,7 @@ class WordRun:
         Args:
             emitter: gets the function that combines them.
             words: pointers to ``here`` and ``there`` of each row.
-            odd: for each row whether it begins in the middle of a word, 0 or 1.
+            odd: for each row whether it begins in the middle of a word, 0 or 1; of 8-bit elements the bits before it.
         """
         vectors = [f"*{pointer}" if width == 1 else f"vload{width}(0, {pointer})"
                    for pair in words for pointer, width in zip(pair, self.widths, strict=True) if width]
@@ -107,14 +122,15 @@ def runs_in_order(desc: TensorDesc) -> list[WordRun]:
     assert lanes is not None
     row, column = positions((desc.shape[0], desc.shape[1]), lanes)
     words = [(tuple(dict.fromkeys(map(int, row[0, unit]))), int(column[0, unit, 0])) for unit in range(row.shape[1])]
-    width = width_of(len(words))
+    width, bits = width_of(len(words)), desc.dtype.bits
     for number in range(len(words) // width):
         group, start = words[number * width:(number + 1) * width], 0
         while start < width:
             rows, first = group[start]
             count = next((i for i, word in enumerate(group[start:]) if word != (rows, first + i * lanes.unit[1])),
                          width - start)
-            found += [WordRun(number, rows, first + at * lanes.unit[1], wide) for at, wide in vector_widths(count)]
+            found += [WordRun(number, rows, first + at * lanes.unit[1], wide, bits=bits)
+                      for at, wide in vector_widths(count)]
             start += count
     return found
 
@@ -124,8 +140,9 @@ def read(emitter: Emitter, run: WordRun, first: tuple[str, str]) -> Iterator[str
     words, odd = [], []
     for number, element in enumerate(run.elements("base", "pitch", first)):
         name = f"{run.name}_{number}"
-        yield f"  global const ushort *{name} = (global const ushort *){element};"
-        yield from (f"  {line}" for line in declared(emitter, name, name))
+        kind = UNSIGNED[run.bits]
+        yield f"  global const {kind} *{name} = (global const {kind} *){element};"
+        yield from (f"  {line}" for line in declared(emitter, name, name, run.bits))
         words.append((f"{name}_here", f"{name}_there"))
         odd.append(f"{name}_odd")
     yield f"  const {vector_type('uint', run.width)} {run.name} = {run.combined(emitter, words, odd)};"
@@ -154,8 +171,14 @@ def variables(found: Sequence[WordRun], fragment: Fragment) -> Iterator[str]:
         yield whole if fragment.word == "uint" else f"as_{fragment.c_type}({whole})"
 
 
-def declared(emitter: Emitter, name: str, element: str) -> list[str]:
-    """Declarations of ``odd``, ``here`` and ``there`` for a pointer to an element, with a prefix."""
+def declared(emitter: Emitter, name: str, element: str, bits: int) -> list[str]:
+    """Declarations of ``odd``, ``here`` and ``there`` for a pointer to an element of so many bits, with a prefix."""
+    if bits == 8:
+        emitter.function(_BYTE)
+        emitter.function(_WORD_OF_BYTE)
+        return [f"const uint {name}_odd = byte_bits({element});",
+                f"global const uint *{name}_here = word_of_byte({element}), "
+                f"*{name}_there = {name}_here + ({name}_odd != 0u);"]
     emitter.function(_ODD)
     emitter.function(_WORD)
     return [f"const uint {name}_odd = odd_half({element});",
@@ -163,7 +186,9 @@ def declared(emitter: Emitter, name: str, element: str) -> list[str]:
 
 
 def _combine(emitter: Emitter, run: WordRun) -> str:
-    """Define the function that selects the halves of words, and return its name."""
+    """Define the function that puts words together, and return its name."""
+    if run.bits == 8:
+        return unaligned_bytes.combine(emitter, len(run.rows), run.width)
     rows, result = range(len(run.rows)), vector_type("uint", run.width)
     name = f"words_of_{len(run.rows)}_rows_{run.width}{'_by_parity' if run.by_parity else ''}"
     vectors = {f"{word}{row}": count for row in rows

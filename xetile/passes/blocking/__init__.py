@@ -37,7 +37,7 @@ from xetile.dialect.wg_map import Pair
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.blocking import vector
 from xetile.passes.blocking.block_sizes import BlockSizes
-from xetile.passes.blocking.unpack_blocks import requested_blocks
+from xetile.passes.blocking.unpack_blocks import COPIED, requested_blocks
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,8 @@ def _init_tile(rewriter: _BlockingRewriter, operation: tile_ops.InitTileOp) -> N
         return
     blocks, length = rewriter.sizes.tile_blocks(operation.result)
     requested = requested_blocks(operation)
-    if requested is not None and rewriter.sizes.has_message(operation.result, requested):
+    if requested is not None and (COPIED in operation.attributes
+                                  or rewriter.sizes.has_message(operation.result, requested)):
         blocks, length = requested, 1
     result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
     if tile.encoding.order == (1, 0) or rewriter.sizes.reads_transposed(operation.result, blocks, length):

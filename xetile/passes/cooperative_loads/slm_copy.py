@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.block_position import is_inside
@@ -41,12 +41,12 @@ from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.wg_map import Pair
-from xetile.passes.blocking.unpack_blocks import BLOCKS
+from xetile.passes.blocking.unpack_blocks import BLOCKS, COPIED
 from xetile.passes.cooperative_loads.analysis import is_unaligned
 from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 
-_BLOCKS = {16: {"a": (16, 16), "b": (32, 16)}, 32: {"a": (16, 16), "b": (16, 16)}}
-"""Blocks of operands that are copied, by bits: a lane has a row, or two of B in 16 bits."""
+_BLOCKS = {8: {"a": (16, 32), "b": (64, 16)}, 16: {"a": (16, 16), "b": (32, 16)}, 32: {"a": (16, 16), "b": (16, 16)}}
+"""Blocks of operands that are copied, by bits: a lane has a row, or two of B in 16 bits, four in 8."""
 
 _SURFACE = 64
 """Least width of a surface of 2D block messages (hardware.md)."""
@@ -165,7 +165,7 @@ class _SlmCopyRewriter(SubgroupBuffers):
         """A tile of a part of an operand, in blocks that are copied."""
         type_ = TileType(TileParameters(_part_shape(side, tile), tile.element_type))
         part = tile_ops.InitTileOp(source, offsets, list(sizes), list(strides), type_)
-        part.attributes[BLOCKS] = _block(side, tile)
+        part.attributes |= {BLOCKS: _block(side, tile), COPIED: UnitAttr()}
         return part
 
     def parts_of(self, init: tile_ops.InitTileOp, side: str) -> list[SSAValue]:
@@ -194,9 +194,9 @@ def _corners(side: str, tile: TileParameters) -> list[Pair]:
 
 
 def _part_shape(side: str, tile: TileParameters) -> Pair:
-    """Shape of a part: a block, or two of A in 16 bits: a lane's words then lie in the same cache line."""
+    """Shape of a part: a block, or two of A in 8 or 16 bits: a lane's words then lie in the same cache line."""
     rows, columns = _BLOCKS[tile.dtype.bits][side]
-    return rows, gcd(tile.shape[1], 32 * columns // tile.dtype.bits) if side == "a" else columns
+    return rows, gcd(tile.shape[1], columns * min(32 // tile.dtype.bits, 2)) if side == "a" else columns
 
 
 def _init_tile(rewriter: _SlmCopyRewriter, operation: tile_ops.InitTileOp) -> None:
