@@ -35,14 +35,14 @@ class RowPointers:
         runs: what is read, and for each row of a run the prefix of its pointers' names and the words from there.
     """
 
-    runs: tuple[tuple[WordRun, tuple[tuple[str, int], ...]], ...]
+    runs: tuple[tuple[WordRun, tuple[tuple[str, str], ...]], ...]
 
 
 _MOST = 16
 """Pointers of a loop, 2 registers each on pvc, up to which each run has its own where messages take no immediate
 offsets: adding a distance takes an instruction, and a register that waits for the message."""
-_Shared = dict[tuple[object, ...], tuple[str, int]]
-"""For what pointers have in common, the prefix of their names and the column that they were declared for."""
+_Shared = dict[tuple[object, ...], tuple[str, int, int]]
+"""For what pointers have in common, the prefix of their names, and the row and column that they were declared for."""
 
 
 def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
@@ -58,7 +58,7 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     moves: list[str] = []
     for load in copies:
         if (start := _start(emitter, loop, load)) is not None:
-            moves += _declare(emitter, load, *start, shared if together else None)
+            moves += _declare(emitter, load, *start, shared if together or _elements(load) == 4 else None)
     return moves
 
 
@@ -127,23 +127,28 @@ def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shar
     for run in runs(load):
         names, there, column = [], {} if shared is None else shared, desc.column.offset + run.column
         kind = UNSIGNED[32 // each]
-        elements = run.elements(f"(global const {kind} *){desc.array.name}", desc.pitch,
-                                first)
-        for down, element in zip(run.rows, elements, strict=True):
-            key = (desc.array.name, desc.pitch, first[0], down, desc.column.terms, column % each, move)
+        elements, likes = (run.elements(f"(global const {kind} *){desc.array.name}", desc.pitch, begin)
+                           for begin in (first, (wrapping(desc.row), wrapping(desc.column))))
+        for down, element, like in zip(run.rows, elements, likes, strict=True):
+            # Four rows a lane have eight pointers: those of the next step of an unrolled loop are added up when needed.
+            row = desc.row.offset if each == 4 and desc.row.offset % each == 0 else 0
+            key = (desc.array.name, desc.pitch, desc.row.terms, desc.row.offset - row, down, desc.column.terms,
+                   column % each, move)
             if key not in there:
                 odd, _, _ = emitter.names(f"{stem}_row", lambda row: (f"{row}_odd", f"{row}_here", f"{row}_there"))
                 name = odd.removesuffix("_odd")
-                there[key] = name, column
+                there[key] = name, row, column
                 if each == 1:
                     emitter.line(f"global const uint *{name}_here = {element};")
                     yield f"{name}_here += {move}"
                 else:
                     emitter.line(f"global const {kind} *{name} = {element};")
-                    for line in declared(emitter, name, name, run.bits):
+                    for line in declared(emitter, name, run, like):
                         emitter.line(line)
                     yield from (f"{name}_{side} += {move}" for side in ("here", "there"))
-            name, at = there[key]
-            names.append((name, (column - at) // each))
+            name, above, at = there[key]
+            down, across = (row - above) // each, (column - at) // each
+            names.append((name, " + ".join([*([f"(long){desc.pitch} * {down}"] if down else []),
+                                            *([str(across)] if across or (not down and each == 1) else [])])))
         found.append((run, tuple(names)))
     emitter.carried_pointers[load] = RowPointers(tuple(found))

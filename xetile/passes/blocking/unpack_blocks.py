@@ -29,8 +29,6 @@ from xetile.dialect.vector import TilePackOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
 
 BLOCKS = "inner_blocks"
-COPIED = "copied"
-"""Attribute of a tile that is copied by words of each lane's own rows, in blocks that no 2D block message need have."""
 """The attribute of ``init_tile`` that replaces ``inner_blocks`` of the tile type."""
 
 

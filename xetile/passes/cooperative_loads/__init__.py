@@ -64,7 +64,7 @@ from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.vector import TileTransposeOp
 from xetile.dialect.wg_map import Pair
-from xetile.passes.blocking.unpack_blocks import BLOCKS, COPIED
+from xetile.passes.blocking.unpack_blocks import BLOCKS
 from xetile.passes.cooperative_loads.analysis import Share, Shares, cooperative_loops, narrow_prefetches
 
 
@@ -169,7 +169,7 @@ class _CooperativeLoadsRewriter(Rewriter):
             type_ = type_.with_(shape=share.shape[::-1], order=(1, 0))
         init_tile = tile_ops.InitTileOp(source, offsets, sizes, strides, type_)
         if not share.by_columns:
-            init_tile.attributes |= {BLOCKS: _blocks(share), COPIED: UnitAttr()}
+            init_tile.attributes[BLOCKS] = _blocks(share)
         # The tile after the last step may be out of bounds even if all the others are in bounds.
         init_tile.attributes.update({name: value for name, value in init.attributes.items()
                                 if name in tile_ops.PROMISES and name != tile_ops.IN_BOUNDS})
@@ -196,7 +196,7 @@ class _CooperativeLoadsRewriter(Rewriter):
         if not share.by_columns:
             type_ = TileType(TileParameters(share.shape, share.tile.element_type)).with_(wg_map=share.shares)
             init_tile = tile_ops.InitTileOp(self._array(share, number), [half, self.constant(0)], [], [], type_)
-            init_tile.attributes |= {BLOCKS: _blocks(share), COPIED: UnitAttr()}
+            init_tile.attributes[BLOCKS] = _blocks(share)
             self.emit(tile_ops.StoreTileOp(value, self._in_bounds(init_tile)))
             return
         array, sizes, strides = self._with_dynamic_shape(self._array(share, number))

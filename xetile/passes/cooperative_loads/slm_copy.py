@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, UnitAttr, VectorType, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.block_position import is_inside
@@ -41,7 +41,7 @@ from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.wg_map import Pair
-from xetile.passes.blocking.unpack_blocks import BLOCKS, COPIED
+from xetile.passes.blocking.unpack_blocks import BLOCKS
 from xetile.passes.cooperative_loads.analysis import is_unaligned
 from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 
@@ -165,7 +165,7 @@ class _SlmCopyRewriter(SubgroupBuffers):
         """A tile of a part of an operand, in blocks that are copied."""
         type_ = TileType(TileParameters(_part_shape(side, tile), tile.element_type))
         part = tile_ops.InitTileOp(source, offsets, list(sizes), list(strides), type_)
-        part.attributes |= {BLOCKS: _block(side, tile), COPIED: UnitAttr()}
+        part.attributes[BLOCKS] = _block(side, tile)
         return part
 
     def parts_of(self, init: tile_ops.InitTileOp, side: str) -> list[SSAValue]:
