@@ -34,12 +34,13 @@ _ROW_CLOCKS = 0.5
 loop in pvc's and bmg's machine code, 0.3 to 0.9."""
 _GATHER_CLOCKS = 1.0
 """Clocks of a core that 16 elements of a row that are read one by one cost: 0.7 to 1.3, as above."""
-_BLOCK_A, _BLOCK_B = (16, 16), (32, 16)
-"""Rows and columns that a subgroup copies at once to shared local memory
+_BLOCKS = {1: ((16, 32), (64, 16)), 2: ((16, 16), (32, 16))}
+"""Rows and columns of A and of B that a subgroup copies at once to shared local memory, by the bytes of an element
 (:mod:`xetile.passes.cooperative_loads.analysis`); of B the most."""
-_BLOCK_A_CLOCKS, _BLOCK_B_CLOCKS = 3.3, 6.3
+_BLOCK_CLOCKS = {1: (3.3, 12.6), 2: (3.3, 6.3)}
 """Clocks of a core that copying a block, or a part of one, costs a subgroup: two messages with an address a lane and
-one that stores for A, four and one for B, what is selected between, and a prefetch, as above."""
+one that stores for A, four and one for B, in 8 bits eight and one, what is selected between, and a prefetch, as
+above."""
 _BARRIER_CLOCKS = 50
 """Clocks of a core for the barrier of a step in which copies of one operand or both are exchanged, as above."""
 _GATHERED_ELEMENTS = 1 << 31
@@ -127,7 +128,8 @@ class Layout:
         in_words = in_words and (memory.address or 0) % _WIDTH_UNIT == 0
         batch = zip(memory.shape[:-2], memory.strides[:-2], strict=True)
         once = math.prod(count for count, stride in batch if stride)
-        is_exchanged = kind == "rows" and size == 2 and memory.dtype is engine and len(memory.shape) == 2
+        multiplied = memory.dtype is engine or (engine is not None and not engine.is_float)  # integers as they are
+        is_exchanged = kind == "rows" and size in _BLOCKS and multiplied and len(memory.shape) == 2
         return cls(kind, in_words, size, once * math.prod(memory.shape[-2:]), is_exchanged)
 
     @property
@@ -154,11 +156,12 @@ def _reading(layouts: tuple[Layout | None, Layout | None], tiling: Tiling, insid
     operand that is copied first."""
     (down, across), depth = tiling.layout, tiling.depth
     subgroups, clocks, barrier = down * across, 0.0, 0
-    parts = ((tiling.rows // down, depth, _BLOCK_A, _BLOCK_A_CLOCKS, across),
-             (depth, tiling.columns // across, _BLOCK_B, _BLOCK_B_CLOCKS, down))
-    for layout, is_inside, (rows, columns, block, each, sharers) in zip(layouts, inside, parts, strict=True):
+    parts = (tiling.rows // down, depth, across), (depth, tiling.columns // across, down)
+    for side, (layout, is_inside, (rows, columns, sharers)) in enumerate(zip(layouts, inside, parts, strict=True)):
         if layout is None or layout.is_blocked:
             continue
+        bytes_ = min(layout.bytes, 2)
+        block, each = _BLOCKS[bytes_][side], _BLOCK_CLOCKS[bytes_][side]
         blocks = rows * columns / math.prod(block)
         is_exchanged = layout.is_exchanged and is_inside and not tiling.shared  # in one loop, which has all registers
         if is_exchanged and sharers > 1:

@@ -200,3 +200,20 @@ def test_instructions(target: str) -> None:
         assert not any(" mul " in line for line in hot)
         assert sum(" sel " in line for line in hot) == 2 * 8
         assert "intel_work_group_barrier_arrive" in low.opencl
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_instructions_of_bytes(target: str) -> None:
+    """Two registers are shifted by three instructions, and bytes of four rows of both moved by four for each word."""
+    require_ocloc()
+    for columns, inner, loads, messages, least in ((50257, 4096, 8, 9, 0.28), (4096, 4097, 2, 5, 0.36)):
+        low = work_group_gemm.lower(*specs(I8, 4096, columns, inner), target=target, acc=xt.i32, BK=64, **LARGE)
+        report = low.report(remedies=False)
+        assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 2 * 32)
+        assert (report.loop["load"], report.loop["slm"]) == (2 * loads, 2 * messages)
+        assert report.density >= least
+        hot = next(iter(low.isa().kernels.values())).asm.splitlines()
+        hot = [hot[number] for number in hot_lines("\n".join(hot))]
+        assert sum(" mov (32|M0)" in line and ":ub" in line for line in hot) == (2 * 16 if inner == 4096 else 0)
+        assert sum(" or (32|M0)" in line for line in hot) == 2 * 4
