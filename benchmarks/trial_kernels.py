@@ -378,10 +378,12 @@ _SHARED: dict[str, Any] = {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 def _distributed(columns: int, inner: int, dtype: Any, **constants: Any) -> Callable[[str], Report]:
     """A product of 4096 rows whose B has ``columns`` columns and whose A has ``inner``."""
+    sums = xt.f32 if dtype.is_float else xt.i32
+
     def report(target: str) -> Report:
         return work_group_gemm.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
-                                     xt.Spec((4096, columns), xt.f32), target=target,
-                                     **{**_SHARED, **constants}).report(remedies=False)
+                                     xt.Spec((4096, columns), sums), target=target,
+                                     **{**_SHARED, "acc": sums, **constants}).report(remedies=False)
 
     return report
 
@@ -467,6 +469,9 @@ MEMORY = (
     Trial("A of 4097 columns, B of 50257, bf16", _distributed(50257, 4097, xt.bf16), 0.30),
     Trial("B of 50257 columns, tf32", _distributed(50257, 4096, xt.tf32), 0.30),
     Trial("A of 4097 columns, tf32", _distributed(4096, 4097, xt.tf32), 0.30),
+    Trial("B of 50257 columns, i8", _distributed(50257, 4096, xt.i8, BK=64), 0.25),
+    Trial("A of 4097 columns, i8", _distributed(4096, 4097, xt.i8, BK=64), 0.25),
+    Trial("A of 4097 columns, B of 50257, i8", _distributed(50257, 4097, xt.i8, BK=64), 0.25),
     Trial("10,000 products of 16 x 16, bf16 into f32", _small(16), 0.25),
     Trial("10,000 products of 32 x 32, bf16 into f32", _small(32), 0.25),
     Trial("10,000 products of 48 x 48, bf16 into f32", _small(48), 0.25),

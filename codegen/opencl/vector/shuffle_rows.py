@@ -19,7 +19,7 @@ from xegpu.dialect.types import valid_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
 from xegpu.passes.interleave_rows import EVEN, ODD
-from xegpu.passes.loops.interleave_columns import is_by_parity
+from xegpu.passes.loops.interleave_columns import is_by_place
 
 _WORD = 32
 """Bits of a word of VNNI form."""
@@ -185,7 +185,7 @@ def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
         fragment = emitter.fragment(operation.v1)
         emitter.values[operation.result] = fragment.slice(0 if mask == EVEN else len(EVEN), len(EVEN))
         return
-    if isinstance(source, LoadNdOp) and source in emitter.carried_pointers and is_by_parity(source):
+    if isinstance(source, LoadNdOp) and source in emitter.carried_pointers and is_by_place(source):
         # Such a copy comes in this order.
         emitter.values[operation.result] = emitter.fragment(operation.v1)
         return
