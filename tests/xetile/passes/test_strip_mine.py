@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, Execution, integers, tiles
+from tests.kernels import EXECUTIONS, Execution, first_stages, integers, tiles
 
 pytestmark = pytest.mark.unoptimised
 BM, BN = 16, 256
@@ -101,7 +101,7 @@ def test_loops_in_a_strip(execution: Execution) -> None:
 
 
 def is_strip_mined(kernel: Any, *specs: Any, target: str = "pvc", **constants: Any) -> bool:
-    return "strip-mine" in kernel.lower(*specs, target=target, **constants).stages
+    return "strip-mine" in first_stages(kernel.lower(*specs, target=target, **constants))
 
 
 def shifted(X, Y):  # type: ignore[no-untyped-def]
