@@ -397,12 +397,15 @@ def _small(size: int, to: Any = xt.f32) -> Callable[[str], Report]:
     return report
 
 
-def _stacked(size: int) -> Callable[[str], Report]:
-    shape = (10000, size, size) if size < 32 else (10000 * size, size)  # as xt.matmul passes them
-    inputs, result = xt.Spec(shape, xt.bf16), xt.Spec(shape, xt.f32)
+def _stacked(size: int, dtype: Any = xt.bf16, to: Any = xt.f32) -> Callable[[str], Report]:
+    depth = 32 // dtype.bytes
+    rows, columns, inner = (-(-size // multiple) * multiple for multiple in (8, 16, depth))
+    is_one = size * dtype.bytes >= 64 and size == rows == inner  # as xt.matmul passes them
+    shape = (10000 * size, size) if is_one else (10000, size, size)
+    inputs, result = xt.Spec(shape, dtype), xt.Spec(shape, to)
 
     def report(target: str) -> Report:
-        return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=size, N=size, K=size,
+        return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=rows, N=columns, K=inner,
                                      target=target).report(remedies=False)
 
     return report
@@ -473,8 +476,13 @@ MEMORY = (
     Trial("10,000 products of 32 x 32, bf16 into f32", _small(32), 0.25),
     Trial("10,000 products of 48 x 48, bf16 into f32", _small(48), 0.25),
     Trial("10,000 products of 16 x 16 by xt.matmul, bf16 into f32", _stacked(16), 0.25),
+    Trial("10,000 products of 17 x 17 by xt.matmul, bf16 into f32", _stacked(17), 0.25),
+    Trial("10,000 products of 24 x 24 by xt.matmul, bf16 into f32", _stacked(24), 0.25),
     Trial("10,000 products of 32 x 32 by xt.matmul, bf16 into f32", _stacked(32), 0.25),
+    Trial("10,000 products of 33 x 33 by xt.matmul, bf16 into f32", _stacked(33), 0.25),
     Trial("10,000 products of 48 x 48 by xt.matmul, bf16 into f32", _stacked(48), 0.25),
+    Trial("10,000 products of 40 x 40 by xt.matmul, i8 into i32", _stacked(40, xt.i8, xt.i32), 0.25),
+    Trial("10,000 products of 48 x 48 by xt.matmul, i8 into i32", _stacked(48, xt.i8, xt.i32), 0.25),
 )
 """Products whose operands are small, lie where indices say, or have rows that no block message takes."""
 TRIALS: tuple[Trial, ...] = LOW_PRECISION + ATTENTION + MEMORY

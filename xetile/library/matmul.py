@@ -28,6 +28,7 @@ from xetile.library.array_operands import (
     result_type,
     shape_text,
 )
+from xetile.library.call_plans import planned
 from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.padding import copied_where_cheaper
 from xetile.library.remainder import ALL, parts
@@ -36,6 +37,7 @@ from xetile.library.streamk import streamed_product, sum_of_shares
 from xetile.library.tile_heuristics import Tiling, choose, plans, with_one_subgroup
 
 
+@planned
 def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,
            alpha: float = 1, beta: float = 0, out_dtype: Any = None, copies: bool = True,
            target: str | Target | None = None) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import Execution, Types, integers, tiles, viewed
+from tests.kernels import Execution, Types, first_stages, integers, tiles, viewed
 from tests.kernels import product as multiplied
 from tests.xetile.passes.test_cooperative_copies import BF16, F16, I8, TF32, U8, np, specs, unaligned
 from tests.xetile.passes.test_cooperative_loads import check, without_places
@@ -56,7 +56,7 @@ def pair(A: Any, B: Any, C: Any, D: Any, *, n: int = 32) -> None:
 
 
 def is_copied(low: xt.Lowered) -> bool:
-    return "slm-copy" in low.stages
+    return "slm-copy" in first_stages(low)
 
 
 @pytest.mark.unoptimised
