@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import count
 from os.path import basename
 from typing import Any
 
@@ -199,6 +200,15 @@ class Emitter:
     def function(self, text: str, name: str = "") -> None:
         """Define a helper function, once: by its name, or by the text up to its parameters."""
         self.declarations[name or text.partition("(")[0]] = (f"{text}\n",)
+
+    def function_named(self, name: str, rest: str) -> str:
+        """Define a helper procedure, once: its text behind the name; numbered where another one has the name."""
+        for others in count():
+            unique = f"{name}_{others}" if others else name
+            text = (f"static void {unique}{rest}\n",)
+            if self.declarations.setdefault(unique, text) == text:
+                return unique
+        raise AssertionError  # count() is endless
 
     def external(self, name: str, prototype: str) -> None:
         """Declare an overload of a function that the device's compiler knows, once."""

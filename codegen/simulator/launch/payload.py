@@ -84,5 +84,6 @@ def _argument_bytes(record: Mapping[str, Any], arguments: Sequence[bytes], impli
         return arguments[int(record["arg_index"])][start:]
     if kind not in implicit:
         raise Finding("XT6109", f"the kernel has the implicit argument {kind}, which is not simulated",
-                      "kernels of this package do without it; report this one with the kernel")
+                      "64-bit atomic updates in shared local memory take it on dg2 and arl, whose compiler emulates "
+                      "them: run such a kernel on another device")
     return implicit[kind]

@@ -72,6 +72,19 @@ def sums_of_heads(A, B, C, start, step, *, unroll=None):
     xt.store_tile(c, xt.init_tile(C, (batch, 0, 0), (16, 16)))
 
 
+@xt.kernel
+def in_two_orders(A, B, C, D, each):
+    """Products of matrices that no tile fits, stored from left to right, and once more from right to left."""
+    for i in xt.range(0, each):
+        a, b = xt.load_tile(xt.init_tile(A, (i, 0, 0), (16, 16))), xt.init_tile(B, (i, 0, 0), (16, 16))
+        left, right = xt.tile_mma(a, xt.load_tile(b)), xt.tile_mma(a, xt.load_tile(xt.update_tile_offset(b, 0, 16)))
+        c, d = xt.init_tile(C, (i, 0, 0), (16, 16)), xt.init_tile(D, (i, 0, 0), (16, 16))
+        xt.store_tile(left, c)
+        xt.store_tile(right, xt.update_tile_offset(c, 0, 16))
+        xt.store_tile(right, xt.update_tile_offset(d, 0, 16))
+        xt.store_tile(left, d)
+
+
 def view(values: np.ndarray, kind: str) -> np.ndarray:
     """The values in memory of another kind, filled up with threes."""
     n, rows, columns = values.shape
@@ -158,6 +171,15 @@ def test_matrices_beside_one_do_not_reach_into_it(rows: int, columns: int, depth
     execution.bind(products)[2](a, b, c, 4, M=-(-rows // 8) * 8, N=-(-columns // 16) * 16, K=-(-depth // k) * k,
                                 acc=xt.f32 if kind.is_float else xt.i32)
     np.testing.assert_array_equal(c[::2], a[::2].astype(c.dtype) @ b[::2].astype(c.dtype))
+
+
+def test_results_that_are_put_together_in_two_ways() -> None:
+    a, b = (RNG.integers(-4, 5, shape).astype(ml_dtypes.bfloat16) for shape in ((5, 13, 11), (5, 11, 20)))
+    c, d = np.full((2, 5, 13, 20), 7, np.float32)
+    in_two_orders.on("opencl:cpu", target="pvc")[1](a, b, c, d, 5)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(c, expected)
+    np.testing.assert_array_equal(d, expected)
 
 
 def test_batches_of_no_matrix_and_tiles_that_leave_theirs() -> None:

@@ -99,6 +99,41 @@ def of_columns(X, Y):  # type: ignore[no-untyped-def]
     xt.store_tile(x - xt.tile_reduce("add", x, 1) - xt.tile_reduce("max", x, 0), xt.init_tile(Y, (0, 0), (BM, BN)))
 
 
+def overlapping(X, Y):  # type: ignore[no-untyped-def]
+    """Rows in place that begin an element apart."""
+    at = xt.init_tile(X, (0, 0), (BM, BN), base_shape=(BM, BN), base_strides=(1, 1))
+    total = xt.tile_reduce("add", xt.load_tile(at), 1)
+    xt.store_tile(xt.zeros((BM, BN), xt.f32), at)
+    xt.store_tile(xt.zeros((BM, BN), xt.f32) + total, xt.init_tile(Y, (0, 0), (BM, BN)))
+
+
+def counted(X, Y):  # type: ignore[no-untyped-def]
+    """Rows less their sums, and less a number that a loop counts and one that follows from it."""
+    x, rows = xt.load_tile(xt.init_tile(X, (0, 0), (BM, BN))), xt.scalar(0, xt.i32)
+    for _ in xt.range(0, X.shape[0], 1):
+        rows = rows + 1
+    twice = rows * 2
+    xt.store_tile(x - xt.tile_reduce("add", x, 1) - twice.to(xt.f32), xt.init_tile(Y, (0, 0), (BM, BN)))
+
+
+def test_numbers_of_loops_in_a_strip() -> None:
+    """What is computed of a loop's results stays behind the loop."""
+    x = integers(np.random.default_rng(2), np.float32, BM, BN)
+    y = np.full_like(x, 7)
+    assert is_strip_mined(xt.kernel(counted), F32, F32)
+    xt.kernel(counted).on("numpy:xegpu", target="pvc")[1](x, y)
+    np.testing.assert_array_equal(y, x - x.sum(1, keepdims=True) - 2 * BM)
+
+
+def test_rows_that_share_elements() -> None:
+    """All rows are loaded before the first is stored, also where strides that the author writes make them overlap."""
+    x = integers(np.random.default_rng(3), np.float32, BM, BN)
+    windows = np.lib.stride_tricks.sliding_window_view(x.ravel(), BN)[:BM]
+    expected, y = np.repeat(windows.sum(1, keepdims=True), BN, 1), np.full_like(x, 7)
+    xt.kernel(overlapping).on("numpy:xegpu", target="pvc")[1](x, y)
+    np.testing.assert_array_equal(y, expected)
+
+
 def test_where_it_applies() -> None:
     """Where rows are independent and exceed the registers; not where the order of a load and a store may matter."""
     for target in ("pvc", "bmg", "dg2", "arl"):

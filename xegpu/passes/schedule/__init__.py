@@ -318,7 +318,7 @@ def _operand_definitions(operation: Operation) -> Iterator[Operation]:
 def _writes_nothing(operation: Operation) -> bool:
     """Whether loads may move past an operation; past a branch, if they may past all of both sides."""
     if isinstance(operation, scf.IfOp):
-        return all(_writes_nothing(inner) for region in operation.regions for inner in region.block.ops)
+        return all(_writes_nothing(inner) for inner in operation.walk() if inner is not operation)
     return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or operation.has_trait(NoMemoryEffect)
 
 

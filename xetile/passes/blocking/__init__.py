@@ -272,7 +272,7 @@ def _check_depth(rewriter: _BlockingRewriter, operation: Operation, form: MmaSha
         below = k // deep * deep
         options = " or ".join(str(size) for size in (below, below + deep) if size)
         rewriter.fail("XT2510",
-                   f"BK = {k} is not a multiple of {deep}, {engine} for {form.a} on "
+                   f"K = {k} is not a multiple of {deep}, {engine} for {form.a} on "
                    f"{rewriter.target.name}", f"use {options}", A=operation.operands[0], B=operation.operands[1])
     lanes = rewriter.target.subgroup_size
     if n % lanes:

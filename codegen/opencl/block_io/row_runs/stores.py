@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.traits import Pure
 
@@ -90,8 +91,8 @@ class _Run:
     @property
     def is_whole(self) -> bool:
         """Whether there is a message for it, and nothing of other rows' or blocks' lies between its elements."""
-        end = max(self.at(part) + part.count for part in self.parts)
-        return sum(part.count for part in self.parts) == end - self.first and \
+        ordered = sorted(self.parts, key=self.at)
+        return all(self.at(part) + part.count == self.at(behind) for part, behind in pairwise(ordered)) and \
             self.words[1] - self.words[0] >= _MESSAGES[-1]
 
 
@@ -152,17 +153,15 @@ def _function(emitter: Emitter, run: _Run) -> str:
     columns = sorted({(part.column, part.count) for part in run.parts})
     name = f"store_run_{run.dtype}_{rows}x{columns[-1][0] + columns[-1][1] - first[1]}_pitch_{run.pitch}_at_{shift}"
     parameters = ", ".join(f"{type_} {renamed[variable]}" for variable, type_ in variables)
-    lines = [f"static void {name}(global {run.dtype.register} *first, {parameters})", "{",
-             "  const int lane = get_sub_group_local_id();", f"#ifdef {NO_VISA}" if run.is_whole else ""]
+    head = f"(global {run.dtype.register} *first, {parameters})\n{{\n  const int lane = get_sub_group_local_id();"
     every = [line for part in run.parts for line in _stored(run, part, renamed, 0, part.count)]
     if not run.is_whole:
-        emitter.function("\n".join([*filter(None, [*lines, *every]), "}", ""]))
-        return name
+        return emitter.function_named(name, "\n".join([head, *every, "}", ""]))
     start, end = (word * (WORD // run.dtype.bits) for word in run.words)
     beside = [line for part in run.parts for low, high in ((run.first, start), (end, 1 << 31))
               for line in _stored(run, part, renamed, max(low - run.at(part), 0), min(high - run.at(part), part.count))]
-    emitter.function("\n".join([*lines, *every, "#else", *beside, *_assembly(run, renamed), "#endif", "}", ""]))
-    return name
+    return emitter.function_named(name, "\n".join([head, f"#ifdef {NO_VISA}", *every, "#else", *beside,
+                                                   *_assembly(run, renamed), "#endif", "}", ""]))
 
 
 def _stored(run: _Run, part: _Part, renamed: dict[str, str], low: int, high: int) -> Iterator[str]:

@@ -107,7 +107,11 @@ class _StripMiner(Rewriter):
         if self.row is not None:
             return super().body(old, new)
         *operations, end = old.ops
-        before = {operation for operation in operations if _is_of_numbers(operation)}
+        before: set[Operation] = set()
+        for operation in operations:
+            if _is_of_numbers(operation) and all(isinstance(each.owner, Block) or each.owner in before
+                                                 for each in operation.operands):  # not of loops in the strip
+                before.add(operation)
         strip = Block(arg_types=[IndexType()])
         self.row = strip.args[0]
         self.row.name_hint = "row"

@@ -114,7 +114,7 @@ def _accesses(function: func.FuncOp) -> Iterator[SSAValue]:
 def _origin(root: SSAValue, entry: Block, rows: int) -> tuple[object, ...] | None:
     """Where a tile of all rows begins, its column left out; None for other memory, or where a loop decides it."""
     tile = root.owner
-    if not isinstance(tile, InitTileOp) or rows_of(tile.result) != rows:
+    if not isinstance(tile, InitTileOp) or rows_of(tile.result) != rows or _may_overlap(tile):
         return None
     outer = tile.offsets[:-1]
     if any(number(offset) is None and _block_of(offset) is not entry for offset in outer):
@@ -122,6 +122,18 @@ def _origin(root: SSAValue, entry: Block, rows: int) -> tuple[object, ...] | Non
     array = array_of(tile.source)
     layout = tuple(_key(value) for value in (*tile.shape, *tile.strides))
     return (array, tile.source.type, layout, *map(_key, outer))
+
+
+def _may_overlap(tile: InitTileOp) -> bool:
+    """Whether rows of a tile may share elements: those of an array do not, strides that an author writes may be any."""
+    if not tile.strides:
+        return False
+    array, strides = tile.strides[-2].owner, tuple(tile.strides[-2:])
+    if isinstance(array, memref.ExtractStridedMetaDataOp) and array_of(array.source) is array_of(tile.source) and \
+            strides == tuple(array.strides[-2:]):
+        return False
+    (pitch, step), columns = map(number, strides), number(tile.shape[-1])
+    return pitch is None or step is None or columns is None or not 0 < columns * step <= pitch
 
 
 def _key(value: SSAValue) -> object:
