@@ -32,7 +32,7 @@ FORMS = {
     "shown": lambda x, y, r, t, j, i: xt.where(j > i, np.inf, (x + r) * -0.5) * -2.0,
     "finite": lambda x, y, r, t, j, i: xt.where(j <= i, x * 4.0, -8.0),
     "finite and row": lambda x, y, r, t, j, i: xt.where(j <= i, x * 4.0 + r, -8.0) * 0.5,
-    "capped": lambda x, y, r, t, j, i: xt.tanh((x + r) / 4.0) * -8.0 + r,
+    "capped": lambda x, y, r, t, j, i: xt.tanh((x + r) / 4.0) * -8.0 + 2.0,
     "of the mask": lambda x, y, r, t, j, i: xt.where(x * 2.0 > r, x * 2.0, -np.inf),
 }
 
@@ -47,7 +47,7 @@ def scores(X, Y, R, E, T, t, *, form="scaled", kind="max", subgroups=2, kept=Fal
     s = FORMS[form](x, y, r, t, j, i + m.to(xt.i32))
     extreme = xt.tile_reduce(kind, s, 1)
     if kept:
-        xt.store_tile(s.to(xt.i32), xt.init_tile(Y, (m, 0), (M, N), wg_map=wide))
+        xt.store_tile(s.to(Y.dtype), xt.init_tile(Y, (m, 0), (M, N), wg_map=wide))
     xt.store_tile(extreme, xt.init_tile(E, (m, 0), (M, 1), wg_map=narrow))
     for sign in (1.0, -0.5):
         p = xt.exp((s - extreme) * sign) if sign > 0 else xt.exp2((extreme - s) * sign)
@@ -80,7 +80,7 @@ def _expected(form: str, kind: str, x: Any, y: Any, r: Any, t: float) -> tuple[A
 def test_all_forms(execution: Execution, form: str) -> None:
     """Integers, and sums that are exact in any order; 37 rows. Without a maximum a row's sums are NaN on both sides."""
     rng = np.random.default_rng(len(form))
-    x, y = (rng.integers(-3, 4, (37, N)).astype(np.int32) for _ in range(2))
+    x, y = (rng.integers(-3, 4, (37, N)).astype(np.int16) for _ in range(2))
     r = rng.integers(-2, 3, (37, 1)).astype(np.float32)
     for kind in ("max", "min") if form not in ("hidden", "shown", "of the mask") else ("max",):
         extremes, totals = np.zeros((37, 1), np.float32), np.zeros((37, 2), np.float32)
@@ -92,7 +92,7 @@ def test_all_forms(execution: Execution, form: str) -> None:
 
 def _stage(kernel: Any, target: str = "pvc", **constants: Any) -> str:
     matrix = xt.Spec((None, None), "f32")
-    integers = xt.Spec((None, None), "i32")
+    integers = xt.Spec((None, None), "i16")
     return kernel.lower(*[integers] * 2, *[matrix] * 3, 1.0, target=target, **constants).stages.get("reassociate", "")
 
 
@@ -121,30 +121,52 @@ def test_what_stays() -> None:
     assert _wide(_stage(fast, kept=True), "arith.mulf") == 1
 
 
+MASKS = {
+    "selected": lambda x, seen, least, number, _: xt.where(seen, x, least),
+    "added": lambda x, seen, least, number, array: x + array,
+    "of a row": lambda x, seen, least, number, array: x + array[1],
+    "number of run time": lambda x, seen, least, number, _: xt.where(seen, x, number) * 0.5,
+    "times a number of run time": lambda x, seen, least, number, _: x + (1 - seen.to(xt.i32)).to(xt.f32) * number,
+    "selected zeros and ones": lambda x, seen, least, number, _: x + xt.where(seen, 0.0, 1.0) * number,
+    "integers": lambda x, seen, least, number, _: x + xt.where(seen, 0, -1999999999).to(xt.f32),
+    "divided": lambda x, seen, least, number, _: xt.where(seen, x, -1e6) / 2.0 ** -20 / 2.0 ** -40,
+    "power": lambda x, seen, least, number, _: xt.where(seen, x, -xt.exp(x * 0.0 + 60.0)),
+}
+
+
 @xt.kernel(fast_math=True)
-def masked(X, L, B, Y, *, least=-1e30, scale=0.125, added=False, divisor=1.0):
+def masked(X, L, B, R, Y, number, *, mask="selected", least=-1e30, scale=0.125, divisor=1.0):
     """Softmax of rows of which some see nothing, by masks of finite numbers."""
     x = xt.load_tile(xt.init_tile(X, (0, 0), (16, 64))).to(xt.f32) * scale
     seen = xt.iota((16, 64), 1) < xt.load_tile(xt.init_tile(L, (0, 0), (16, 1)))
-    s = x + xt.load_tile(xt.init_tile(B, (0, 0), (16, 64))) if added else xt.where(seen, x, least)
-    s = s / divisor
+    array = None
+    if mask in ("added", "of a row"):
+        array = xt.load_tile(xt.init_tile(B, (0, 0), (16, 64))) if mask == "added" else \
+            (None, xt.load_tile(xt.init_tile(R, (0, 0), (16, 1))))
+    s = MASKS[mask](x, seen, least, number, array) / divisor
     p = xt.exp(s - xt.tile_reduce("max", s, 1))
+    p = p.to(xt.f16).to(xt.f32)
     xt.store_tile(p / xt.tile_reduce("add", p, 1), xt.init_tile(Y, (0, 0), (16, 64)))
 
 
 @pytest.mark.parametrize("execution", [*FEW, Execution("machine:pvc", "pvc")], ids=str)
-@pytest.mark.parametrize("least", [-np.finfo(np.float32).max, -1e30, -1e6, -65504.0])
-@pytest.mark.parametrize("constants", [{}, {"added": True}, {"scale": -2.0 ** -10, "divisor": 0.5}], ids=str)
-def test_finite_masks(execution: Execution, constants: dict[str, Any], least: float) -> None:
+@pytest.mark.parametrize(("mask", "least", "constants"), [
+    *(("selected", least, {}) for least in (-np.finfo(np.float32).max, -1e30, -1e6, -65504.0)),
+    ("selected", -1e30, {"scale": -2.0 ** -10, "divisor": 0.5}),
+    *((mask, -1e30, {}) for mask in MASKS if mask != "selected")], ids=str)
+def test_finite_masks(execution: Execution, mask: str, least: float, constants: dict[str, Any]) -> None:
     """Rows that see nothing have equal weights: the least of their scores is also the largest."""
     rng = np.random.default_rng(4)
-    x, length = rng.integers(-30, 30, (16, 64)).astype(np.int32), rng.integers(0, 64, (16, 1)).astype(np.int32)
+    x, length = rng.integers(-30, 30, (16, 64)).astype(np.int16), rng.integers(0, 64, (16, 1)).astype(np.int32)
     length[[1, 7]], y = 0, np.zeros((16, 64), np.float32)
+    if mask == "of a row":
+        x *= 100
+        length = np.where(length == 0, length, 64)
     seen, scale, divisor = np.arange(64) < length, constants.get("scale", 0.125), constants.get("divisor", 1.0)
-    added = np.where(seen, 0, least).astype(np.float32)
-    least = max(least, -float(np.finfo(np.float32).max) * divisor)
-    execution.bind(masked)[1](x, length, added, y, least=least, **constants)
-    s = np.float32(x * scale) + added if "added" in constants else np.where(seen, x * scale, least).astype(np.float32)
-    s = s / np.float32(divisor)
-    p = np.exp(s - s.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(y, p / p.sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-7)
+    added, row = (np.where(part, 0, least).astype(np.float32) for part in (seen, length > 0))
+    execution.bind(masked)[1](x, length, added, row, y, -1e30, mask=mask, least=least, **constants)
+    with np.errstate(over="ignore"):
+        s = np.where(seen, x.astype(np.float64) * scale * (2.0 ** 60 if mask == "divided" else 1) *
+                     (0.5 if mask == "number of run time" else 1), least) / divisor
+        p = np.exp(s - s.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(y, p / p.sum(axis=1, keepdims=True), rtol=2e-3, atol=1e-6)

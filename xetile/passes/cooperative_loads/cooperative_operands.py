@@ -50,7 +50,7 @@ from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.types import TileParameters, TileType, WgMapAttr
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.passes.cooperative_loads.made_once import Operand, operand_of, operands_b
+from xetile.passes.cooperative_loads.redundant_operands import Operand, operand_of, operands_b
 from xetile.passes.distribute_subgroups import slm_bytes
 from xetile.passes.loops.index_set_splitting import straight_product_loops
 

@@ -22,18 +22,16 @@ integers, with masks that are infinite or moderate; not where they are loaded, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import e, log2
 
 from xdsl.dialects import arith, func, math
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerType, ModuleOp, VectorType, f32
+from xdsl.dialects.builtin import ModuleOp, VectorType, f32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
 
-from xegpu.mlir.arith import REASSOCIATE, SIToFPOp, UIToFPOp
+from xegpu.mlir.arith import REASSOCIATE
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
-from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileReduceOp, axes_of
 from xetile.passes.loops.linear_terms import (
     FLIPPED,
@@ -46,6 +44,7 @@ from xetile.passes.loops.linear_terms import (
     is_moderate,
     splat,
 )
+from xetile.passes.loops.magnitude import Magnitudes
 
 
 class Reassociate:
@@ -105,7 +104,7 @@ def _is_candidate(operation: Operation) -> bool:
 def _terms_of(operation: Operation) -> Linear | None:
     """The terms of a candidate's operand, if they take fewer operations on all elements."""
     found = LinearTerms(operation).of(operation.operands[0])
-    if found.is_moved and not _is_moderate(found.core):
+    if found.is_moved and not _is_moderate(found, isinstance(operation, TileReduceOp)):
         return None
     if isinstance(operation, TileReduceOp):
         return found if found.gain > 0 else None
@@ -114,38 +113,13 @@ def _terms_of(operation: Operation) -> Linear | None:
     return found if gain > 0 else None
 
 
-def _is_moderate(term: Term) -> bool:
-    """Whether finite elements are known to be of moderate magnitude: no large constants, nothing that is loaded."""
-    waiting, seen = [term], set[SSAValue]()
-    while waiting:
-        term = waiting.pop()
-        if isinstance(term, Node) and term.make is arith.DivfOp:
-            continue  # the reciprocal of tanh, from 0 to 1
-        if isinstance(term, Node):
-            if not all(is_moderate(each.value.data) for each in term.rest if isinstance(each, FloatAttr)):
-                return False
-            waiting += term.operands
-        elif term not in seen:
-            seen.add(term)
-            sources = _moderate_if(term)
-            if sources is None:
-                return False
-            waiting += sources
-    return True
-
-
-def _moderate_if(value: SSAValue) -> Iterable[SSAValue] | None:
-    """The values of which a value is moderate if they are; None if nothing is known of it."""
-    owner, type_ = value.owner, value.type
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr):
-        return () if is_moderate(owner.value.value.data) else None
-    if not isinstance(type_, VectorType) or isinstance(type_.element_type, (IntegerType, IndexType)):
-        return ()
-    if isinstance(owner, TileMmaOp):
-        return () if owner.acc is None else (owner.acc,)
-    if isinstance(owner, (SIToFPOp, UIToFPOp, math.TanhOp)):
-        return ()
-    return owner.operands if isinstance(owner, Operation) and owner.has_trait(Pure) and not owner.regions else None
+def _is_moderate(found: Linear, is_reduced: bool) -> bool:
+    """Whether no number of moderate magnitude is lost in a sum with a large one, which another one cancels: of rows, an
+    exponent may have one that is not known, the maximum."""
+    magnitudes = Magnitudes()
+    unknown = sum(not magnitudes.is_moderate(row, times) for row, times in found.rows)
+    return unknown <= (not is_reduced) and is_moderate(found.constant) and \
+        magnitudes.is_moderate(found.core, found.scale)
 
 
 def _factor(operation: Operation) -> float:

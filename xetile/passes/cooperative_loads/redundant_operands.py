@@ -1,5 +1,5 @@
-"""Analysis of operands for :mod:`xetile.passes.cooperative_loads.cooperative_operands`: which ones a work-group makes
-once, and the operations that make them."""
+"""Redundancy analysis of operands B: which ones all subgroups compute alike in a loop, and the backward slices that
+make them, for :mod:`xetile.passes.cooperative_loads.cooperative_operands`."""
 
 from __future__ import annotations
 
