@@ -44,7 +44,7 @@ from xegpu.ir.region_branch import for_loops
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, vector_type
-from xegpu.passes.loops.row_chunks import RowChunks, block_arrays, chunk_lanes, gathers_of
+from xegpu.passes.loops.row_chunks import MOST_ROWS, RowChunks, block_arrays, chunk_lanes, gathers_of
 from xegpu.passes.loops.share_gathers import ShareCoalescer, shares_in
 from xegpu.passes.loops.unroll import split_loop
 from xegpu.rewrite.dce import erase, erase_dead
@@ -54,8 +54,6 @@ _BODY = (LoadNdOp, StoreNdOp, PrefetchNdOp, LoadGatherOp, scf.YieldOp)
 _BITS = (16, 32)
 _FAR = 1 << 30
 """Bounds below minus this count as this, so that differences to them stay within 32 bits."""
-_ROWS = 8
-"""Most rows of a block: a variable of eight words."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,7 @@ def _lowest(floor: Affine, loop: scf.ForOp) -> int:
 def _block(last: InsertStridedSliceOp, loop: scf.ForOp, analysis: LaneOffsets) -> _Block | None:
     """A block that can be coalesced, by the operation that completes it; None if it cannot."""
     loads = gathers_of(last)
-    if loads is None or len(loads) > _ROWS or any(hints_of(load) for load in loads):
+    if loads is None or len(loads) > MOST_ROWS or any(hints_of(load) for load in loads):
         return None
     makers = [owner for load in loads if isinstance(owner := load.desc.owner, CreateTdescOp)]
     dtype, size = desc_of(loads[0].desc).dtype, desc_of(loads[0].desc).dtype.bytes

@@ -17,6 +17,9 @@ from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, shape_of, values_of, vector_type
 from xegpu.rewrite.inserter import Inserter
 
+MOST_ROWS = 8
+"""Most rows of a block: a variable of eight words."""
+
 
 def gathers_of(last: InsertStridedSliceOp) -> list[LoadGatherOp] | None:
     """The gathers whose results are the rows of a block, in order; None if anything else is in it.

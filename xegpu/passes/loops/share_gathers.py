@@ -20,11 +20,12 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.memref import ExtractStridedMetaDataOp
 from xdsl.dialects.vector import BroadcastOp as VectorBroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis import slm
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.lane_offsets import Affine, Column, LaneOffsets, source_of
-from xegpu.dialect.block_io import StoreNdOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.gather_scatter import CHUNK_BYTES, WORD_BITS, CreateTdescOp, LoadGatherOp, LoadRowsOp, scatter_of
 from xegpu.dialect.hints import hints_of
 from xegpu.ir.dtypes import DType
@@ -32,7 +33,7 @@ from xegpu.ir.kernel_attributes import subgroup_size
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import SelectOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, vector_type
-from xegpu.passes.loops.row_chunks import RowChunks, block_arrays, chunk_lanes, gathers_of
+from xegpu.passes.loops.row_chunks import MOST_ROWS, RowChunks, block_arrays, chunk_lanes, gathers_of
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter
 
@@ -95,7 +96,7 @@ class ShareCoalescer:
         while not isinstance(function, func.FuncOp):
             assert function is not None
             function = function.parent_op()
-        if loads is None or any(hints_of(load) or load.number for load in loads):
+        if loads is None or any(hints_of(load) or load.number for load in loads) or not _is_alone(last, loads):
             return None
         return _rows(loads, LaneOffsets(subgroup_size(function), block_arrays(function)))
 
@@ -118,12 +119,28 @@ class ShareCoalescer:
             erase(load)
 
 
+def _is_alone(last: InsertStridedSliceOp, loads: Sequence[LoadGatherOp]) -> bool:
+    """Whether a block's rows are used for nothing else, and nothing is written before the block is complete."""
+    operation: Operation | None = last
+    waiting, made = set(loads), last
+    while isinstance(made, InsertStridedSliceOp):
+        if not (made.result.has_one_use() and made.source.has_one_use()):
+            return False
+        made = made.dest.owner  # type: ignore[assignment]
+    while operation is not None and waiting:
+        if not (operation.has_trait(NoMemoryEffect) or isinstance(operation, (LoadGatherOp, LoadRowsOp, LoadNdOp))):
+            return False
+        waiting.discard(operation)  # type: ignore[arg-type]
+        operation = operation.prev_op
+    return not waiting and all(load.result.has_one_use() for load in loads)
+
+
 def _rows(loads: Sequence[LoadGatherOp], analysis: LaneOffsets) -> _Rows | None:
     """A block of gathers as one of rows that begin at multiples of 8 bytes, in an array that block messages reach."""
     makers = [owner for load in loads if isinstance(owner := load.desc.owner, CreateTdescOp)]
     desc = desc_of(loads[0].desc)
     size, height = desc.dtype.bytes, CHUNK_BYTES // desc.dtype.bytes
-    if len(makers) < len(loads) or desc.dtype.bits not in _BITS or len(loads) % height or \
+    if len(makers) < len(loads) or desc.dtype.bits not in _BITS or len(loads) > MOST_ROWS or len(loads) % height or \
             scatter_of(desc).chunk_size != 1:
         return None
     array, start = makers[0].source, analysis.element(makers[0].offsets, 0)

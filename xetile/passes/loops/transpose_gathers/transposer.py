@@ -38,7 +38,7 @@ def is_transposed(load: Operation) -> bool:
 def is_published(load: Operation) -> bool:
     """Whether a gather of a subgroup is only stored, to shared local memory."""
     if not isinstance(load, LoadGatherOp) or not isinstance(load.tile.owner, InitScatteredTileOp) or \
-            not load.result.has_one_use():
+            not load.result.has_one_use() or len(shape_of(load.result)) != 2:
         return False
     (store,) = [use.operation for use in load.result.uses]
     return isinstance(store, tile_ops.StoreTileOp) and isinstance(init := store.tile.owner, tile_ops.InitTileOp) and \
