@@ -230,15 +230,14 @@ class _LoopAddresses:
         """Whether a term has the same value all through the loop."""
         return _stays(term, self.loop)
 
-    def _start(self, still: Sum, use: Any = None) -> Sum:
+    def _start(self, still: Sum, use: Any = None, *, lane: int = 0) -> Sum:
         """Loop-invariant sum in a value of its own for each use, opaque to the device's compiler.
 
-        Each is broadcast from another lane, or the compiler would see that they are the same.
+        Those that are broadcast from the same lane may become one: the compiler sees that they are the same.
         """
         key = still, use
         if key not in self._starts:
             total = index_of(self.inserter, self.loop, still)
-            lane = sum(sum_ == still for sum_, _ in self._starts)
             self._starts[key] = self.inserter.before(self.loop, SubgroupBroadcastOp(total, lane), "start")
         return Sum((self._starts[key],))
 
@@ -272,8 +271,9 @@ class _LoopAddresses:
         moves = other.divided(self._stays)[1] != ()
         if not (still and moves):
             return here
-        first = self._places.setdefault(place, other)
-        return self._start(here, other) if other.constant or other.terms != first.terms else here
+        if other.terms != self._places.setdefault(place, other).terms:
+            return self._start(here, other, lane=1 + sum(each == here for each, _ in self._starts))
+        return self._start(here, other) if other.constant else here
 
     def _moved(self, message: Operation, root: SSAValue, row: Sum, column: Sum) -> SSAValue:
         """A descriptor at a row and a column, in front of a message: what stays is set before the loop."""
