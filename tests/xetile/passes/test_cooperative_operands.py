@@ -231,11 +231,14 @@ def test_where_it_applies() -> None:
 def test_where_it_applies_to_gathers() -> None:
     rows, slots = xt.Spec((None, D), xt.bf16), xt.Spec((None, 1), xt.i32)
     for sg, applies in ((1, False), (4, True)):
-        low = gathered_products.lower(rows, rows, rows, xt.Spec((None, D), xt.f32), slots, target="bmg", sg=sg)
+        args = rows, rows, rows, xt.Spec((None, D), xt.f32), slots
+        low = gathered_products.lower(*args, target="bmg", sg=sg)
         assert (STAGE in low.stages) == applies
         assert "xetile.load_columns" in str(low.stages["transpose-gathers"])
         assert "index-set-splitting" in low.stages
         if applies:
+            again = xt.parse(low.stages["coalesce-gathers"])["gathered_products"].lower(*args, target="bmg")
+            assert without_places(again.opencl) == without_places(low.opencl)
             text = str(low.stages["coalesce-gathers"])
             assert "{whole}" in text
             assert "xegpu.load_gather" not in text
