@@ -157,15 +157,16 @@ def _has_invariant_parts(loop: scf.ForOp, distances: bool) -> bool:
         still, moving = along.divided(lambda term: _stays(term, loop))
         return bool(still and (moving or (along.constant and not distances)))
 
-    places = dict[Any, Sum]()
+    places = dict[Any, tuple[Term, ...]]()
+
+    def moving(along: Sum) -> tuple[Term, ...]:
+        return along.divided(lambda term: _stays(term, loop))[1]
 
     def is_shared(message: _Message, at: Position) -> bool:
         """Whether blocks at the same position along one axis move along the other, by constants or by other terms."""
-        moves = [along.divided(lambda term: _stays(term, loop))[1] != () for along in (at.row, at.column)]
-        return any(here and not there and (along.constant or
-                                           places.setdefault(_place(message, at, other), along).terms != along.terms)
-                   for along, other, here, there in zip((at.row, at.column), (at.column, at.row), moves,
-                                                        reversed(moves), strict=True))
+        pairs = (at.row, at.column), (at.column, at.row)
+        return any(moving(along) and not moving(other) and (along.constant or places.setdefault(
+            _place(message, at, other), moving(along)) != moving(along)) for along, other in pairs)
 
     for message in _messages(loop):
         if isinstance(message, PrefetchNdOp):
@@ -212,7 +213,7 @@ class _LoopAddresses:
     _surfaces: dict[Any, SSAValue] = field(default_factory=dict)
     _totals: dict[Any, SSAValue] = field(default_factory=dict)
     _known: dict[SSAValue, Position] = field(default_factory=dict)
-    _places: dict[Any, Sum] = field(default_factory=dict)
+    _places: dict[Any, tuple[Term, ...]] = field(default_factory=dict)
 
     def hoist(self, messages: list[_Message]) -> None:
         """Rewrite the loop's messages."""
@@ -268,10 +269,10 @@ class _LoopAddresses:
         each time behind the message that still reads it.
         """
         still = here.divided(self._stays)[1] == ()
-        moves = other.divided(self._stays)[1] != ()
-        if not (still and moves):
+        moving = other.divided(self._stays)[1]
+        if not (still and moving):
             return here
-        if other.terms != self._places.setdefault(place, other).terms:
+        if moving != self._places.setdefault(place, moving):
             return self._start(here, other, lane=1 + sum(each == here for each, _ in self._starts))
         return self._start(here, other) if other.constant else here
 
