@@ -38,6 +38,9 @@ _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
 """Columns of the prefetch messages of a target, by the bits of an element."""
 _SLM_BYTES = 8 * 512
 """The most that one operation loads from shared local memory: eight messages."""
+_SLM_ROWS = 64
+"""Rows of a block of 8-bit elements of operand B in shared local memory: with the bytes of a block of 16 bits there, as
+many messages of one operation have one address, and distances from it."""
 _UNBLOCKED_ROWS = 32
 """The most rows of a block without 2D block messages."""
 
@@ -226,6 +229,8 @@ class BlockSizes:
             if form.engine == "dpas" and not self.target.block_io:
                 return self._step(role, form.k, shape)
             blocks, length = self._message("read_transform" if transform else "read", dtype, columns, shape)
+            if transform and dtype.bits == 8 and shape[0] % _SLM_ROWS == 0 and self._is_alone_in_slm(tile):
+                blocks = _SLM_ROWS, blocks[1]
             return blocks, self._side_by_side(tile, shape, blocks, length)
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
@@ -233,6 +238,14 @@ class BlockSizes:
             form = self.published_form(tile) if self.is_published(tile) else None
             return (compute if form is None else (form.k, self.target.subgroup_size)), 1
         return self._message(kind, dtype, compute[1], shape)
+
+    def _is_alone_in_slm(self, tile: SSAValue) -> bool:
+        """Whether operand B lies in shared local memory, and A elsewhere: loads of both there share the registers."""
+        products = [product.operation for use in self.tiles.uses(tile)
+                    if isinstance(use.operation, tile_ops.LoadTileOp) for product in use.operation.result.uses]
+        lefts = [product.a.owner for product in products if isinstance(product, TileMmaOp)]
+        return is_shared(array_of(tile).type) and not any(
+            isinstance(left, tile_ops.LoadTileOp) and is_shared(array_of(left.tile).type) for left in lefts)
 
     def has_message(self, tile: SSAValue, blocks: Pair) -> bool:
         """Whether a message can move the author's ``inner_blocks`` of a tile, without reblocking along its columns.
