@@ -272,7 +272,7 @@ class BlockSizes:
         if role == "store":
             return self.compute_block(shape), 1
         words = 8 * 32 // dtype.bits
-        if self.widened_tile(tile):
+        if self.widened_tile(tile) or self.comes_in_words(tile):
             return (words, lanes), 1
         form = self.mma_shape_of(tile) if role in "ab" else None
         if form is not None and form.engine == "dpas":
@@ -286,11 +286,24 @@ class BlockSizes:
     def reads_transposed(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
         """Whether a tile whose columns are contiguous is read along them: then its messages transpose."""
         role = self.role(tile)
-        if self.widened_tile(tile):
+        if self.widened_tile(tile) or self.comes_in_words(tile):
             return True
         words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
         return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
                                       and (form := self.mma_shape_of(tile)) is not None and form.engine == "dpas")
+
+    def comes_in_words(self, tile: SSAValue) -> bool:
+        """Whether a tile whose columns are contiguous, and which is computed with, fills messages that transpose words
+        of its columns."""
+        return self.tiles.note("in words", tile, self._comes_in_words)
+
+    def _comes_in_words(self, tile: SSAValue) -> bool:
+        (rows, columns), dtype = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype
+        if not self.target.block_io or dtype.bits not in (8, 16, 32) or self.role(tile) != "load" or \
+                rows % (8 * 32 // dtype.bits) or columns % self.target.subgroup_size or is_shared(array_of(tile).type):
+            return False
+        return all(use.operation.padding is None for use in self.tiles.uses(tile)
+                   if isinstance(use.operation, tile_ops.LoadTileOp))
 
     def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
         block = self.target.largest_block(kind, dtype.bits, columns, shape)
