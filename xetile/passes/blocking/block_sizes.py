@@ -6,19 +6,21 @@ of the accumulator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import gcd
+from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect.block_io import ARRAYS
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
-from xegpu.ir.use_def import array_of
+from xegpu.ir.use_def import array_of, root_definitions
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, is_widened
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MmaShape, Target
@@ -36,6 +38,8 @@ _PRODUCTS = (TileMmaOp, TileMmaScaledOp)
 _UNLINKED = frozenset((*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp, *REGION_BRANCHES, *TERMINATORS))
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
 """Columns of the prefetch messages of a target, by the bits of an element."""
+_LINE_BYTES = 64
+"""Bytes of a row of the widest messages, and of a cache line."""
 _SLM_BYTES = 8 * 512
 """The most that one operation loads from shared local memory: eight messages."""
 _UNBLOCKED_ROWS = 32
@@ -58,10 +62,11 @@ class BlockSizes:
     Args:
         function: a kernel of one subgroup, on vectors of two dimensions.
         target: whose block messages and products decide the block sizes.
+        kinds: access kinds of its arrays, as far as they are known.
     """
 
-    def __init__(self, function: func.FuncOp, target: Target) -> None:
-        self.target = target
+    def __init__(self, function: func.FuncOp, target: Target, kinds: Mapping[Any, str] | None = None) -> None:
+        self.target, self.kinds = target, kinds or {}
         self.tiles = view_webs(function)
         self.vectors = Webs(function, _vector_links)
 
@@ -232,7 +237,24 @@ class BlockSizes:
         if kind == "write":
             form = self.published_form(tile) if self.is_published(tile) else None
             return (compute if form is None else (form.k, self.target.subgroup_size)), 1
+        if (wider := self._wider(tile, compute[1])) is not None:
+            return (wider.rows, wider.columns), wider.blocks
         return self._message(kind, dtype, compute[1], shape)
+
+    def _wider(self, tile: SSAValue, columns: int) -> BlockShape | None:
+        """A message for rows that are shorter than those of any: its last blocks are left out. None if
+        none is needed.
+
+        Memory comes in lines of 64 bytes anyway, and the other way is row by row.
+        """
+        (rows, width), dtype = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype
+        makers = [making.owner for making in root_definitions(tile)]
+        if width % columns or self.target.largest_block("read", dtype.bits, columns, (rows, width)) is not None or \
+                not all(isinstance(maker, tile_ops.InitTileOp) and access_kind(maker, self.kinds) == "block"
+                        for maker in makers):
+            return None
+        line = _LINE_BYTES // dtype.bytes
+        return self.target.largest_block("read", dtype.bits, columns, (rows, width + -width % line))
 
     def has_message(self, tile: SSAValue, blocks: Pair) -> bool:
         """Whether a message can move the author's ``inner_blocks`` of a tile, without reblocking along its columns.

@@ -1,4 +1,5 @@
-"""Weights of 4 bits stored as ``nn.Linear`` has them, a row of memory for each column of C, that become operand B."""
+"""Weights of 4 bits stored as ``nn.Linear`` has them, a row of memory for each column of C, that become operand B; and
+pairs of them in short rows."""
 
 from __future__ import annotations
 
@@ -8,26 +9,12 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import four_bits_of_rows
+from benchmarks.trial_kernels import four_bits_of_rows, pairs_of_four_bits
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, Array, Execution
+from tests.kernels import EXECUTIONS, FEW, Array, Execution
 from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TYPES, operands
 
 pytestmark = pytest.mark.unoptimised
-
-
-@xt.kernel
-def pairs(A: Any, W: Any, S: Any, Z: Any, C: Any) -> None:
-    """A @ ((W - Z) * S) of an array W of u4 or i4."""
-    m, n = xt.group_id(0) * 32, xt.group_id(1) * 64
-    acc = xt.zeros((32, 64), xt.f32)
-    for k in xt.range(0, A.shape[1], GROUP):
-        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, 64)))
-        zero = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, 64)))
-        weights = xt.load_tile(xt.init_tile(W, (k, n), (GROUP, 64))).to(A.dtype)
-        a = xt.load_tile(xt.init_tile(A, (m, k), (32, GROUP)))
-        acc = xt.tile_mma(a, (weights - zero) * scale, acc)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, 64)))
 
 
 FORMS: dict[str, Any] = {"u32": np.uint32, "i32": np.int32, "u16": np.uint16, "u8": np.uint8, "i8": np.int8,
@@ -56,7 +43,7 @@ def test_rows_of_columns(name: str, form: str, execution: Execution) -> None:
     """Each weight is rounded as it is written, bit for bit, whatever the sign of the word."""
     arrays, expected = stored(name, form)
     c = np.full_like(expected, 99)
-    kernel = pairs if form in ("u4", "i4") else four_bits_of_rows
+    kernel = pairs_of_four_bits if form in ("u4", "i4") else four_bits_of_rows
     execution.bind(kernel)[expected.shape[0] // 32, 2](*arrays, c)
     np.testing.assert_array_equal(c, expected)
 
@@ -70,8 +57,22 @@ def test_instructions_for_rows_of_columns(name: str, form: str, target: str) -> 
     matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((32, 4096), name)
     each = xt.Spec((4096, 4096), form, (1, 4096)) if form in ("u4", "i4") else \
         xt.Spec((4096, 512 * 4 // np.dtype(FORMS[form]).itemsize), np.dtype(FORMS[form]).name)
-    kernel: Any = pairs if form in ("u4", "i4") else four_bits_of_rows
+    kernel: Any = pairs_of_four_bits if form in ("u4", "i4") else four_bits_of_rows
     report = kernel.lower(matrix, each, rows, rows, xt.Spec((4096, 4096), xt.f32), target=target).report(
         remedies=False)
     assert (report.spill_size, report.private_size) == (0, 0)
     assert report.loop["vector"] * 32 / report.loop["dpas"] <= (290 if name == "f16" else 400)
+
+
+@pytest.mark.parametrize("execution", [*FEW, *MACHINES], ids=str)
+@pytest.mark.parametrize("form", ["u4", "i4"])
+def test_pairs_along_rows(form: str, execution: Execution) -> None:
+    """Of tiles of 64 columns, which are 32 bytes a row."""
+    (a, words, scales, zeros), expected = stored("f16", form)
+    fields = xt.unpack(words)[:, :76]
+    columns = xt.pack(np.pad(fields, ((0, 0), (0, 52))), form, axis=1)
+    c = np.full((expected.shape[0], 128), 99, np.float32)
+    wide = [np.pad(row, ((0, 0), (0, 51))) for row in (scales, zeros)]
+    execution.bind(pairs_of_four_bits)[c.shape[0] // 32, 2](a, columns, *wide, c, step=32)
+    np.testing.assert_array_equal(c[:, :76], expected[:, :76])
+    np.testing.assert_array_equal(c[:, 77:], 0)
