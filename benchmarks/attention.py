@@ -16,11 +16,12 @@ from benchmarks.rows import Progress, Row
 from benchmarks.timing import PAUSE, TURN, import_torch, interleaved, ratios
 
 _HEADS, _LENGTH = 8, 1024
-_ROWS = (4096, 1024), (8192, 100), (16384, 64)
+_ROWS = (4096, 1024), (8192, 250), (8192, 100), (16384, 64)
 """Rows and columns of softmax."""
 _ROWS_A_GROUP = 16
-_SHORT, _SHORT_ROWS_A_GROUP, _SHORT_ROWS_A_TILE = 128, 128, 2
-"""Columns of a row, at most, that stay in a processor's registers; rows of a work-group and of a tile."""
+_SHORT, _SHORT_ROWS_A_GROUP = 256, 128
+"""Elements of a tile that stay in a processor's registers, half of which they are with AVX-512: one row of as many
+columns, or several shorter ones; and rows of a work-group."""
 Runs = dict[str, Callable[[], object]]
 
 
@@ -43,10 +44,10 @@ def softmax(X: Any, Y: Any, *, BN: int = 64) -> None:
 
 
 @xt.kernel
-def softmax_of_short_rows(X: Any, Y: Any, *, BN: int) -> None:
-    """Softmax of rows, 128 a work-group: rows stay in registers, in tiles of BN columns, which are all."""
-    first, at = xt.group_id(0) * _SHORT_ROWS_A_GROUP, (_SHORT_ROWS_A_TILE, BN)
-    for row in xt.range(first, xt.minimum(first + _SHORT_ROWS_A_GROUP, X.shape[0]), _SHORT_ROWS_A_TILE):
+def softmax_of_short_rows(X: Any, Y: Any, *, BM: int, BN: int) -> None:
+    """Softmax of rows, 128 a work-group: BM rows at a time stay in registers, in tiles of BN columns, which are all."""
+    first, at = xt.group_id(0) * _SHORT_ROWS_A_GROUP, (BM, BN)
+    for row in xt.range(first, xt.minimum(first + _SHORT_ROWS_A_GROUP, X.shape[0]), BM):
         x = xt.load_tile(xt.init_tile(X, (row, 0), at), padding=-math.inf)
         power = xt.exp(x - xt.tile_reduce("maxnumf", x, 1))
         xt.store_tile(power * (1.0 / xt.tile_reduce("add", power, 1)), xt.init_tile(Y, (row, 0), at))
@@ -56,7 +57,9 @@ def softmax_of(X: Any, Y: Any) -> None:
     """Launch the kernel for the width of the rows."""
     rows, columns = X.shape
     if columns <= _SHORT:
-        softmax_of_short_rows[-(-rows // _SHORT_ROWS_A_GROUP),](X, Y, BN=-(-columns // 16) * 16)
+        width = -(-columns // 16) * 16
+        rows_a_tile = 1 << (_SHORT // width).bit_length() - 1
+        softmax_of_short_rows[-(-rows // _SHORT_ROWS_A_GROUP),](X, Y, BM=rows_a_tile, BN=width)
     else:
         softmax[-(-rows // _ROWS_A_GROUP),](X, Y)
 

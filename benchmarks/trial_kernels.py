@@ -429,10 +429,12 @@ _SHARED: dict[str, Any] = {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 def _distributed(columns: int, inner: int, dtype: Any, **constants: Any) -> Callable[[str], Report]:
     """A product of 4096 rows whose B has ``columns`` columns and whose A has ``inner``."""
+    sums = xt.f32 if dtype.is_float else xt.i32
+
     def report(target: str) -> Report:
         return work_group_gemm.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
-                                     xt.Spec((4096, columns), xt.f32), target=target,
-                                     **{**_SHARED, **constants}).report(remedies=False)
+                                     xt.Spec((4096, columns), sums), target=target,
+                                     **{**_SHARED, "acc": sums, **constants}).report(remedies=False)
 
     return report
 
@@ -446,12 +448,15 @@ def _small(size: int, to: Any = xt.f32) -> Callable[[str], Report]:
     return report
 
 
-def _stacked(size: int) -> Callable[[str], Report]:
-    shape = (10000, size, size) if size < 32 else (10000 * size, size)  # as xt.matmul passes them
-    inputs, result = xt.Spec(shape, xt.bf16), xt.Spec(shape, xt.f32)
+def _stacked(size: int, dtype: Any = xt.bf16, to: Any = xt.f32) -> Callable[[str], Report]:
+    depth = 32 // dtype.bytes
+    rows, columns, inner = (-(-size // multiple) * multiple for multiple in (8, 16, depth))
+    is_one = size * dtype.bytes >= 64 and size == rows == inner  # as xt.matmul passes them
+    shape = (10000 * size, size) if is_one else (10000, size, size)
+    inputs, result = xt.Spec(shape, dtype), xt.Spec(shape, to)
 
     def report(target: str) -> Report:
-        return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=size, N=size, K=size,
+        return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=rows, N=columns, K=inner,
                                      target=target).report(remedies=False)
 
     return report
@@ -519,12 +524,20 @@ MEMORY = (
     Trial("A of 4097 columns, B of 50257, bf16", _distributed(50257, 4097, xt.bf16), 0.30),
     Trial("B of 50257 columns, tf32", _distributed(50257, 4096, xt.tf32), 0.30),
     Trial("A of 4097 columns, tf32", _distributed(4096, 4097, xt.tf32), 0.30),
+    Trial("B of 50257 columns, i8", _distributed(50257, 4096, xt.i8, BK=64), 0.25),
+    Trial("A of 4097 columns, i8", _distributed(4096, 4097, xt.i8, BK=64), 0.25),
+    Trial("A of 4097 columns, B of 50257, i8", _distributed(50257, 4097, xt.i8, BK=64), 0.25),
     Trial("10,000 products of 16 x 16, bf16 into f32", _small(16), 0.25),
     Trial("10,000 products of 32 x 32, bf16 into f32", _small(32), 0.25),
     Trial("10,000 products of 48 x 48, bf16 into f32", _small(48), 0.25),
     Trial("10,000 products of 16 x 16 by xt.matmul, bf16 into f32", _stacked(16), 0.25),
+    Trial("10,000 products of 17 x 17 by xt.matmul, bf16 into f32", _stacked(17), 0.25),
+    Trial("10,000 products of 24 x 24 by xt.matmul, bf16 into f32", _stacked(24), 0.25),
     Trial("10,000 products of 32 x 32 by xt.matmul, bf16 into f32", _stacked(32), 0.25),
+    Trial("10,000 products of 33 x 33 by xt.matmul, bf16 into f32", _stacked(33), 0.25),
     Trial("10,000 products of 48 x 48 by xt.matmul, bf16 into f32", _stacked(48), 0.25),
+    Trial("10,000 products of 40 x 40 by xt.matmul, i8 into i32", _stacked(40, xt.i8, xt.i32), 0.25),
+    Trial("10,000 products of 48 x 48 by xt.matmul, i8 into i32", _stacked(48, xt.i8, xt.i32), 0.25),
 )
 """Products whose operands are small, lie where indices say, or have rows that no block message takes."""
 TRIALS: tuple[Trial, ...] = LOW_PRECISION + ATTENTION + MEMORY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import find_target
+from xetile.compiler.compiled import CompiledKernel
+from xetile.compiler.pipeline import Options, stages
+from xetile.compiler.stage_texts import StageTexts
 
 Array = np.ndarray[Any, Any]
 
@@ -203,3 +207,10 @@ class Bordered:
         outside = np.ones(self._whole.shape, bool)
         self._inner(outside)[...] = False  # type: ignore[index]
         assert (self._whole[outside] == np.asarray(77, self._whole.dtype)).all(), "something outside the array changed"
+
+
+def first_stages(lowered: CompiledKernel) -> StageTexts:
+    """The stages before ``blocking``, whole operations on tiles: most of a lowering's time is behind them."""
+    every = stages(lowered.module, Options.of(lowered.module, lowered.target, lowered.access))
+    modules = dict(takewhile(lambda stage: stage[0] != "blocking", every))
+    return StageTexts(lambda: modules)

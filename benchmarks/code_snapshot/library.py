@@ -159,7 +159,8 @@ def library_calls() -> tuple[LibraryCall, ...]:
         LibraryCall("matmul.row", _KINDS, 1, _matmul((1, 4096), (4096, 16384))),
         LibraryCall("matmul.odd", ("dg2", "cpu"), 1, _matmul((1000, 777), (777, 1001))),
         LibraryCall("matmul.odd", ("pvc",), 1, _matmul((1000, 777), (777, 1001))),  # its tiles are moved inside
-        LibraryCall("matmul.copied", ("pvc",), 4, _matmul((2048, 2049), (2049, 2049))),  # A, B, the product, its sums
+        LibraryCall("matmul.copied", ("pvc",), 4, _matmul((2048, 2049), (2049, 2113))),  # A, B, the product, its sums
+        LibraryCall("matmul.remainder", ("pvc",), 3, _matmul((2048, 2049), (2049, 2049))),  # B's last column is copied
         LibraryCall("matmul.bias_gelu", _KINDS, 1,
                     _matmul(square, square, bias=True, activation="gelu", out_dtype="f32")),
         LibraryCall("matmul.alpha_beta", _KINDS, 1, _matmul((2048, 2048), (2048, 2048), alpha=0.5, beta=2.0)),

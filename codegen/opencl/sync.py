@@ -163,21 +163,17 @@ def _function_of(operation: Operation) -> func.FuncOp:
     return above
 
 
-# Hints to Intel's compiler.
-#
-# ``schedule_barrier`` is the vISA instruction ``fence_sw``: it costs nothing at run time, and neither the finaliser nor
-# LLVM moves instructions across it. A device without vISA has no use for it.
-
-
-_DEFINITION = f"""#ifndef {SCHEDULE_BARRIER}
+SCHEDULE_BARRIER_DEFINITION = f"""#ifndef {SCHEDULE_BARRIER}
 #define {SCHEDULE_BARRIER} __asm__ volatile("fence_sw" ::: "memory")
 #endif
 """
+"""The vISA instruction ``fence_sw``, which costs nothing at run time: neither the finaliser nor LLVM moves instructions
+across it. A device without vISA has no use for it."""
 
 
 def schedule_barrier(emitter: Emitter) -> None:
     """Emit a scheduling barrier."""
-    emitter.function(_DEFINITION)
+    emitter.function(SCHEDULE_BARRIER_DEFINITION)
     emitter.line(f"{SCHEDULE_BARRIER};")
 
 

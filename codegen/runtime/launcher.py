@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from codegen.runtime.devices import Queue, import_dpctl, needs_spirv
+from codegen.runtime.native_interface import KernelArguments
 from codegen.runtime.synchronize import find_loss
 from codegen.runtime.usm import UsmArray
 from codegen.toolchain.spirv import is_spirv
@@ -119,17 +120,17 @@ def submit(
 def start(
     queue: Queue,
     kernel: Kernel,
-    args: list[Argument],
-    global_range: list[int],
-    local_range: list[int],
+    args: list[Argument] | KernelArguments,
+    global_range: Any,
+    local_range: Any,
     keep_alive: Any,
     waits: Sequence[Event] = (),
 ) -> Event:
     """Submit a kernel with arguments in dpctl's types; common end of :func:`submit` and of repeated launches.
 
     Args:
-        args: ctypes scalars that dpctl accepts, and memory objects.
-        global_range, local_range: work-items, in SYCL's order of dimensions.
+        args: ctypes scalars that dpctl accepts, and memory objects; or all of them as the C interface takes them.
+        global_range, local_range: work-items, in SYCL's order of dimensions; of the C interface if ``args`` are.
         keep_alive: objects to keep alive until the kernel has run.
         waits: additional dependencies, besides the queue's order.
 
@@ -138,10 +139,16 @@ def start(
     """
     order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
     before = [*waits, *(order.submitted_events if order else ())]
-    try:
-        event = queue.submit_async(kernel, args, global_range, local_range, before)
-    except _refusals() as error:
-        raise _refusal(queue, kernel, args, global_range[::-1], local_range[::-1]) from error
+    if isinstance(args, KernelArguments):
+        event = args.submit(queue, kernel, global_range, local_range, before)
+        if event is None:
+            raise _refusal(queue, kernel, args.kinds(), global_range[::-1], local_range[::-1])
+    else:
+        try:
+            event = queue.submit_async(kernel, args, global_range, local_range, before)
+        except _refusals() as error:
+            kinds = [type(arg).__name__ for arg in args]
+            raise _refusal(queue, kernel, kinds, global_range[::-1], local_range[::-1]) from error
     if order:
         order.add_event_pair(event, event)
     _keep_until(event, keep_alive)
@@ -225,20 +232,20 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 def _refusal(
-    queue: Queue, kernel: Kernel, args: Sequence[Argument], global_size: Sequence[int], local_size: Sequence[int]
+    queue: Queue, kernel: Kernel, kinds: Sequence[str], global_size: Sequence[int], local_size: Sequence[int]
 ) -> DeviceError:
     """Diagnose a failed launch as far as possible; the driver gives no reason."""
     if needs_spirv(queue) and (lost := find_loss(queue)):
         return lost
     name, limit = kernel.get_function_name(), queue.sycl_device.max_work_group_size
-    if len(args) != kernel.num_args:
-        return DeviceError("XT5011", f"kernel {name} takes {kernel.num_args} arguments, not {len(args)}",
+    if len(kinds) != kernel.num_args:
+        return DeviceError("XT5011", f"kernel {name} takes {kernel.num_args} arguments, not {len(kinds)}",
                            "pass those of its signature: each pointer, size and stride by itself")
     size = local_size[0] * local_size[1] * local_size[2]
     if size > limit:
         return DeviceError("XT5012", f"a work-group of {size} work-items is over the device's limit of {limit}",
                            f"make work-groups of at most {limit} work-items: fewer subgroups")
-    kinds = ", ".join(type(arg).__name__ for arg in args)
     sizes = f"{tuple(global_size)} work-items in groups of {tuple(local_size)}"
-    return DeviceError("XT5013", f"{queue.sycl_device.name.strip()} refused kernel {name}: {sizes}, arguments {kinds}",
+    return DeviceError("XT5013", f"{queue.sycl_device.name.strip()} refused kernel {name}: {sizes}, arguments "
+                       f"{', '.join(kinds)}",
                        "XETILE_LOG=1 shows what was built, xetile devices whether this device runs kernels at all")

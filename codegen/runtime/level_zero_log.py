@@ -7,7 +7,7 @@ from ctypes import byref, c_char_p, c_size_t, c_uint32, c_void_p
 from typing import Any
 
 from codegen.runtime.devices import Queue
-from codegen.runtime.native_handles import native_getter
+from codegen.runtime.native_interface import native_getter
 
 LOADER = "libze_loader.so.1"  # the name under which the SYCL runtime and dpctl open it
 _MODULE_DESCRIPTION = 0x1B  # ZE_STRUCTURE_TYPE_MODULE_DESC

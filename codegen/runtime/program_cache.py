@@ -19,7 +19,7 @@ from typing import Any
 from codegen.runtime.build_log import opencl_library
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import build_program, find_kernel
-from codegen.runtime.native_handles import LIBRARY, native_getter
+from codegen.runtime.native_interface import LIBRARY, native_getter
 from codegen.runtime.progress import progress_bar
 from codegen.runtime.unresolved import unresolved
 from codegen.toolchain import disk_cache

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from codegen.runtime.devices import Queue, needs_spirv
-from codegen.runtime.native_handles import native_getter
+from codegen.runtime.native_interface import native_getter
 from xegpu.support.errors import DeviceError
 
 _SUCCESS = 0  # ZE_RESULT_SUCCESS

@@ -7,7 +7,7 @@ import math
 import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -119,21 +119,9 @@ def signature(array: Any) -> tuple[Any, ...] | None:
         return None
 
 
-def address_of(array: Any) -> Any:
-    """Memory object at a dpnp array's address. It does not own the memory: keep the array alive."""
-    usm = array.get_array()
-    part = part_of(usm)
-    return usm.usm_data if part is None else part
-
-
-def part_of(usm: Any) -> Any:
-    """Non-owning memory object at an array's address; None if the array's own memory object starts there."""
-    return None if usm.usm_data._pointer == usm._pointer else _address(usm._pointer, usm.sycl_queue)
-
-
-@lru_cache(maxsize=4096)
-def _address(pointer: int, queue: Queue) -> Any:
-    return memory_at(pointer, 1, queue, None)
+def address_of(array: Any) -> int:
+    """Address of a dpnp array's first element. It does not own the memory: keep the array alive."""
+    return array.get_array()._pointer  # type: ignore[no-any-return]
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from xegpu.support.errors import ToolError
 
 CROSS_THREAD_OFFSET = "__INTEL_PATCH_CROSS_THREAD_OFFSET_OFF_R0"
 """Symbol for the offset of the cross-thread data behind r0.0: zero, per-thread data are in registers."""
+_LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader  # libyaml's parser takes a twentieth
 CONSTANTS_ADDRESS = 0x6000_0000_0000
 """Where the first data section stands in the address space; a page between each and the next."""
 _PAGE = 4096
@@ -121,7 +122,7 @@ def read_kernels(binary: bytes) -> dict[str, KernelRecord]:
     except Exception as error:  # pyelftools raises many kinds for bytes that are no ELF
         raise ToolError("XT5146", f"this is no device binary of Intel's compiler: {error}",
                         "compile for a device that ocloc knows") from error
-    information = yaml.safe_load(text.replace("\0", ""))
+    information = yaml.load(text.replace("\0", ""), _LOADER)
     sections = _data_sections(elf)
     return {record["name"]: _kernel(elf, record, sections) for record in information["kernels"]
             if record["name"] != _SYMBOL_TABLE}

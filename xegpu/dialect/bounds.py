@@ -74,8 +74,9 @@ def fills_writes(desc: TensorDesc) -> bool:
 
 def is_unaligned_copy(desc: TensorDesc) -> bool:
     """Whether blocks are read by vectors of words in each lane's own rows, which may begin in the middle of a word."""
-    return desc.block.memory_scope == "global" and desc.block.access == "rows" and desc.dtype.bits == 16 and \
-        desc.block.array_length == 1 and desc.sg_map in (unaligned_copy("a"), unaligned_copy("b"))
+    return desc.block.memory_scope == "global" and desc.block.access == "rows" and desc.dtype.bits < 32 and \
+        desc.block.array_length == 1 and \
+        desc.sg_map in (unaligned_copy("a", desc.dtype.bits), unaligned_copy("b", desc.dtype.bits))
 
 
 @operation_definition

@@ -202,10 +202,11 @@ def unaligned_copy(side: str, bits: int = 16) -> LaneMap:
     word, too.
 
     A lane has one row, or two: they are vectors of words in memory, wherever they begin, and in the panels of shared
-    local memory. Words of 16-bit elements have two columns of a row of A, or two rows of a column of B (VNNI).
+    local memory. Words of 16-bit elements have two columns of a row of A, or two rows of a column of B (VNNI), of 8-bit
+    ones four.
 
     Args:
         side: ``a`` or ``b``.
-        bits: of an element, 16 or 32.
+        bits: of an element, 8, 16 or 32.
     """
     return LaneMap((16, 1), (1, 32 // bits) if side == "a" else (32 // bits, 1))

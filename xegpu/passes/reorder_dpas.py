@@ -41,7 +41,7 @@ from xegpu.rewrite.rewriter import rewrite
 from xegpu.target import grf_mode
 from xegpu.target.targets import Target
 
-_COPIED = tuple(unaligned_copy(side, bits) for side in "ab" for bits in (16, 32))
+_COPIED = tuple(unaligned_copy(side, bits) for side in "ab" for bits in (8, 16, 32))
 _Pair = tuple[SSAValue, SSAValue]
 """Loads of a product's operands: of A and of B."""
 

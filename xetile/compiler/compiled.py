@@ -22,6 +22,7 @@ from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target.targets import DEFAULT_TARGET, Target
 from xetile.compiler import dump as dumps
+from xetile.compiler.stage_texts import StageTexts, printed
 from xetile.dialect.stage import IN_XETILE, only_function, stage_of
 from xetile.passes.row_major import check_orders
 
@@ -148,21 +149,21 @@ class CompiledKernel:
             dumps.write(self.name, self.target, modules, None)
 
     @cached_property
-    def stages(self) -> dict[str, str]:
-        """Every stage as MLIR text, in order."""
-        return {name: _printed(module) for name, module in self.modules.items()}
+    def stages(self) -> StageTexts:
+        """Every stage as MLIR text, in order; a text is printed when it is first looked at."""
+        return StageTexts(lambda: self.modules)
 
     @property
     def xetile(self) -> str:
         """The kernel in XeTile as MLIR text; SuperVector transfers lowered to tiles."""
         if stage_of(self.module) in IN_XETILE:
-            return _printed(self.module)
-        return _printed(self.after("lower-supervector") or self.module)
+            return printed(self.module)
+        return printed(self.after("lower-supervector") or self.module)
 
     @property
     def xegpu(self) -> str:
         """The fully lowered kernel as MLIR text: fragments of one lane, VNNI form, chosen access."""
-        return _printed(self.final)
+        return printed(self.final)
 
     @cached_property
     def xegpu_upstream(self) -> str:
@@ -392,9 +393,3 @@ class CompiledKernel:
 
         assert self._origin is not None
         return find_remedy(self._origin, self, self.target, seconds)
-
-
-def _printed(module: ModuleOp) -> str:
-    from xetile.text.gpu_module import printed
-
-    return printed(module)

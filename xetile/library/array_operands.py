@@ -18,7 +18,7 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError, ElementTypeError, ShapeError
 from xetile.compiler.arguments import Argument, TypedView, different_queues
-from xetile.runtime.launch_plan import LaunchEvent
+from xetile.runtime.launch_plan import RECORD, LaunchEvent
 
 ENGINE = (dtypes.f16, dtypes.bf16, dtypes.tf32, dtypes.f32)
 """Floating-point types of operands."""
@@ -117,10 +117,17 @@ def empty_like_input(operand: Operand, shape: tuple[int, ...], dtype: DType) -> 
     """New array in the memory and on the queue of an operand."""
     if operand.library is np:
         return Operand("the result", np.empty(shape, dtype.numpy), dtype)
-    array = operand.library.empty(shape, dtype=_storage(dtype), usm_type=operand.array.usm_type,
-                                  sycl_queue=operand.array.sycl_queue)
-    advise_huge_pages(array.get_array()._pointer, array.nbytes, operand.array.sycl_queue)
-    return Operand("the result", array, dtype)
+    return Operand("the result", new_array(operand.array, shape, _storage(dtype)), dtype)
+
+
+def new_array(like: Any, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
+    """New dpnp array in the memory and on the queue of another one."""
+    import dpnp
+
+    queue = like.sycl_queue
+    array = dpnp.empty(shape, dtype=storage, usm_type=like.usm_type, sycl_queue=queue)
+    advise_huge_pages(array.get_array()._pointer, array.nbytes, queue)
+    return array
 
 
 class Scratch:
@@ -151,6 +158,8 @@ class Scratch:
                 for (shape, dtype), start in zip(layouts, starts, strict=False)]
 
         self._block = SCRATCH.take(queue, max(starts[-1], LINE))
+        if RECORD.events is not None:
+            RECORD.events.append(self._block)
         self.operands = self._block.views(layouts, arrays)
 
     def used_until(self, launch: LaunchEvent) -> None:

@@ -28,6 +28,7 @@ from xetile.lang.reduction import tile_reduce
 from xetile.lang.tiles import init_tile, load_tile, store_tile
 from xetile.library.array_operands import Operand, check_same_device, copied_where_shared, result_for
 from xetile.library.attention_rows import FEWEST_QUERIES, launch_rows
+from xetile.library.call_plans import planned
 
 _SUBGROUPS = 8
 """Subgroups of a work-group, where there are queries enough."""
@@ -195,6 +196,7 @@ def query_chunk(Q: Any, offsets: tuple[Any, ...], shape: tuple[int, int], layout
     return load_tile(init_tile(Q, offsets, shape, wg_map=WgMap(layout, (shape[0] // layout[0], shape[1]))))
 
 
+@planned
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None, out: Any = None,
               target: str | Target | None = None) -> Any:
     """Attention, forward: softmax(scale * q @ k^T) @ v for every head.

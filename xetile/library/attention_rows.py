@@ -34,6 +34,8 @@ FEWEST_QUERIES = 16
 _MOST_QUERIES, _COLUMNS, _DEPTH = 64, 64, 32
 _ROWS, _WIDE, _NARROW = 1, 128, 16
 """Tile of softmax: rows, columns, and columns at the end of a row, where wider tiles would be masked."""
+_SHORT, _SHORT_STEP, _SHORT_ROWS = 128, 32, 2
+"""Keys, at most, whose scores stay in registers; tiles have a multiple of these columns, and rows."""
 _GROUPS_A_CORE = 4
 """Work-groups for each core, which even out what tiles of a causal mask differ in."""
 _MOST_IDLE = 1.05
@@ -58,12 +60,13 @@ def _transpose_keys(K: Any, T: Any, of: tuple[Any, Any], to: tuple[Any, Any], n:
 @kernel(fast_division=True)
 def attention_of_rows(Q: Any, K: Any, T: Any, V: Any, O: Any, S: Any, P: Any, R: Any, scale: Any,  # noqa: E741
                       groups: Any, *, BM: int, share: int, causal: bool, positive: bool, wide: bool,
-                      turns: bool) -> None:
+                      turns: bool, short: int = 0) -> None:
     """Kernel: tiles of BM queries, every ``groups``-th one; ``share`` heads of Q use the same keys and values.
 
-    S has a tile's scores, P its weights and R its results, where O's elements are not f32 (else ``wide``, and S and O
-    are used). ``positive``: so is the scale. ``turns``: a work-group takes all queries of every ``groups``-th group of
-    keys, which it transposes first, to its part of T; else T has all keys.
+    S has a tile's scores, P its weights and R its results, where O's elements are not f32; else ``wide``, S and O are
+    used, and P and R are numbers, which take less time to pass than arrays. ``positive``: so is the scale. ``turns``: a
+    work-group takes all queries of every ``groups``-th group of keys, which it transposes first, to its part of T; else
+    T has all keys. ``short``: columns of a tile that has all keys, and stays in registers; 0 if there is none.
     """
     worker, queries, keys = group_id(0), Q.shape[2], V.shape[2]
     tiles = (queries + BM - 1) // BM
@@ -74,9 +77,13 @@ def attention_of_rows(Q: Any, K: Any, T: Any, V: Any, O: Any, S: Any, P: Any, R:
         for n in device_range(0, end, _COLUMNS):
             _stored_product((Q, (batch, head, m)), (T, transposed, n), (S, (worker, 0, n)), BM, T.shape[2])
         barrier()
-        for row in device_range(0, BM, _ROWS):
-            weigh_rows(S, S if wide else P, (worker, row), end, scale * math.log2(math.e),
-                       m + row + keys - queries if causal else None, positive)
+        weights, factor = S if wide else P, scale * math.log2(math.e)
+        for row in device_range(0, BM, _SHORT_ROWS if short else _ROWS):
+            ahead = m + row + keys - queries if causal else None
+            if short:
+                weigh_short_rows(S, weights, (worker, row), (_SHORT_ROWS, short), factor, ahead, positive)
+            else:
+                weigh_rows(S, weights, (worker, row), end, factor, ahead, positive)
         barrier()
         for column in device_range(0, V.shape[3], _COLUMNS):
             to = (O, (batch, head, m, column)) if wide else (R, (worker, 0, column))
@@ -122,6 +129,28 @@ def _stored_product(a: tuple[Any, tuple[Any, ...]], b: tuple[Any, tuple[Any, ...
         total = tile_mma(load_tile(left), load_tile(right), total)
         left, right = update_tile_offset(left, 0, _DEPTH), update_tile_offset(right, _DEPTH, 0)
     store_tile(total, init_tile(c[0], c[1], (rows, _COLUMNS)))
+
+
+def weigh_short_rows(S: Any, P: Any, at: tuple[Any, Any], shape: tuple[int, int], factor: Any, ahead: Any,
+                     positive: bool) -> None:
+    """Softmax of rows of scores, times a factor, base two, in a tile that has all of their keys.
+
+    Args:
+        S, P, at, factor, ahead, positive: as for :func:`weigh_rows`.
+        shape: of the tile.
+    """
+    lowest = -float(np.finfo(np.float32).max)
+    row, column = (iota(shape, axis) for axis in (0, 1))
+    scores = load_tile(init_tile(S, (*at, 0), shape), padding=-math.inf)
+    if not positive:  # the largest are others then
+        scores = where(column < S.shape[2].to(dtypes.i32), scores * factor, -math.inf)
+        factor = 1.0
+    if ahead is not None:
+        scores = where(column <= row + ahead.to(dtypes.i32), scores, -math.inf)
+    top = maxnum(tile_reduce("maxnumf", scores, 1) * factor, lowest)  # finite, also of rows that see no key
+    power = exp2(fma(scores, factor, -top))
+    sums = tile_reduce("add", power, 1)
+    store_tile((power * (1.0 / where(sums != 0.0, sums, 1.0))).to(P.dtype), init_tile(P, (*at, 0), shape))
 
 
 def weigh_rows(S: Any, P: Any, at: tuple[Any, Any], end: Any, factor: Any, ahead: Any, positive: bool) -> None:
@@ -220,10 +249,11 @@ def launch_rows(operands: tuple[Operand, ...], result: Operand, queue: Any, targ
     if not wide:
         layouts += [((groups, rows, keys), v.dtype), ((groups, rows, v.shape[3]), dtypes.f32)]
     scratch = Scratch(q, *layouts)
-    transposed, scores, weights, sums = [x.argument for x in (*scratch.operands, *scratch.operands[1:] * 2)][:4]
+    transposed, scores, *rest = [x.argument for x in scratch.operands]
     if not turns:
         turn = transposed_keys.on(queue, target=target)[-(-keys // _KEYS_OF_TRANSPOSE), k.shape[1], batch]
         turn(k.argument, transposed)
     scratch.used_until(attention_of_rows.on(queue, target=target)[groups](
-        q.argument, k.argument, transposed, v.argument, result.argument, scores, weights, sums, factor, groups, BM=rows,
-        share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide, turns=turns))
+        q.argument, k.argument, transposed, v.argument, result.argument, scores, *(rest or (0, 0)), factor, groups,
+        BM=rows, share=heads // k.shape[1], causal=causal, positive=factor > 0, wide=wide, turns=turns,
+        short=-(-keys // _SHORT_STEP) * _SHORT_STEP if keys <= _SHORT else 0))

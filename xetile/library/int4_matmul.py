@@ -24,6 +24,7 @@ from xetile.lang.matmul import tile_mma as multiply
 from xetile.lang.tiles import init_tile, load_tile, store_tile
 from xetile.library.activations import Activation, applied, find_activation
 from xetile.library.array_operands import Operand, check_same_device, copied_where_shared, result_for
+from xetile.library.call_plans import planned
 from xetile.library.scaled_matmul import float_type, vector_of
 from xetile.library.tile_heuristics import Tiling, choose
 
@@ -131,6 +132,7 @@ SMALL_FINE = (Tiling(32, 64, (4, 8), 0.3), Tiling(8, 64, (1, 8), 0.2))
 """For those with subgroups of 8, and groups of 32: 8 columns a subgroup."""
 
 
+@planned
 def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: Any = None,
                 activation: str | Activation | None = None, out: Any = None, out_dtype: Any = None,
                 target: str | Target | None = None) -> Any:

@@ -28,13 +28,16 @@ from xetile.library.array_operands import (
     result_type,
     shape_text,
 )
+from xetile.library.call_plans import planned
 from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.padding import copied_where_cheaper
+from xetile.library.remainder import ALL, parts
 from xetile.library.stacked_products import launch_stacked, stacked_product, stacks
 from xetile.library.streamk import streamed_product, sum_of_shares
 from xetile.library.tile_heuristics import Tiling, choose, plans, with_one_subgroup
 
 
+@planned
 def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,
            alpha: float = 1, beta: float = 0, out_dtype: Any = None, copies: bool = True,
            target: str | Target | None = None) -> Any:
@@ -253,20 +256,33 @@ def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: 
 
 def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: Epilogue,
             target: str | Target | None, *, copies: bool) -> None:
+    device = product.on(_executor_of(c), target=target).target or find_target(target)
+    engine = engine_type(a.dtype, b.dtype)
+    # NumPy runs work-groups side by side, which share nothing, and reads any array at the same rate.
+    sharing = c.library is not np or target is not None
+    if sharing and bias is None and (found := stacks(a, b, c, device)) is not None:
+        launch_stacked(found, c.shape[-2], a.shape[-1], epilogue.factors(_sums(engine)), device,
+                       stacked_product.on(_executor_of(c), target=target), **epilogue.constants)
+        return
+    copies = copies and sharing
+    for part in parts(a, b, c, engine, device, added=epilogue.beta != 0) if copies else ALL:
+        _launch_part(*part.of(a, b, c, bias), epilogue, target, copies=copies, sharing=sharing)
+
+
+def _sums(engine: DType) -> DType:
+    """What products of an element type are added up in."""
+    return dtypes.f32 if engine.is_float else dtypes.i32
+
+
+def _launch_part(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: Epilogue,
+                 target: str | Target | None, *, copies: bool, sharing: bool) -> None:
     bound = product.on(_executor_of(c), target=target)
     device = bound.target or find_target(target)
     (rows, columns), depth, batch = c.shape[-2:], a.shape[-1], math.prod(c.shape[:-2])
     engine = engine_type(a.dtype, b.dtype)
-    # NumPy runs work-groups side by side, which share nothing, and reads any array at the same rate.
-    sharing = c.library is not np or target is not None
-    sums = dtypes.f32 if engine.is_float else dtypes.i32
-    factors = epilogue.factors(sums)
-    if sharing and bias is None and (found := stacks(a, b, c, device)) is not None:
-        launch_stacked(found, rows, depth, factors, device, stacked_product.on(_executor_of(c), target=target),
-                       **epilogue.constants)
-        return
+    sums = _sums(engine)
     size = rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device
-    if copies and sharing:
+    if copies:
         prepared = copied_where_cheaper(a, b, c, plans(*size, sharing=sharing), engine, device, _executor_of(c),
                                         added=epilogue.beta != 0)
         a, b, tiling, inside = prepared.a, prepared.b, prepared.plan.tiling, prepared.inside
@@ -276,7 +292,7 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
         tiling = with_one_subgroup(tiling)
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
     ending = {**epilogue.constants, "spread": spread}
-    last = ((c if bias is None else bias).argument, *factors)
+    last = ((c if bias is None else bias).argument, *epilogue.factors(sums))
     grid = (*tiling.groups(rows, columns), batch)
     constants = {**tiling.constants, "as_type": engine, "ahead": tiling.ahead}
     if tiling.shared:

@@ -34,14 +34,15 @@ _ROW_CLOCKS = 0.5
 loop in pvc's and bmg's machine code, 0.3 to 0.9."""
 _GATHER_CLOCKS = 1.0
 """Clocks of a core that 16 elements of a row that are read one by one cost: 0.7 to 1.3, as above."""
-_BLOCK_A, _BLOCK_B = (16, 16), (32, 16)
-"""Rows and columns that a subgroup copies at once to shared local memory
+_BLOCKS = {1: ((16, 32), (64, 16)), 2: ((16, 16), (32, 16))}
+"""Rows and columns of A and of B that a subgroup copies at once to shared local memory, by the bytes of an element
 (:mod:`xetile.passes.cooperative_loads.analysis`); of B the most."""
-_BLOCK_A_CLOCKS, _BLOCK_B_CLOCKS = 3.3, 6.3
+_BLOCK_CLOCKS = {1: (3.3, 12.6), 2: (3.3, 6.3)}
 """Clocks of a core that copying a block, or a part of one, costs a subgroup: two messages with an address a lane and
-one that stores for A, four and one for B, what is selected between, and a prefetch, as above."""
+one that stores for A, four and one for B, in 8 bits eight and one, what is selected between, and a prefetch, as
+above."""
 _BARRIER_CLOCKS = 50
-"""Clocks of a core for the barrier of a step in which copies are exchanged, as above."""
+"""Clocks of a core for the barrier of a step in which copies of one operand or both are exchanged, as above."""
 _GATHERED_ELEMENTS = 1 << 31
 """Elements that the indices of a gather reach."""
 _MEMORY_BYTES, _MOST_MEMORY_BYTES = 8, 14
@@ -67,6 +68,40 @@ def padded_copy(A: Any, P: Any, *, rows: int, columns: int, sg: tuple[int, int],
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Array in memory, or a part of its matrices, as far as the time of reading or writing it depends on that.
+
+    Attributes:
+        address: of the first element, modulo a cache line; None if it is not known.
+        shape: sizes, in elements.
+        strides: in elements.
+        dtype: the element type.
+    """
+
+    address: int | None
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+
+    @classmethod
+    def of(cls, operand: Operand) -> Memory:
+        """Memory of an array."""
+        pointer = operand.described.pointer
+        return cls(None if pointer is None else pointer % _ALIGNMENT, operand.shape, operand.strides(), operand.dtype)
+
+    def cut(self, rows: slice, columns: slice) -> Memory:
+        """Rows and columns of all matrices; slices with a step of one."""
+        (first_row, last_row, _), (first, last, _) = rows.indices(self.shape[-2]), columns.indices(self.shape[-1])
+        begin = first_row * self.strides[-2] + first * self.strides[-1]
+        address = None if self.address is None else (self.address + begin * self.dtype.bytes) % _ALIGNMENT
+        return replace(self, address=address, shape=(*self.shape[:-2], last_row - first_row, last - first))
+
+    def access(self, target: Target) -> str:
+        """Access kind of the array, as :func:`xegpu.target.block2d.access` has it."""
+        return access(target, self.address, self.shape, self.strides, self.dtype.bytes)
+
+
+@dataclass(frozen=True)
 class Layout:
     """Memory layout of an operand of a product, as far as the time of reading it depends on it.
 
@@ -86,17 +121,16 @@ class Layout:
     is_exchanged: bool = False
 
     @classmethod
-    def of(cls, operand: Operand, target: Target, engine: DType | None = None) -> Layout:
+    def of(cls, memory: Memory, target: Target, engine: DType | None = None) -> Layout:
         """Layout of an array on a target, of a product by which its elements are multiplied as ``engine``."""
-        found = operand.described
-        size = operand.dtype.bytes
-        kind = access(target, found.pointer, found.shape, found.strides, size)
-        in_words = not any(number * size % _WIDTH_UNIT for number in operand.strides()[:-1])
-        in_words = in_words and (found.pointer or 0) % _WIDTH_UNIT == 0
-        batch = zip(operand.shape[:-2], operand.strides()[:-2], strict=True)
+        size, kind = memory.dtype.bytes, memory.access(target)
+        in_words = not any(number * size % _WIDTH_UNIT for number in memory.strides[:-1])
+        in_words = in_words and (memory.address or 0) % _WIDTH_UNIT == 0
+        batch = zip(memory.shape[:-2], memory.strides[:-2], strict=True)
         once = math.prod(count for count, stride in batch if stride)
-        is_exchanged = kind == "rows" and size == 2 and operand.dtype is engine and len(operand.shape) == 2
-        return cls(kind, in_words, size, once * math.prod(operand.shape[-2:]), is_exchanged)
+        multiplied = memory.dtype is engine or (engine is not None and not engine.is_float)  # integers as they are
+        is_exchanged = kind == "rows" and size in _BLOCKS and multiplied and len(memory.shape) == 2
+        return cls(kind, in_words, size, once * math.prod(memory.shape[-2:]), is_exchanged)
 
     @property
     def is_blocked(self) -> bool:
@@ -117,19 +151,27 @@ class Layout:
         return rows * columns / 16 * _GATHER_CLOCKS
 
 
-def _reading(a: Layout, b: Layout, tiling: Tiling, inside: tuple[bool, bool]) -> tuple[float, float]:
-    """Clocks of a core for reading A and B in place in one step along K, beyond those of block messages."""
+def _reading(layouts: tuple[Layout | None, Layout | None], tiling: Tiling, inside: tuple[bool, bool]) -> float:
+    """Clocks of a core for reading A and B in place in one step along K, beyond those of block messages; None for an
+    operand that is copied first."""
     (down, across), depth = tiling.layout, tiling.depth
-    subgroups = down * across
-    runs = tiling.ahead > 0 and not tiling.shared  # with prefetches, in one loop, which has all registers
-    exchanged_a = a.is_exchanged and across > 1 and runs and inside[0]
-    exchanged_b = b.is_exchanged and down > 1 and runs and inside[1]
-    blocks_a, blocks_b = (max(size * depth // math.prod(block), subgroups)
-                          for size, block in ((tiling.rows, _BLOCK_A), (tiling.columns, _BLOCK_B)))
-    return (blocks_a * _BLOCK_A_CLOCKS + _BARRIER_CLOCKS if exchanged_a
-            else subgroups * a.clocks(tiling.rows // down, depth),
-            blocks_b * _BLOCK_B_CLOCKS + _BARRIER_CLOCKS if exchanged_b
-            else subgroups * b.clocks(depth, tiling.columns // across))
+    subgroups, clocks, barrier = down * across, 0.0, 0
+    parts = (tiling.rows // down, depth, across), (depth, tiling.columns // across, down)
+    for side, (layout, is_inside, (rows, columns, sharers)) in enumerate(zip(layouts, inside, parts, strict=True)):
+        if layout is None or layout.is_blocked:
+            continue
+        bytes_ = min(layout.bytes, 2)
+        block, each = _BLOCKS[bytes_][side], _BLOCK_CLOCKS[bytes_][side]
+        blocks = rows * columns / math.prod(block)
+        is_exchanged = layout.is_exchanged and is_inside and not tiling.shared  # in one loop, which has all registers
+        if is_exchanged and sharers > 1:
+            clocks += max(blocks * subgroups / sharers, subgroups) * each
+            barrier = _BARRIER_CLOCKS
+        elif is_exchanged and not (rows % block[0] or columns % block[1]):
+            clocks += subgroups * blocks * each
+        else:
+            clocks += subgroups * layout.clocks(rows, columns)
+    return clocks + barrier
 
 
 @dataclass(frozen=True)
@@ -164,17 +206,21 @@ def copies(a: Layout, b: Layout, result_bytes: int, plan: Plan, target: Target,
         target: the device that code is generated for.
         inside: whether no tile leaves A's rows, and none B's columns; else each element there is checked.
     """
-    bandwidth = target.cores * _memory_bytes(target)
-    reading = [clocks / plan.step_clocks for clocks in _reading(a, b, plan.tiling, inside)]
-    memory = (a.elements * a.bytes + b.elements * b.bytes + result_bytes) / bandwidth
+    bandwidth, memory = target.cores * _memory_bytes(target), _moving(a, b, result_bytes, target)
     found = []
     options = [(False,) if layout.is_blocked or not layout.elements else (False, True) for layout in (a, b)]
     for copies_a, copies_b in itertools.product(*options):
-        slowdown = 1 + (0 if copies_a else reading[0]) + (0 if copies_b else reading[1])
+        in_place = None if copies_a else a, None if copies_b else b
+        slowdown = 1 + _reading(in_place, plan.tiling, inside) / plan.step_clocks
         copying = sum(LAUNCH_CLOCKS + layout.copy_bytes / bandwidth
                       for layout, is_copied in ((a, copies_a), (b, copies_b)) if is_copied)
         found.append(Copies(copies_a, copies_b, max(plan.clocks * slowdown, memory) + copying))
     return found
+
+
+def _moving(a: Layout, b: Layout, result_bytes: int, target: Target) -> float:
+    """Clocks in which memory moves the operands and the result, each once."""
+    return (a.elements * a.bytes + b.elements * b.bytes + result_bytes) / (target.cores * _memory_bytes(target))
 
 
 def _memory_bytes(target: Target) -> float:
@@ -222,30 +268,60 @@ def copied_where_cheaper(a: Operand, b: Operand, c: Operand, candidates: Sequenc
         executor: where copies are made.
         added: whether old values of C are added, so that no element may be stored twice.
     """
+    memories = Memory.of(a), Memory.of(b), Memory.of(c)
+    layouts, chosen = fastest(*memories, candidates, engine, target, added=added)
+    _log(layouts, chosen.copies)
+    moves = [move and layout.access == "rows" and not copied for move, layout, copied in
+             zip(chosen.moves, layouts, (chosen.copies.a, chosen.copies.b), strict=True)]
+    return Prepared(padded(a, target, executor) if chosen.copies.a else a,
+                    padded(b, target, executor) if chosen.copies.b else b, chosen.plan, (moves[0], moves[1]))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A plan of a product, and what is copied for it.
+
+    Attributes:
+        plan: the plan.
+        moves: whether the last tiles along the rows and columns of C can be moved to lie inside.
+        copies: operands that are copied, and the time that is expected.
+    """
+
+    plan: Plan
+    moves: tuple[bool, bool]
+    copies: Copies
+
+    @property
+    def clocks(self) -> float:
+        """Predicted, of a core, and with what is to be gained to be chosen."""
+        return self.copies.clocks * self.copies.doubt * self.plan.doubt
+
+
+def fastest(a: Memory, b: Memory, c: Memory, candidates: Sequence[Plan], engine: DType, target: Target, *,
+            added: bool) -> tuple[tuple[Layout, Layout], Choice]:
+    """Layouts of the operands, and the plan and copies of the least predicted time; arguments as for
+    :func:`copied_where_cheaper`."""
     layouts = Layout.of(a, target, engine), Layout.of(b, target, engine)
+    stored = math.prod(c.shape) * c.dtype.bytes
     if not target.block_io or all(layout.is_blocked for layout in layouts):
-        return Prepared(a, b, min(candidates, key=lambda plan: plan.clocks * plan.doubt))
+        plan = min(candidates, key=lambda plan: plan.clocks * plan.doubt)
+        clocks = max(plan.clocks, _moving(*layouts, stored, target))
+        return layouts, Choice(plan, (False, False), Copies(False, False, clocks))
     found = []
     for plan in candidates:
         moves = _moves_inside(plan.tiling, c, target) if not added else (False, False)
         inside = [move or not over for move, over in zip(moves, _is_over(plan.tiling, c), strict=True)]
-        found.append((plan, moves, choose_copies(*layouts, math.prod(c.shape) * c.dtype.bytes, plan, target,
-                                                 (inside[0], inside[1]))))
-    plan, moves, chosen = min(found, key=lambda each: each[2].clocks * each[2].doubt * each[0].doubt)
-    _log(layouts, chosen)
-    in_place = [layout.access == "rows" and not copied
-                for layout, copied in zip(layouts, (chosen.a, chosen.b), strict=True)]
-    return Prepared(padded(a, target, executor) if chosen.a else a, padded(b, target, executor) if chosen.b else b,
-                    plan, (moves[0] and in_place[0], moves[1] and in_place[1]))
+        found.append(Choice(plan, moves, choose_copies(*layouts, stored, plan, target, (inside[0], inside[1]))))
+    return layouts, min(found, key=lambda choice: choice.clocks)
 
 
-def _is_over(tiling: Tiling, c: Operand) -> tuple[bool, bool]:
+def _is_over(tiling: Tiling, c: Memory) -> tuple[bool, bool]:
     """Whether the last tiles leave the rows, and the columns, of the result."""
     rows, columns = c.shape[-2:]
     return rows % tiling.rows != 0, columns % tiling.columns != 0
 
 
-def _moves_inside(tiling: Tiling, c: Operand, target: Target) -> tuple[bool, bool]:
+def _moves_inside(tiling: Tiling, c: Memory, target: Target) -> tuple[bool, bool]:
     """Whether the last tiles along the rows and columns of the result can be moved to lie inside.
 
     There must be a whole tile, and block messages that reach C must still do so: they need columns of four bytes.
@@ -280,7 +356,7 @@ def padded(operand: Operand, target: Target, executor: Any) -> Operand:
     grid = (-(-rows // _COPY_ROWS), -(-pitch // _COPY_COLUMNS), math.prod(source.shape[:-2]))
     padded_copy.on(executor, target=target)[grid](
         _bits(source), _bits(copy), rows=_COPY_ROWS, columns=_COPY_COLUMNS, sg=_COPY_LAYOUT,
-        gathered=_is_gathered(source, Layout.of(source, target)))
+        gathered=_is_gathered(source, Layout.of(Memory.of(source), target)))
     width = _rounded(max(columns * size, _LEAST_WIDTH), _WIDTH_UNIT) // size
     result = replace(operand, array=copy.array[..., :width])
     return result.spread(operand.shape[:-2]) if any(repeats) else result

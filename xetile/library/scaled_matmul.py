@@ -28,6 +28,7 @@ from xetile.library.array_operands import (
     copied_where_shared,
     result_for,
 )
+from xetile.library.call_plans import planned
 from xetile.library.tile_heuristics import Tiling, choose
 
 FORMATS = {str(dtype): dtype for dtype in (dtypes.e4m3, dtypes.e5m2)}
@@ -63,6 +64,7 @@ def scaled_product(A: Any, B: Any, C: Any, rows: Any, columns: Any, bias: Any, *
     store_tile(y.to(C.dtype), init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
 
+@planned
 def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
                   formats: tuple[str | None, str | None] | None = None, bias: Any = None,
                   activation: str | Activation | None = None, out: Any = None, out_dtype: Any = None,

@@ -17,7 +17,7 @@ to an executor
    program from disk or from its compiler (``codegen/runtime/program_source.py``, ``program_cache.py``). The result is a
    plan, which the table keeps.
 7. ``launch_plan.py``: the arguments are packed: pointers and numbers go into the plan's template.
-8. ``codegen/runtime/launcher.py``: dpctl's ``submit_async``.
+8. ``codegen/runtime/launcher.py``: dpctl's C interface, by ``native_interface.py``.
 
 :mod:`xetile.runtime.launch_cache` lists what is cached on the way, and for how long.
 """

@@ -16,7 +16,7 @@ from xetile.runtime.aliasing import check_aliasing
 from xetile.runtime.executors import Executor, executor_of_arrays
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_cache import INTEGERS, LaunchCache, LaunchTable, constants_key, signature_of
-from xetile.runtime.launch_plan import ENDED, LaunchEvent, LaunchPlan, PreparedLaunch
+from xetile.runtime.launch_plan import ENDED, RECORD, LaunchEvent, LaunchPlan, PreparedLaunch
 
 if TYPE_CHECKING:
     from xetile.compiler.compiled import CompiledKernel
@@ -114,7 +114,8 @@ class BoundKernel:
             if grid is None and kernel.grid_function is not None and len(args) == len(kernel.parameters) and \
                     self.launches.may_relaunch(args):
                 grid = kernel.evaluate_grid(None, args, constants)
-            event = None if is_recording() else self.launches.relaunch(grid, args, constants)
+            event = None if is_recording() or RECORD.events is not None else \
+                self.launches.relaunch(grid, args, constants)
             return self._launch_by_signature(grid, args, constants) if event is None else event
         except XeError as error:
             at_the_call(error)
@@ -133,11 +134,13 @@ class BoundKernel:
             call = self._compile(grid, args, constants)
             plan = None if key is None else call.plan()
             if plan is None:
+                _record(self._kernel, None, args)
                 return call.run()
             self.launches.add(key, plan)
         elif not self._kernel.may_alias and plan.may_alias(args):
             self._compile(grid, args, constants)  # looks at the single elements
         event = plan.launch(args)
+        _record(self._kernel, plan, args)
         self.launches.add_arrays(grid, args, constants, plan)
         return event
 
@@ -231,6 +234,12 @@ class _CheckedCall:
         """Run the kernel on the current contents of host arrays."""
         with AtTheCall():
             return replace(self, copied_in=self.executor.copy_in(self.arguments)).run()
+
+
+def _record(kernel: Launchable, plan: LaunchPlan | None, args: tuple[Any, ...]) -> None:
+    """Add a launch to what this thread records."""
+    if RECORD.events is not None:
+        RECORD.events.append((kernel, plan, args))
 
 
 def _check_outputs(compiled: CompiledKernel, arguments: Sequence[Argument], name: str) -> None:

@@ -23,8 +23,9 @@ has :data:`CAPACITY` launches.
 
 A prepared launch (``kernel.prepare``) is the author's, not the cache's, and stays what it was.
 
-Not per kernel are two more: the queue of a filter string (:func:`codegen.runtime.devices.find_queue`), which is the
-same for the life of the process because arrays belong to it; and compilers' output on disk, shared by processes
+Not per kernel are three more: the launches of calls of library functions (:mod:`xetile.library.call_plans`), which end
+with the plans of these launches; the queue of a filter string (:func:`codegen.runtime.devices.find_queue`), which is
+the same for the life of the process because arrays belong to it; and compilers' output on disk, shared by processes
 (:mod:`codegen.toolchain.disk_cache`).
 """
 
@@ -38,7 +39,8 @@ from weakref import ref
 from xdsl.dialects.builtin import ModuleOp
 
 from codegen.runtime.devices import build_settings
-from codegen.runtime.usm import part_of, signature
+from codegen.runtime.native_interface import KernelArguments
+from codegen.runtime.usm import signature
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xetile.compiler.arguments import TypedView
@@ -89,8 +91,7 @@ class _BoundLaunch:
         grid: work-groups, the author's object.
         settings: the result of :func:`build_settings`.
         count: arguments.
-        arrays: of each a weak reference, its shape and strides, whether the kernel writes it, its slot in the template,
-            and the memory that a slice of an array begins at (None for a complete array).
+        arrays: of each a weak reference, its shape and strides, whether the kernel writes it, its slot in the template.
         numbers: of each its position, its type, its packer, and its slot.
     """
 
@@ -98,10 +99,10 @@ class _BoundLaunch:
     grid: tuple[int, ...]
     settings: object
     count: int
-    arrays: Sequence[tuple[Callable[[], Any], tuple[int, ...], tuple[int, ...], bool, int, Any]]
+    arrays: Sequence[tuple[Callable[[], Any], tuple[int, ...], tuple[int, ...], bool, int]]
     numbers: list[tuple[int, type, Callable[[Any], Any], int]]
 
-    def pack(self, grid: tuple[Any, ...], arrays: Sequence[Any], args: Sequence[Any]) -> list[Any] | None:
+    def pack(self, grid: tuple[Any, ...], arrays: Sequence[Any], args: Sequence[Any]) -> KernelArguments | None:
         """The kernel's packed arguments; None if anything differs: another array at the same address, a shape.
 
         Attributes that are immutable while an array lives are not compared: memory, element type, queue.
@@ -110,11 +111,11 @@ class _BoundLaunch:
                 (grid is not self.grid and {*map(type, grid)} != INTEGERS):
             return None
         values = self.plan.template.copy()
-        for usm, (seen, shape, strides, is_written, slot, part) in zip(arrays, self.arrays, strict=True):
+        for usm, (seen, shape, strides, is_written, slot) in zip(arrays, self.arrays, strict=True):
             if usm is not seen() or usm.shape != shape or usm.strides != strides or \
                     (is_written and not usm.flags.writable):
                 return None
-            values[slot] = usm.usm_data if part is None else part
+            values[slot] = usm._pointer
         for position, kind, pack, slot in self.numbers:
             value = args[position]
             if type(value) is not kind or (kind is int and value not in INT32):
@@ -194,7 +195,7 @@ class LaunchTable:
                    for position, value in enumerate(args) if position not in positions]
         if any(kind not in (int, float) for _, kind, *_ in numbers):
             return
-        arrays = [(ref(usm), usm.shape, usm.strides, position in plan.written, plan.slots[position], part_of(usm))
+        arrays = [(ref(usm), usm.shape, usm.strides, position in plan.written, plan.slots[position])
                   for usm, position in zip(usm_arrays, positions, strict=True)]
         self._by_identity[key] = _BoundLaunch(plan, grid, build_settings(), len(args), arrays, numbers)
 

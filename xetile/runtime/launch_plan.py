@@ -1,14 +1,16 @@
-"""Launch plans, ready for dpctl's ``submit_async``: a built kernel, its ranges and packed arguments; launch events."""
+"""Launch plans: a built kernel, its ranges and packed arguments, ready to be submitted; launch events."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import start
+from codegen.runtime.native_interface import KernelArguments, Range
 from codegen.runtime.synchronize import wait_for
 from codegen.runtime.usm import address_of
 from xegpu.support.errors import DeviceError
@@ -68,7 +70,21 @@ ENDED = LaunchEvent()
 """Event of every launch that ended with its call."""
 
 
-def launched(queue: Queue, kernel: Any, values: list[Any], global_range: list[int], local_range: list[int],
+class _Record(threading.local):
+    """What this thread launches, and the scratch memory that it takes, while a library function is recorded.
+
+    Attributes:
+        events: kernel, plan and arguments of each launch, no plan where it has none, and blocks of scratch memory, in
+            their order; None while nothing is recorded.
+    """
+
+    events: list[Any] | None = None
+
+
+RECORD = _Record()
+
+
+def launched(queue: Queue, kernel: Any, values: KernelArguments, global_range: Any, local_range: Any,
              args: tuple[Any, ...]) -> LaunchEvent:
     """Start a kernel; ``args`` are kept alive until it has run. Sizes are in SYCL's order of dimensions."""
     return LaunchEvent(queue, start(queue, kernel, values, global_range, local_range, args))
@@ -79,7 +95,7 @@ class LaunchPlan:
 
     Args:
         queue, kernel: dpctl's; ``kernel`` becomes None when its program is dropped.
-        template: the kernel's arguments as dpctl takes them, with None where pointers go.
+        template: the kernel's arguments, with None where pointers go.
         slots: for each argument of a call, the position of its pointer or number in the template.
         global_range, local_range: work-items, in SYCL's order of dimensions.
         written: positions of the arguments that the kernel writes.
@@ -91,10 +107,10 @@ class LaunchPlan:
 
     def __init__(self, queue: Any, kernel: Any, template: list[Any], slots: Sequence[int], global_range: list[int],
                  local_range: list[int], written: Sequence[int], extents: Mapping[int, tuple[int, int]]) -> None:
-        self.queue, self.kernel, self.template, self.slots = queue, kernel, template, slots
-        self.global_range, self.local_range, self.written = global_range, local_range, written
+        self.queue, self.kernel, self.template, self.slots = queue, kernel, KernelArguments(template), slots
+        self.global_range, self.local_range, self.written = Range(*global_range), Range(*local_range), written
         self._extents = [(position, low, high, position in written) for position, (low, high) in extents.items()]
-        self.packers = [_PACKERS.get(type(template[slot]), address_of) for slot in slots]
+        self.packers: list[Callable[[Any], Any]] = [_PACKERS.get(type(template[slot]), address_of) for slot in slots]
 
     def may_alias(self, args: Sequence[Any]) -> bool:
         """Whether the memory of an array that the kernel writes overlaps another one's, gaps between elements included.
@@ -112,7 +128,7 @@ class LaunchPlan:
             before.append((low, high, is_written))
         return False
 
-    def pack(self, args: Sequence[Any]) -> list[Any]:
+    def pack(self, args: Sequence[Any]) -> KernelArguments:
         """The template with the pointers and numbers of ``args``, which have the plan's signature."""
         values = self.template.copy()
         for slot, pack, value in zip(self.slots, self.packers, args, strict=True):

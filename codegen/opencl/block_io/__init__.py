@@ -146,7 +146,7 @@ def _load_nd(emitter: Emitter, operation: LoadNdOp) -> None:
         return
     fragment = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
     emitter.values[operation.result] = fragment
-    if (valid := valid_of(operation)) is not None:
+    if (valid := valid_of(operation)) is not None and not shuffle_rows.is_interleaved(emitter, operation):
         _clear_rows(emitter, desc, fragment, valid[0])
     predicate.from_memory(emitter, operation.result)
 

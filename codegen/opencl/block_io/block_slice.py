@@ -84,9 +84,20 @@ class BlockSlice:
         The lane is added to a pointer: of a column that is known to be no negative ``int``, processors' compilers lose
         that those of the lanes follow each other, and gather them.
         """
-        return "(uint)column < columns", f"(base + y * (long)pitch + {self._across('x')})[{self._across('lane')}]"
+        return "(uint)column < columns", f"(base + y * (long)pitch + {self.across('x')})[{self.across('lane')}]"
 
-    def _across(self, column: str) -> str:
+    @property
+    def by_row(self) -> str:
+        """Lvalue of a lane's first element, if it is in bounds, by a pointer to its row that blocks side by side share.
+
+        A column in bounds is not negative, so that its distance is 32-bit arithmetic but for the last addition.
+        """
+        row, _ = _first_element(self.lanes)
+        down = "" if row == "0" else f" + ({row}) * (long)pitch"
+        return f"(base + y * (long)pitch{down})[{self.across('column') if self.strided else '(uint)column'}]"
+
+    def across(self, column: str) -> str:
+        """C expression of the elements of memory that columns take."""
         return f"({column}) * (long)step" if self.strided else column
 
     def coordinates(self, word: int | None = None) -> list[tuple[str, str]]:
@@ -98,14 +109,19 @@ class BlockSlice:
             down = _times("i" if steps == 1 else f"i / {steps}", across * height)
             right = "0" if steps == 1 else f"i % {steps} * {side * width}"
         else:
-            right_words, down_words = component_offset(word, words, side, lanes.lanes)
-            down, right = str(down_words * height), str(right_words * width)
+            down, right = map(str, self.displacement(word))
         return [(_plus(_plus("row", down), str(e // self.lanes.wi_data[1])),
                  _plus(_plus("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
 
+    def displacement(self, word: int) -> tuple[int, int]:
+        """Rows and columns from a lane's first word to word ``word``."""
+        height, width = self.lanes.wi_data
+        right, down = component_offset(word, self.shape[1] // width, self.lanes.wi_layout[1], self.lanes.lanes)
+        return down * height, right * width
+
     def unchecked(self, row: str, column: str) -> str:
         """Lvalue of the element at ``row``, ``column``, without bounds check."""
-        return f"base[({row}) * (long)pitch + {self._across(column)}]"
+        return f"base[({row}) * (long)pitch + {self.across(column)}]"
 
 
 @dataclass(frozen=True)
@@ -148,12 +164,17 @@ class WholeBlock(BlockSlice):
 
 def position(lanes: LaneMap, subgroup: int) -> list[str]:
     """Declarations of row and column of a lane's first element; a map of fewer lanes repeats over the subgroup."""
+    row, column = _first_element(lanes)
+    return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
+            f"const int row = {_plus('y', row)}, column = {_plus('x', column)};"]
+
+
+def _first_element(lanes: LaneMap) -> tuple[str, str]:
+    """Row and column expressions of a lane's first element in a block."""
     rows, columns = lanes.wi_layout
     row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
     column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
-    row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
-    return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
-            f"const int row = {_plus('y', row)}, column = {_plus('x', column)};"]
+    return _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
 
 
 def block_of(emitter: Emitter, desc: TensorDesc) -> WholeBlock:

@@ -3,10 +3,10 @@
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads, or, where each
 lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
-of which each lane shifts its elements out; any other block is read element by element. A variable of one element a lane
-takes a predicated message, which needs no branch; in a loop, a block of one does so whether it is in bounds or not. On
-a processor, where the lanes' elements are a vector, a block in bounds is read without a call. Elements outside the
-array are never used.
+of which each lane shifts its elements out; any other block is read element by element: words of one element by
+predicated messages, which need no branch, and words of several by a loop. In a loop of the kernel a block of one word
+is read so whether it is in bounds or not. On a processor, where the lanes' elements are a vector, a block in bounds is
+read without a call. Elements outside the array are never used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import row_pointers, store_runs, unaligned_words
+from codegen.opencl.block_io import predicated_words, row_pointers, store_runs, unaligned_words
 from codegen.opencl.block_io.block_slice import (
     BLOCK_READS,
     KEPT,
@@ -42,7 +42,6 @@ from codegen.opencl.emitter import (
     wrapping,
 )
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
-from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.analysis.gemm_loops import has_barrier, is_copy
 from xegpu.analysis.register_pressure import loop_bytes
@@ -70,14 +69,16 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
             emitter.set_words(operation.result, fragment)
         return
     if _is_predicated(emitter, operation, pieces[0], fragment):
-        function = _predicated_function(emitter, pieces[0], fragment)
+        function = predicated_words.load_function(emitter, pieces[0], fragment)
         emitter.assign(operation.result, fragment, [f"{function}({arguments_of(emitter, operation.desc)})"])
         predicate.from_memory(emitter, operation.result)
         return
     if not _is_by_rows(block):
-        calls = [f"{_element_function(emitter, piece, fragment)}({arguments_of(emitter, operation.desc, *piece.at)})"
-                 for piece in pieces]
-        emitter.assign(operation.result, fragment, calls)
+        statements = [f"{fragment.c_type} {name} = {_element_function(emitter, piece, fragment)}("
+                      f"{arguments_of(emitter, operation.desc, *piece.at)});"
+                      for name, piece in zip(fragment.names, pieces, strict=True)]
+        for statement in predicated_words.apart(emitter, statements, pieces[0], fragment.width):
+            emitter.line(statement)
         predicate.from_memory(emitter, operation.result)
         return
     if operation in emitter.carried_pointers:
@@ -115,18 +116,6 @@ def _is_predicated(emitter: Emitter, operation: LoadNdOp, piece: BlockSlice, fra
 def _is_in_loop(operation: Operation) -> bool:
     around = operation.parent_op()
     return around is not None and (isinstance(around, LOOPS) or _is_in_loop(around))
-
-
-def _predicated_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
-    """Define a load of an element a lane without a branch, and return its name; lanes out of bounds get 0."""
-    name, dtype = f"{piece.function('load')}_predicated", piece.desc.dtype.opencl
-    row, column = piece.coordinates(0)[0]
-    word = f"{LOAD}(&{piece.unchecked(row, column)}, {piece.has_element()}, ({dtype})0)"
-    emitter.external(LOAD, load_prototype(dtype))
-    emitter.function("\n".join([f"static {fragment.c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
-                                *(f"  {line}" for line in position(piece.lanes, piece.subgroup)),
-                                f"  return {_packed([word], dtype, fragment.word)};", "}", ""]))
-    return name
 
 
 def _is_by_rows(block: WholeBlock) -> bool:
@@ -186,11 +175,12 @@ def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, ki
         head[2:2] = _kept_in_loop("yx")
     lines = [*head, f"  if ({block.is_inside()}{aligned}) {{",
              f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
-    for i, piece in enumerate(block.pieces(fragment.width)):
+    calls, pieces = [], block.pieces(fragment.width)
+    for i, piece in enumerate(pieces):
         at = ", ".join(wrapping(Coordinate((name,), start)) for name, start in zip("yx", piece.at, strict=True))
-        function = _predicated_function if fragment.width == 1 and piece.lanes.per_lane == 1 else _element_function
-        name = function(emitter, piece, fragment)
-        lines.append(f"  *out{i} = {name}(base, height, width, pitch, step, {at});")
+        name = _element_function(emitter, piece, fragment)
+        calls.append(f"*out{i} = {name}(base, height, width, pitch, step, {at});")
+    lines += [f"  {call}" for call in predicated_words.apart(emitter, calls, pieces[0], fragment.width)]
     return "\n".join([*lines, "}", ""])
 
 
@@ -259,8 +249,10 @@ def _element_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -
     """Define an element-wise load of one variable, and return its name.
 
     It loops over the words, which move through the variable: an index that is no constant would send it to private
-    memory.
+    memory. A GPU has messages that take a condition, one for each word of one element.
     """
+    if predicated_words.is_predicated(emitter, piece):
+        return predicated_words.load_function(emitter, piece, fragment)
     name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",
              *(f"  {line}" for line in position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import store_runs
+from codegen.opencl.block_io import predicated_words, row_writes, store_runs
 from codegen.opencl.block_io.block_slice import (
     BLOCK_WRITES,
     KEPT,
@@ -20,7 +21,6 @@ from codegen.opencl.block_io.element_loads import arguments_of
 from codegen.opencl.block_io.row_runs import stores as row_runs
 from codegen.opencl.emitter import COLUMNS_OF_ROW, NO_UNROLL, Emitter, is_by_rows, masks_row
 from codegen.opencl.prelude.macros import CALL
-from codegen.opencl.prelude.predicated import STORE, store_prototype
 from codegen.opencl.values import UNSIGNED, Fragment
 from xegpu.dialect.block_io import StoreNdOp, desc_of
 from xegpu.dialect.bounds import fills_writes
@@ -58,19 +58,22 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         for piece, edge in zip(inside, pieces, strict=True):
             emitter.function(_inlined_store(emitter, piece, fragment))
             emitter.function(_edge_store(edge, fragment, at_edges))
-        store_runs.add(emitter, operation, calls(inside, ""), calls(pieces, at_edges))
+        store_runs.add(emitter, operation, calls(inside, ""), calls(pieces, at_edges), store_runs.MOST_WORDS,
+                       partial(store_runs.flush_calls, emitter))
         return
     for piece in pieces:
         if by_rows:
             emitter.function(_rows_store(block, piece, fragment, contiguous))
             continue
-        if fragment.width == 1 and not piece.promised:
-            emitter.function(_predicated_store(emitter, piece, fragment))
-            continue
-        if not piece.promised:
-            emitter.function(_edge_store(piece, fragment))
-        emitter.function(_inlined_store(emitter, piece, fragment))
-    for statement in calls(pieces, "_contiguous" if contiguous else "_rows" if by_rows else ""):
+        if piece.promised:
+            emitter.function(_inlined_store(emitter, piece, fragment))
+        else:
+            predicated_words.store_function(emitter, piece, fragment)
+    if row_writes.applies(emitter, operation, block):
+        row_writes.add(emitter, operation, block, fragment, calls(pieces, ""))
+        return
+    statements = calls(pieces, "_contiguous" if contiguous else "_rows" if by_rows else "")
+    for statement in predicated_words.apart(emitter, statements, pieces[0], fragment.width):
         emitter.line(statement)
 
 
@@ -95,14 +98,6 @@ def _inlined_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> s
         stores = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in stores),
                   f"  }} else {name}_edge(base, height, width, pitch, step, y, x, words);"]
     return "\n".join([*_head_of_store(name, fragment, piece), *stores, "}", ""])
-
-
-def _predicated_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
-    """Store of one word a lane by a predicated message, without a branch: a run of them is straight-line code."""
-    emitter.external(STORE, store_prototype(fragment.word))
-    element = piece.unchecked(*piece.coordinates(0)[0])
-    return "\n".join([*_head_of_store(piece.function("store"), fragment, piece, f"{CALL} "),
-                      f"  {STORE}(&{element}, words, {piece.has_element()});", "}", ""])
 
 
 def _rows_store(block: WholeBlock, piece: BlockSlice, fragment: Fragment, contiguous: bool) -> str:

@@ -7,7 +7,8 @@ A pointer is the array's base and a product of a row and a pitch, in 64 bits. In
 step, and puts together each lane's pointers from their parts; as a variable that the loop changes, a pointer takes one
 addition. Words of the same rows that lie an even number of elements apart have one, from which they are constant
 distances. Which half of a word begins a row stays the same in all steps if a step is even. Elements of
-32 bits are words, and a row of them has one pointer.
+32 bits are words, and a row of them has one pointer. Four rows of 8-bit elements have eight: in an unrolled loop the
+same ones go from step to step, as pointers of all steps would take the registers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from xdsl.ir import SSAValue
 
 from codegen.opencl.block_io.unaligned_words import WordRun, declared, read_words, runs, variables
 from codegen.opencl.emitter import Emitter, wrapping
-from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
+from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.analysis.block_position import OffsetOf, Sum, Term, moving_axis, position_of
 from xegpu.analysis.gemm_loops import is_copy
 from xegpu.dialect.block_io import LoadNdOp, desc_of
@@ -33,16 +34,32 @@ class RowPointers:
 
     Attributes:
         runs: what is read, and for each row of a run the prefix of its pointers' names and the words from there.
+        moves: statements that move pointers before.
     """
 
     runs: tuple[tuple[WordRun, tuple[tuple[str, int], ...]], ...]
+    moves: tuple[str, ...]
 
 
 _MOST = 16
 """Pointers of a loop, 2 registers each on pvc, up to which each run has its own where messages take no immediate
 offsets: adding a distance takes an instruction, and a register that waits for the message."""
-_Shared = dict[tuple[object, ...], tuple[str, int]]
-"""For what pointers have in common, the prefix of their names and the column that they were declared for."""
+
+
+@dataclass
+class _Pointer:
+    """Pointers to a row: the prefix of their names, the column that they were declared for, what a step adds to them,
+    and the row that they were declared for and the one that they are at."""
+
+    name: str
+    column: int
+    move: str
+    first: int
+    row: int
+
+
+_Shared = dict[tuple[object, ...], _Pointer]
+"""Pointers, by what those of several runs have in common."""
 
 
 def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
@@ -53,19 +70,23 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     """
     copies = [load for load in loop.body.block.ops if isinstance(load, LoadNdOp) and load.in_bounds is not None
               and is_copy(load)]
-    pointers = sum((2 if _elements(load) > 1 else 1) * len(run.rows) for load in copies for run in runs(load))
-    together, shared = emitter.target.immediate_offsets or pointers > _MOST, _Shared()
-    moves: list[str] = []
+    count = sum(len(_sides(load)) * len(run.rows) for load in copies for run in runs(load))
+    together, shared = emitter.target.immediate_offsets or count > _MOST, _Shared()
+    pointers = list[tuple[_Pointer, LoadNdOp, Descriptor]]()
     for load in copies:
         if (start := _start(emitter, loop, load)) is not None:
-            moves += _declare(emitter, load, *start, shared if together else None)
-    return moves
+            there = shared if together or _elements(load) == 4 else {}
+            pointers += ((pointer, load, start[0]) for pointer in _declare(emitter, load, *start, there))
+    return [f"{pointer.name}_{side} += {pointer.move}{_rows(desc, pointer.first - pointer.row, load)}"
+            for pointer, load, desc in pointers for side in _sides(load)]
 
 
 def values(emitter: Emitter, load: LoadNdOp, fragment: Fragment) -> list[str]:
     """Read the runs of a load through its pointers, and give the expressions of its variables."""
-    named = []
-    for run, names in emitter.carried_pointers[load].runs:
+    named, pointers = [], emitter.carried_pointers[load]
+    for move in pointers.moves:
+        emitter.line(move)
+    for run, names in pointers.runs:
         if _elements(load) == 1:
             ((name, distance),) = names
             named.append(replace(run, label=emitter.name("words")))
@@ -77,6 +98,16 @@ def values(emitter: Emitter, load: LoadNdOp, fragment: Fragment) -> list[str]:
         named.append(replace(run, label=emitter.name("words")))
         emitter.line(f"const {vector_type('uint', run.width)} {named[-1].name} = {words};")
     return list(variables(named, fragment))
+
+
+def _sides(load: LoadNdOp) -> tuple[str, ...]:
+    """Suffixes of the pointers to a row."""
+    return ("here", "there") if _elements(load) > 1 else ("here",)
+
+
+def _rows(desc: Descriptor, rows: int, load: LoadNdOp) -> str:
+    """Words from a row to another one, added to an expression."""
+    return f" + (long){desc.pitch} * {rows // _elements(load)}" if rows else ""
 
 
 def _elements(load: LoadNdOp) -> int:
@@ -115,34 +146,40 @@ def _coordinate(emitter: Emitter, term: Term) -> Coordinate:
     return (desc.row, desc.column)[term.axis]
 
 
-def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shared: _Shared | None) -> Iterator[str]:
-    """Declare the pointers of a load, those that are not there to share, and give what each step adds to them."""
+def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shared: _Shared) -> Iterator[_Pointer]:
+    """Declare the pointers of a load, and give those that are not there to share."""
     lanes = desc_of(load.desc).sg_map
     assert lanes is not None
     lane = emitter.common(load.parent, "lane", "int", f"get_sub_group_local_id() * {lanes.wi_data[0]}")
     stem = load.result.name_hint or "v"
     move = emitter.common(load.parent, f"{stem}_move", "long", step)
-    found, each = [], _elements(load)
+    found, moves, each = [], list[str](), _elements(load)
     first = f"{wrapping(desc.row)} + {lane}", wrapping(desc.column)
     for run in runs(load):
-        names, there, column = [], {} if shared is None else shared, desc.column.offset + run.column
-        elements = run.elements(f"(global const {'uint' if each == 1 else 'ushort'} *){desc.array.name}", desc.pitch,
-                                first)
-        for down, element in zip(run.rows, elements, strict=True):
-            key = (desc.array.name, desc.pitch, first[0], down, desc.column.terms, column % each, move)
-            if key not in there:
+        names, column = [], desc.column.offset + run.column
+        kind = UNSIGNED[32 // each]
+        elements, likes = (run.elements(f"(global const {kind} *){desc.array.name}", desc.pitch, begin)
+                           for begin in (first, (wrapping(desc.row), wrapping(desc.column))))
+        for down, element, like in zip(run.rows, elements, likes, strict=True):
+            row = desc.row.offset if len(run.rows) == 4 and desc.row.offset % each == 0 else 0
+            key = (desc.array.name, desc.pitch, desc.row.terms, desc.row.offset - row, down, desc.column.terms,
+                   column % each, move)
+            if key not in shared:
                 odd, _, _ = emitter.names(f"{stem}_row", lambda row: (f"{row}_odd", f"{row}_here", f"{row}_there"))
                 name = odd.removesuffix("_odd")
-                there[key] = name, column
+                shared[key] = _Pointer(name, column, move, row, row)
+                yield shared[key]
                 if each == 1:
                     emitter.line(f"global const uint *{name}_here = {element};")
-                    yield f"{name}_here += {move}"
                 else:
-                    emitter.line(f"global const ushort *{name} = {element};")
-                    for line in declared(emitter, name, name):
+                    emitter.line(f"global const {kind} *{name} = {element};")
+                    for line in declared(emitter, name, run, like):
                         emitter.line(line)
-                    yield from (f"{name}_{side} += {move}" for side in ("here", "there"))
-            name, at = there[key]
-            names.append((name, (column - at) // each))
+            pointer = shared[key]
+            if pointer.row != row:
+                moves += (f"{pointer.name}_{side} += {_rows(desc, row - pointer.row, load).removeprefix(' + ')};"
+                          for side in _sides(load))
+                pointer.row = row
+            names.append((pointer.name, (column - pointer.column) // each))
         found.append((run, tuple(names)))
-    emitter.carried_pointers[load] = RowPointers(tuple(found))
+    emitter.carried_pointers[load] = RowPointers(tuple(found), tuple(moves))

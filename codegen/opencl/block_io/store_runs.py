@@ -1,12 +1,12 @@
-"""Runs of stores on a processor: blocks side by side in a row of an array, with one bounds check for all of them.
+"""Runs of stores: blocks side by side in a row of an array, with one bounds check for all of them.
 
-A block at an edge is stored by a call. With a check and a call between each two values of a row, what is computed of
-the next one keeps its constants in memory instead of registers.
+On a processor a block at an edge is stored by a call. With a check and a call between each two values of a row, what is
+computed of the next one keeps its constants in memory instead of registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.traits import Pure
@@ -17,7 +17,7 @@ from codegen.opencl.prelude.macros import LIKELY
 from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 
-_MOST_WORDS = 8
+MOST_WORDS = 8
 """Words of a lane that wait for the end of a run: registers of a vector of lanes, of which processors have 16 or 32."""
 _MOST_BRANCHES = 16
 """Words of which a kernel asks one by one whether they are in bounds: the time of Intel's compiler grows with their
@@ -32,7 +32,7 @@ class PendingStore:
         desc: its descriptor.
         shape: rows and columns of its block.
         words: of a lane.
-        inside: its statements where the block is in bounds.
+        inside: its statements, or words, where the block is in bounds.
         edges: its statements elsewhere.
     """
 
@@ -49,17 +49,29 @@ class PendingStore:
             and self.desc.column == before.column.plus(columns) and self.shape[0] == last.shape[0]
 
 
-def add(emitter: Emitter, operation: StoreNdOp, inside: list[str], edges: list[str]) -> None:
-    """Emit a store with those that wait, or let it wait for the next one."""
+def add(emitter: Emitter, operation: StoreNdOp, inside: list[str], edges: list[str], most: int,
+        flush: Callable[[Sequence[PendingStore]], None]) -> None:
+    """Emit a store with those that wait, or let it wait for the next one.
+
+    Args:
+        emitter: of the kernel.
+        operation: the store.
+        inside: statements or words of the block where it is in bounds.
+        edges: statements elsewhere.
+        most: words of a lane that may wait.
+        flush: emits a run, of stores through descriptors of the operation's type.
+    """
     pending: list[PendingStore] = emitter.pending_stores
     fragment = emitter.fragment(operation.value)
     store = PendingStore(emitter.values[operation.desc], desc_of(operation.desc).shape,
                          fragment.width * len(fragment.names), inside, edges)
     if pending and not store.continues(pending[-1]):
-        _flush(emitter)
+        flush(pending)
+        pending.clear()
     pending.append(store)
-    if sum(each.words for each in pending) + store.words > _MOST_WORDS or not _leads_to_alike(operation):
-        _flush(emitter)
+    if sum(each.words for each in pending) + store.words > most or not _leads_to_alike(operation):
+        flush(pending)
+        pending.clear()
 
 
 def branch(emitter: Emitter, condition: str, inside: Iterable[str], edges: Iterable[str]) -> None:
@@ -87,12 +99,11 @@ def masked_where_outside(emitter: Emitter, operation: LoadNdOp, pieces: Collecti
             for piece, whole, masked in zip(pieces, inside, edges, strict=True)]
 
 
-def _flush(emitter: Emitter) -> None:
-    stores: list[PendingStore] = emitter.pending_stores
+def flush_calls(emitter: Emitter, stores: Sequence[PendingStore]) -> None:
+    """Emit a run on a processor: its stores without calls behind its check, or those of the blocks."""
     name = bounds_check(emitter, stores[0].desc, stores[0].shape[0], sum(store.shape[1] for store in stores))
     branch(emitter, f"{LIKELY}({name})", (line for store in stores for line in store.inside),
            (line for store in stores for line in store.edges))
-    stores.clear()
 
 
 def _leads_to_alike(operation: StoreNdOp) -> bool:

@@ -17,17 +17,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from codegen.opencl.block_io import unaligned_bytes
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
-from codegen.opencl.values import Fragment, vector_type, width_of
+from codegen.opencl.values import UNSIGNED, Fragment, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.layout.lane_map import positions
-from xegpu.passes.loops.interleave_columns import is_by_parity
+from xegpu.passes.loops.interleave_columns import is_by_place
 
 _ODD = """static uint odd_half(global const ushort *element)
 {
   return ((uint)(ulong)element >> 1) & 1u;
+}
+"""
+_BYTE = """static uint byte_bits(global const uchar *element)
+{
+  return ((uint)(ulong)element & 3u) << 3;
 }
 """
 _WORD = """static global const uint *word_of(global const ushort *element)
@@ -47,7 +53,8 @@ class WordRun:
         column: of the first word.
         width: how many they are.
         label: name of its words, where it is not that of its place.
-        by_parity: whether the words of even columns stand in front of those of odd ones.
+        by_place: whether words of columns that have the same place in a word of memory stand side by side.
+        bits: of an element, 8 or 16.
     """
 
     variable: int
@@ -55,7 +62,8 @@ class WordRun:
     column: int
     width: int
     label: str = ""
-    by_parity: bool = False
+    by_place: bool = False
+    bits: int = 16
 
     @property
     def name(self) -> str:
@@ -67,6 +75,8 @@ class WordRun:
         """Words of each row's ``here`` and ``there``; the latter is not read where it is 0."""
         if len(self.rows) == 1:
             return self.width, self.width
+        if self.bits == 8:
+            return -(-self.width // 4), -(-self.width // 4)
         return (self.width + 1) // 2, self.width // 2
 
     def elements(self, base: str, pitch: str, first: tuple[str, str]) -> list[str]:
@@ -86,7 +96,7 @@ class WordRun:
         Args:
             emitter: gets the function that combines them.
             words: pointers to ``here`` and ``there`` of each row.
-            odd: for each row whether it begins in the middle of a word, 0 or 1.
+            odd: for each row whether it begins in the middle of a word, 0 or 1; of 8-bit elements the bits before it.
         """
         vectors = [f"*{pointer}" if width == 1 else f"vload{width}(0, {pointer})"
                    for pair in words for pointer, width in zip(pair, self.widths, strict=True) if width]
@@ -96,8 +106,9 @@ class WordRun:
 def runs(load: LoadNdOp) -> list[WordRun]:
     """Runs of the words of a lane's fragment of a loaded block, which together are its variables in order."""
     desc = desc_of(load.desc)
-    if is_by_parity(load):
-        return [WordRun(0, (0, 1), 0, desc.shape[1], by_parity=True)]
+    if is_by_place(load):
+        bits = desc.dtype.bits
+        return [WordRun(0, tuple(range(32 // bits)), 0, desc.shape[1], by_place=True, bits=bits)]
     return runs_in_order(desc)
 
 
@@ -107,14 +118,15 @@ def runs_in_order(desc: TensorDesc) -> list[WordRun]:
     assert lanes is not None
     row, column = positions((desc.shape[0], desc.shape[1]), lanes)
     words = [(tuple(dict.fromkeys(map(int, row[0, unit]))), int(column[0, unit, 0])) for unit in range(row.shape[1])]
-    width = width_of(len(words))
+    width, bits = width_of(len(words)), desc.dtype.bits
     for number in range(len(words) // width):
         group, start = words[number * width:(number + 1) * width], 0
         while start < width:
             rows, first = group[start]
             count = next((i for i, word in enumerate(group[start:]) if word != (rows, first + i * lanes.unit[1])),
                          width - start)
-            found += [WordRun(number, rows, first + at * lanes.unit[1], wide) for at, wide in vector_widths(count)]
+            found += [WordRun(number, rows, first + at * lanes.unit[1], wide, bits=bits)
+                      for at, wide in vector_widths(count)]
             start += count
     return found
 
@@ -122,10 +134,12 @@ def runs_in_order(desc: TensorDesc) -> list[WordRun]:
 def read(emitter: Emitter, run: WordRun, first: tuple[str, str]) -> Iterator[str]:
     """Statements that read a run of an array ``base``, for the lane's first element at a row and a column."""
     words, odd = [], []
-    for number, element in enumerate(run.elements("base", "pitch", first)):
+    for number, (element, like) in enumerate(zip(run.elements("base", "pitch", first),
+                                                 run.elements("base", "pitch", ("y", "x")), strict=True)):
         name = f"{run.name}_{number}"
-        yield f"  global const ushort *{name} = (global const ushort *){element};"
-        yield from (f"  {line}" for line in declared(emitter, name, name))
+        kind = UNSIGNED[run.bits]
+        yield f"  global const {kind} *{name} = (global const {kind} *){element};"
+        yield from (f"  {line}" for line in declared(emitter, name, run, f"(global const {kind} *){like}"))
         words.append((f"{name}_here", f"{name}_there"))
         odd.append(f"{name}_odd")
     yield f"  const {vector_type('uint', run.width)} {run.name} = {run.combined(emitter, words, odd)};"
@@ -154,18 +168,32 @@ def variables(found: Sequence[WordRun], fragment: Fragment) -> Iterator[str]:
         yield whole if fragment.word == "uint" else f"as_{fragment.c_type}({whole})"
 
 
-def declared(emitter: Emitter, name: str, element: str) -> list[str]:
-    """Declarations of ``odd``, ``here`` and ``there`` for a pointer to an element, with a prefix."""
+def declared(emitter: Emitter, name: str, run: WordRun, like: str) -> list[str]:
+    """Declarations of ``odd``, ``here`` and ``there`` for a pointer to an element of a run.
+
+    Args:
+        emitter: gets the functions.
+        name: the pointer, and prefix of their names.
+        run: the run.
+        like: pointer to the same element of lane 0: four rows of bytes begin alike in all lanes.
+    """
+    if run.bits == 8:
+        emitter.function(_BYTE)
+        return [f"const uint {name}_odd = byte_bits({name if len(run.rows) == 1 else like});",
+                f"global const uint *{name}_here = (global const uint *)({name} - (int)({name}_odd >> 3)), "
+                f"*{name}_there = {name}_here + ({name}_odd != 0u);"]
     emitter.function(_ODD)
     emitter.function(_WORD)
-    return [f"const uint {name}_odd = odd_half({element});",
-            f"global const uint *{name}_here = word_of({element}), *{name}_there = {name}_here + {name}_odd;"]
+    return [f"const uint {name}_odd = odd_half({name});",
+            f"global const uint *{name}_here = word_of({name}), *{name}_there = {name}_here + {name}_odd;"]
 
 
 def _combine(emitter: Emitter, run: WordRun) -> str:
-    """Define the function that selects the halves of words, and return its name."""
+    """Define the function that puts words together, and return its name."""
+    if run.bits == 8:
+        return unaligned_bytes.combine(emitter, len(run.rows), run.width, by_place=run.by_place)
     rows, result = range(len(run.rows)), vector_type("uint", run.width)
-    name = f"words_of_{len(run.rows)}_rows_{run.width}{'_by_parity' if run.by_parity else ''}"
+    name = f"words_of_{len(run.rows)}_rows_{run.width}{'_by_parity' if run.by_place else ''}"
     vectors = {f"{word}{row}": count for row in rows
                for count, word in zip(run.widths, ("here", "there"), strict=True) if count}
     odd = [f"odd{row}" for row in rows]
@@ -189,7 +217,7 @@ def _combine(emitter: Emitter, run: WordRun) -> str:
 
 def _in_pairs(run: WordRun) -> bool:
     """Whether two registers of words are selected at once: such as lie side by side in the result, too."""
-    return run.by_parity or (len(run.rows) == 1 and run.width % 2 == 0)
+    return run.by_place or (len(run.rows) == 1 and run.width % 2 == 0)
 
 
 def _selects(run: WordRun) -> Iterator[str]:
@@ -204,7 +232,7 @@ def _selects(run: WordRun) -> Iterator[str]:
             for number in range(len(run.rows)):
                 if len(run.rows) == 1:
                     word, half = at, 1 - odd
-                elif run.by_parity:
+                elif run.by_place:
                     word, half = at + (1 - odd) * run.width // 2, number
                 else:
                     word, half = 2 * at + (1 - odd), number
@@ -226,7 +254,7 @@ def _portable(run: WordRun) -> Iterator[str]:
         yield "return even;"
         return
     yield f"const {second} odd = ({there[0]} >> 16) | ({there[1]} & 0xffff0000u);"
-    if run.by_parity:
+    if run.by_place:
         yield f"return ({vector_type('uint', run.width)})(even, odd);"
         return
     parts = [f"{side}{'' if count == 1 else f'.s{at:x}'}" for at in range(run.widths[0])

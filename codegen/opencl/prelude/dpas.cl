@@ -18,6 +18,11 @@
 
 #define PRELUDE_INLINE static inline __attribute__((overloadable, always_inline))
 #define PRELUDE_FUNCTION static __attribute__((overloadable, noinline))
+#ifdef __OPTIMIZE__
+#define PRELUDE_PART PRELUDE_INLINE
+#else  // with -cl-opt-disable rows are functions, too: a product then builds in two thirds of the time
+#define PRELUDE_PART PRELUDE_FUNCTION
+#endif
 
 // The four repeat counts of one builtin. COLUMN unpacks a lane's column of B once for all rows, ROW is one row of D.
 #define PRELUDE_DPAS(name, TA, TB, TC, TCOLUMN, COLUMN, ROW)                                                           \
@@ -52,7 +57,7 @@ PRELUDE_INLINE short prelude_f32_to_bf16(float value) {
 }
 
 #define PRELUDE_COLUMN(name, TO_F32)                                                                                   \
-  PRELUDE_INLINE float16 name(int8 b) {                                                                                \
+  PRELUDE_PART float16 name(int8 b) {                                                                                  \
     ushort16 e = as_ushort16(b);                                                                                       \
     return (float16)(TO_F32(e.s0), TO_F32(e.s1), TO_F32(e.s2), TO_F32(e.s3), TO_F32(e.s4), TO_F32(e.s5),               \
                      TO_F32(e.s6), TO_F32(e.s7), TO_F32(e.s8), TO_F32(e.s9), TO_F32(e.sa), TO_F32(e.sb),               \
@@ -78,8 +83,8 @@ PRELUDE_INLINE float prelude_row_sg8(float even, float odd, float16 b, float sum
 }
 
 #define PRELUDE_ROW_16BIT(name, TO_F32)                                                                                \
-  PRELUDE_INLINE float name(short a, float16 b, float c) { return prelude_row_sg16(TO_F32(as_ushort(a)), b, c); }      \
-  PRELUDE_INLINE float name(int a, float16 b, float c) {                                                               \
+  PRELUDE_PART float name(short a, float16 b, float c) { return prelude_row_sg16(TO_F32(as_ushort(a)), b, c); }        \
+  PRELUDE_PART float name(int a, float16 b, float c) {                                                                 \
     return prelude_row_sg8(TO_F32(as_ushort2(a).s0), TO_F32(as_ushort2(a).s1), b, c);                                  \
   }
 PRELUDE_ROW_16BIT(prelude_row_bf16, prelude_bf16_to_f32)
@@ -143,7 +148,7 @@ PRELUDE_DOT_4(u4, i4, prelude_dot_u8_i8)
 PRELUDE_DOT_4(u4, u4, prelude_dot_u8_u8)
 
 #define PRELUDE_ROW_INTEGER(TA, TB, T)                                                                                 \
-  PRELUDE_INLINE int prelude_row_##TA##_##TB(T a, uint8 b, int c) {                                                    \
+  PRELUDE_PART int prelude_row_##TA##_##TB(T a, uint8 b, int c) {                                                      \
     uint words = prelude_words(a), sum = as_uint(c);                                                                   \
     sum += prelude_dot_##TA##_##TB(sub_group_broadcast(words, 0), b.s0);                                               \
     sum += prelude_dot_##TA##_##TB(sub_group_broadcast(words, 1), b.s1);                                               \
@@ -190,14 +195,14 @@ typedef struct { float16 even, odd; } prelude_float8_column;
             TO_F32(e.sc >> shift & 255), TO_F32(e.sd >> shift & 255), TO_F32(e.se >> shift & 255),                     \
             TO_F32(e.sf >> shift & 255))
 #define PRELUDE_FLOAT8(type)                                                                                           \
-  PRELUDE_INLINE prelude_float8_column prelude_column_##type(int8 b) {                                                 \
+  PRELUDE_PART prelude_float8_column prelude_column_##type(int8 b) {                                                   \
     ushort16 e = as_ushort16(b);                                                                                       \
     prelude_float8_column k;                                                                                           \
     k.even = PRELUDE_HALVES(prelude_##type, e, 0);                                                                     \
     k.odd = PRELUDE_HALVES(prelude_##type, e, 8);                                                                      \
     return k;                                                                                                          \
   }                                                                                                                    \
-  PRELUDE_INLINE float prelude_row_##type(short a, prelude_float8_column k, float sum) {                               \
+  PRELUDE_PART float prelude_row_##type(short a, prelude_float8_column k, float sum) {                                 \
     float even = prelude_##type(as_ushort(a) & 255u), odd = prelude_##type(as_ushort(a) >> 8);                         \
     PRELUDE_TWO(0, 0), PRELUDE_TWO(1, 1), PRELUDE_TWO(2, 2), PRELUDE_TWO(3, 3), PRELUDE_TWO(4, 4), PRELUDE_TWO(5, 5);  \
     PRELUDE_TWO(6, 6), PRELUDE_TWO(7, 7), PRELUDE_TWO(8, 8), PRELUDE_TWO(9, 9), PRELUDE_TWO(10, a), PRELUDE_TWO(11, b);\
@@ -231,12 +236,12 @@ PRELUDE_INLINE float prelude_scale(uchar s) { return s == 255 ? NAN : as_float(s
 #define PRELUDE_TF32(T, TBITS, value) as_##T(as_##TBITS(value) & 0xffffe000u)
 
 #define PRELUDE_PRODUCT(first, k) sum = fma(sub_group_broadcast(a, first + k), b.s##k, sum)
-PRELUDE_INLINE float prelude_row_tf32_even(float a, float8 b, float sum) {
+PRELUDE_PART float prelude_row_tf32_even(float a, float8 b, float sum) {
   PRELUDE_PRODUCT(0, 0), PRELUDE_PRODUCT(0, 1), PRELUDE_PRODUCT(0, 2), PRELUDE_PRODUCT(0, 3);
   PRELUDE_PRODUCT(0, 4), PRELUDE_PRODUCT(0, 5), PRELUDE_PRODUCT(0, 6), PRELUDE_PRODUCT(0, 7);
   return sum;
 }
-PRELUDE_INLINE float prelude_row_tf32_odd(float a, float8 b, float sum) {
+PRELUDE_PART float prelude_row_tf32_odd(float a, float8 b, float sum) {
   PRELUDE_PRODUCT(8, 0), PRELUDE_PRODUCT(8, 1), PRELUDE_PRODUCT(8, 2), PRELUDE_PRODUCT(8, 3);
   PRELUDE_PRODUCT(8, 4), PRELUDE_PRODUCT(8, 5), PRELUDE_PRODUCT(8, 6), PRELUDE_PRODUCT(8, 7);
   return sum;

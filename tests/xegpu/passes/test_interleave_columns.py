@@ -14,7 +14,7 @@ from tests.kernels import Execution, integers, tiles
 from tests.kernels import product as multiplied
 from tests.xetile.passes.test_cooperative_copies import BF16, specs, unaligned
 from tests.xetile.passes.test_cooperative_loads import without_places
-from xegpu.passes.loops.interleave_columns import by_parity
+from xegpu.passes.loops.interleave_columns import by_place
 
 BM, BK = 32, 32
 
@@ -87,7 +87,8 @@ def test_where_it_applies() -> None:
     assert shuffles(sg=(1, 1)) == (2, 8)
     assert shuffles(other="scaled") == (0, 0)  # a use that is no product
     assert shuffles(other="aligned") == (0, 0)  # whose columns lie otherwise
-    assert by_parity(8) == (0, 2, 4, 6, 1, 3, 5, 7)
+    assert by_place(8, 2) == (0, 2, 4, 6, 1, 3, 5, 7)
+    assert by_place(16, 4) == (0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)
 
 
 def test_stages_read_back() -> None:

@@ -338,6 +338,9 @@ def test_attention(q: tuple[int, ...], k: tuple[int, ...], size: int, causal: bo
     ((1, 3, 70, 40), (1, 1, 20, 40), 24, True, 2.0, np.float16),  # queries that see no key
     ((2, 130, 64), (2, 257, 64), 64, False, -0.25, ml_dtypes.bfloat16),
     ((1, 16, 8), (1, 7, 8), 8, True, 0.0, np.float32),
+    ((2, 37, 24), (2, 90, 24), 24, True, -0.5, np.float32),  # all scores of a row in registers
+    ((2, 33, 16), (2, 100, 16), 16, False, -0.25, ml_dtypes.bfloat16),
+    ((1, 70, 24), (1, 128, 24), 24, True, 1.0, np.float32),
 ])
 def test_attention_on_a_processor(q: tuple[int, ...], k: tuple[int, ...], size: int, causal: bool, scale: float | None,
                                   dtype: Any) -> None:

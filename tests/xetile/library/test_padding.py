@@ -22,6 +22,7 @@ from xetile.library.matmul_kernels import product
 from xetile.library.padding import (
     Copies,
     Layout,
+    Memory,
     choose_copies,
     copied_where_cheaper,
     padded,
@@ -198,7 +199,7 @@ def test_products_without_a_depth_are_zeros() -> None:
 def test_a_matrix_that_a_batch_repeats_is_copied_once() -> None:
     one = np.zeros((33, 31), np.float16)
     repeated = Operand("a", np.broadcast_to(one, (50, 33, 31)), xt.f16)
-    assert Layout.of(repeated, PVC).elements == 33 * 31
+    assert Layout.of(Memory.of(repeated), PVC).elements == 33 * 31
     copy = padded(repeated, PVC, None)
     assert copy.shape[:2] == (50, 33)
     assert copy.strides()[0] == 0
@@ -208,5 +209,5 @@ def test_rows_off_words_are_known() -> None:
     flat = np.zeros(4096, np.float16)
     for pitch, expected in ((34, True), (33, False)):
         array = flat[:pitch * 20].reshape(20, pitch)[:, :31]
-        layout = Layout.of(Operand("a", array, xt.f16), PVC)
+        layout = Layout.of(Memory.of(Operand("a", array, xt.f16)), PVC)
         assert (layout.access, layout.in_words, layout.elements) == ("rows", expected, 620)

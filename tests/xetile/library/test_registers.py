@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from benchmarks.library_spills import kernels
-from tests.conftest import forget_kernels, require_ocloc
+from tests.conftest import THOROUGH, forget_kernels, require_ocloc
 
 SPILLED = (
     ("int4_matmul 32x64 bf16, groups of 32", 16), ("scaled_matmul 128x128 e4m3 x e4m3", 16),
@@ -50,8 +50,10 @@ def test_every_kernel_is_of_one_family() -> None:
 @pytest.mark.parametrize("target", ["dg2", "arl"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_ready_kernel_spills(target: str, family: str) -> None:
+    """Each kernel on one of the two, in turn: one compiler allocates the registers of both, which are equally many."""
     require_ocloc()
-    found = [(name, lower) for name, lower in kernels(xt.TARGETS[target]) if re.match(family, name)]
+    every = [(name, lower) for name, lower in kernels(xt.TARGETS[target]) if re.match(family, name)]
+    found = every if THOROUGH else every[target == "arl"::2]
     assert found
     for number, (name, lower) in enumerate(found):
         report = lower().report(remedies=False)

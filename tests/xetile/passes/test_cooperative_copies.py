@@ -18,6 +18,7 @@ from tests.xetile.passes.test_cooperative_loads import check, is_shared, without
 NUMPY, XEGPU = Execution("numpy", "pvc"), Execution("numpy:xegpu", "bmg")
 DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
 BF16, F16, TF32 = (Types(dtype, dtype, xt.f32) for dtype in (xt.bf16, xt.f16, xt.tf32))
+I8, U8 = (Types(dtype, dtype, xt.i32) for dtype in (xt.i8, xt.u8))
 BM, BN, BK = 64, 32, 32
 MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": (2, 2), "data_a": (32, BK), "data_b": (BK, 16), "data_c": (32, 16)}
 LARGE = {"BM": 256, "BN": 256, "sg": (8, 4)}
@@ -33,39 +34,42 @@ def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: in
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("odd", ["a", "b", "both"])
-@pytest.mark.parametrize("first", [0, 1, 2], ids=lambda first: f"base {first}")
+@pytest.mark.parametrize("first", [0, 1, 2, 3], ids=lambda first: f"base {first}")
 @pytest.mark.parametrize(("types", "execution"), [
     (BF16, NUMPY), (BF16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1]), (TF32, XEGPU), (TF32, DEVICE[0]),
-    (TF32, DEVICE[1])], ids=str)
+    (TF32, DEVICE[1]), (I8, NUMPY), (U8, XEGPU), (I8, DEVICE[0]), (U8, DEVICE[1])], ids=str)
 @pytest.mark.parametrize("bn", [BN, 2 * BN, 4 * BN], ids=lambda bn: f"{bn // 4} columns a copy")
 def test_the_result_is_right(types: Types, execution: Execution, first: int, odd: str, bn: int) -> None:
     """Rows, columns and K that are no whole tiles, of more tiles than one; pitches of odd and of even elements."""
     generator = np.random.default_rng(1)
-    maps = {**MAPS, "BN": bn, "data_b": (BK, bn // 2), "data_c": (32, bn // 2)}
-    for (m, n, k), gap in (((37, 53, 7), 0), ((130, 141, 165), 0), ((130, 72, 97), 1)):
+    bk = BK if types.a.bits > 8 else 2 * BK
+    maps: dict[str, Any] = {**MAPS, "BN": bn, "BK": bk, "data_a": (32, bk), "data_b": (bk, bn // 2),
+                            "data_c": (32, bn // 2)}
+    for (m, n, k), gap in (((37, 53, 7), 0), ((130, 141, 165), 0), ((130, 72, 97), 1), ((70, 143, 260), 2)):
         a = unaligned(generator, types.a, m, k, k + gap, first) if odd != "b" else \
-            integers(generator, types.a, m, 168)[:, :k]
+            integers(generator, types.a, m, 272)[:, :k]
         b = unaligned(generator, types.b, k, n, n + gap, first) if odd != "a" else \
             integers(generator, types.b, k, 144)[:, :n]
         args = viewed(a, types.a), viewed(b, types.b)
-        assert execution.target is None or is_shared(gemm_shared, *args, xt.Spec((m, n), xt.f32), **maps)
-        check(execution.bind(gemm_shared), args, (tiles(m, BM), tiles(n, bn)), multiplied(a, b, types.acc),
-              acc=types.acc, **maps)
+        maps["acc"] = types.acc
+        assert execution.target is None or is_shared(gemm_shared, *args, xt.Spec((m, n), types.acc), **maps)
+        check(execution.bind(gemm_shared), args, (tiles(m, BM), tiles(n, bn)), multiplied(a, b, types.acc), **maps)
 
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize(("types", "execution"), [
-    (BF16, NUMPY), (F16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1]), (TF32, DEVICE[0])], ids=str)
+    (BF16, NUMPY), (F16, XEGPU), (F16, DEVICE[0]), (BF16, DEVICE[1]), (TF32, DEVICE[0]), (I8, DEVICE[0]),
+    (U8, DEVICE[1])], ids=str)
 @pytest.mark.parametrize(("bm", "bn", "sg"), [(64, 64, (4, 4)), (128, 64, (8, 4))], ids=["16 subgroups", "32"])
 def test_parts_of_blocks(types: Types, execution: Execution, bm: int, bn: int, sg: tuple[int, int]) -> None:
     """More subgroups than blocks copy parts of them, each one of its own: nobody waits for those who store the same."""
-    generator, (m, n, k) = np.random.default_rng(3), (bm + 37, bn + 53, 101)
-    maps = {"BM": bm, "BN": bn, "BK": BK, "sg": sg, "data_a": (bm // sg[0], BK), "data_b": (BK, bn // sg[1]),
+    generator, (m, n, k), bk = np.random.default_rng(3), (bm + 37, bn + 53, 101), BK if types.a.bits > 8 else 2 * BK
+    maps = {"BM": bm, "BN": bn, "BK": bk, "sg": sg, "data_a": (bm // sg[0], bk), "data_b": (bk, bn // sg[1]),
             "data_c": (bm // sg[0], bn // sg[1])}
     a, b = unaligned(generator, types.a, m, k, k, 1), unaligned(generator, types.b, k, n, n + 1, 0)
     args = viewed(a, types.a), viewed(b, types.b)
     if execution.target is not None:
-        low = gemm_shared.lower(*args, xt.Spec((m, n), xt.f32), target="pvc", **maps)
+        low = gemm_shared.lower(*args, xt.Spec((m, n), types.acc), target="pvc", acc=types.acc, **maps)
         assert "gpu.barrier" not in str(low.stages["distribute-subgroups"])
         assert "peel-bounds" in low.stages
     check(execution.bind(gemm_shared), args, (tiles(m, bm), tiles(n, bn)), multiplied(a, b, types.acc), acc=types.acc,
@@ -78,45 +82,55 @@ def specs(types: Types, m: int, n: int, k: int) -> list[xt.Spec]:
 
 @xt.kernel
 def copied_by_hand(A: Any, B: Any, C: Any, *, side: str, block: tuple[int, int]) -> None:
-    """Product of 16 x 32 by 32 x 32 by one subgroup, which copies one operand to shared local memory in blocks."""
-    operand, shape = (A, (16, 32)) if side == "a" else (B, (32, 32))
+    """Product of 16 x 32 by 32 x 32, in 8 bits of 64, by one subgroup, which copies an operand to shared local memory
+    in blocks."""
+    depth = 512 // A.dtype.bits
+    operand, shape = (A, (16, depth)) if side == "a" else (B, (depth, 32))
     shared = xt.alloc_slm(shape, operand.dtype)
-    for column in range(0, 32, block[1]):
+    for column in range(0, shape[1], block[1]):
         part = xt.load_tile(xt.init_tile(operand, (0, column), block, inner_blocks=block))
         xt.store_tile(part, xt.init_tile(shared, (0, column), block, inner_blocks=block))
     xt.barrier()
-    a = xt.load_tile(xt.init_tile(shared if side == "a" else A, (0, 0), (16, 32)))
-    b = xt.load_tile(xt.init_tile(shared if side == "b" else B, (0, 0), (32, 32)))
+    a = xt.load_tile(xt.init_tile(shared if side == "a" else A, (0, 0), (16, depth)))
+    b = xt.load_tile(xt.init_tile(shared if side == "b" else B, (0, 0), (depth, 32)))
     xt.store_tile(xt.tile_mma(a, b), xt.init_tile(C, (0, 0), (16, 32)))
 
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("gap", [0, 1], ids=["odd pitch", "even pitch"])
-@pytest.mark.parametrize("first", [0, 1], ids=lambda first: f"base {2 * first}")
+@pytest.mark.parametrize("first", [0, 1, 2, 3], ids=lambda first: f"base {first}")
+@pytest.mark.parametrize("types", [BF16, I8], ids=str)
 @pytest.mark.parametrize("words", [8, 4, 2, 1], ids=lambda words: f"{words} words")
 @pytest.mark.parametrize(("side", "execution"), [("a", DEVICE[0]), ("b", DEVICE[1]), ("a", DEVICE[1]),
                                                  ("b", DEVICE[0])], ids=str)
-def test_blocks_of_few_words(side: str, execution: Execution, words: int, first: int, gap: int) -> None:
-    """A lane's words of a row, or of two, are any power of two up to eight."""
-    generator = np.random.default_rng(2)
-    rows, block = (16, (16, 2 * words)) if side == "a" else (32, (32, words))
-    odd = unaligned(generator, xt.bf16, rows, 32, 33 + gap, first)
-    other = integers(generator, xt.bf16, 32 if side == "a" else 16, 32)
+def test_blocks_of_few_words(side: str, execution: Execution, types: Types, words: int, first: int, gap: int) -> None:
+    """A lane's words of a row, of two, or in 8 bits of four, are any power of two up to eight."""
+    generator, each = np.random.default_rng(2), 32 // types.a.bits
+    depth = 16 * each
+    rows, columns, block = (16, depth, (16, each * words)) if side == "a" else (depth, 32, (depth, words))
+    odd = unaligned(generator, types.a, rows, columns, columns + 1 + gap, first)
+    other = integers(generator, types.a, *((depth, 32) if side == "a" else (16, depth)))
     a, b = (odd, other) if side == "a" else (other, odd)
-    low = copied_by_hand.lower(a, b, xt.Spec((16, 32), xt.f32), target=execution.target, side=side, block=block)
-    assert f"words_of_{'ab'.index(side) + 1}_rows_{words}(" in low.opencl
-    check(execution.bind(copied_by_hand), (a, b), (1, 1), multiplied(a, b, xt.f32), side=side, block=block)
+    low = copied_by_hand.lower(a, b, xt.Spec((16, 32), types.acc), target=execution.target, side=side, block=block)
+    count = 1 if side == "a" else each
+    assert f"words_of_{count}_rows_{'' if each == 2 else 'of_bytes_'}{words}(" in low.opencl
+    check(execution.bind(copied_by_hand), (a, b), (1, 1), multiplied(a, b, types.acc), side=side, block=block)
 
 
 def test_where_it_applies() -> None:
-    """Operands in 16 bits or tf32 of subgroups that share them, on targets with block messages."""
+    """Operands in 8 or 16 bits or tf32 of subgroups that share them, on targets with block messages."""
     odd, one = specs(BF16, 130, 141, 165), {"sg": (1, 1), "data_a": (BM, BK), "data_b": (BK, BN), "data_c": (BM, BN)}
     assert is_shared(gemm_shared, *odd, **MAPS)
     assert is_shared(gemm_shared, *specs(TF32, 130, 141, 165), **MAPS)
     assert not is_shared(gemm_shared, *specs(Types(xt.f32, xt.f32, xt.f32), 130, 141, 165), **MAPS)
     assert not is_shared(gemm_shared, *specs(BF16, 128, 144, 160), **MAPS)
     assert not is_shared(gemm_shared, *odd, **{**MAPS, **one})
-    assert not is_shared(gemm_shared, *specs(Types(xt.i8, xt.i8, xt.i32), 130, 141, 165), acc=xt.i32, **MAPS)
+    deep = {**MAPS, "BK": 64, "data_a": (32, 64), "data_b": (64, 16)}
+    for types in (I8, U8, Types(xt.i8, xt.u8, xt.i32)):
+        low = gemm_shared.lower(*specs(types, 130, 141, 165), target="pvc", acc=xt.i32, **deep)
+        assert str(low.stages["cooperative-loads"]).count("memref.alloc()") == 2
+        low = gemm_shared.lower(*specs(types, 130, 141, 165), target="pvc", acc=xt.i32, **MAPS)
+        assert str(low.stages["cooperative-loads"]).count("memref.alloc()") == 1  # four rows a lane are 64 of B
     for target in ("dg2", "cpu"):
         assert not is_shared(gemm_shared, *odd, target=target, **MAPS)
 
@@ -158,6 +172,11 @@ def test_stages_read_back() -> None:
     for stage in ("cooperative-loads", "blocking", "distribute-lanes", "peel-bounds"):
         again = xt.parse(low.stages[stage])["gemm_shared"].lower(*specs(BF16, 130, 141, 165), target="bmg")
         assert without_places(again.opencl) == without_places(low.opencl), stage
+    odd = specs(I8, 4096, 4097, 4097)
+    low = work_group_gemm.lower(*odd, target="pvc", acc=xt.i32, BK=64, **LARGE)
+    for stage in ("cooperative-loads", "blocking", "distribute-lanes", "interleave-columns"):
+        again = xt.parse(low.stages[stage])["work_group_gemm"].lower(*odd, target="pvc")
+        assert without_places(again.opencl) == without_places(low.opencl), stage
 
 
 @pytest.mark.everything
@@ -181,3 +200,20 @@ def test_instructions(target: str) -> None:
         assert not any(" mul " in line for line in hot)
         assert sum(" sel " in line for line in hot) == 2 * 8
         assert "intel_work_group_barrier_arrive" in low.opencl
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_instructions_of_bytes(target: str) -> None:
+    """Two registers are shifted by three instructions, and bytes of four rows of both moved by four for each word."""
+    require_ocloc()
+    for columns, inner, loads, messages, least in ((50257, 4096, 8, 9, 0.28), (4096, 4097, 2, 5, 0.36)):
+        low = work_group_gemm.lower(*specs(I8, 4096, columns, inner), target=target, acc=xt.i32, BK=64, **LARGE)
+        report = low.report(remedies=False)
+        assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 2 * 32)
+        assert (report.loop["load"], report.loop["slm"]) == (2 * loads, 2 * messages)
+        assert report.density >= least
+        hot = next(iter(low.isa().kernels.values())).asm.splitlines()
+        hot = [hot[number] for number in hot_lines("\n".join(hot))]
+        assert sum(" mov (32|M0)" in line and ":ub" in line for line in hot) == (2 * 16 if inner == 4096 else 0)
+        assert sum(" or (32|M0)" in line for line in hot) == 2 * 4

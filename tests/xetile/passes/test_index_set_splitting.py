@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import EXECUTIONS, Execution
+from tests.kernels import EXECUTIONS, Execution, first_stages
 from xetile.library.attention import attention_of_heads, blocks_for
 
 pytestmark = pytest.mark.unoptimised
@@ -116,7 +116,7 @@ def _loops(mask: str, target: str, barrier: int | None = None) -> str:
     matrix = xt.Spec((None, D), "bf16")
     lowered = masked.lower(matrix, matrix, xt.Spec((None, 16), "f32"), 5, target=target, mask=mask,
                            barrier=barrier)
-    return lowered.stages.get("index-set-splitting", "")
+    return first_stages(lowered).get("index-set-splitting", "")
 
 
 @pytest.mark.parametrize("mask", ["causal", "one row", "hidden", "rows"])
@@ -199,7 +199,7 @@ def _windows(mask: str, fixed: int | None) -> str:
     matrix = xt.Spec((None, D), "bf16")
     kernel = windowed.lower(matrix, matrix, xt.Spec((None, 16), "f32"), xt.Spec((2,), "i32"), 0, target="pvc",
                             mask=mask, fixed=fixed)
-    return kernel.stages.get("index-set-splitting", "")
+    return first_stages(kernel).get("index-set-splitting", "")
 
 
 @pytest.mark.parametrize("fixed", [None, 64])
@@ -222,4 +222,4 @@ def test_what_is_not_split() -> None:
     spec = xt.Spec((None, None, None, 64), "bf16")  # of the library, whose kernel has a loop of its own for whole tiles
     lowered = attention_of_heads.lower(spec, spec, spec, spec, 1.0, target="pvc", D=64, DV=64, share=1, causal=True,
                                        **blocks_for(64, 1000, xt.TARGETS["pvc"]).constants)
-    assert "index-set-splitting" not in lowered.stages
+    assert "index-set-splitting" not in first_stages(lowered)

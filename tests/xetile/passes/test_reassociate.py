@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import FEW, Execution
+from tests.kernels import FEW, Execution, first_stages
 
 pytestmark = pytest.mark.unoptimised
 M, N = 32, 32
@@ -93,7 +93,8 @@ def test_all_forms(execution: Execution, form: str) -> None:
 def _stage(kernel: Any, target: str = "pvc", **constants: Any) -> str:
     matrix = xt.Spec((None, None), "f32")
     integers = xt.Spec((None, None), "i16")
-    return kernel.lower(*[integers] * 2, *[matrix] * 3, 1.0, target=target, **constants).stages.get("reassociate", "")
+    lowered = kernel.lower(*[integers] * 2, *[matrix] * 3, 1.0, target=target, **constants)
+    return first_stages(lowered).get("reassociate", "")
 
 
 def _wide(text: str, operation: str) -> int:

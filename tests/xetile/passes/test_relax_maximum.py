@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import EXECUTIONS, Execution
+from tests.kernels import EXECUTIONS, Execution, first_stages
 
 pytestmark = pytest.mark.unoptimised
 ROWS, COLUMNS = 16, 32
@@ -150,7 +150,7 @@ def test_softmax_in_two_loops(execution: Execution) -> None:
                                                  (chosen, 0)],
                          ids=lambda value: str(getattr(value, "name", value)))
 def test_which_maxima_are_relaxed(kernel: Any, relaxed: int) -> None:
-    text = kernel.lower(F32, F32, target="pvc").stages.get("relax-maximum", "")
+    text = first_stages(kernel.lower(F32, F32, target="pvc")).get("relax-maximum", "")
     assert text.count("maxnumf") == relaxed
 
 

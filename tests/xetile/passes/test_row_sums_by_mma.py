@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from tests.kernels import EXECUTIONS, Execution
+from tests.kernels import EXECUTIONS, Execution, first_stages
 
 pytestmark = pytest.mark.unoptimised
 BM, BN, D = 16, 32, 32
@@ -59,7 +59,8 @@ def test_all_executions(execution: Execution, form: str, rows: int, steps: int) 
 
 def _stage(form: str, target: str) -> Any:
     matrix, result = xt.Spec((None, None), "bf16"), xt.Spec((None, None), "f32")
-    return weighted.lower(matrix, matrix, result, result, target=target, form=form).stages.get("row-sums-by-mma")
+    lowered = weighted.lower(matrix, matrix, result, result, target=target, form=form)
+    return first_stages(lowered).get("row-sums-by-mma")
 
 
 @pytest.mark.parametrize("form", ["scaled", "fma", "plain"])
@@ -98,5 +99,5 @@ def test_bits_that_the_matrix_engine_ignores(execution: Execution, rounded: bool
     np.testing.assert_array_equal(out, 2 * BN)
     np.testing.assert_array_equal(total, 2 * BN * (1 if rounded else 1 + 2**-13))
     matrix = xt.Spec((None, None), "f32")
-    stages = of_tf32.lower(*[matrix] * 4, target="pvc", rounded=rounded).stages
+    stages = first_stages(of_tf32.lower(*[matrix] * 4, target="pvc", rounded=rounded))
     assert ("row-sums-by-mma" in stages) == rounded

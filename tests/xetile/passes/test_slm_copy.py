@@ -8,20 +8,21 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import Execution, Types, integers, tiles, viewed
+from tests.kernels import Execution, Types, first_stages, integers, tiles, viewed
 from tests.kernels import product as multiplied
-from tests.xetile.passes.test_cooperative_copies import BF16, F16, TF32, np, specs, unaligned
+from tests.xetile.passes.test_cooperative_copies import BF16, F16, I8, TF32, U8, np, specs, unaligned
 from tests.xetile.passes.test_cooperative_loads import check, without_places
 
 M, N, K = 16, 32, 32
 
 
 @xt.kernel
-def alone(A: Any, B: Any, C: Any, *, M: int = M, N: int = N, K: int = K, moves: bool = True) -> None:
+def alone(A: Any, B: Any, C: Any, *, M: int = M, N: int = N, K: int = K, moves: bool = True,
+          to: Any = xt.f32) -> None:
     """Product by one subgroup, whose tiles the loop moves, or initializes in each step."""
     m, n = xt.group_id(0) * M, xt.group_id(1) * N
     a, b = xt.init_tile(A, (m, 0), (M, K)), xt.init_tile(B, (0, n), (K, N))
-    acc = xt.zeros((M, N), xt.f32)
+    acc = xt.zeros((M, N), to)
     for k in xt.range(0, A.shape[1], K):
         if moves:
             acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
@@ -33,10 +34,10 @@ def alone(A: Any, B: Any, C: Any, *, M: int = M, N: int = N, K: int = K, moves: 
 
 
 @xt.kernel(subgroups=(2, 2))
-def beside(A: Any, B: Any, C: Any) -> None:
+def beside(A: Any, B: Any, C: Any, *, K: int = K, to: Any = xt.f32) -> None:
     """Products of four subgroups of a work-group, each of tiles of its own."""
     m, n = (2 * xt.group_id(0) + xt.subgroup_id(0)) * M, (2 * xt.group_id(1) + xt.subgroup_id(1)) * N
-    acc = xt.zeros((M, N), xt.f32)
+    acc = xt.zeros((M, N), to)
     for k in xt.range(0, A.shape[1], K):
         acc = xt.tile_mma(xt.load_tile(xt.init_tile(A, (m, k), (M, K))),
                           xt.load_tile(xt.init_tile(B, (k, n), (K, N))), acc)
@@ -55,32 +56,36 @@ def pair(A: Any, B: Any, C: Any, D: Any, *, n: int = 32) -> None:
 
 
 def is_copied(low: xt.Lowered) -> bool:
-    return "slm-copy" in low.stages
+    return "slm-copy" in first_stages(low)
 
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("odd", ["a", "b", "both"])
-@pytest.mark.parametrize("first", [0, 1, 2], ids=lambda first: f"base {first}")
+@pytest.mark.parametrize("first", [0, 1, 2, 3], ids=lambda first: f"base {first}")
 @pytest.mark.parametrize("how", ["moves", "steps", "beside", "wide"])
 @pytest.mark.parametrize(("types", "execution"), [
     (BF16, Execution("numpy", "pvc")), (BF16, Execution("numpy:xegpu", "bmg")), (F16, Execution("opencl:cpu", "pvc")),
     (BF16, Execution("opencl:cpu", "bmg")), (TF32, Execution("numpy:xegpu", "pvc")),
-    (TF32, Execution("opencl:cpu", "pvc")), (TF32, Execution("opencl:cpu", "bmg"))], ids=str)
+    (TF32, Execution("opencl:cpu", "pvc")), (TF32, Execution("opencl:cpu", "bmg")), (U8, Execution("numpy", "pvc")),
+    (I8, Execution("numpy:xegpu", "pvc")), (I8, Execution("opencl:cpu", "pvc")),
+    (U8, Execution("opencl:cpu", "bmg"))], ids=str)
 def test_the_result_is_right(types: Types, execution: Execution, how: str, first: int, odd: str) -> None:
     """Rows, columns and K that are no whole tiles, of more tiles than one; pitches of odd and of even elements."""
     generator = np.random.default_rng(1)
     kernel, height, width = {"beside": (beside, 2 * M, 2 * N), "wide": (alone, 32, 64)}.get(how, (alone, M, N))
     constants = {"beside": {}, "wide": {"M": 32, "N": 64}}.get(how, {"moves": how == "moves"})
+    if types.a.bits == 8:
+        constants |= {"K": 64, "to": xt.i32}
     for (m, n, k), gap in (((5, 37, 7), 0), ((37, 73, 101), 0), ((33, 66, 97), 1)):
         a = unaligned(generator, types.a, m, k, k + gap, first) if odd != "b" else \
             integers(generator, types.a, m, 104)[:, :k]
         b = unaligned(generator, types.b, k, n, n + gap, first) if odd != "a" else \
             integers(generator, types.b, k, 80)[:, :n]
         args = viewed(a, types.a), viewed(b, types.b)
-        assert execution.target is None or is_copied(kernel.lower(*args, xt.Spec((m, n), xt.f32), target="pvc",
+        assert execution.target is None or is_copied(kernel.lower(*args, xt.Spec((m, n), types.acc), target="pvc",
                                                                   **constants))
         check(execution.bind(kernel), args, (tiles(m, height), tiles(n, width)),
-              multiplied(a, b, xt.f32), **constants)
+              multiplied(a, b, types.acc), **constants)
 
 
 @pytest.mark.parametrize("execution", [Execution("numpy", "pvc"), Execution("opencl:cpu", "pvc"),

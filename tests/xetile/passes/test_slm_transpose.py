@@ -10,7 +10,7 @@ import pytest
 import xetile as xt
 from benchmarks.generated_code import gemm
 from tests.conftest import require_ocloc
-from tests.kernels import Execution, Types, integers, tiles
+from tests.kernels import Execution, Types, first_stages, integers, tiles
 from tests.kernels import product as multiplied
 from tests.xetile.passes.test_cooperative_loads import by_columns, check
 
@@ -50,7 +50,7 @@ def several(A, A2, B, C, *, BM=16, BN=32, BK=32):
 
 def transposes(kernel: Any, *given: Any, **constants: Any) -> bool:
     """Whether the pass changed a kernel."""
-    return "slm-transpose" in kernel.lower(*given, **constants).stages
+    return "slm-transpose" in first_stages(kernel.lower(*given, **constants))
 
 
 @pytest.mark.unoptimised

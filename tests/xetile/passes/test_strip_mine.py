@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, Execution, integers, tiles
+from tests.kernels import EXECUTIONS, Execution, first_stages, integers, tiles
 
 pytestmark = pytest.mark.unoptimised
 BM, BN = 16, 256
@@ -47,6 +47,18 @@ def in_loops(X, Y):
         xt.store_tile(x - total + kept, xt.init_tile(Y, (m, n), (BM, BN)))
 
 
+@xt.kernel
+def momentum(W, M, G, first):
+    """Weights and their momenta in place, of a gradient: no row is reduced."""
+    m = xt.group_id(0) * BM
+    weights, momenta = (xt.init_tile(array, (m, 0), (BM, BN)) for array in (W, M))
+    gradient = xt.load_tile(xt.init_tile(G, (m, 0), (BM, BN)))
+    moved = xt.load_tile(momenta) * 2.0 + gradient
+    row = xt.iota((BM, BN), 0, xt.i32) + first.to(xt.i32)
+    xt.store_tile(xt.load_tile(weights) - moved + row.to(xt.f32), weights)
+    xt.store_tile(moved, momenta)
+
+
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("rows", "width"), [(21, 250), (16, 256), (5, 201)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["f32", "f16"])
@@ -68,6 +80,17 @@ def test_rows_of_a_tile(execution: Execution, dtype: Any, rows: int, width: int)
     assert (whole == 7).all()
 
 
+@pytest.mark.parametrize("execution", [*EXECUTIONS, Execution("machine:dg2", "dg2")], ids=str)
+@pytest.mark.parametrize(("rows", "width"), [(21, 250), (16, 256)])
+def test_rows_that_are_not_reduced(execution: Execution, rows: int, width: int) -> None:
+    generator = np.random.default_rng(width)
+    w, m, g = (integers(generator, np.float32, rows, width) for _ in range(3))
+    weights, momenta = w.copy(), m.copy()
+    execution.bind(momentum)[tiles(rows, BM)](weights, momenta, g, 3)
+    np.testing.assert_array_equal(momenta, 2 * m + g)
+    np.testing.assert_array_equal(weights, w - momenta + np.arange(rows)[:, None] % BM + 3)
+
+
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 def test_loops_in_a_strip(execution: Execution) -> None:
     x = integers(np.random.default_rng(1), np.float32, 19, 600)
@@ -78,7 +101,7 @@ def test_loops_in_a_strip(execution: Execution) -> None:
 
 
 def is_strip_mined(kernel: Any, *specs: Any, target: str = "pvc", **constants: Any) -> bool:
-    return "strip-mine" in kernel.lower(*specs, target=target, **constants).stages
+    return "strip-mine" in first_stages(kernel.lower(*specs, target=target, **constants))
 
 
 def shifted(X, Y):  # type: ignore[no-untyped-def]
@@ -140,6 +163,7 @@ def test_where_it_applies() -> None:
         assert is_strip_mined(xt.kernel(shifted), F32, F32, target=target)
         assert is_strip_mined(in_loops, F32, F32, target=target)
         assert is_strip_mined(centred, F32, F32, F32, F32, 3, target=target)
+        assert is_strip_mined(momentum, F32, F32, F32, 3, target=target)
         assert not is_strip_mined(xt.kernel(shifted, may_alias=True), F32, F32, target=target)
         assert not is_strip_mined(xt.kernel(down), F32, target=target)
         assert not is_strip_mined(xt.kernel(of_columns), F32, F32, target=target)
@@ -171,9 +195,9 @@ def test_parsed_text_says_that_arrays_may_be_aliased() -> None:
 
 @pytest.mark.everything
 @pytest.mark.parametrize("target", ["pvc", "bmg", "dg2"])
-@pytest.mark.parametrize("kernel", [centred, in_loops])
+@pytest.mark.parametrize("kernel", [centred, in_loops, momentum])
 def test_machine_code_spills_nothing(kernel: Any, target: str) -> None:
     require_ocloc()
-    specs = (F32, F32, F32, F32, 3) if kernel is centred else (F32, F32)
+    specs = {"centred": (F32, F32, F32, F32, 3), "momentum": (F32, F32, F32, 3)}.get(kernel.__name__, (F32, F32))
     report = kernel.lower(*specs, target=target).report(remedies=False)
     assert (report.spill_size, report.private_size) == (0, 0)

@@ -10,7 +10,7 @@ import pytest
 import xetile as xt
 from benchmarks.generated_code import gemm
 from tests.conftest import require_ocloc
-from tests.kernels import Array, Execution, Types, integers, tiles
+from tests.kernels import Array, Execution, Types, first_stages, integers, tiles
 from tests.kernels import product as multiplied
 from tests.xetile.passes.test_cooperative_loads import by_columns, check, is_shared
 from tests.xetile.passes.test_slm_transpose import BF16, F16, I8, U8, product
@@ -81,7 +81,7 @@ def operands(types: Types, stored: str, rows: int, columns: int, depth: int) -> 
 
 def swaps(kernel: Any, *given: Any, **constants: Any) -> bool:
     """Whether the pass changed a kernel."""
-    return "swap-operands" in kernel.lower(*given, **constants).stages
+    return "swap-operands" in first_stages(kernel.lower(*given, **constants))
 
 
 def specs(stored: str, types: Types = BF16) -> list[xt.Spec]:

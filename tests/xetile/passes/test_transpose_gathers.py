@@ -10,7 +10,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, Array, Execution
+from tests.kernels import EXECUTIONS, Array, Execution, first_stages
 
 pytestmark = pytest.mark.unoptimised
 MACHINES = [Execution(f"machine:{gpu}", gpu) for gpu in ("pvc", "bmg")]
@@ -178,7 +178,7 @@ def test_columns_that_are_computed_in_the_loop() -> None:
         xt.store_tile(acc, xt.init_tile(S, (0, xt.group_id(0) * 16), (8, 16)))
 
     wide, narrow = (xt.Spec((None, None), dtype) for dtype in ("bf16", "f32"))
-    stages = product.lower(wide, wide, xt.Spec((None,), "i32"), narrow, target="pvc").stages
+    stages = first_stages(product.lower(wide, wide, xt.Spec((None,), "i32"), narrow, target="pvc"))
     assert "load_columns" in stages["transpose-gathers"]
 
 
@@ -192,5 +192,5 @@ def test_what_stays() -> None:
         xt.store_tile(xt.tile_transpose(value), xt.init_tile(C, (0, 0), (16, 16)))
 
     matrix = xt.Spec((None, None), "f32")
-    stages = both.lower(matrix, xt.Spec((None,), "i32"), matrix, matrix).stages
+    stages = first_stages(both.lower(matrix, xt.Spec((None,), "i32"), matrix, matrix))
     assert "transpose-gathers" not in stages

@@ -9,7 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, Execution, integers, tiles
+from tests.kernels import EXECUTIONS, Execution, first_stages, integers, tiles
 
 M, N, K = 16, 32, 32
 
@@ -52,7 +52,7 @@ SPECS = (*[xt.Spec((None, None), xt.bf16)] * 2, xt.Spec((None, None), xt.f32), 1
 
 
 def is_versioned(*specs: Any, target: str = "pvc", **constants: Any) -> bool:
-    return "version-columns" in halves.lower(*specs, target=target, **constants).stages
+    return "version-columns" in first_stages(halves.lower(*specs, target=target, **constants))
 
 
 def test_where_it_applies() -> None:

@@ -59,7 +59,7 @@ def _comes_in_words(load: LoadNdOp, target: Target) -> bool:
 
 def is_copyable(dtype: DType) -> bool:
     """Whether operands of DPAS of an element type are copied by words of rows of any alignment."""
-    return dtype.bits == 16 or dtype is tf32
+    return dtype.bits in (8, 16) or dtype is tf32
 
 
 def copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[Any, str]) -> str:

@@ -19,6 +19,8 @@ from xegpu.passes.licm import terms
 
 MESSAGES = (LoadNdOp, StoreNdOp, PrefetchNdOp)
 Message = LoadNdOp | StoreNdOp | PrefetchNdOp
+FACTORS = (4, 2)
+"""Steps that become one: more would leave more to single steps at the end, and save little."""
 MOST_ROWS = {"block": 1 << 24, "rows": 1 << 30}
 """Rows of all matrices together, as the surface of a 2D block message has them, and as an index counts them."""
 

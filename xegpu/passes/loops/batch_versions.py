@@ -19,10 +19,13 @@ from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import integers
 from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of, valid_part
+from xegpu.passes.loops.clipped_folding import ClippedFolding
+from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder
 from xegpu.passes.loops.fold_rows import Folding, RowFolder, moved
 from xegpu.passes.loops.unroll import LIMIT, repeat, split_loop
 from xegpu.rewrite.inserter import Inserter
 
+AnyFolding = Folding | ClippedFolding
 _FARTHEST = 1 << 30
 """Where a counter stops whose step is not known: it stays within 32 bits behind the last one."""
 
@@ -41,7 +44,7 @@ class Versions:
     _made: dict[Any, SSAValue] = field(default_factory=dict)
     _holds: dict[SSAValue, None] = field(default_factory=dict)
 
-    def split(self, matrices: Sequence[Matrix], factor: int, folding: Folding | None = None) -> None:
+    def split(self, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None = None) -> None:
         """Split the loop; the first of the two has the operations that it had.
 
         Args:
@@ -55,7 +58,7 @@ class Versions:
             self._store_early(self.loop)
         if MAIN_LOOP not in self.loop.attributes:
             self.loop, rest = split_loop(inserter, self.loop, factor)
-            single = split_loop(inserter, rest, 1)[0] if factor > 1 else None
+            single = split_loop(inserter, rest, 1)[0] if factor > 1 or folding is not None else None
         ends = dict.fromkeys(map(self._end, matrices))
         if number(self.loop.step) is None:
             farthest = inserter.constant(_FARTHEST)
@@ -75,7 +78,7 @@ class Versions:
         for matrix in matrices:
             self._collapse(matrix, matrix.height)
 
-    def _unroll(self, matrices: Sequence[Matrix], factor: int, folding: Folding | None, end: SSAValue) -> None:
+    def _unroll(self, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None, end: SSAValue) -> None:
         """Write several steps into the first loop, for matrices without other rows than a step reaches: theirs begin a
         constant apart."""
         inserter, main, rows = self.inserter, self.loop, heights(matrices)
@@ -83,16 +86,18 @@ class Versions:
         assert rows is not None
         assert main.body.block.last_op is not None
         following = main.body.block.last_op.prev_op  # computes the index of the next step
-        folder = None if folding is None else RowFolder(folding, inserter, self._before)
+        folder: RowFolder | ClippedRowFolder | None = \
+            ClippedRowFolder(folding, inserter, self._before) if isinstance(folding, ClippedFolding) else \
+            RowFolder(folding, inserter, self._before) if folding is not None else None
         for matrix in matrices:
             self._ask(matrix.height, "eq", inserter.constant(rows[matrix]))
-            if folder is not None and matrix in folder.folding.loads + folder.folding.stores:
+            if folding is not None and folder is not None and matrix in folding.matrices:
                 others |= folder.fold(matrix, rows[matrix])
             else:
                 begins = self._collapse(matrix, inserter.constant(rows[matrix]))
                 others[begins] = partial(moved, inserter, begins.results[0], step * rows[matrix])
-        if folder is not None:
-            self._holds |= dict.fromkeys((*folder.holds(), *self._are_apart(matrices, folder.folding.loads)))
+        if folding is not None and folder is not None:
+            self._holds |= dict.fromkeys((*folder.holds(), *self._are_apart(matrices, folding.early)))
         # an end within the last steps of 32 bits
         far = self._before(arith.MaxSIOp(end, inserter.constant((factor - 1) * step - LIMIT)))
         self._run_to(main, self._before(arith.SubiOp(far, inserter.constant((factor - 1) * step))))

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -41,14 +42,17 @@ from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
-from xegpu.passes.loops.batch_matrix import MESSAGES, Matrix, heights, matrices_of
+from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, Matrix, heights, matrices_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
 
+if TYPE_CHECKING:
+    from xegpu.passes.loops.clipped_folding import ClippedFolding
+    from xegpu.passes.loops.fold_rows import Folding
+
 _PRODUCTS = (DpasOp, DpasScaledOp, MadOp)
-_FACTORS = (4, 2)
-"""Steps that become one: more would leave more to single steps at the end, and save little."""
+
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,11 @@ class CollapseBatch:
 
     def _split(self, inserter: Inserter, loop: scf.ForOp, matrices: list[Matrix]) -> None:
         from xegpu.passes.loops.batch_versions import Versions  # few kernels need these files
-        from xegpu.passes.loops.fold_rows import folding_of
 
         matrices = _taken(loop, matrices)
         if not matrices:
             return
-        folding = folding_of(loop, matrices, self.target)
+        folding = _folding_of(loop, matrices, self.target)
         factor = _factor(loop, matrices, self.target) if folding is None else folding.factor
         Versions(inserter, loop).split(matrices, factor, folding)
 
@@ -86,6 +89,14 @@ def _taken(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
         [matrix for matrix in matrices if matrix.period == 1]
 
 
+def _folding_of(loop: scf.ForOp, matrices: list[Matrix], target: Target) -> Folding | ClippedFolding | None:
+    """What of a loop's matrices is reached with several rows as one; None where there is nothing."""
+    from xegpu.passes.loops.clipped_folding import clipped_folding_of
+    from xegpu.passes.loops.fold_rows import folding_of
+
+    return folding_of(loop, matrices, target) or clipped_folding_of(loop, matrices, target)
+
+
 def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
     """What each array must have for the first loops to run, beside matrices behind each other.
 
@@ -93,12 +104,10 @@ def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
         module: the kernel before the pass, or after passes that left it as it was.
         target: what it is compiled for.
     """
-    from xegpu.passes.loops.fold_rows import folding_of
-
     found: dict[str, None] = {}
     for loop in _candidates(module):
         matrices = _taken(loop, matrices_of(loop))
-        several = folding_of(loop, matrices, target) or _factor(loop, matrices, target) > 1
+        several = _folding_of(loop, matrices, target) or _factor(loop, matrices, target) > 1
         exactly = heights(matrices) if several else None
         for matrix in matrices:
             rows = f"exactly {exactly[matrix]} rows" if exactly else \
@@ -130,7 +139,7 @@ def _factor(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> int:
             not all(map(_is_plain, matrices)):
         return 1
     messages = sum(isinstance(operation, MESSAGES) for operation in body)
-    return next((factor for factor in _FACTORS if messages * factor <= MOST_MESSAGES
+    return next((factor for factor in FACTORS if messages * factor <= MOST_MESSAGES
                  and factor * step * max(found.values()) <= DISTANCE), 1)
 
 

@@ -20,7 +20,7 @@ goes back to its place where C is stored in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -73,6 +73,16 @@ class Folding:
     stores: tuple[Matrix, ...]
     stores_last: bool
 
+    @property
+    def matrices(self) -> tuple[Matrix, ...]:
+        """All that are folded."""
+        return self.loads + self.stores
+
+    @property
+    def early(self) -> tuple[Matrix, ...]:
+        """Matrices that later steps load in the first one."""
+        return self.loads
+
 
 def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> Folding | None:
     """What to fold of a loop over a batch; None where there is nothing, or something else needs the rows in order."""
@@ -98,7 +108,7 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
         all(isinstance(message, StoreNdOp) for message in stored) and factor * len(stored) <= _STORES
     if not halved:
         return Folding(factor, loads, (), stores_last)
-    parts = {matrix.messages[0] for matrix in loads}
+    parts: dict[Operation, int] = {matrix.messages[0]: 0 for matrix in loads}
     fits = all(rows[matrix] in halved and _is_stored_by_blocks(matrix, parts) for matrix in stores)
     return Folding(factor, loads, stores, stores_last) if fits else None
 
@@ -125,13 +135,13 @@ def _is_narrow(matrix: Matrix, rows: int) -> bool:
         for use in message.result.uses)
 
 
-def _is_stored_by_blocks(matrix: Matrix, loads: Iterable[object]) -> bool:
+def _is_stored_by_blocks(matrix: Matrix, loads: Mapping[Operation, int]) -> bool:
     """Whether all that is stored to a matrix are products of as many rows of A, at the rows that these have in A."""
     dtype = desc_of(matrix.maker.result).dtype
     return dtype.bits in (16, 32) and matrix.columns % COLUMNS == 0 and all(
         isinstance(message, StoreNdOp) and desc_of(message.desc).shape == (_BLOCK, COLUMNS)
         and (place := place_of(message, matrix)) is not None and place[1] % COLUMNS == 0
-        and _rows_of(message.value, loads) == {place[0]} for message in matrix.messages)
+        and rows_of(message.value, loads) == {place[0]} for message in matrix.messages)
 
 
 def place_of(message: StoreNdOp, matrix: Matrix) -> tuple[int, int] | None:
@@ -142,13 +152,17 @@ def place_of(message: StoreNdOp, matrix: Matrix) -> tuple[int, int] | None:
     return start[0] + at.row.constant, start[1] + at.column.constant
 
 
-def _rows_of(value: SSAValue, loads: Iterable[object]) -> set[int | None]:
-    """First rows of the blocks of A that a value's rows depend on; None is in it if on anything else that has rows."""
+def rows_of(value: SSAValue, loads: Mapping[Operation, int]) -> set[int | None]:
+    """First rows of the blocks of A that a value's rows depend on; None is in it if on anything else that has rows.
+
+    Args:
+        value: what is stored.
+        loads: the loads of A, and the first row of each.
+    """
     operation = value.owner
-    if isinstance(operation, DpasOp) and isinstance(part := operation.a.owner, ExtractStridedSliceOp) and \
-            part.source.owner in loads:
-        beside = _rows_of(operation.acc, loads) if operation.acc is not None else set[int | None]()
-        return {values_of(part.offsets)[0], *beside}
+    if isinstance(operation, DpasOp) and (first := _first_row(operation.a, loads)) is not None:
+        beside = rows_of(operation.acc, loads) if operation.acc is not None else set[int | None]()
+        return {first, *beside}
     if isinstance(operation, BroadcastOp) and operation.source.type == value.type.element_type:  # type: ignore[attr-defined]
         return set()
     if isinstance(operation, arith.ConstantOp) and isinstance(operation.value, DenseIntOrFPElementsAttr) and \
@@ -157,8 +171,17 @@ def _rows_of(value: SSAValue, loads: Iterable[object]) -> set[int | None]:
     if getattr(operation, "name", "").startswith(("arith.", "math.")) and operation.operands:  # type: ignore[union-attr]
         shape = value.type.get_shape()  # type: ignore[attr-defined]
         if all(getattr(operand.type, "get_shape", tuple)() == shape for operand in operation.operands):  # type: ignore[union-attr]
-            return set[int | None]().union(*(_rows_of(operand, loads) for operand in operation.operands))  # type: ignore[union-attr]
+            return set[int | None]().union(*(rows_of(operand, loads) for operand in operation.operands))  # type: ignore[union-attr]
     return {None}
+
+
+def _first_row(block: SSAValue, loads: Mapping[Operation, int]) -> int | None:
+    """The first row of a block of A; None if it is not part of a load alone."""
+    row, operation = 0, block.owner
+    while isinstance(operation, (ExtractStridedSliceOp, ExtractOp)):
+        row += values_of(operation.offsets)[0] if isinstance(operation, ExtractStridedSliceOp) else 0
+        operation = operation.operands[0].owner
+    return row + loads[operation] if operation in loads else None  # type: ignore[index]
 
 
 Result = Callable[[int, Operation], SSAValue]

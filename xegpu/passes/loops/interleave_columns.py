@@ -1,4 +1,4 @@
-"""Column interleaving of B: even columns in front of the odd ones, as copies of unaligned rows leave them.
+"""Column interleaving of B: columns by their place in a word, as copies of unaligned rows leave them.
 
     %share = load_nd %from                           -> vector<8x2xbf16>: words of two rows, eight columns of them
     store_nd %share, %to                             shared local memory
@@ -21,7 +21,8 @@ and a word in memory has an even and an odd column. So two registers of even col
 side by side, by one 32-lane select, where columns in order take one for each register. A column of a product depends on
 one column of B and of the accumulator only, so that columns may lie in any order as long as they lie alike. The
 accumulators are put in order once, behind the loop; one with another use inside the loop stays as it is, and so do the
-arrays that its products read.
+arrays that its products read. Words of 8-bit elements have four columns of a row in memory, and four rows of a column
+in the copy: there every fourth column comes first, and a 32-lane move takes a byte of each of two registers.
 """
 
 from __future__ import annotations
@@ -48,27 +49,29 @@ from xegpu.rewrite.rewriter import copied, rewrite
 _LANES = 16
 """Columns of a block of B and of an accumulator, one for each lane."""
 _WIDTHS = (8, 16)
-"""Columns of a copy in which two registers of even columns are selected at once, and which fill whole blocks."""
+"""Columns of a copy of which two registers are put together at once, and which fill whole blocks."""
+_Order = tuple[int, ...]
 
 
-def by_parity(width: int) -> tuple[int, ...]:
-    """Columns in the order of copies: the even ones, then the odd ones."""
-    return (*range(0, width, 2), *range(1, width, 2))
+def by_place(width: int, elements: int) -> _Order:
+    """Columns in the order of copies: the first ones of all words of ``elements``, then the second ones ..."""
+    return tuple(column for place in range(elements) for column in range(place, width, elements))
 
 
-def is_by_parity(load: LoadNdOp) -> bool:
+def is_by_place(load: LoadNdOp) -> bool:
     """Whether a load is a copy of which nothing is used but its columns in the order of copies."""
     uses = [use.operation for use in load.result.uses]
-    return (width := _width_of(desc_of(load.desc))) > 0 and bool(uses) and all(
+    order = _order_of(desc_of(load.desc))
+    return bool(order) and bool(uses) and all(
         isinstance(user, ShuffleRowsOp) and user.v1 is user.v2 is load.result
-        and user.mask.get_values() == by_parity(width) for user in uses)
+        and user.mask.get_values() == order for user in uses)
 
 
-def _width_of(desc: TensorDesc) -> int:
-    """Columns of a copy of B whose even and odd ones can be told apart; 0 for any other block."""
-    width = desc.shape[1]
-    fits = desc.sg_map == unaligned_copy("b") and desc.dtype.bits == 16 and desc.block.array_length == 1
-    return width if fits and width in _WIDTHS else 0
+def _order_of(desc: TensorDesc) -> _Order:
+    """Columns of a copy of B in the order of copies; none for any other block."""
+    width, bits = desc.shape[1], desc.dtype.bits
+    fits = bits < 32 and desc.sg_map == unaligned_copy("b", bits) and desc.block.array_length == 1
+    return by_place(width, 32 // bits) if fits and width in _WIDTHS else ()
 
 
 @dataclass(frozen=True)
@@ -84,14 +87,14 @@ def _interleaved(function: func.FuncOp) -> func.FuncOp:
     if not _arrays(function):
         return function
     new = copied(function)
-    loops: dict[scf.ForOp, int] = {}
+    loops: dict[scf.ForOp, _Order] = {}
     for array in _arrays(new):
         for store in array.stores:
             _split_columns(store)
-        loops |= {product.parent_op(): array.width for product in array.products}  # type: ignore[misc]
-    for loop, width in loops.items():
+        loops |= {product.parent_op(): array.order for product in array.products}  # type: ignore[misc]
+    for loop, order in loops.items():
         for position in _carried(loop):
-            _put_in_order(loop, position, width)
+            _put_in_order(loop, position, order)
     return new
 
 
@@ -102,12 +105,12 @@ class _Array:
     Attributes:
         stores: of copies, to it.
         products: that read it.
-        width: columns of each copy; 0 where there is anything else.
+        order: columns of each copy, in the order of copies; none where there is anything else.
     """
 
     stores: list[StoreNdOp] = field(default_factory=list)
     products: list[DpasOp] = field(default_factory=list)
-    width: int = 0
+    order: _Order = ()
 
 
 def _arrays(function: func.FuncOp) -> list[_Array]:
@@ -115,8 +118,8 @@ def _arrays(function: func.FuncOp) -> list[_Array]:
     makers = [operation for operation in function.walk() if isinstance(operation, AllocOp)]
     found = [array for maker in makers if (array := _array(maker)) is not None]
     while True:
-        widths = {product: array.width for array in found for product in array.products}
-        kept = [array for array in found if all(map(_is_regular, array.products, [widths] * len(array.products)))]
+        orders = {product: array.order for array in found for product in array.products}
+        kept = [array for array in found if all(map(_is_regular, array.products, [orders] * len(array.products)))]
         if len(kept) == len(found):
             return kept
         found = kept
@@ -124,11 +127,11 @@ def _arrays(function: func.FuncOp) -> list[_Array]:
 
 def _array(maker: AllocOp) -> _Array | None:
     """What reads and writes an array; None if anything but copies and products does."""
-    array, widths = _Array(), set()
+    array, orders = _Array(), set[_Order]()
     for user in _accesses(maker.memref):
-        if isinstance(user, StoreNdOp) and (width := _width_of_copy(user)):
+        if isinstance(user, StoreNdOp) and (order := _order_of_copy(user)):
             array.stores.append(user)
-            widths.add(width)
+            orders.add(order)
         elif isinstance(user, LoadNdOp) and _has_whole_blocks(user):
             products = list(_products(user.result))
             if None in products:
@@ -136,8 +139,8 @@ def _array(maker: AllocOp) -> _Array | None:
             array.products += [product for product in products if product is not None]
         else:
             return None
-    array.width = widths.pop() if len(widths) == 1 else 0
-    return array if array.width and array.products else None
+    array.order = orders.pop() if len(orders) == 1 else ()
+    return array if array.order and array.products else None
 
 
 def _accesses(memory: SSAValue) -> Iterator[Operation]:
@@ -149,20 +152,22 @@ def _accesses(memory: SSAValue) -> Iterator[Operation]:
             yield use.operation
 
 
-def _width_of_copy(store: StoreNdOp) -> int:
-    """Columns of a copy of B that a store takes, at a multiple of as many; 0 for any other store."""
+def _order_of_copy(store: StoreNdOp) -> _Order:
+    """Columns of a copy of B that a store takes, at a multiple of as many; none for any other store."""
     load, desc = store.value.owner, desc_of(store.desc)
     if not isinstance(load, LoadNdOp) or not store.value.has_one_use() or load.transposes:
-        return 0
-    source, width = desc_of(load.desc), _width_of(desc)
-    fits = source.block.memory_scope == "global" and _width_of(source) == width > 0 and source.shape == desc.shape
-    return width if fits and multiple_of(store.desc) % width == 0 else 0
+        return ()
+    source, order = desc_of(load.desc), _order_of(desc)
+    fits = source.block.memory_scope == "global" and order and _order_of(source) == order and \
+        source.shape == desc.shape
+    return order if fits and multiple_of(store.desc) % len(order) == 0 else ()
 
 
 def _has_whole_blocks(load: LoadNdOp) -> bool:
     """Whether a load gives blocks of B, a column a lane, that begin at a multiple of as many columns."""
     desc = desc_of(load.desc)
-    return desc.sg_map == operand_b(_LANES, 16) and desc.shape[1] == _LANES and multiple_of(load.desc) % _LANES == 0
+    return desc.sg_map == operand_b(_LANES, desc.dtype.bits) and desc.shape[1] == _LANES and \
+        multiple_of(load.desc) % _LANES == 0
 
 
 def _products(value: SSAValue) -> Iterator[DpasOp | None]:
@@ -176,14 +181,14 @@ def _products(value: SSAValue) -> Iterator[DpasOp | None]:
             yield user if is_product else None  # type: ignore[misc]
 
 
-def _is_regular(product: DpasOp, widths: dict[DpasOp, int]) -> bool:
+def _is_regular(product: DpasOp, orders: dict[DpasOp, _Order]) -> bool:
     """Whether all products of a product's loop have columns alike, and accumulators that nothing else uses."""
     loop = product.parent_op()
     assert isinstance(loop, scf.ForOp)
     body, carried, yielded = loop.body.block, _carried(loop), loop.body.block.last_op
     products = [operation for operation in body.ops if isinstance(operation, DpasOp)]
     sums = {*(each.result for each in products), *(body.args[1 + position] for position in carried)}
-    return {widths.get(each, 0) for each in products} == {widths[product]} and all(
+    return {orders.get(each, ()) for each in products} == {orders[product]} and all(
         each.acc is None or each.acc in sums for each in products) and all(
         (use.operation is yielded and use.index in carried)
         or (isinstance(use.operation, DpasOp) and use.index == 2 and use.operation.parent is body)
@@ -201,7 +206,7 @@ def _carried(loop: scf.ForOp) -> list[int]:
 def _split_columns(store: StoreNdOp) -> None:
     value, type_ = store.value, store.value.type
     assert isinstance(type_, VectorType)
-    mask = by_parity(desc_of(store.desc).shape[1])
+    mask = _order_of(desc_of(store.desc))
     shuffle = ShuffleRowsOp(value, value, DenseArrayBase.from_list(i64, list(mask)), result_type=type_)
     shuffle.location, shuffle.result.name_hint = store.location, value.name_hint
     assert store.parent is not None
@@ -209,16 +214,16 @@ def _split_columns(store: StoreNdOp) -> None:
     store.operands[0] = shuffle.result
 
 
-def _put_in_order(loop: scf.ForOp, position: int, width: int) -> None:
+def _put_in_order(loop: scf.ForOp, position: int, order: _Order) -> None:
     """Put the columns of an accumulator in order behind a loop; before it, in the order of copies."""
-    before, after, split = loop.iter_args[position], loop.results[position], by_parity(width)
+    before, after = loop.iter_args[position], loop.results[position]
     assert loop.parent is not None
     if not _is_splat(before):
-        shuffle = _shuffled(before, split, loop)
+        shuffle = _shuffled(before, order, loop)
         loop.parent.insert_op_before(shuffle, loop)
         loop.operands[3 + position] = shuffle.result
     uses = list(after.uses)
-    shuffle = _shuffled(after, tuple(split.index(column) for column in range(width)), loop)
+    shuffle = _shuffled(after, tuple(map(order.index, range(len(order)))), loop)
     loop.parent.insert_op_after(shuffle, loop)
     for use in uses:
         use.operation.operands[use.index] = shuffle.result

@@ -25,7 +25,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.use_def import root_definitions
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import array_of, root_definitions
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
@@ -170,7 +171,8 @@ def _init_tile(rewriter: _BlockingRewriter, operation: tile_ops.InitTileOp) -> N
         return
     blocks, length = rewriter.sizes.tile_blocks(operation.result)
     requested = requested_blocks(operation)
-    if requested is not None and rewriter.sizes.has_message(operation.result, requested):
+    if requested is not None and (rewriter.sizes.has_message(operation.result, requested)
+                                  or _is_copy(rewriter.sizes, operation)):
         blocks, length = requested, 1
     result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
     if tile.encoding.order == (1, 0) or rewriter.sizes.reads_transposed(operation.result, blocks, length):
@@ -208,6 +210,20 @@ def _is_copied(load: tile_ops.LoadTileOp) -> bool:
     asked = _asked(load.tile)
     return asked is not None and all(isinstance(use.operation, tile_ops.StoreTileOp)
                                      and _asked(use.operation.tile) == asked for use in load.result.uses)
+
+
+def _is_copy(sizes: BlockSizes, operation: tile_ops.InitTileOp) -> bool:
+    """Whether a tile of 8-bit elements is one end of a copy to shared local memory, in blocks that were asked for:
+    lanes read words of rows of any alignment, and no 2D block message has their form."""
+    if tile_ops.tile_of(operation.result).dtype.bits != 8:
+        return False
+    users = [use.operation for use in sizes.tiles.uses(operation.result)]
+    accesses = [user for user in users if not isinstance(user, tile_ops.UpdateTileOffsetOp)]
+    loads = [access if isinstance(access, tile_ops.LoadTileOp) else access.value.owner
+             if isinstance(access, tile_ops.StoreTileOp) else None for access in accesses]
+    return bool(loads) and all(
+        isinstance(load, tile_ops.LoadTileOp) and not is_shared(array_of(load.tile).type) and _is_copied(load) and all(
+            is_shared(array_of(use.operation.tile).type) for use in load.result.uses) for load in loads)  # type: ignore
 
 
 def _asked(tile: SSAValue) -> Pair | None:

@@ -42,6 +42,9 @@ _LINE_BYTES = 64
 """Bytes of a row of the widest messages, and of a cache line."""
 _SLM_BYTES = 8 * 512
 """The most that one operation loads from shared local memory: eight messages."""
+_SLM_ROWS = 64
+"""Rows of a block of 8-bit elements of operand B in shared local memory: with the bytes of a block of 16 bits there, as
+many messages of one operation have one address, and distances from it."""
 _UNBLOCKED_ROWS = 32
 """The most rows of a block without 2D block messages."""
 
@@ -231,6 +234,8 @@ class BlockSizes:
             if form.engine == "dpas" and not self.target.block_io:
                 return self._step(role, form.k, shape)
             blocks, length = self._message("read_transform" if transform else "read", dtype, columns, shape)
+            if transform and dtype.bits == 8 and shape[0] % _SLM_ROWS == 0 and self._is_alone_in_slm(tile):
+                blocks = _SLM_ROWS, blocks[1]
             return blocks, self._side_by_side(tile, shape, blocks, length)
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
@@ -255,6 +260,14 @@ class BlockSizes:
             return None
         line = _LINE_BYTES // dtype.bytes
         return self.target.largest_block("read", dtype.bits, columns, (rows, width + -width % line))
+
+    def _is_alone_in_slm(self, tile: SSAValue) -> bool:
+        """Whether operand B lies in shared local memory, and A elsewhere: loads of both there share the registers."""
+        products = [product.operation for use in self.tiles.uses(tile)
+                    if isinstance(use.operation, tile_ops.LoadTileOp) for product in use.operation.result.uses]
+        lefts = [product.a.owner for product in products if isinstance(product, TileMmaOp)]
+        return is_shared(array_of(tile).type) and not any(
+            isinstance(left, tile_ops.LoadTileOp) and is_shared(array_of(left.tile).type) for left in lefts)
 
     def has_message(self, tile: SSAValue, blocks: Pair) -> bool:
         """Whether a message can move the author's ``inner_blocks`` of a tile, without reblocking along its columns.
@@ -308,11 +321,12 @@ class BlockSizes:
     def reads_transposed(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
         """Whether a tile whose columns are contiguous is read along them: then its messages transpose."""
         role = self.role(tile)
-        if self.widened_tile(tile) or self.comes_in_words(tile):
+        if self.widened_tile(tile):
             return True
         words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
-        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
-                                      and (form := self.mma_shape_of(tile)) is not None and form.engine == "dpas")
+        is_whole = blocks == (words, self.target.subgroup_size) and length == 1
+        return role == "prefetch" or (is_whole and self.comes_in_words(tile)) or (
+            role in "ab" and is_whole and (form := self.mma_shape_of(tile)) is not None and form.engine == "dpas")
 
     def comes_in_words(self, tile: SSAValue) -> bool:
         """Whether a tile whose columns are contiguous, and which is computed with, fills messages that transpose words

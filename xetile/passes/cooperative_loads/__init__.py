@@ -25,8 +25,8 @@ narrower than a message become prefetches of the shares. A row-major operand tha
 loaded in the same way. A tile that is initialized in each step is carried first
 (:mod:`xetile.passes.cooperative_loads.carry_tiles`).
 
-An operand in 16 bits or tf32, A or B, on an array that 2D block messages cannot reach, for its pitch or its base, is
-loaded in shares too, row-major: a share is read by words of each lane's own rows, and stored as it lies. So each
+An operand in 8 or 16 bits or tf32, A or B, on an array that 2D block messages cannot reach, for its pitch or its base,
+is loaded in shares too, row-major: a share is read by words of each lane's own rows, and stored as it lies. So each
 element is brought from memory by one subgroup, and the others read it from shared local memory by blocks.
 
 A loop is unchanged where the operand of a subgroup is small, where its body has other barriers, and where shared local

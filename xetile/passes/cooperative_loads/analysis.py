@@ -41,7 +41,7 @@ _ROWS = "block"
 """Access kind of a row-major array that 2D block messages can reach."""
 _UNALIGNED = "rows"
 """Access kind of a row-major array that they cannot, for its pitch or its base."""
-COPIED = {16: {"a": (16, 16), "b": (32, 8)}, 32: {"a": (16, 8), "b": (16, 8)}}
+COPIED = {8: {"a": (16, 32), "b": (64, 8)}, 16: {"a": (16, 16), "b": (32, 8)}, 32: {"a": (16, 8), "b": (16, 8)}}
 """Blocks of operands that are copied from such an array, by bits (:func:`xegpu.layout.lane_map.unaligned_copy`)."""
 _WORDS = 16
 """The most columns of a block that is copied, as many as lanes: wider rows are several blocks."""
@@ -227,7 +227,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
         copies = None if block is None or map_ is None else _copies(tile.shape, block, map_)
         if block is None or map_ is None or copies is None:
             return None
-        widest = block[0], min(copies.sg_data[1], _WORDS)
+        widest = block[0], min(copies.sg_data[1], max(block[1], _WORDS))
         loaded = _JUST_IN_TIME if tile.dtype.bits == 32 and block == COPIED[32]["b"] and \
             _multiplies(load.result, load, 1) else None
         return Share(init, load, move, position, False, False, tile.shape, map_, copies, widest, loaded)

@@ -45,8 +45,8 @@ from xetile.passes.blocking.unpack_blocks import BLOCKS
 from xetile.passes.cooperative_loads.analysis import is_unaligned
 from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 
-_BLOCKS = {16: {"a": (16, 16), "b": (32, 16)}, 32: {"a": (16, 16), "b": (16, 16)}}
-"""Blocks of operands that are copied, by bits: a lane has a row, or two of B in 16 bits."""
+_BLOCKS = {8: {"a": (16, 32), "b": (64, 16)}, 16: {"a": (16, 16), "b": (32, 16)}, 32: {"a": (16, 16), "b": (16, 16)}}
+"""Blocks of operands that are copied, by bits: a lane has a row, or two of B in 16 bits, four in 8."""
 
 _SURFACE = 64
 """Least width of a surface of 2D block messages (hardware.md)."""
@@ -194,9 +194,9 @@ def _corners(side: str, tile: TileParameters) -> list[Pair]:
 
 
 def _part_shape(side: str, tile: TileParameters) -> Pair:
-    """Shape of a part: a block, or two of A in 16 bits: a lane's words then lie in the same cache line."""
+    """Shape of a part: a block, or two of A in 8 or 16 bits: a lane's words then lie in the same cache line."""
     rows, columns = _BLOCKS[tile.dtype.bits][side]
-    return rows, gcd(tile.shape[1], 32 * columns // tile.dtype.bits) if side == "a" else columns
+    return rows, gcd(tile.shape[1], columns * min(32 // tile.dtype.bits, 2)) if side == "a" else columns
 
 
 def _init_tile(rewriter: _SlmCopyRewriter, operation: tile_ops.InitTileOp) -> None:

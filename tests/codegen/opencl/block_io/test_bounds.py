@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -94,6 +95,21 @@ def test_loops_with_barriers_stay_one_loop() -> None:
     assert len(re.findall(r"\n  for \(", text[text.index("kernel void"):])) == 1
 
 
+def predicated_places(body: str) -> Iterator[tuple[str, str, str]]:
+    """Rows and columns that the conditions of predicated messages ask for: those that their pointers have moved to."""
+    row = down = 0
+    for line in body.splitlines():
+        if at := re.search(r"columns = \(uint\)\(row(?: \+ (\d+))?\) <", line):
+            row = int(at[1] or 0)
+        elif step := re.search(r"at \+= (?:(\d+) \* )?\(long\)pitch", line):
+            down += int(step[1] or 1)
+        elif message := re.search(r"Predicated\w+\(at(?: \+ (\S+?)(?: \* \(long\)step)?)?, .*"
+                                  r"\(uint\)\(column(?: \+ (\d+))?\) < columns", line):
+            assert down == row
+            assert (message[1] or "0").strip("()") == (message[2] or "0")
+            yield f"row + {row}", f"column + {message[2] or 0}", ""
+
+
 @pytest.mark.parametrize("target", ["dg2", "pvc", "cpu"])
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "i8", "tf32"])
 def test_written_places_are_those_of_the_cooperative_matrix(dtype: str, target: str) -> None:
@@ -103,8 +119,8 @@ def test_written_places_are_those_of_the_cooperative_matrix(dtype: str, target: 
     spec, acc = xt.Spec((None, None), dtype, (500, 2)), "i32" if dtype == "i8" else "f32"
     text = gemm.lower(spec, spec, xt.Spec((None, None), acc), BM=32, BN=32, BK=64, acc=getattr(xt, acc),
                       target=target).opencl
-    pattern = (r"(?:load|store)_\w+?_(\d+)x(\d+)_(?:rows|strided)(?:_promised)?_lanes_(\d+)x(\d+)_each_(\d+)x(\d+)\("
-               r"[^{]*\n\{(.*?)\n\}\n")
+    pattern = (r"(?:load|store)_\w+?_(\d+)x(\d+)_(?:rows|strided)(?:_promised)?_lanes_(\d+)x(\d+)_each_(\d+)x(\d+)"
+               r"(?:_predicated)?\([^{]*\n\{(.*?)\n\}\n")
     functions = re.findall(pattern, text, re.DOTALL)
     assert functions
     for *sizes, body in functions:
@@ -115,7 +131,8 @@ def test_written_places_are_those_of_the_cooperative_matrix(dtype: str, target: 
         assert head
         inner = (body.partition("{")[2] or body).split("}")[0]
         looped = "for (" in inner
-        places = re.findall(r"base\[\((.*?)\) \* \(long\)pitch \+ (?:\((.*?)\) \* \(long\)step|([^\]]*?))\]", inner)
+        places = list(predicated_places(inner)) if "Predicated" in inner else re.findall(
+            r"base\[\((.*?)\) \* \(long\)pitch \+ (?:\((.*?)\) \* \(long\)step|([^\]]*?))\]", inner)
         units, per_lane = expected[0].shape[1:]
         for lane, unit, element in np.ndindex(lanes.lanes, units, per_lane):
             row, *column = places[element if looped else unit * per_lane + element]

@@ -10,21 +10,21 @@ import pytest
 import xetile as xt
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, FEW, Array, Execution
-from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TYPES, operands
+from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TILE, TYPES, operands
 
 pytestmark = pytest.mark.unoptimised
 
 
 @xt.kernel
 def in_bytes(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 64, rows: bool = False,
-             minus: int | None = None, less: bool = True) -> None:
+             minus: int | None = None, less: bool = True, BN: int = 64) -> None:
     """Bits 0 and 4 of a byte are weights of two halves of a step (HQQ), or with ``rows`` of two neighbouring rows."""
-    m, n = xt.group_id(0) * 32, xt.group_id(1) * 64
-    acc = xt.zeros((32, 64), xt.f32)
+    m, n = xt.group_id(0) * 32, xt.group_id(1) * BN
+    acc = xt.zeros((32, BN), xt.f32)
     for k in xt.range(0, A.shape[1], step):
-        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, 64)))
-        zero = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, 64)))
-        stored = xt.load_tile(xt.init_tile(W, (k // 2, n), (step // 2, 64)))
+        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, BN)))
+        stored = xt.load_tile(xt.init_tile(W, (k // 2, n), (step // 2, BN)))
         fields = [stored & 15, (stored >> 4) & 15]
         if rows:
             fields = [xt.concatenate([field[i:i + 1] for i in range(step // 2) for field in fields], 0)]
@@ -32,7 +32,7 @@ def in_bytes(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 64, rows: bo
             a = xt.load_tile(xt.init_tile(A, (m, k + number * step // 2), (32, step // len(fields))))
             weights = (field.to(xt.i16) - minus).to(A.dtype) if minus is not None else field.to(A.dtype)
             acc = xt.tile_mma(a, (weights - zero.to(A.dtype) if less else weights) * scale, acc)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, 64)))
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, BN)))
 
 
 FORMS: dict[str, tuple[Any, Any, dict[str, Any]]] = {  # types of the bytes and the zero points, constants
@@ -46,7 +46,7 @@ FORMS: dict[str, tuple[Any, Any, dict[str, Any]]] = {  # types of the bytes and 
 
 def of_bytes(name: str, form: str) -> tuple[list[Array], Array]:
     """Operands, and the product with a permutation of rows, by NumPy with each operation rounded to the type."""
-    dtype, depth, columns, (kind, less, constants) = TYPES[name], 2 * GROUP, 77, FORMS[form]
+    dtype, depth, columns, (kind, less, constants) = TYPES[name], 2 * GROUP, 45, FORMS[form]
     _, scales, zeros, _ = operands(dtype, depth, columns)
     rng = np.random.default_rng(11)
     if less is not None:
@@ -70,7 +70,7 @@ def test_bytes(name: str, form: str, execution: Execution) -> None:
     """Each weight is rounded as it is written, bit for bit, whatever the sign of the byte."""
     arrays, expected = of_bytes(name, form)
     c = np.full_like(expected, 99)
-    execution.bind(in_bytes)[expected.shape[0] // 32, 2](*arrays, c, **FORMS[form][2])
+    execution.bind(in_bytes)[expected.shape[0] // 32, 2](*arrays, c, **FORMS[form][2], BN=TILE)
     np.testing.assert_array_equal(c, expected)
 
 
@@ -152,19 +152,20 @@ def test_vectors_of_u4(name: str, axis: int, execution: Execution) -> None:
 
 
 @xt.kernel
-def less_rows(A: Any, W: Any, S: Any, Z: Any, C: Any, *, plus: int = 1, wide: bool = False) -> None:
+def less_rows(A: Any, W: Any, S: Any, Z: Any, C: Any, *, plus: int = 1, wide: bool = False,
+              BN: int = 64) -> None:
     """Words of eight weights less a row of integers of 4 bits and one, as GPTQ's kernels have it."""
-    m, n = xt.group_id(0) * 32, xt.group_id(1) * 64
-    acc = xt.zeros((32, 64), xt.f32)
+    m, n = xt.group_id(0) * 32, xt.group_id(1) * BN
+    acc = xt.zeros((32, BN), xt.f32)
     for k in xt.range(0, A.shape[1], GROUP):
-        words = xt.load_tile(xt.init_tile(W, (k // 8, n), (16, 64)))
-        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, 64)))
-        stored = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, 64)))
+        words = xt.load_tile(xt.init_tile(W, (k // 8, n), (16, BN)))
+        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, BN)))
+        stored = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, BN)))
         zero = (stored if wide else (stored >> 8) & 15) + plus
         for number in range(8):
             a = xt.load_tile(xt.init_tile(A, (m, k + 16 * number), (32, 16)))
             acc = xt.tile_mma(a, (((words >> (4 * number)) & 15) - zero).to(A.dtype) * scale, acc)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, 64)))
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, BN)))
 
 
 @pytest.mark.parametrize("execution", [*FEW, *MACHINES], ids=str)
@@ -173,7 +174,7 @@ def less_rows(A: Any, W: Any, S: Any, Z: Any, C: Any, *, plus: int = 1, wide: bo
 def test_rows_of_integers_subtracted_before_the_conversion(name: str, plus: int, wide: bool,
                                                            execution: Execution) -> None:
     """Where the difference may have to be rounded, or wraps around, it is computed as it is written."""
-    dtype, depth, columns = TYPES[name], GROUP, 70
+    dtype, depth, columns = TYPES[name], GROUP, 38
     words, scales, _, _ = operands(dtype, depth, columns)
     rng = np.random.default_rng(4)
     zeros = rng.integers(*((-20000, 20000) if wide else (-1 << 31, 1 << 31)), (1, columns), np.int32)
@@ -183,7 +184,7 @@ def test_rows_of_integers_subtracted_before_the_conversion(name: str, plus: int,
     weights = (weights * scales.astype(np.float32)).astype(dtype).astype(np.float32)
     c = np.full((depth, columns), 99, np.float32)
     a = np.eye(depth, dtype=np.float32)[rng.permutation(depth)].astype(dtype)
-    execution.bind(less_rows)[depth // 32, 2](a, words.view(np.int32), scales, zeros, c, plus=plus, wide=wide)
+    execution.bind(less_rows)[depth // 32, 2](a, words.view(np.int32), scales, zeros, c, plus=plus, wide=wide, BN=TILE)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ weights)
 
 

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.unoptimised
 TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 MACHINES = [Execution(f"machine:{gpu}", gpu) for gpu in ("pvc", "bmg")]
 GROUP = 128
+TILE = 32
+"""Columns of a work-group where products run; the machine code that is counted has 64."""
 
 
 def operands(dtype: Any, depth: int, columns: int) -> tuple[Array, Array, Array, Array]:
@@ -41,31 +43,32 @@ def operands(dtype: Any, depth: int, columns: int) -> tuple[Array, Array, Array,
 @pytest.mark.parametrize("name", TYPES)
 def test_each_weight_is_rounded_as_written(name: str, execution: Execution) -> None:
     """A row of A has a single one, so that the product is the weights themselves, bit for bit."""
-    dtype, depth, columns = TYPES[name], 2 * GROUP, 77
+    dtype, depth, columns = TYPES[name], 2 * GROUP, 45
     words, scales, zeros, weights = operands(dtype, depth, columns)
     c = np.full((depth + 5, columns), 99, np.float32)
     a = np.zeros((depth + 5, depth), np.float32)
     a[np.arange(depth), np.random.default_rng(1).permutation(depth)] = 1
-    execution.bind(four_bits)[-(-a.shape[0] // 32), -(-columns // 64)](a.astype(dtype), words, scales, zeros, c)
+    execution.bind(four_bits)[-(-a.shape[0] // 32), 2](a.astype(dtype), words, scales, zeros, c, BN=TILE)
     np.testing.assert_array_equal(c, a @ weights.astype(np.float32))
 
 
 @xt.kernel
-def integer_zeros(A: Any, W: Any, S: Any, Z: Any, C: Any, *, zero: int | None, nibble: int | None) -> None:
+def integer_zeros(A: Any, W: Any, S: Any, Z: Any, C: Any, *, zero: int | None, nibble: int | None,
+                  BN: int = 64) -> None:
     """The same with zero points that are integers: a constant, the elements of Z, or 4 bits of them and one."""
-    m, n = xt.group_id(0) * 32, xt.group_id(1) * 64
-    acc = xt.zeros((32, 64), xt.f32)
+    m, n = xt.group_id(0) * 32, xt.group_id(1) * BN
+    acc = xt.zeros((32, BN), xt.f32)
     for k in xt.range(0, A.shape[1], GROUP):
-        words = xt.load_tile(xt.init_tile(W, (k // 8, n), (16, 64)))
-        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, 64)))
-        stored = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, 64)))
+        words = xt.load_tile(xt.init_tile(W, (k // 8, n), (16, BN)))
+        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, BN)))
+        stored = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, BN)))
         if nibble is not None:
             stored = ((stored >> nibble) & 15) + 1
         for number in range(8):
             a = xt.load_tile(xt.init_tile(A, (m, k + 16 * number), (32, 16)))
             weights = ((words >> (4 * number)) & 15).to(A.dtype) - (stored.to(A.dtype) if zero is None else zero)
             acc = xt.tile_mma(a, weights * scale, acc)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, 64)))
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, BN)))
 
 
 ZEROS: dict[str, tuple[Any, int | None, int | None]] = {  # type of Z, constant, position of 4 bits
@@ -81,7 +84,7 @@ EXACT = ("eight", "negative", "u8", "i8", "nibble")
 @pytest.mark.parametrize("name", TYPES)
 def test_integer_zero_points(name: str, zeros: str, execution: Execution) -> None:
     """All that their types hold, with scales that are subnormal, huge, infinite, negative zero or not a number."""
-    dtype, depth, columns = TYPES[name], GROUP, 70
+    dtype, depth, columns = TYPES[name], GROUP, 38
     kind, constant, nibble = ZEROS[zeros]
     rng, limits = np.random.default_rng(5), ml_dtypes.finfo(dtype)
     words, scales, _, _ = operands(dtype, depth, columns)
@@ -98,7 +101,7 @@ def test_integer_zero_points(name: str, zeros: str, execution: Execution) -> Non
         expected = a @ weights
     c = np.full((depth, columns), 99, np.float32)
     kernel = execution.bind(integer_zeros)[depth // 32, 2]
-    kernel(a.astype(dtype), words, scales, stored, c, zero=constant, nibble=nibble)
+    kernel(a.astype(dtype), words, scales, stored, c, zero=constant, nibble=nibble, BN=TILE)
     np.testing.assert_array_equal(c, expected)
 
 
@@ -115,14 +118,14 @@ def test_integer_zero_points_take_one_sum(name: str, zeros: str) -> None:
 
 @xt.kernel
 def consecutive(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 32, less: bool = True, times: bool = True,
-                late: bool = False, minus: int = 0) -> None:
+                late: bool = False, minus: int = 0, BN: int = 64) -> None:
     """Weights as GPTQ stores them: rows 8 * i to 8 * i + 7 are bits 0, 4, ... 28 of row i of words. With ``late`` rows
     are put together when they are dequantized, and the last of a word is shifted alone."""
-    m, n = xt.group_id(0) * 32, xt.group_id(1) * 64
-    acc = xt.zeros((32, 64), xt.f32)
+    m, n = xt.group_id(0) * 32, xt.group_id(1) * BN
+    acc = xt.zeros((32, BN), xt.f32)
     for k in xt.range(0, A.shape[1], GROUP):
-        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, 64)))
-        zero = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, 64)))
+        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, BN)))
 
         def dequantized(fields: Any, scale: Any = scale, zero: Any = zero) -> Any:
             weights = (fields - minus).to(A.dtype) if minus else fields.to(A.dtype)
@@ -130,14 +133,14 @@ def consecutive(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 32, less:
             return weights * scale if times else weights
 
         for part in range(0, GROUP, step):
-            words = xt.load_tile(xt.init_tile(W, ((k + part) // 8, n), (step // 8, 64)))
+            words = xt.load_tile(xt.init_tile(W, ((k + part) // 8, n), (step // 8, BN)))
             fields = [words >> 28 if late and number == 7 else (words >> (4 * number)) & 15 for number in range(8)]
             rows = [(dequantized(field[row:row + 1]) if late else field[row:row + 1])
                     for row in range(step // 8) for field in fields]
             weights = xt.concatenate(rows, 0)
             a = xt.load_tile(xt.init_tile(A, (m, k + part), (32, step)))
             acc = xt.tile_mma(a, weights if late else dequantized(weights), acc)
-    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, 64)))
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (32, BN)))
 
 
 FORMS: dict[str, tuple[Any, dict[str, Any]]] = {  # type of the words, constants
@@ -152,7 +155,7 @@ FORMS: dict[str, tuple[Any, dict[str, Any]]] = {  # type of the words, constants
 @pytest.mark.parametrize("name", TYPES)
 def test_rows_of_one_word(name: str, form: str, execution: Execution) -> None:
     """Each weight is rounded as it is written, bit for bit, whatever the sign of the word."""
-    dtype, depth, columns, (kind, constants) = TYPES[name], 2 * GROUP, 77, FORMS[form]
+    dtype, depth, columns, (kind, constants) = TYPES[name], 2 * GROUP, 45, FORMS[form]
     words, scales, zeros, _ = operands(dtype, depth, columns)
     fields = (words[:, None] >> (4 * np.arange(8, dtype=np.uint32))[:, None] & 15).reshape(depth, columns)
     weights, group = fields.astype(np.float32) - constants.get("minus", 0), np.arange(depth) // GROUP
@@ -162,7 +165,8 @@ def test_rows_of_one_word(name: str, form: str, execution: Execution) -> None:
         weights = (weights * scales[group].astype(np.float32)).astype(dtype).astype(np.float32)
     c = np.full((depth, columns), 99, np.float32)
     a = np.eye(depth, dtype=np.float32)[np.random.default_rng(1).permutation(depth)]
-    execution.bind(consecutive)[depth // 32, 2](a.astype(dtype), words.view(kind), scales, zeros, c, **constants)
+    execution.bind(consecutive)[depth // 32, 2](a.astype(dtype), words.view(kind), scales, zeros, c, **constants,
+                                                BN=TILE)
     np.testing.assert_array_equal(c, a @ weights)
 
 

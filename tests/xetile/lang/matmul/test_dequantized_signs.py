@@ -13,6 +13,7 @@ from benchmarks.trial_kernels import AWQ, in_columns
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, FEW, Execution
 from tests.xetile.lang.matmul.test_dequantized_bytes import packed
+from tests.xetile.lang.matmul.test_dequantized_columns import narrowed
 from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TYPES, operands
 
 pytestmark = pytest.mark.unoptimised
@@ -119,7 +120,9 @@ def test_columns_in_words(name: str, execution: Execution) -> None:
     scales = (rng.standard_normal((1, columns)) * 0.37).astype(np.float32).astype(dtype)
     of = [np.stack([signed(part, bit) for bit in AWQ], 2).reshape(-1, columns) for part in (words, zeros)]
     c, a = np.full((GROUP, columns), 99, np.float32), np.eye(GROUP, dtype=np.float32)[::-1]
-    execution.bind(in_columns)[GROUP // 32, 2](a.astype(dtype), words, scales, zeros, c, unpack=signed_columns)
+    constants = narrowed(execution, {"BN": 64})
+    grid = GROUP // 32, -(-columns // constants["BN"])
+    execution.bind(in_columns)[grid](a.astype(dtype), words, scales, zeros, c, unpack=signed_columns, **constants)
     np.testing.assert_array_equal(c, rounded(of[0], dtype, of[1], scales)[::-1])
 
 

@@ -148,19 +148,17 @@ def sums(A, B, C, *, BM, BN, sg):
     xt.store_tile(total, c)
 
 
-SPILLS = pytest.mark.xfail(strict=True, reason="dg2 spills 1.3 to 3 KB here")
-
-
-@pytest.mark.parametrize(("dtype", "target"), [
-    pytest.param(dtype, target, marks=[SPILLS] if target == "dg2" and dtype.bits == 64 else [])
-    for dtype, target in chosen(
-        TYPES, ("pvc", "bmg", "dg2"), lambda *pair: pair[0] not in find_target(pair[1]).unsupported_types)])
+@pytest.mark.parametrize(("dtype", "target"), chosen(
+    TYPES, ("pvc", "bmg", "dg2"), lambda *pair: pair[0] not in find_target(pair[1]).unsupported_types))
 def test_machine_code_without_spills(dtype: DType, target: str) -> None:
     require_ocloc()
     matrix = xt.Spec((None, None), dtype)
     for tile, sg in (((16, 32), None), ((32, 64), (2, 2))):
         lowered = sums.lower(matrix, matrix, matrix, target=target, BM=tile[0], BN=tile[1], sg=sg)
         assert lowered.report().spill_size == 0
+
+
+SPILLS = pytest.mark.xfail(strict=True, reason="dg2 spills 2 to 5 KB here")
 
 
 @pytest.mark.parametrize(("dtype", "target"), [

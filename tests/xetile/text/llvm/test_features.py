@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -207,7 +208,8 @@ _NOT_PRINTED = ("lanes", "lanes_of_blocks", "product_with_leading_ones", "cast_b
 through a matrix that is stored in one shape and loaded in another."""
 _PASSES = ((), ("--canonicalize", "--cse"), ("--loop-invariant-code-motion", "--convert-scf-to-cf", "--canonicalize"))
 """Passes of mlir-opt that change no meaning: a text's form as LLVM prints it, folded, and with branches."""
-FUNCTIONS = [(file, name) for file in TEXTS for name in module(file) if name not in _ONLY_READ]
+FUNCTIONS = [(file, name) for file, text in TEXTS.items() for name in re.findall(r"func @(\w+)\(", text)
+             if name not in _ONLY_READ]
 
 
 def arrays(kernel: Any) -> list[Array]:

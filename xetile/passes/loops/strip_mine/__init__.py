@@ -9,10 +9,11 @@ becomes, where a register file holds two rows
       %y = divf %x, tile_broadcast (tile_reduce <add> %x [1]) [1]
       store_tile %y, %Y[%m + %r, %0] }
 
-A kernel of softmax or of a norm has whole rows of a tile in registers between the reduction along them and the store.
-Its rows are independent, so that a strip of them is loaded, computed and stored before the next one. What all rows
-share (weights of one row) is loaded for each strip, from the cache: before the loop Intel's compiler would repeat it
-for the rows of a strip, in as many registers as these take.
+A kernel of softmax or of a norm has whole rows of a tile in registers between the reduction along them and the store,
+an element-wise one of several arrays has them from the loads to the stores, whose order stays. Rows are independent
+there, so that a strip of them is loaded, computed and stored before the next one. What all rows share (weights of one
+row) is loaded for each strip, from the cache: before the loop Intel's compiler would repeat it for the rows of a strip,
+in as many registers as these take.
 
 The loads of a strip come behind the stores of those before it. That is correct where no array that is written shares
 elements with another argument, which a launch refuses unless the kernel says ``may_alias``, and where all accesses to

@@ -38,14 +38,14 @@ def rows_of(value: SSAValue) -> int | None:
 
 
 def independent_rows(function: func.FuncOp) -> int | None:
-    """Rows of a kernel's tile that are reduced, and that nothing but their numbers tells apart; None if there are none.
+    """Rows of a kernel's tile that nothing but their numbers tells apart; None if there are none.
 
     All its vectors and tiles have as many rows, or one, which is the same for all.
     """
     if MAY_ALIAS in function.attributes:
         return None
-    reduced = [rows_of(operation.source) or 1 for operation in function.walk() if isinstance(operation, TileReduceOp)]
-    rows = max(reduced, default=1)
+    stored = [rows_of(operation.tile) or 1 for operation in function.walk() if isinstance(operation, StoreTileOp)]
+    rows = max(stored, default=1)
     if rows == 1 or not all(_keeps_rows(operation, rows) for operation in function.walk() if operation is not function):
         return None
     return rows if _may_reorder(function, rows) else None
