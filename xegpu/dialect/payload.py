@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IndexType, UnitAttr
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, UnitAttr, i64
 from xdsl.ir import ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -131,17 +131,29 @@ class PayloadPrefetchOp(HintedOp):
 
 @operation_definition
 class SubgroupBroadcastOp(IRDLOperation):
-    """The index that the first lane of a subgroup has, for all lanes; a compiler does not see how it came about."""
+    """The index that a lane of a subgroup has, for all lanes; a compiler does not see how it came about.
+
+    The lane, 0 unless ``lane`` says another, counted modulo the subgroup's size, changes nothing, since all lanes have
+    the same index; but broadcasts from two lanes are no common subexpression to a compiler.
+    """
 
     name = "xegpu.subgroup_broadcast"
     RECORD: ClassVar[Record] = Record()
     value = operand_def(IndexType)
+    lane = opt_prop_def(IntegerAttr[I64])
     result = result_def(IndexType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$value attr-dict `:` type($value)"
 
-    def __init__(self, value: SSAValue) -> None:
-        super().__init__(operands=[value], result_types=[IndexType()])
+    def __init__(self, value: SSAValue, lane: int = 0) -> None:
+        super().__init__(operands=[value], properties={"lane": IntegerAttr(lane, i64) if lane else None},
+                         result_types=[IndexType()])
+
+    @property
+    def lane_number(self) -> int:
+        """The lane."""
+        return self.lane.value.data if self.lane is not None else 0
 
 
 OPERATIONS = (PayloadCreateOp, PayloadSetOp, PayloadPrefetchOp, SubgroupBroadcastOp)

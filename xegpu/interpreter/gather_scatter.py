@@ -267,14 +267,18 @@ def _load_gather(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArr
 
 def _load_rows(machine: Any, operation: Any, operands: Sequence[Any]) -> NDArray:
     """Rows of a block from the chunks of all lanes, then an element of each row for every lane."""
-    *descs, offset = operands
+    descs, (offset, *lengths) = operands[:len(operation.descs)], operands[len(operation.descs):]
     desc = desc_of(operation.descs[0])
     chunk, lanes = ops.scatter_of(desc).chunk_size, desc.shape[0]
     offset = machine.as_vector(offset, 2)
     parts = []
-    for elements in descs:
+    for number, elements in enumerate(descs):
         moved = elements.chunked(chunk).moved(offset)
-        mask = active_elements(machine, np.ones(np.shape(moved.offsets), bool), 2)
+        inside = np.ones(np.shape(moved.offsets), bool)
+        for length in lengths:  # one, or none
+            place = 0 if operation.whole is not None else np.arange(chunk)[:, None] + offset
+            inside = inside & (place < np.asarray(length)[..., number, :, None])
+        mask = active_elements(machine, inside, 2)
         parts.append(moved.gather(mask, 0)[..., 0])  # lanes, then their chunks
     flat_rows = np.concatenate([part.reshape(*part.shape[:-2], lanes * chunk) for part in parts], axis=-1)
     rows = flat_rows.reshape(*flat_rows.shape[:-1], -1, lanes)

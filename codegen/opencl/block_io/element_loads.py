@@ -93,7 +93,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         emitter.function("\n".join([*_head(block, fragment, kind), *lines, "}", ""]))
     else:
         emitter.function(_rows_function(emitter, block, fragment))
-    if operation.in_bounds is None:
+    if operation.in_bounds is None and not pieces[0].promised:
         kind = "load_anew" if _is_short_of_registers(emitter, operation) else "load"
         emitter.function(_asking_function(emitter, block, fragment, kind))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")

@@ -54,7 +54,8 @@ def _prefetch_payload(emitter: Emitter, operation: PayloadPrefetchOp) -> None:
 
 
 def _broadcast(emitter: Emitter, operation: SubgroupBroadcastOp) -> None:
-    emitter.define(operation.result, "int", f"sub_group_broadcast({emitter.values[operation.value]}, 0)")
+    lane = operation.lane_number % emitter.subgroup
+    emitter.define(operation.result, "int", f"sub_group_broadcast({emitter.values[operation.value]}, {lane})")
 
 
 RULES: dict[type[Operation], Rule] = {

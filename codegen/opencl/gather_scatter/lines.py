@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
 from codegen.opencl.emitter import Emitter, atom
-from codegen.opencl.gather_scatter.predicated import addresses_of, bits_of
+from codegen.opencl.gather_scatter.predicated import addresses_of, bits_of, declare_predicated
 from codegen.opencl.prelude.macros import CALL, NO_VISA
 from codegen.opencl.prelude.predicated import LOAD, load_prototype
 from codegen.opencl.values import ArrayValue, vector_type
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.ir.dtypes import DType
-
-
-def _rows_function(emitter: Emitter, dtype: DType, width: int, messages: int) -> str:
-    """Define the function that loads ``width`` rows of a block from lanes' pointers to 8 bytes; returns its name.
-
-    The registers that a message of 64 bits a lane fills are the rows as they lie in memory, which is how a vector of
-    an element a lane has them: virtual assembly (vISA) says so, where C could only move them.
-    """
-    name, result, element = f"load_rows_{dtype}_{width}", vector_type(dtype.register, width), dtype.opencl
-    letters, lanes = "abcd"[:messages], emitter.subgroup
-    across = lanes * dtype.bytes // ops.CHUNK_BYTES
-    pointers = ", ".join(f"global const {element} *{letter}" for letter in letters)
-    head = f"static {result} {name}({pointers}, int offset)"
-    rows = [f"*((global const {element} *)intel_sub_group_shuffle((ulong){letters[row * across // lanes]}, "
-            f"{row * across % lanes}u) + offset + get_sub_group_local_id())" for row in range(width)]
-    size = lanes * ops.CHUNK_BYTES
-    assembly = ["{", *(f".decl ROWS{i} v_type=G type=uq num_elts={lanes} align=GRF alias=<%0, {i * size}>"
-                       for i in range(messages)),
-                *(f"lsc_load.ugm (M1_NM, {lanes}) ROWS{i}:d64 flat[%{i + 1}]:a64" for i in range(messages)), "}"]
-    lines = "".join(f'    "{line}\\n"\n' for line in assembly)
-    inputs = ", ".join(f'"rw"((ulong)({letter} + offset))' for letter in letters)
-    portable = ",\n    ".join(f"as_{dtype.register}({row})" for row in rows)
-    emitter.function(f"{head}\n{{\n#ifdef {NO_VISA}\n  return ({result})({portable});\n#else\n  {result} rows;\n"
-                     f'  __asm__ volatile(\n{lines}    : "=rw"(rows) : {inputs} : "memory");\n'
-                     "  return rows;\n#endif\n}\n")
-    return name
-
-
-def load_rows(emitter: Emitter, operation: ops.LoadRowsOp) -> None:
-    """Emit a gather of contiguous rows."""
-    fragment, descs = emitter.fresh(operation.result), [emitter.values[desc] for desc in operation.descs]
-    function = _rows_function(emitter, desc_of(operation.descs[0]).dtype, fragment.width, len(descs))
-    pointers = ", ".join(address for desc in descs for address in addresses_of(desc, 1))
-    emitter.assign(operation.result, fragment, [f"{function}({pointers}, {emitter.values[operation.offset]})"])
-
 
 _ZEROS = """constant uint xetile_zeros[64] __attribute__((aligned(64))) = {0};
 
@@ -55,6 +24,105 @@ static global const uint *words_or_zeros(global const uint *words, bool active)
 """
 """What is masked off is read from zeros: a predicated message leaves registers as they are, so that zeros would have to
 be written to them first, with an instruction for each."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Function that loads ``width`` rows of a block from lanes' pointers to 8 bytes.
+
+    The registers that a message of 64 bits a lane fills are the rows as they lie in memory, which is how a vector of
+    an element a lane has them: virtual assembly (vISA) says so, where C could only move them.
+
+    Attributes:
+        dtype: the element type.
+        width: how many rows.
+        messages: how many pointers.
+        lanes: of a subgroup.
+        masks: what each pointer's length says: nothing, whether a chunk is there, or how many of its elements.
+    """
+
+    dtype: DType
+    width: int
+    messages: int
+    lanes: int
+    masks: Literal["", "_whole", "_masked"]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return f"load_rows{self.masks}_{self.dtype}_{self.width}"
+
+    @property
+    def letters(self) -> str:
+        """Names of the pointers; lengths have them behind an ``n``."""
+        return "abcd"[:self.messages]
+
+    def text(self) -> str:
+        """Its definition."""
+        element, result = self.dtype.opencl, vector_type(self.dtype.register, self.width)
+        pointers = [f"global const {element} *{letter}" for letter in self.letters]
+        lengths = [f"int n{letter}" for letter in self.letters if self.masks]
+        head = f"static {result} {self.name}({', '.join([*pointers, *lengths])}, int offset)"
+        rows = ",\n    ".join(f"as_{self.dtype.register}({self._row(row)})" for row in range(self.width))
+        assembly = self._masked() if self.masks == "_masked" else self._whole()
+        return (f"{head}\n{{\n#ifdef {NO_VISA}\n  return ({result})({rows});\n#else\n  {result} rows;\n"
+                f"{assembly}  return rows;\n#endif\n}}\n")
+
+    def _row(self, row: int) -> str:
+        """A lane's element of a row in plain C."""
+        across = self.lanes * self.dtype.bytes // ops.CHUNK_BYTES
+        letter, lane = self.letters[row * across // self.lanes], f"{row * across % self.lanes}u"
+        at = f"(global const {self.dtype.opencl} *)intel_sub_group_shuffle((ulong){letter}, {lane}) + offset + " \
+            "get_sub_group_local_id()"
+        if not self.masks:
+            return f"*({at})"
+        place = "0" if self.masks == "_whole" else "offset + (int)get_sub_group_local_id()"
+        return f"{LOAD}({at}, {place} < intel_sub_group_shuffle(n{letter}, {lane}), 0)"
+
+    def _whole(self) -> str:
+        """Messages of 8 bytes a lane."""
+        declared = [f".decl ROWS{i} v_type=G type=uq num_elts={self.lanes} align=GRF alias=<%0, "
+                    f"{i * self.lanes * ops.CHUNK_BYTES}>" for i in range(self.messages)]
+        loads = [f"lsc_load.ugm (M1_NM, {self.lanes}) ROWS{i}:d64 flat[%{i + 1}]:a64" for i in range(self.messages)]
+        chosen = [f"((global const {self.dtype.opencl} *)words_or_zeros((global const uint *){letter}, n{letter} > 0))"
+                  if self.masks else letter for letter in self.letters]
+        return _assembly([*declared, *loads], '"=rw"(rows)', [f"(ulong)({each} + offset)" for each in chosen])
+
+    def _masked(self) -> str:
+        """Messages of a word a lane, of which each two are put together to 8 bytes."""
+        together, lines, words = ops.WORD_BITS // self.dtype.bits, list[str](), list[str]()
+        for i, letter in enumerate(self.letters):
+            lines.append(f".decl ROWS{i} v_type=G type=ud num_elts={2 * self.lanes} align=GRF alias=<%0, "
+                         f"{i * self.lanes * ops.CHUNK_BYTES}>")
+            words += [f"{LOAD}((global const uint *)({letter} + offset) + {word}, "
+                      f"n{letter} - offset >= {(word + 1) * together}, 0u)" for word in range(2)]
+        moves = [f"mov (M1_NM, {self.lanes}) ROWS{i // 2}(0,{i % 2})<2> %{i + 1}(0,0)<1;1,0>"
+                 for i in range(len(words))]
+        return _assembly([*lines, *moves], '"=rw"(rows)', words)
+
+
+def _assembly(lines: Sequence[str], result: str, inputs: Sequence[str]) -> str:
+    """A statement of inline vISA."""
+    text = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
+    return f"  __asm__ volatile(\n{text}    : {result} : " + ", ".join(f'"rw"({each})' for each in inputs) + \
+        ' : "memory");\n'
+
+
+def load_rows(emitter: Emitter, operation: ops.LoadRowsOp) -> None:
+    """Emit a gather of contiguous rows."""
+    fragment, descs = emitter.fresh(operation.result), [emitter.values[desc] for desc in operation.descs]
+    lengths = [] if operation.lengths is None else emitter.fragment(operation.lengths).words()
+    masks: Literal["", "_whole", "_masked"] = "" if not lengths else "_masked" if operation.whole is None else "_whole"
+    dtype = desc_of(operation.descs[0]).dtype
+    rows = _Rows(dtype, fragment.width, len(descs), emitter.subgroup, masks)
+    if masks:
+        declare_predicated(emitter, dtype)
+        emitter.external(LOAD, load_prototype("uint"))
+        emitter.function(_ZEROS, "words_or_zeros")
+    emitter.function(rows.text(), rows.name)
+    arguments = [*(address for desc in descs for address in addresses_of(desc, 1)), *lengths,
+                 emitter.values[operation.offset]]
+    emitter.assign(operation.result, fragment, [f"{rows.name}({', '.join(arguments)})"])
 
 
 def load_columns(emitter: Emitter, operation: ops.LoadColumnsOp) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from benchmarks.attention_kernels import paged_cache
 from tests.kernels import integers, wide
 from xegpu.dialect.block_io import CreateNdTdescOp
 from xegpu.dialect.bounds import InBoundsOp
@@ -161,6 +163,22 @@ def test_payloads_are_made_once_and_set_where_they_move() -> None:
     assert unrolled.count("payload_set") == 2
     assert "xegpu.disable_unroll" not in text
     assert "xegpu.disable_unroll" in stages("pvc", depth=64)["hoist-payloads"]
+
+
+def test_blocks_on_several_pages_have_addresses_of_their_own() -> None:
+    """Four columns of blocks of K on each of four pages: those on the first page differ from each other already."""
+    heads, cache = xt.Spec((None, None, None, 64), "bf16"), xt.Spec((None, 64), "bf16")
+    tables = xt.Spec((None, None), "i32"), xt.Spec((None,), "i32")
+
+    def lanes(target: str, page: int) -> list[str]:
+        lowered = paged_cache.lower(heads, cache, cache, heads, *tables, target=target, page=page)
+        return re.findall(r"subgroup_broadcast %\w+ {lane = (\d+)", lowered.stages.get("hoist-payloads", ""))
+
+    for loop in (found := lanes("pvc", 16))[:12], found[12:]:  # with a mask and without
+        assert len(loop) == 12
+        assert max(Counter(loop).values()) == 4  # one for each column
+    assert not lanes("pvc", 64)
+    assert not lanes("bmg", 16)
 
 
 def test_a_payload_keeps_what_is_not_set() -> None:

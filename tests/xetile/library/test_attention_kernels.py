@@ -10,7 +10,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks.attention_kernels import backward_dkdv_in_parts, packed_sequences, paged_cache, triton_tutorial
+from benchmarks.attention_kernels import (
+    backward_dkdv_in_parts,
+    gathered_keys,
+    packed_sequences,
+    paged_cache,
+    triton_tutorial,
+)
 from benchmarks.trial_kernels import TRIALS
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Execution
@@ -65,6 +71,22 @@ def test_pages_of_a_cache(execution: Execution, step: int, stored: Any) -> None:
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("keys", [40, 130])
+@pytest.mark.parametrize("both", [False, True])
+def test_keys_of_an_index_vector(execution: Execution, keys: int, both: bool) -> None:
+    """A part of a step, and several; rows that are named twice, and rows that there are not, which are zeros."""
+    generator = np.random.default_rng(keys)
+    slots = generator.integers(0, 90, (keys, 1)).astype(np.int32)
+    slots[[0, 3, 17, keys - 1], 0] = -1, 90, slots[5, 0], 2
+    q, (cached_k, cached_v), plain = _normal(1, 2, 37, 64), _normal(2, 2, 90, 64), _normal(3, 2, keys, 64)
+    there = (slots >= 0) & (slots < 90)
+    k, v = (np.where(there, cache[slots[:, 0] * there[:, 0]], 0) for cache in (cached_k, cached_v))
+    out = np.full(q.shape, 7, np.float32)
+    execution.bind(gathered_keys)[1, 2](q, cached_k, cached_v if both else plain, out, slots, both=both)
+    np.testing.assert_allclose(out, _attention(q, k[None], v[None] if both else plain), atol=0.03)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("rounded", [False, True])
 def test_triton_tutorial(execution: Execution, rounded: bool) -> None:
     """Results and logarithms of the sums, whose first is 1 for the maximum of no keys, and vanishes."""
@@ -98,8 +120,9 @@ def test_gradients_in_parts(execution: Execution, queries: int, keys: int) -> No
 
 
 COUNTED = [trial for trial in TRIALS
-           if any(part in trial.name for part in ("packed", "pages of a cache", "in parts", "examples"))]
-assert len(COUNTED) == 5
+           if any(part in trial.name for part in ("packed", "pages of a cache", "pages of 16", "in parts", "examples"))]
+GATHERED = next(trial for trial in TRIALS if "keys and values by an index vector" in trial.name)
+assert len(COUNTED) == 6
 
 
 @pytest.mark.parametrize(("trial", "target"), [(trial, target) for trial in COUNTED for target in trial.targets],
@@ -108,3 +131,10 @@ def test_goals_are_met(trial: Any, target: str) -> None:
     """Nothing is spilled, which would make the ratio 0."""
     require_ocloc()
     assert trial.ratio(trial.report(target)) >= 1
+
+
+@pytest.mark.parametrize("target", GATHERED.targets)
+def test_rows_of_an_index_vector_are_not_spilled(target: str) -> None:
+    require_ocloc()
+    report = GATHERED.report(target)
+    assert (report.spill_size, report.private_size) == (0, 0)

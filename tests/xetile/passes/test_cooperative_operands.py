@@ -190,6 +190,24 @@ def test_pages_of_a_table(execution: Execution, stored: Any) -> None:
         np.testing.assert_allclose(out[sequence], p @ v / p.sum(axis=-1, keepdims=True), atol=0.01)
 
 
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize(("width", "first"), [(62, 0), (50, 4), (96, 32)])
+def test_gathered_rows_that_end_in_a_tile(execution: Execution, width: int, first: int) -> None:
+    """Rows of V end in the middle of what a lane loads, or behind the tile; what follows them in memory is no part."""
+    generator = np.random.default_rng(width)
+    q, k = (generator.integers(-2, 3, (rows, D)).astype(np.float16) for rows in (37, 33))
+    v = generator.integers(1, 4, (50, 128)).astype(np.float16)[:, :width]
+    slots = generator.permutation(50)[:33, None].astype(np.int32)
+    slots[[4, 9, 32], 0] = -1, 50, 7
+    out = np.full((37, D), 7, np.float32)
+    execution.bind(gathered_products)[2](q, k, v, out, slots, sg=4, both=False, first=first)
+    taken = np.zeros((33, D), np.int64)
+    for row, slot in enumerate(slots[:, 0].tolist()):
+        if 0 <= slot < 50:
+            taken[row, :min(D, width - first)] = v[slot, first:first + D]
+    np.testing.assert_array_equal(out, q.astype(np.int64) @ k.T.astype(np.int64) @ taken)
+
+
 def _stages(*, dtype: Any = xt.e4m3, target: str = "pvc", pitch: int = D, **options: Any) -> list[str]:
     keys = xt.Spec((None, D), dtype, (pitch, 1))
     rows = xt.Spec((None, D), options.get("to", xt.f16))
@@ -213,11 +231,18 @@ def test_where_it_applies() -> None:
 def test_where_it_applies_to_gathers() -> None:
     rows, slots = xt.Spec((None, D), xt.bf16), xt.Spec((None, 1), xt.i32)
     for sg, applies in ((1, False), (4, True)):
-        low = gathered_products.lower(rows, rows, rows, xt.Spec((None, D), xt.f32), slots, target="bmg", sg=sg)
+        args = rows, rows, rows, xt.Spec((None, D), xt.f32), slots
+        low = gathered_products.lower(*args, target="bmg", sg=sg)
         found = first_stages(low)
         assert (STAGE in found) == applies
         assert "xetile.load_columns" in found["transpose-gathers"]
         assert "index-set-splitting" in found
+        if applies:
+            text = str(low.stages["coalesce-gathers"])
+            again = xt.parse(text)["gathered_products"].lower(*args, target="bmg")
+            assert without_places(again.opencl) == without_places(low.opencl)
+            assert "{whole}" in text
+            assert "xegpu.load_gather" not in text
 
 
 def test_steps_without_a_mask() -> None:

@@ -112,6 +112,45 @@ def test_selections_of_a_value_from_before_the_loop(execution: Execution) -> Non
         assert "arith.truncf %other :" in product
 
 
+@xt.kernel
+def biased(Q, K, B, O, *, limit="B", ahead=0):  # noqa: E741
+    """Row sums of the products of Q and K and a number for each key, up to the last of K or of these numbers."""
+    q, out = xt.load_tile(xt.init_tile(Q, (0, 0), (BM, D))), xt.zeros((BM, 16), xt.f32)
+    column, ends = xt.iota((BM, BN), 1), (B if limit == "B" else K).shape[0]
+    for n in xt.range(0, ends, BN):
+        s = xt.tile_mma(q, xt.tile_transpose(xt.load_tile(xt.init_tile(K, (n, 0), (BN, D)))))
+        bias = xt.tile_transpose(xt.load_tile(xt.init_tile(B, (n + ahead, 0), (BN, 1))))
+        s = xt.where(column < (ends - n).to(xt.i32), s + xt.tile_broadcast(bias.to(xt.f32), (BM, BN)), 0.0)
+        out = xt.tile_mma(s.to(xt.bf16), xt.full((BN, 16), 1.0, xt.bf16), out)
+    xt.store_tile(out, xt.init_tile(O, (0, 0), (BM, 16)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize(("limit", "ahead"), [("B", 0), ("K", 0), ("B", 1)])
+@pytest.mark.parametrize("numbers", [70, 64, 31])
+def test_numbers_of_keys(execution: Execution, limit: str, ahead: int, numbers: int) -> None:
+    """There are fewer of them than keys, so that those of K reach behind them; what follows them in memory is not 0."""
+    rng = np.random.default_rng(numbers)
+    q, k = (rng.integers(-1, 2, (size, D)).astype(ml_dtypes.bfloat16) for size in (BM, 90))
+    held = rng.integers(1, 4, (128, 1)).astype(np.int32)
+    out = np.zeros((BM, 16), np.float32)
+    execution.bind(biased)[1](q, k, held[:numbers], out, limit=limit, ahead=ahead)
+    ends, bias = numbers if limit == "B" else 90, np.zeros(128, np.int64)
+    bias[:numbers - ahead] = held[ahead:numbers, 0]
+    s = q.astype(np.int64) @ k[:ends].astype(np.int64).T + bias[:ends]
+    np.testing.assert_array_equal(out, s.sum(axis=1, keepdims=True) * np.ones((1, 16)))
+
+
+@pytest.mark.parametrize(("limit", "ahead", "inside"), [("B", 0, True), ("K", 0, False), ("B", 1, False)])
+def test_numbers_that_are_in_bounds_where_their_keys_are(limit: str, ahead: int, inside: bool) -> None:
+    matrix, numbers = xt.Spec((None, D), "bf16"), xt.Spec((None, 1), "i32")
+    text = biased.lower(matrix, matrix, numbers, xt.Spec((None, 16), "f32"), target="pvc", limit=limit,
+                        ahead=ahead).stages["index-set-splitting"]
+    first, rest = text.split("scf.for")[1:]
+    assert ("{in_bounds}" in first) == inside
+    assert "in_bounds" not in rest
+
+
 def _loops(mask: str, target: str, barrier: int | None = None) -> str:
     matrix = xt.Spec((None, D), "bf16")
     lowered = masked.lower(matrix, matrix, xt.Spec((None, 16), "f32"), 5, target=target, mask=mask,

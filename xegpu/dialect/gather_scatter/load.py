@@ -8,9 +8,11 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType, UnitAttr, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     result_def,
     traits_def,
@@ -90,20 +92,29 @@ class LoadRowsOp(IRDLOperation):
 
     The chunks of all lanes of ``descs``, in order, are the block in row-major order, ``offset`` elements further on:
     with chunks of 4 elements over 16 lanes a descriptor has 4 rows of 16 elements, of which lane 5 addresses the second
-    quarter of the second row. The result has one element of each row a lane. All elements must be in bounds.
+    quarter of the second row. The result has one element of each row a lane.
+
+    All elements must be in bounds, or ``lengths`` has an element a descriptor, for each lane: how many elements there
+    are from its chunk on, without the offset. What is not there is zero, and touches no memory; what is there ends with
+    a word of 32 bits. With ``whole`` a chunk is there if that number is positive, whatever the offset.
     """
 
     name = "xegpu.load_rows"
     RECORD: ClassVar[Record] = GATHERED
     descs = var_operand_def(DESC)
     offset = operand_def(IndexType)
+    lengths = opt_operand_def(VECTOR)
+    whole = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
-    assembly_format = "`[` $offset `]` $descs attr-dict `:` type($descs) `->` type($result)"
+    irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
+    assembly_format = ("`[` $offset `]` $descs (`lengths` $lengths^ `:` type($lengths))? attr-dict `:` type($descs) "
+                       "`->` type($result)")
 
-    def __init__(self, descs: Sequence[SSAValue], offset: SSAValue) -> None:
+    def __init__(self, descs: Sequence[SSAValue], offset: SSAValue, lengths: SSAValue | None = None, *,
+                 whole: bool = False) -> None:
         desc = desc_of(descs[0])
-        super().__init__(operands=[descs, offset],
+        super().__init__(operands=[descs, offset, lengths], properties={"whole": UnitAttr() if whole else None},
                          result_types=[vector_type(rows_shape(desc, len(descs)), desc.element_type)])
 
     def verify_(self) -> None:
@@ -113,6 +124,8 @@ class LoadRowsOp(IRDLOperation):
             raise Invalid("XT3315", "rows are loaded by descriptors of one type, with an sg_map and chunks of "
                           f"{CHUNK_BYTES} bytes\nchunk_size is 4 for elements of 16 bits, and 2 for those of 32",
                           alone=True)
+        if self.lengths is not None:
+            check_vector("length", self.lengths, (len(self.descs), 1), IndexType())
         check_vector("result", self.result, rows_shape(desc, len(self.descs)), desc.element_type)
 
 

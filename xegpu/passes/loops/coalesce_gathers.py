@@ -24,9 +24,8 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
-from xdsl.dialects import arith, func, scf, ub
-from xdsl.dialects.builtin import ArrayAttr, IndexType, ModuleOp, StringAttr, i32
-from xdsl.dialects.vector import BroadcastOp as VectorBroadcastOp
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IndexType, ModuleOp, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -37,15 +36,16 @@ from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.gather_scatter import CHUNK_BYTES, CreateTdescOp, LoadGatherOp, LoadRowsOp, scatter_of
 from xegpu.dialect.hints import hints_of
-from xegpu.dialect.reduction import BroadcastOp, ReduceOp
-from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.vector import ExtractScalarOp, IotaOp
+from xegpu.dialect.reduction import ReduceOp
+from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir.kernel_attributes import subgroup_size
 from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, values_of, vector_type
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, vector_type
+from xegpu.passes.loops.row_chunks import MOST_ROWS, RowChunks, block_arrays, chunk_lanes, gathers_of
+from xegpu.passes.loops.share_gathers import ShareCoalescer, shares_in
 from xegpu.passes.loops.unroll import split_loop
 from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
@@ -54,8 +54,6 @@ _BODY = (LoadNdOp, StoreNdOp, PrefetchNdOp, LoadGatherOp, scf.YieldOp)
 _BITS = (16, 32)
 _FAR = 1 << 30
 """Bounds below minus this count as this, so that differences to them stay within 32 bits."""
-_ROWS = 8
-"""Most rows of a block: a variable of eight words."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,9 @@ class CoalesceGathers:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with coalesced gathers; itself where there are none."""
-        return rewrite_in_place(module, _loops, _plan, _coalesce)
+        module = rewrite_in_place(module, _loops, _plan, _coalesce)
+        coalescer = ShareCoalescer()
+        return rewrite_in_place(module, shares_in, coalescer.plan, coalescer.coalesce, erases=True)
 
 
 def _loops(around: Operation) -> Iterator[scf.ForOp]:
@@ -119,12 +119,7 @@ def _plan(loop: scf.ForOp) -> _Plan | None:
         if function is None:
             return None
         function = function.parent_op()
-    kinds = function.attributes.get("xegpu.access")
-    if not isinstance(kinds, ArrayAttr):
-        return None
-    arrays = frozenset(argument for argument, kind in zip(function.body.block.args, kinds.data, strict=True)
-                       if isinstance(kind, StringAttr) and kind.data == "block")
-    analysis = LaneOffsets(subgroup_size(loop), arrays)
+    analysis = LaneOffsets(subgroup_size(loop), block_arrays(function))
     blocks = []
     for operation in loop.body.block.ops:
         if not isinstance(operation, InsertStridedSliceOp):
@@ -145,27 +140,10 @@ def _lowest(floor: Affine, loop: scf.ForOp) -> int:
     return 0 if first is None or len(floor.terms) > 1 else floor.constant + first
 
 
-def _rows(last: InsertStridedSliceOp) -> list[LoadGatherOp] | None:
-    """The gathers whose results are the rows of a block, in order; None if anything else is in it."""
-    count, found = shape_of(last.result)[0], dict[int, LoadGatherOp]()
-    insert: Operation = last
-    while isinstance(insert, InsertStridedSliceOp):
-        cast = insert.source.owner
-        load = cast.source.owner if isinstance(cast, ShapeCastOp) else None
-        if not isinstance(load, LoadGatherOp) or shape_of(load.result) != (1,):
-            return None
-        found[values_of(insert.offsets)[0]] = load
-        below = insert.dest.owner
-        assert isinstance(below, Operation), "a block is put together from nothing"
-        insert = below
-    complete = isinstance(insert, ub.PoisonOp) and sorted(found) == list(range(count))
-    return [found[row] for row in range(count)] if complete else None
-
-
 def _block(last: InsertStridedSliceOp, loop: scf.ForOp, analysis: LaneOffsets) -> _Block | None:
     """A block that can be coalesced, by the operation that completes it; None if it cannot."""
-    loads = _rows(last)
-    if loads is None or len(loads) > _ROWS or any(hints_of(load) for load in loads):
+    loads = gathers_of(last)
+    if loads is None or len(loads) > MOST_ROWS or any(hints_of(load) for load in loads):
         return None
     makers = [owner for load in loads if isinstance(owner := load.desc.owner, CreateTdescOp)]
     dtype, size = desc_of(loads[0].desc).dtype, desc_of(loads[0].desc).dtype.bytes
@@ -246,7 +224,7 @@ def _erase(loop: scf.ForOp, loads: set[LoadGatherOp]) -> None:
     erase_dead(loop.body.block)
 
 
-class _Writer:
+class _Writer(RowChunks):
     """Builder of the loop-invariant part in front of a loop.
 
     Args:
@@ -255,13 +233,9 @@ class _Writer:
     """
 
     def __init__(self, inserter: Inserter, loop: scf.ForOp) -> None:
-        self.inserter, self.loop, self.lanes = inserter, loop, subgroup_size(loop)
+        super().__init__(inserter, loop, subgroup_size(loop))
+        self.loop = loop
         self._cloned: dict[SSAValue, SSAValue] = {}
-        self._made: dict[object, SSAValue] = {}
-
-    def add(self, operation: Operation) -> SSAValue:
-        """Insert an operation in front of the loop; its first result."""
-        return self.inserter.before(self.loop, operation)
 
     def clone(self, value: SSAValue) -> SSAValue:
         """A value as it is in front of the loop."""
@@ -283,32 +257,11 @@ class _Writer:
         """Descriptor of some rows of a column of rows: each lane's chunk of them."""
         column, dtype = block.first[0], desc_of(block.loads[0].desc).dtype
         if (key := (block.array, column, group)) not in self._made:
-            chunk, across = CHUNK_BYTES // dtype.bytes, self.lanes * dtype.bytes // CHUNK_BYTES
-            lanes = LaneMap((self.lanes // across, across))
-            rows = self.add(ExtractStridedSliceOp(self._spread(column, lanes), (group, 0), (1, 1)))
-            offsets = self.add(ShapeCastOp(self.add(arith.AddiOp(rows, self._chunks(lanes, chunk))), (1,)))
-            type_ = TensorDescType(TensorDesc((self.lanes, chunk), dtype.mlir, sg_map=LaneMap((self.lanes, 1)),
-                                              scatter=ScatterTdesc(chunk_size=chunk)))
-            self._made[key] = self.add(CreateTdescOp(block.array, offsets, type_))
+            lanes = chunk_lanes(self.lanes, dtype)
+            rows = self.add(ExtractStridedSliceOp(self.spread(column, lanes), (group, 0), (1, 1)))
+            offsets = self.add(arith.AddiOp(rows, self.chunks(lanes, lanes.wi_layout, dtype)))
+            self._made[key] = self.desc_of_chunks(block.array, offsets, dtype)
         return self._made[key]
-
-    def _chunks(self, lanes: LaneMap, chunk: int) -> SSAValue:
-        """Start of a lane's chunk in its row."""
-        if (lanes, chunk) not in self._made:
-            one = vector_type((1, 1), IndexType())
-            number = self.add(IotaOp(self.inserter.constant(0), 1, one, lanes.wi_layout, lanes))
-            size = self.add(VectorBroadcastOp(self.inserter.constant(chunk), one))
-            self._made[lanes, chunk] = self.add(arith.MuliOp(number, size))
-        return self._made[lanes, chunk]
-
-    def _spread(self, column: Column, lanes: LaneMap) -> SSAValue:
-        """A column, repeated over the chunks of its rows."""
-        if (column, lanes) not in self._made:
-            block = (column.size, lanes.wi_layout[1])
-            self._made[column, lanes] = self.add(BroadcastOp(
-                self.clone(column.value), (1,), vector_type(lanes.fragment(block), IndexType()), (column.lanes, lanes),
-                block))
-        return self._made[column, lanes]
 
     def end(self, plan: _Plan) -> SSAValue:
         """The counter of the first step in which something may be out of bounds; the loop's first if one already is."""

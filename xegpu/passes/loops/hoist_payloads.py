@@ -143,6 +143,12 @@ def _stays(term: Term, loop: scf.ForOp) -> bool:
     return not is_inside(term if isinstance(term, SSAValue) else term.desc, loop)
 
 
+def _place(message: _Message, at: Position, still: Sum) -> tuple[Any, ...]:
+    """Key of blocks of one kind, on one array, in the same place along an axis: the compiler lets them share an
+    address."""
+    return surface_of(at.root) or at.root, message.name, message.desc.type, still
+
+
 def _has_invariant_parts(loop: scf.ForOp, distances: bool) -> bool:
     """Whether a loop has prefetches, or an address of which it leaves a part as it is."""
     known: dict[SSAValue, Position] = {}
@@ -151,17 +157,22 @@ def _has_invariant_parts(loop: scf.ForOp, distances: bool) -> bool:
         still, moving = along.divided(lambda term: _stays(term, loop))
         return bool(still and (moving or (along.constant and not distances)))
 
-    def is_shared(at: Position) -> bool:
-        """Whether blocks at the same position along one axis move along the other, constants excepted."""
-        moves = [along.divided(lambda term: _stays(term, loop))[1] != () for along in (at.row, at.column)]
-        return any(along.constant and here and not there
-                   for along, here, there in zip((at.row, at.column), moves, reversed(moves), strict=True))
+    places = dict[Any, tuple[Term, ...]]()
+
+    def moving(along: Sum) -> tuple[Term, ...]:
+        return along.divided(lambda term: _stays(term, loop))[1]
+
+    def is_shared(message: _Message, at: Position) -> bool:
+        """Whether blocks at the same position along one axis move along the other, by constants or by other terms."""
+        pairs = (at.row, at.column), (at.column, at.row)
+        return any(moving(along) and not moving(other) and (along.constant or places.setdefault(
+            _place(message, at, other), moving(along)) != moving(along)) for along, other in pairs)
 
     for message in _messages(loop):
         if isinstance(message, PrefetchNdOp):
             return True
         at = position_of(message.desc, known)
-        if is_mixed(at.row) or is_mixed(at.column) or (not distances and is_shared(at)):
+        if is_mixed(at.row) or is_mixed(at.column) or (not distances and is_shared(message, at)):
             return True
     return False
 
@@ -202,6 +213,7 @@ class _LoopAddresses:
     _surfaces: dict[Any, SSAValue] = field(default_factory=dict)
     _totals: dict[Any, SSAValue] = field(default_factory=dict)
     _known: dict[SSAValue, Position] = field(default_factory=dict)
+    _places: dict[Any, tuple[Term, ...]] = field(default_factory=dict)
 
     def hoist(self, messages: list[_Message]) -> None:
         """Rewrite the loop's messages."""
@@ -209,7 +221,7 @@ class _LoopAddresses:
             at = position_of(message.desc, self._known)
             if isinstance(message, PrefetchNdOp) and self._prefetch(message, at):
                 continue
-            row, column = self._origin(at)
+            row, column = self._origin(message, at)
             if (row, column) != (at.row, at.column):
                 message.operands = [*message.operands[:-1], self._moved(message, at.root, row, column)]
         if self._payloads and trips_of(self.loop) is not None:
@@ -219,12 +231,15 @@ class _LoopAddresses:
         """Whether a term has the same value all through the loop."""
         return _stays(term, self.loop)
 
-    def _start(self, still: Sum, use: Any = None) -> Sum:
-        """Loop-invariant sum in a value of its own for each use, opaque to the device's compiler."""
+    def _start(self, still: Sum, use: Any = None, *, lane: int = 0) -> Sum:
+        """Loop-invariant sum in a value of its own for each use, opaque to the device's compiler.
+
+        Those that are broadcast from the same lane may become one: the compiler sees that they are the same.
+        """
         key = still, use
         if key not in self._starts:
             total = index_of(self.inserter, self.loop, still)
-            self._starts[key] = self.inserter.before(self.loop, SubgroupBroadcastOp(total), "start")
+            self._starts[key] = self.inserter.before(self.loop, SubgroupBroadcastOp(total, lane), "start")
         return Sum((self._starts[key],))
 
     def _steady(self, along: Sum) -> Sum:
@@ -238,21 +253,28 @@ class _LoopAddresses:
         start = self._start(Sum(still, constant))
         return Sum((*moving, *start.terms), along.constant - constant)
 
-    def _origin(self, at: Position) -> tuple[Sum, Sum]:
+    def _origin(self, message: _Message, at: Position) -> tuple[Sum, Sum]:
         """Row and column of a block that is loaded or stored."""
         row, column = self._steady(at.row), self._steady(at.column)
         if self.distances or not self.room:
             return row, column
-        return self._distinct(row, column), self._distinct(column, row)
+        return (self._distinct(row, column, _place(message, at, row)),
+                self._distinct(column, row, _place(message, at, column)))
 
-    def _distinct(self, here: Sum, other: Sum) -> Sum:
-        """A coordinate that stays, in a value of its own where the other one moves a constant ahead of a neighbour's.
+    def _distinct(self, here: Sum, other: Sum, place: tuple[Any, ...]) -> Sum:
+        """A coordinate that stays, in a value of its own where the other one moves a constant ahead of a neighbour's,
+        or by other terms, as pages of a table do.
 
-        Blocks that stand in the same place along one axis share an address, which must then be changed twice a step.
+        Blocks that stand in the same place along one axis share an address, which must then be changed twice a step,
+        each time behind the message that still reads it.
         """
         still = here.divided(self._stays)[1] == ()
-        moves = other.divided(self._stays)[1] != ()
-        return self._start(here, other) if other.constant and moves and still else here
+        moving = other.divided(self._stays)[1]
+        if not (still and moving):
+            return here
+        if moving != self._places.setdefault(place, moving):
+            return self._start(here, other, lane=1 + sum(each == here for each, _ in self._starts))
+        return self._start(here, other) if other.constant else here
 
     def _moved(self, message: Operation, root: SSAValue, row: Sum, column: Sum) -> SSAValue:
         """A descriptor at a row and a column, in front of a message: what stays is set before the loop."""

@@ -49,14 +49,14 @@ from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import bytes_of, live_bytes
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.ir.region_branch import for_loops
-from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 from xegpu.passes.schedule.invariant_loads import reload_invariants
 from xegpu.passes.schedule.partial_reductions import combine_blocks, has_long_reductions
 from xegpu.passes.schedule.product_order import order_products
@@ -123,8 +123,9 @@ class Schedule:
             choices.append(_scheduled(_ordered(again), loads=True))
         pressures = [live_bytes(each, grouped=False) for each in choices]
         fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
-        gathers = any(isinstance(operation, LoadGatherOp) for operation in new.walk())  # coalesced later, by addresses
-        return next(fitting, new if gathers else choices[pressures.index(min(pressures))])  # made before the loop
+        gathers = any(isinstance(operation, LoadGatherOp) and not _is_published(operation)
+                      for operation in new.walk())  # coalesced later, by addresses made before the loop
+        return next(fitting, new if gathers else choices[pressures.index(min(pressures))])
 
 
     def _with_partial_reductions(self, function: func.FuncOp, new: func.FuncOp) -> func.FuncOp | None:
@@ -136,6 +137,19 @@ class Schedule:
         split = copied(function)
         combine_blocks(split)
         return split
+
+
+def _is_published(load: LoadGatherOp) -> bool:
+    """Whether what a gather loads is stored to shared local memory, in a block with other rows, and nothing else."""
+    value: SSAValue = load.result
+    while value.has_one_use():
+        (user,) = [use.operation for use in value.uses]
+        if isinstance(user, StoreNdOp):
+            return desc_of(user.desc).block.memory_scope == "slm"
+        if not isinstance(user, (InsertStridedSliceOp, ShapeCastOp)):
+            return False
+        value = user.result
+    return False
 
 
 def _ordered(function: func.FuncOp) -> func.FuncOp:

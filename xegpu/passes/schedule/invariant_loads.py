@@ -6,8 +6,9 @@ becomes
     scf.for ... { %q = load_nd %Q ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %v }
 
 The registers of ``%q`` are free for what a step computes behind its last use; the load comes from the cache. Only loads
-by 2D block messages are taken, which all loops of products use, and only if nothing is written between the load and
-the end of the loop.
+by 2D block messages are taken, which all loops of products use, and only if no global memory is written between the
+load and the end of the loop. Where subgroups wait for each other in the loop, as they do for what they exchange in
+shared local memory, they do so behind the products: one that has left the loop may write.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import func, scf
+from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.register_pressure import VIEWS
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.scalar import LoadScalarOp
@@ -86,15 +88,35 @@ def _chain(value: SSAValue, loop: scf.ForOp) -> list[Operation]:
 
 
 def _writes_nothing(load: LoadNdOp, loop: scf.ForOp) -> bool:
-    """Whether nothing from a load to the end of a loop writes memory."""
+    """Whether nothing from a load to the end of a loop writes global memory, of this subgroup or of one ahead of it."""
+    if not _waits_behind_products(loop):
+        return False
     around: Operation | None = loop  # what stands beside the load, and has the loop in it
     while around is not None and around.parent is not load.parent:
         around = around.parent_op()
     operation: Operation | None = load
     while operation is not None and around is not None:
-        if not all(isinstance(inner, _READS) or inner.has_trait(NoMemoryEffect) for inner in operation.walk()):
+        if not all(map(_spares_arrays, operation.walk())):
             return False
         if operation is around:
             return not isinstance(operation, scf.ForOp) or operation is loop
         operation = operation.next_op
     return False
+
+
+def _spares_arrays(operation: Operation) -> bool:
+    """Whether an operation writes nothing but shared local memory."""
+    if isinstance(operation, StoreNdOp):
+        return desc_of(operation.desc).block.memory_scope == "slm"
+    return isinstance(operation, (*_READS, BarrierOp)) or operation.has_trait(NoMemoryEffect)
+
+
+def _waits_behind_products(loop: scf.ForOp) -> bool:
+    """Whether the barriers of a loop's step, if it has any, stand behind all its products."""
+    behind = False
+    for operation in reversed([*loop.body.block.ops]):
+        if isinstance(operation, BarrierOp):
+            behind = True
+        elif isinstance(operation, ProductOp):
+            break
+    return behind or not any(isinstance(inner, BarrierOp) for inner in loop.walk())

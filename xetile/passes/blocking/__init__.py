@@ -13,9 +13,10 @@ of the accumulator. No inverse pair of unpack and pack is ever emitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, VectorType
@@ -48,9 +49,11 @@ class Blocking:
 
     Attributes:
         target: whose block messages and products decide the block sizes.
+        access: for each argument its access kind.
     """
 
     target: Target
+    access: tuple[str, ...] = ()
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with 4D vectors and blocked tiles; those that are blocked already stay."""
@@ -58,7 +61,8 @@ class Blocking:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         _check_vectors(function)
-        return _BlockingRewriter(self.target, function).function(function)
+        kinds = dict(zip(function.body.block.args, self.access, strict=False))
+        return _BlockingRewriter(self.target, function, kinds).function(function)
 
 
 _MOST_BYTES = 1 << 18
@@ -98,7 +102,7 @@ class _BlockingRewriter(Rewriter):
         sizes: the blocks of its tiles and vectors.
     """
 
-    def __init__(self, target: Target, function: func.FuncOp) -> None:
+    def __init__(self, target: Target, function: func.FuncOp, kinds: Mapping[Any, str]) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.LoadTileOp: _load_tile,
                           tile_ops.StoreTileOp: _store_tile,
                           TileMmaOp: _tile_mma,
@@ -106,7 +110,7 @@ class _BlockingRewriter(Rewriter):
                           TileMmaScaledOp: mma_scaled.block_tile_mma_scaled,
                           LoadMmaOp: _load_mma,
                           BroadcastOp: _broadcast, **vector.RULES, **gather_scatter.BLOCKING_RULES})
-        self.target, self.sizes = target, BlockSizes(function, target)
+        self.target, self.sizes = target, BlockSizes(function, target, kinds)
 
     def copy(self, operation: Operation) -> None:
         """A copy of an operation, its vectors in the blocks of their web."""

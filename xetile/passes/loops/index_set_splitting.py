@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, UnitAttr, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -56,9 +56,10 @@ from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadColumnsOp, LoadGatherOp
 from xetile.dialect.mma import TileMmaOp
-from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold
+from xetile.dialect.tile_ops import InitTileOp
+from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold, within
 
-_STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, tile_ops.InitTileOp,
+_STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, InitTileOp,
              LoadColumnsOp, LoadScalarOp, UnrealizedConversionCastOp, scf.YieldOp)
 """Operations of a loop that is split, beside those without effects."""
 
@@ -163,7 +164,9 @@ def _rank(split: _Split) -> tuple[bool, bool]:
 
 def _split(inserter: Inserter, loop: scf.ForOp, splits: list[_Split]) -> None:
     """Do the steps without masks in a loop in front of the others', or around a branch where others come before."""
-    first, bound = _bounds(inserter, loop, [each for split in splits for each in split.comparisons])
+    comparisons = [each for split in splits for each in split.comparisons]
+    inside = [] if any(each.total.counter < 0 for each in comparisons) else [*_inside(loop, comparisons)]
+    first, bound = _bounds(inserter, loop, [*comparisons, *(each for _, asked in inside for each in asked)])
     if first is not None:
         for position in reversed(range(len(splits))):
             if splits[position].selection.parent is loop.body.block:  # it is not in the branch of a later one
@@ -180,9 +183,32 @@ def _split(inserter: Inserter, loop: scf.ForOp, splits: list[_Split]) -> None:
         selection = values[split.selection.result].owner
         assert isinstance(selection, SelectOp)
         selection.result.replace_all_uses_with(selection.lhs if split.holds else selection.rhs)
+    for init, _ in inside:
+        tile = values[init.result].owner
+        assert isinstance(tile, InitTileOp)
+        tile.attributes[tile_ops.IN_BOUNDS] = UnitAttr()
     for old, new in zip(loop.results, copied.results, strict=True):
         new.name_hint = old.name_hint
     loop.operands = [end, loop.ub, loop.step, *copied.results]
+
+
+def _inside(loop: scf.ForOp, comparisons: list[Comparison]) -> Iterator[tuple[InitTileOp, list[Comparison]]]:
+    """Vectors that a loop loads, such as indices, of which all elements are in bounds where comparisons hold; with what
+    has to be asked before the loop.
+
+    Blocks of matrices are left as they are: messages look after their bounds themselves.
+    """
+    for init in loop.body.block.ops:
+        if not isinstance(init, InitTileOp) or min(tile_ops.tile_of(init.result).shape) > 1 or len(init.shape) != 2 or \
+                tile_ops.tile_of(init.result).encoding.order != (1, 0) or not init.result.uses or \
+                not all(isinstance(use.operation, tile_ops.LoadTileOp) for use in init.result.uses):
+            continue
+        found = [within(offset, extent, size, loop) for offset, extent, size in
+                 zip(init.offsets, tile_ops.tile_of(init.result).shape, init.shape, strict=True)]
+        needed = [each for each in found if each is not None]
+        if len(needed) == 2 and all(not each.total.counter or any(map(each.follows_from, comparisons))
+                                    for each in needed):
+            yield init, [each for each in needed if not each.total.counter]
 
 
 def _branch(inserter: Inserter, loop: scf.ForOp, splits: list[_Split], first: SSAValue, bound: SSAValue) -> None:

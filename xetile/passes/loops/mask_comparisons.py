@@ -72,6 +72,12 @@ class Comparison:
     total: Sum
     terms: frozenset[SSAValue]
 
+    def follows_from(self, other: Comparison) -> bool:
+        """Whether it holds wherever another one does."""
+        mine, its = self.total, other.total
+        return mine.terms == its.terms and mine.counter == its.counter and \
+            mine.constant + mine.most <= its.constant + its.most
+
 
 def may_hold(comparisons: list[Comparison]) -> bool:
     """Whether comparisons may hold at one step: ``a - counter < 0`` and ``b + counter < 0`` need ``a + b < -1``."""
@@ -106,6 +112,15 @@ def comparisons_of(condition: SSAValue, holds: bool, loop: scf.ForOp,
         pairs.append((Sum(), left[0], True))
     found = [less if less is None else _bounded(less, bounds) for less in itertools.starmap(_less, pairs)]
     return None if None in found else [each for each in found if each]
+
+
+def within(offset: SSAValue, extent: int, size: SSAValue, loop: scf.ForOp) -> Comparison | None:
+    """Comparison that holds where elements from an offset on, which is not negative, lie within an axis; else None."""
+    start, end = _sum_of(offset, loop), _sum_of(size, loop)
+    if start is None or end is None or start.terms or start.counter not in (0, 1) or start.constant < 0 or \
+            (start.counter and (number(loop.lb) is None or (number(loop.lb) or 0) < 0)):
+        return None
+    return _less(start.plus(Sum(constant=extent - 1, known=extent - 1)), end, or_equal=False)
 
 
 def _bounded(comparison: Comparison, bounds: Mapping[SSAValue, Range]) -> Comparison | None:

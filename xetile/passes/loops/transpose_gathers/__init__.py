@@ -39,7 +39,13 @@ from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
 from xetile.dialect.types import TileType
 from xetile.passes.loops.transpose_gathers.columns import Columns, columns_of
-from xetile.passes.loops.transpose_gathers.transposer import Transposer, gathers_in, is_transposed, replace_transposes
+from xetile.passes.loops.transpose_gathers.transposer import (
+    Transposer,
+    gathers_in,
+    is_published,
+    is_transposed,
+    replace_transposes,
+)
 from xetile.passes.loops.transpose_gathers.version import version_loop
 
 _WAITS = (ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp)
@@ -59,7 +65,7 @@ class TransposeGathers:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such gathers transposed; the module itself if there are none."""
-        if not any(is_transposed(operation) for operation in module.walk()):
+        if not any(is_transposed(operation) or is_published(operation) for operation in module.walk()):
             return module
         hoisted = rewrite_in_place(module, _loops, _invariants, _hoist)
         versioned = rewrite_in_place(hoisted, _loops, self._plan, version_loop, erases=True)

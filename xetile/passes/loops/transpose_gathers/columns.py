@@ -20,7 +20,7 @@ from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, axes_of
 from xetile.dialect.vector import IotaOp
-from xetile.passes.loops.transpose_gathers.transposer import is_transposed
+from xetile.passes.loops.transpose_gathers.transposer import is_published, is_transposed
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Count:
 
 @dataclass(frozen=True)
 class Columns:
-    """A gather whose transpose is operand B, of whole columns.
+    """A gather whose transpose is operand B, of whole columns, or one that is published, of whole rows.
 
     Attributes:
         load: the gather.
@@ -108,6 +108,11 @@ class Columns:
     ends_in_words: bool
 
     @property
+    def is_transposed(self) -> bool:
+        """Whether its transpose is what is used."""
+        return is_transposed(self.load)
+
+    @property
     def in_words(self) -> bool:
         """Whether what is in bounds is known to be whole words: they begin behind the first column, and end so."""
         return self.ends_in_words and all(_is_natural(term) for floor in self.floors for term in floor)
@@ -125,13 +130,14 @@ class Columns:
 
 def columns_of(load: LoadGatherOp, loop: scf.ForOp, analysis: LaneOffsets) -> Columns | None:
     """What a gather needs to become one of whole columns; None if it cannot."""
-    if not is_transposed(load) or load.padding is not None or hints_of(load) or not _is_operand_b(load):
+    transposed = is_transposed(load)
+    if load.padding is not None or hints_of(load) or not (_is_operand_b(load) if transposed else is_published(load)):
         return None
     init, test = load.tile.owner, load.mask.owner
     assert isinstance(init, InitScatteredTileOp)
     dtype, (columns, depth) = tile_ops.tile_of(load.tile).dtype, shape_of(load.result)
     if init.source not in analysis.arrays or dtype.bits not in (8, 16, 32) or dtype.kind == "p" or \
-            depth * dtype.bits % 32 or columns % analysis.lanes or not isinstance(test, CmpIOp) or \
+            depth * dtype.bits % 32 or (transposed and columns % analysis.lanes) or not isinstance(test, CmpIOp) or \
             test.name_of_predicate != "slt":
         return None
     offsets, low, high = _Sum.of(init.indices), _Sum.of(test.lhs), _Sum.of(test.rhs)

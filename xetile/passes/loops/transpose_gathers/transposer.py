@@ -9,6 +9,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir.create import create_like
+from xegpu.ir.memref import is_shared
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
 from xegpu.rewrite.dce import erase
@@ -32,6 +33,16 @@ def is_transposed(load: Operation) -> bool:
     return bool(users) and all(isinstance(user, TileTransposeOp) for user in users) and \
         tile_ops.tile_of(load.tile).encoding.wg_map is None and len(shape_of(load.mask)) == 2 and \
         all(_has_lines(value) for value in (init.indices, load.mask))
+
+
+def is_published(load: Operation) -> bool:
+    """Whether a gather of a subgroup is only stored, to shared local memory."""
+    if not isinstance(load, LoadGatherOp) or not isinstance(load.tile.owner, InitScatteredTileOp) or \
+            not load.result.has_one_use() or len(shape_of(load.result)) != 2:
+        return False
+    (store,) = [use.operation for use in load.result.uses]
+    return isinstance(store, tile_ops.StoreTileOp) and isinstance(init := store.tile.owner, tile_ops.InitTileOp) and \
+        is_shared(init.source.type) and tile_ops.tile_of(load.tile).encoding.wg_map is None
 
 
 def _has_lines(value: SSAValue) -> bool:

@@ -15,6 +15,9 @@ from xegpu.mlir.vector import shape_of, vector_type
 from xegpu.rewrite.inserter import Inserter, copy_operation
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadColumnsOp, LoadGatherOp
+from xetile.dialect.reduction import TileBroadcastOp
+from xetile.dialect.types import TileType
+from xetile.dialect.vector import IotaOp
 from xetile.passes.loops.transpose_gathers.columns import Columns
 from xetile.passes.loops.transpose_gathers.transposer import Transposer, replace_transposes
 
@@ -37,10 +40,16 @@ def version_loop(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -
         for columns in plan:
             load = values[columns.load.result].owner
             assert isinstance(load, LoadGatherOp)
-            if columns.fixed or columns.in_words:
+            if not columns.is_transposed:
+                if columns.fixed:
+                    _load_rows(inserter, load, columns, values)
+            elif columns.fixed or columns.in_words:
                 _load_columns(inserter, load, columns, values, whole=columns.fixed)
     for columns in plan:
-        if (columns.fixed and holds is None) or columns.in_words:
+        if not columns.is_transposed:
+            if columns.fixed and holds is None:
+                _load_rows(inserter, columns.load, columns, {})
+        elif (columns.fixed and holds is None) or columns.in_words:
             _load_columns(inserter, columns.load, columns, {}, whole=columns.fixed and holds is None)
 
 
@@ -79,6 +88,35 @@ def add_indices(inserter: Inserter, anchor: Operation, numbers: Sequence[SSAValu
     for value in numbers:
         total = inserter.add(anchor, total, value)
     return total
+
+
+def _load_rows(inserter: Inserter, load: LoadGatherOp, plan: Columns, values: dict[SSAValue, SSAValue]) -> None:
+    """Let a gather's mask say whether a row is there, since that is so for all of it or nothing.
+
+    Args:
+        inserter: for the function.
+        load: the gather, or its copy.
+        plan: what is known of it.
+        values: of a copied loop, those of the original one's.
+    """
+    init, test = load.tile.owner, load.mask.owner
+    assert isinstance(init, InitScatteredTileOp)
+    assert isinstance(test, CmpIOp)
+    shape = shape_of(load.result)
+
+    def insert(operation: Operation) -> SSAValue:
+        return inserter.before(load, operation)
+
+    def total(numbers: Sequence[SSAValue]) -> SSAValue:
+        return add_indices(inserter, load, [values.get(each, each) for each in numbers])
+
+    line = insert(IotaOp(vector_type((1, shape[1]), IndexType()), 1, total(plan.start)))
+    offsets = insert(TileBroadcastOp(line, shape, [0]))
+    for row in plan.rows:
+        offsets = insert(arith.AddiOp(insert(TileBroadcastOp(values.get(row, row), shape, [1])), offsets))
+    first = insert(BroadcastOp(total(plan.first), vector_type(shape, IndexType())))
+    tile = insert(InitScatteredTileOp(init.source, offsets, TileType(tile_ops.tile_of(load.tile))))
+    load.operands = [tile, insert(CmpIOp(first, test.rhs, "slt"))]
 
 
 def _load_columns(inserter: Inserter, load: LoadGatherOp, plan: Columns, values: dict[SSAValue, SSAValue], *,
