@@ -147,6 +147,37 @@ def in_columns(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int 
 
 
 @xt.kernel
+def four_bits_of_rows(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128) -> None:
+    """Weights of 4 bits as nn.Linear stores them, a row of words for each column of C, eight of K in a word of 32 bits
+    and two in a byte: A @ ((W - Z) * S)."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc, each = xt.zeros((BM, BN), xt.f32), W.dtype.bits // 4
+    for k in xt.range(0, A.shape[1], group):
+        words = xt.tile_transpose(xt.load_tile(xt.init_tile(W, (n, k // each), (BN, group // each))))
+        fields = [(words >> 4 * number) & 15 for number in range(each)]
+        weights = xt.concatenate([field[i:i + 1] for i in range(group // each) for field in fields], 0).to(A.dtype)
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // group, n), (1, BN)))
+        a = xt.load_tile(xt.init_tile(A, (m, k), (BM, group)))
+        acc = xt.tile_mma(a, (weights - zero) * scale, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
+def pairs_of_four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, step: int = 128) -> None:
+    """Weights of 4 bits in an array of u4 or i4, with scales and zero points for groups of 128 rows."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], step):
+        weights = xt.load_tile(xt.init_tile(W, (k, n), (step, BN))).to(A.dtype)
+        scale = xt.load_tile(xt.init_tile(S, (k // 128, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // 128, n), (1, BN)))
+        a = xt.load_tile(xt.init_tile(A, (m, k), (BM, step)))
+        acc = xt.tile_mma(a, (weights - zero) * scale, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
 def whole_bytes(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, group: int = 128,
                 less: bool = True, times: bool = True) -> None:
     """Weights of 8 bits: A @ ((W - Z) * S), with a scale and a zero point for each group of rows."""
@@ -289,6 +320,26 @@ def _in_columns(dtype: Any) -> Callable[[str], Report]:
     return report
 
 
+def _of_rows(dtype: Any, word: Any) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        rows = xt.Spec((32, 4096), dtype)
+        return four_bits_of_rows.lower(_matrix(dtype), xt.Spec((4096, 4096 * 4 // word.bits), word), rows, rows,
+                                       _matrix(xt.f32), target=target).report(remedies=False)
+
+    return report
+
+
+def _of_pairs(dtype: Any, *, along_k: bool) -> Callable[[str], Report]:
+    weights = xt.Spec((4096, 4096), xt.u4, (1, 4096) if along_k else None)
+
+    def report(target: str) -> Report:
+        rows = xt.Spec((32, 4096), dtype)
+        return pairs_of_four_bits.lower(_matrix(dtype), weights, rows, rows, _matrix(xt.f32), target=target,
+                                        step=128 if along_k else 32).report(remedies=False)
+
+    return report
+
+
 def _whole_bytes(dtype: Any) -> Callable[[str], Report]:
     def report(target: str) -> Report:
         rows = xt.Spec((32, 4096), dtype)
@@ -423,6 +474,10 @@ LOW_PRECISION = (
           unit="32 x 64 weights"),
     Trial("4-bit weights, eight columns in a word (AWQ), bf16", _in_columns(xt.bf16), 390, dense=False,
           unit="32 x 64 weights"),
+    *(Trial(f"4-bit weights, rows of {word} for columns of C, {dtype}", _of_rows(dtype, word), goal, dense=False,
+            unit="32 x 64 weights") for word in (xt.i32, xt.u8) for dtype, goal in ((xt.f16, 260), (xt.bf16, 390))),
+    *(Trial(f"4-bit weights, u4 along {along}, {dtype}", _of_pairs(dtype, along_k=along == "K"), goal, dense=False,
+            unit="32 x 64 weights") for along in "KN" for dtype, goal in ((xt.f16, 260), (xt.bf16, 390))),
     Trial("8-bit weights, a scale a group, f16", _whole_bytes(xt.f16), 260, dense=False, unit="32 x 64 weights"),
     Trial("8-bit weights, a scale a group, bf16", _whole_bytes(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
     Trial("f16 x i8 by .to(f16)", _converted(xt.f16, xt.i8), 0.30),

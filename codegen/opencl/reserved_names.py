@@ -32,7 +32,7 @@ CPLUSPLUS = _words("""
 RULES = _words("lane row column base out")
 """Names that rules of the emitter write as they are, in kernels."""
 _HELPERS = _words("""
-    slm_position assertions assertion_failed odd_half word_of words_or_zeros extreme_quotient
+    slm_position assertions assertion_failed odd_half byte_bits word_of words_or_zeros extreme_quotient
 """)
 """Functions that rules of the emitter define, and parameters that they add."""
 _MORE_KEYWORDS = _words("""

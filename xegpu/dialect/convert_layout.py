@@ -122,11 +122,12 @@ class DequantizeOp(IRDLOperation):
 
     ``%b = xegpu.dequantize %words, %zero, %scale {shift = 4, sg_map} : vector<16x1xui32>, vector<1x1xf16> ->
     vector<8x2xf16>``, fragments all: a lane has columns of weights, and their zero points and scales. A row is of a
-    word of 8 or 32 bits; with ``{shift = 0, fields = 8}`` eight consecutive rows are of one word, from its lowest bits
-    on, with ``fields = 2`` two of a byte. With ``start``, ``pitch``, ``offsets`` and ``bits`` the weights of a row are
-    in words along a row (:class:`~xegpu.layout.word_columns.WordColumns`). With ``whole`` weights have 8 bits, bytes of
-    i8 or u8 with the sign of the type. Of weights of 4 bits those of ``flip`` are inverted, and with
-    ``signed`` they are then numbers from -8 to 7. The difference and the product are each rounded to the result's
+    word of 8 or 32 bits, such as one in VNNI form (``vector<8x4xui8>``); with ``{shift = 0, fields = 8}`` eight
+    consecutive rows are of one word, from its lowest bits on, with ``fields = 2`` two of a byte. With ``start``,
+    ``pitch``, ``offsets`` and ``bits`` the weights of a row are in words along a row
+    (:class:`~xegpu.layout.word_columns.WordColumns`). With ``whole`` weights have 8 bits, bytes of i8 or u8 with the
+    sign of the type. Of weights of 4 bits those of ``flip`` are inverted, and with ``signed`` they are then numbers
+    from -8 to 7. The difference and the product are each rounded to the result's
     element type. It goes beyond the specification.
     """
 
@@ -165,13 +166,14 @@ class DequantizeOp(IRDLOperation):
     def verify_(self) -> None:
         rows, *others = shape_of(self.words)
         element = self.result.type.element_type  # type: ignore[attr-defined]
-        word = of_mlir(self.words.type.element_type)  # type: ignore[attr-defined]
+        word = word_of(self.words)
         if self.columns is None:
             expected = vector_type((rows * self.rows_of_word // 2, 2), element)
         else:
             self._check_columns(word)
             expected, rows = vector_type((shape_of(self.result)[0], 2), element), 2
-        if word not in WORDS or others != [1] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
+        of_word = word.bits // element_bits(self.words)
+        if word not in WORDS or others != [of_word] or rows % 2 or of_mlir(element) not in (f16, bf16) or \
                 self.result.type != expected or self.first_bit not in nibbles(word) or \
                 (self.whole is not None and (word.bits != 8 or self.first_bit or self.fields or self.columns or
                                              self.flipped or self.signed)) or not 0 <= self.flipped <= MASK or \
@@ -225,6 +227,18 @@ class DequantizeOp(IRDLOperation):
 
 WORDS = (i32, u32, i8, u8)
 """Element types of words that hold weights of 4 bits."""
+
+
+def element_bits(vector: SSAValue) -> int:
+    """Bits of an element."""
+    return of_mlir(vector.type.element_type).bits  # type: ignore[attr-defined]
+
+
+def word_of(fragment: SSAValue) -> DType:
+    """What the words of a fragment are: its elements, or in VNNI form several of them, 32 bits in all."""
+    columns = shape_of(fragment)[-1]
+    return u32 if columns > 1 and columns * element_bits(fragment) == u32.bits else \
+        of_mlir(fragment.type.element_type)  # type: ignore[attr-defined]
 
 
 def nibbles(word: DType) -> range:

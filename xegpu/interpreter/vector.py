@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.convert_layout import MASK, SIGN_BIT, ConvertLayoutOp, DequantizeOp, WidenOp
+from xegpu.dialect.convert_layout import MASK, SIGN_BIT, ConvertLayoutOp, DequantizeOp, WidenOp, word_of
 from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp, PadOp, ShuffleOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
@@ -67,6 +67,8 @@ def _widen(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDA
 
 def _dequantize(machine: Interpreter, operation: DequantizeOp, operands: Sequence[Any]) -> NDArray:
     words, zero, scale = operands
+    if (word := word_of(operation.words)).bits > (narrow := of_mlir(operation.words.type.element_type)).bits:  # type: ignore[attr-defined]
+        words = np.ascontiguousarray(to_storage(words, narrow.numpy)).view(word.numpy)
     dtype = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
     fields = operation.rows_of_word
     if (columns := operation.columns) is not None:

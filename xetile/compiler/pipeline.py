@@ -131,7 +131,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),
     ("deepen-k", lambda options: DeepenK() if options.target.fuses_loads else None),
     ("f16-operands", lambda options: None if options.target.fuses_loads else F16Operands()),
-    ("blocking", lambda options: Blocking(options.target)),
+    ("blocking", lambda options: Blocking(options.target, options.access)),
     ("to-xegpu", lambda options: ToXeGPU(options.target)),
     ("normalize", lambda options: Normalize() if options.is_text else None),
     ("pack-vnni", lambda options: PackVnni()),

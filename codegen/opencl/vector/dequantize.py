@@ -29,7 +29,7 @@ from codegen.opencl.vector.weight_pairs import (
 from codegen.opencl.vector.word_columns import ColumnFunction, shifts
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
-from xegpu.dialect.convert_layout import SIGN_BIT, DequantizeOp
+from xegpu.dialect.convert_layout import SIGN_BIT, DequantizeOp, word_of
 from xegpu.ir.dtypes import DType, bf16, f16, i8, i32
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.vector import shape_of
@@ -120,6 +120,7 @@ def _of_columns(emitter: Emitter, operation: DequantizeOp, words: Fragment, colu
 
 def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
+    words = replace(words, dtype=word_of(operation.words), per_lane=1)
     zeros, dtype = _exact_zeros(operation, result.dtype, words.dtype), result.dtype
     fields, bit = operation.rows_of_word, operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None

@@ -14,10 +14,11 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
+from xegpu.dialect.convert_layout import word_of
 from xegpu.dialect.vector import BitcastOp
 from xegpu.ir.dtypes import PAIRS
 from xegpu.mlir.arith import ExtSIOp, ExtUIOp, TruncIOp
-from xegpu.mlir.vector import shape_of
+from xegpu.mlir.vector import ShapeCastOp, shape_of
 from xegpu.passes.distribute_lanes.element_moves import LANES, Elements, has_elements, moved_elements
 from xegpu.passes.distribute_lanes.element_numbers import ElementNumbers, element_of
 
@@ -123,10 +124,12 @@ class BitProvenance:
     numbers: ElementNumbers = field(default_factory=ElementNumbers)
 
     def bits(self, value: SSAValue) -> Bits:
-        """Bits of a fragment of integers; of several columns nothing is known."""
+        """Bits of a fragment of integers; of several columns nothing is known unless they are words in VNNI form."""
         if value not in self.found:
             units, every = shape_of(value)[0], (1 << min(element_of(value).bits, 62)) - 1
-            if not has_elements(value) or element_of(value).bits > 32:
+            if is_vnni(value):
+                self.found[value] = self._source(value, (1 << word_of(value).bits) - 1)
+            elif not has_elements(value) or element_of(value).bits > 32:
                 none = np.zeros((units, LANES), np.int64)
                 self.found[value] = Bits(none | every, none, none, np.zeros((0, _FIELDS, units, LANES), np.int64))
             elif (moved := moved_elements(value, lambda source: self.bits(source).planes())) is not None:
@@ -158,6 +161,9 @@ class BitProvenance:
                                 every & ~narrow if isinstance(owner, ExtSIOp) else 0)
         elif isinstance(owner, TruncIOp):
             return self.bits(owner.input).masked(every)
+        elif isinstance(owner, ShapeCastOp) and is_vnni(owner.source):
+            words = self.bits(owner.source)
+            return _interleaved([words.shifted(at, every) for at in range(0, word_of(owner.source).bits, bits)])
         elif isinstance(owner, arith.BitcastOp) and element_of(owner.input).kind in "iu":
             return self.bits(owner.input)
         elif isinstance(owner, BitcastOp) and element_of(owner.source) in PAIRS.values():
@@ -192,6 +198,11 @@ class BitProvenance:
         top, of = 1 << element_of(source).bits - 1, self.bits(source)
         return Bits(bits.unknown, bits.copies | np.where(of.possible_ones & top, signs, 0),
                     bits.inverted | np.where(of.inverted & top, signs, 0), bits.pieces)
+
+
+def is_vnni(fragment: SSAValue) -> bool:
+    """Whether the elements of each lane's row are the bits of a word, the lowest first."""
+    return len(shape_of(fragment)) == 2 and word_of(fragment) is not element_of(fragment)
 
 
 def _interleaved(parts: list[Bits]) -> Bits:

@@ -13,6 +13,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PadOp
+from xegpu.mlir.vector import ShapeCastOp
 from xegpu.passes.distribute_lanes.reduction import transposed, transposed_units
 from xegpu.passes.distribute_lanes.rewriter import WORD_BITS, Distributed, DistributeLanesRewriter
 from xegpu.rewrite.rewriter import ConvertedValues, Rule
@@ -29,11 +30,12 @@ def _create_nd_tdesc(rewriter: DistributeLanesRewriter, operation: CreateNdTdesc
 
 def _load_nd(rewriter: DistributeLanesRewriter, operation: LoadNdOp) -> None:
     desc = rewriter.single(operation.desc)
-    by_words = rewriter.goes_by_words(operation.desc)
+    by_words, is_computed = rewriter.goes_by_words(operation.desc), rewriter.computes_words(operation.desc)
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
     packed = operation.packed is not None or (by_words and not operation.transposes)
-    width = WORD_BITS if by_words else None if operation.transpose_bit_width is None else operation.transposes
+    width = None if operation.transpose_bit_width is None else operation.transposes
+    width = WORD_BITS if by_words or is_computed else width
     shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
     by_rows = bool(operation.transposes) and lanes.wi_layout[1] == 1  # what transposing messages give
     new_op = LoadNdOp(desc, packed=packed, transpose=by_rows, transpose_bit_width=width if by_rows else None)
@@ -44,6 +46,10 @@ def _load_nd(rewriter: DistributeLanesRewriter, operation: LoadNdOp) -> None:
         rewriter.set(operation.result, loaded.values[0], loaded.encoding)
         return
     value = transposed_units(rewriter, value, shape, lanes)
+    if is_computed:
+        form = Distributed(shape[::-1], rewriter.default_map(shape[::-1]))
+        rewriter.set(operation.result, rewriter.emit(ShapeCastOp(value, form.lanes.fragment(form.shape))), form)
+        return
     form = Distributed(shape[::-1], lanes.transposed, width is not None)
     rewriter.set(operation.result, value, form if by_words else form.of_rank(2))
 

@@ -29,7 +29,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import signed_limits, signed_range
-from xegpu.dialect.convert_layout import MASK, SIGN_BIT, WORDS, DequantizeOp, nibbles
+from xegpu.dialect.convert_layout import MASK, SIGN_BIT, WORDS, DequantizeOp, nibbles, word_of
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import BitcastOp, PackOp
 from xegpu.ir.dtypes import PAIRS, bf16, f16, i8, i32, of_mlir, u8, u32
@@ -122,7 +122,7 @@ def _replace(pack: PackOp, weights: _Weights, matcher: _Matcher) -> None:
             add(SIToFPOp(value, vector_type((1, 1), element)))
 
     if shape_of(words)[0] != weights.units:
-        words = add(ExtractStridedSliceOp(words, (weights.first, 0), (weights.units, 1)))
+        words = add(ExtractStridedSliceOp(words, (weights.first, 0), (weights.units, shape_of(words)[1])))
     if element_of(words) in PAIRS.values():
         words = add(BitcastOp(words, u8.mlir))
     assert pack.sg_map is not None
@@ -150,7 +150,7 @@ def _packed_weights(pack: PackOp, matcher: _Matcher) -> _Weights | None:
     unit, lane = np.divmod(found[_INDEX], LANES)
     first, shift, flip, signed = int(unit[0, 0]), *map(int, found[[_SHIFT, _FLIP, _SIGNED], 0, 0])
     weights = partial(_Weights, words, first, zero=zero, scale=scale, flip=flip, signed=bool(signed))
-    rows, shifts = np.arange(shape[0])[:, None], nibbles(element_of(words))
+    rows, shifts = np.arange(shape[0])[:, None], nibbles(word_of(words))
     if found[_WHOLE, 0, 0]:
         lies = (lane == lanes).all() and (unit == first + rows).all()
         return weights(units=shape[0], shift=0, fields=1, columns=None, whole=True) if lies else None
@@ -191,7 +191,7 @@ class _Matcher:
         (unit, *units), lanes = (each.ravel().tolist() for each in np.divmod(found[_INDEX], LANES))
         words, bits = self.bits.sources[found[_WORDS, 0, 0]], found[_SHIFT, 0].tolist()
         is_one = (found[_WORDS] == found[_WORDS, 0, 0]).all() and {*units} == {unit} and bits == bits[:PERIOD] * 2
-        fits = is_one and element_of(words) in (i32, u32) and len({*bits}) > 1
+        fits = is_one and element_of(words) in (i32, u32) and shape_of(words)[1:] == (1,) and len({*bits}) > 1
         return (words, unit, lanes, bits) if fits else None
 
     def _product(self, value: SSAValue) -> Elements:
@@ -228,7 +228,7 @@ class _Matcher:
         if len(bits.pieces) != 1:
             return _unknown(value)
         words, _, shift, mask = bits.pieces[0]
-        alike = np.array([element_of(source) is element_of(value) for source in self.bits.sources])
+        alike = np.array([word_of(source) is element_of(value) for source in self.bits.sources])
         found[_KNOWN] = ((bits.unknown | bits.copies | bits.inverted) == 0) & (mask == 0xFF) & (shift == 0) & \
             alike[words]
         found[_WHOLE], found[_FLIP], found[_SIGNED] = 1, 0, 0
@@ -265,7 +265,7 @@ class _Matcher:
         if not len(here):
             return found
         words, index, shift, mask = np.take_along_axis(bits.pieces, here.argmax(0)[None, None], 0)[0]
-        widths = np.array([element.bits if (element := element_of(source)) in (*WORDS, *PAIRS.values()) else 0
+        widths = np.array([word.bits if (word := word_of(source)) in (*WORDS, *PAIRS.values()) else 0
                            for source in self.bits.sources])
         signs = (1 << element_of(value).bits) - 1 & ~MASK
         is_signed, signs_flipped = bits.copies == signs, np.where(bits.inverted & SIGN_BIT, signs, 0)

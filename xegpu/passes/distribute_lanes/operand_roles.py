@@ -214,6 +214,21 @@ def widened_operand(webs: Webs, desc: SSAValue, target: Target) -> str:
     return "b" if used == {"widened b"} and (rows, columns) == (32, target.subgroup_size) else ""
 
 
+def computed_words(webs: Webs, desc: SSAValue, target: Target) -> bool:
+    """Whether all loads of a descriptor's web transpose elements of 8 or 16 bits that are computed with: a message
+    transposes whole words of them."""
+    return webs.note("computed words", desc, lambda desc: _computed_words(webs, desc, target))
+
+
+def _computed_words(webs: Webs, desc: SSAValue, target: Target) -> bool:
+    parameters = desc_of(desc)
+    loads = [use.operation for use in webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
+    return bool(loads) and target.block_io and parameters.dtype.bits in (8, 16) and parameters.sg_map is None and \
+        parameters.block.memory_scope != "slm" and \
+        parameters.shape == (target.subgroup_size, 8 * 32 // parameters.dtype.bits) and \
+        all(load.transposes and load.transpose_bit_width is None for load in loads) and sides(webs, desc) == {"other"}
+
+
 def published_operand(webs: Webs, desc: SSAValue) -> bool:
     """Whether what is stored through a descriptor to shared local memory becomes operand B of DPAS, in whole blocks,
     and is nothing but widened."""

@@ -100,7 +100,7 @@ class DistributeLanesRewriter(Rewriter):
         if operand_roles.published_operand(self.webs, desc):
             return lane_map.operand_b(self.target.subgroup_size, bits)
         together = max((load.transposes for load in loads), default=0) // bits
-        if together and self.goes_by_words(desc):
+        if together and (self.goes_by_words(desc) or self.computes_words(desc)):
             together = WORD_BITS // bits
         if together > 1:
             return LaneMap((self.target.subgroup_size, 1), (1, together))
@@ -117,6 +117,10 @@ class DistributeLanesRewriter(Rewriter):
         """Whether copies through a descriptor are VNNI words (:mod:`xegpu.passes.distribute_lanes.operand_roles`)."""
         return operand_roles.transposes(self.webs, desc, self.target) or \
             operand_roles.widened_operand(self.webs, desc, self.target) == "b"
+
+    def computes_words(self, desc: SSAValue) -> bool:
+        """Whether a message transposes words, whose elements are computed with one by one."""
+        return operand_roles.computed_words(self.webs, desc, self.target)
 
     def copied_operand(self, desc: SSAValue) -> str:
         """Operand of DPAS that is copied through a descriptor to shared local memory, from rows of any alignment."""

@@ -107,13 +107,14 @@ def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for loop in _candidates(module):
         matrices = _taken(loop, matrices_of(loop))
-        several = _folding_of(loop, matrices, target) or _factor(loop, matrices, target) > 1
-        exactly = heights(matrices) if several else None
+        folding = _folding_of(loop, matrices, target)
+        several = folding or _factor(loop, matrices, target) > 1
+        exactly, folded = heights(matrices) if several else None, folding.matrices if folding else ()
         for matrix in matrices:
             rows = f"exactly {exactly[matrix]} rows" if exactly else \
                 "the rows that tiles reach" if matrix.bottom is None else f"{matrix.bottom} rows or more"
-            width = matrix.sizes[1] if matrix.is_clipped and matrix.sizes else matrix.columns
-            columns = f" of exactly {width} elements" if matrix.access == "rows" else ""
+            width = matrix.sizes[1] if matrix.sizes else matrix.columns
+            columns = f" of exactly {width} elements" if matrix.access == "rows" or matrix in folded else ""
             found[f"{matrix.maker.source.name_hint or 'an array'} with {rows}{columns}"] = None
     return tuple(found)
 

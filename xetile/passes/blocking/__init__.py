@@ -13,8 +13,10 @@ of the accumulator. No inverse pair of unpack and pack is ever emitted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, VectorType
@@ -47,9 +49,11 @@ class Blocking:
 
     Attributes:
         target: whose block messages and products decide the block sizes.
+        access: for each argument its access kind.
     """
 
     target: Target
+    access: tuple[str, ...] = ()
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with 4D vectors and blocked tiles; those that are blocked already stay."""
@@ -57,30 +61,37 @@ class Blocking:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         _check_vectors(function)
-        return _BlockingRewriter(self.target, function).function(function)
+        kinds = dict(zip(function.body.block.args, self.access, strict=False))
+        return _BlockingRewriter(self.target, function, kinds).function(function)
 
 
 _MOST_BYTES = 1 << 18
 """Bytes of the largest vector that is lowered: 16 times the largest register file of a subgroup (512 x 32 bytes)."""
 
 
-def _check_vectors(function: func.FuncOp) -> None:
-    """Check that no vector is so large that a subgroup could never hold it: each block of it is lowered by itself.
-
-    Raises:
-        TargetError: at the author's line of the vector.
-    """
+def oversized_vectors(function: func.FuncOp) -> Iterator[tuple[Operation, VectorType, int]]:
+    """Vectors so large that a subgroup could never hold them, with the operations that make them and their bytes."""
     for operation in function.walk():
         for result in operation.results:
             if not _is_flat(result.type):
                 continue
             assert isinstance(result.type, VectorType)
-            shape, dtype = result.type.get_shape(), of_mlir(result.type.element_type)
-            if (size := prod(shape) * dtype.bits // 8) > _MOST_BYTES:
-                raise located(TargetError(
-                    "XT4113", f"a subgroup would hold {'x'.join(map(str, shape))} elements of {dtype}, {size} bytes, "
-                    "in its registers", "use smaller tiles, and more work-groups or a loop; or distribute the tile "
-                    f"over subgroups by a wg_map, of at most {_MOST_BYTES} bytes each"), operation)
+            if (size := prod(result.type.get_shape()) * of_mlir(result.type.element_type).bits // 8) > _MOST_BYTES:
+                yield operation, result.type, size
+
+
+def _check_vectors(function: func.FuncOp) -> None:
+    """Check that no vector is oversized: each block of it is lowered by itself.
+
+    Raises:
+        TargetError: at the author's line of the vector.
+    """
+    for operation, type_, size in oversized_vectors(function):
+        raise located(TargetError(
+            "XT4113", f"a subgroup would hold {'x'.join(map(str, type_.get_shape()))} elements of "
+            f"{of_mlir(type_.element_type)}, {size} bytes, in its registers",
+            "use smaller tiles, and more work-groups or a loop; or distribute the tile "
+            f"over subgroups by a wg_map, of at most {_MOST_BYTES} bytes each"), operation)
 
 
 class _BlockingRewriter(Rewriter):
@@ -91,7 +102,7 @@ class _BlockingRewriter(Rewriter):
         sizes: the blocks of its tiles and vectors.
     """
 
-    def __init__(self, target: Target, function: func.FuncOp) -> None:
+    def __init__(self, target: Target, function: func.FuncOp, kinds: Mapping[Any, str]) -> None:
         super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.LoadTileOp: _load_tile,
                           tile_ops.StoreTileOp: _store_tile,
                           TileMmaOp: _tile_mma,
@@ -99,7 +110,7 @@ class _BlockingRewriter(Rewriter):
                           TileMmaScaledOp: mma_scaled.block_tile_mma_scaled,
                           LoadMmaOp: _load_mma,
                           BroadcastOp: _broadcast, **vector.RULES, **gather_scatter.BLOCKING_RULES})
-        self.target, self.sizes = target, BlockSizes(function, target)
+        self.target, self.sizes = target, BlockSizes(function, target, kinds)
 
     def copy(self, operation: Operation) -> None:
         """A copy of an operation, its vectors in the blocks of their web."""

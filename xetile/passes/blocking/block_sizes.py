@@ -6,19 +6,21 @@ of the accumulator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import gcd
+from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect.block_io import ARRAYS
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
-from xegpu.ir.use_def import array_of
+from xegpu.ir.use_def import array_of, root_definitions
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, is_widened
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MmaShape, Target
@@ -36,6 +38,8 @@ _PRODUCTS = (TileMmaOp, TileMmaScaledOp)
 _UNLINKED = frozenset((*_MEMORY, *vector.OPERATIONS, TilePackOp, TileUnpackOp, *REGION_BRANCHES, *TERMINATORS))
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
 """Columns of the prefetch messages of a target, by the bits of an element."""
+_LINE_BYTES = 64
+"""Bytes of a row of the widest messages, and of a cache line."""
 _SLM_BYTES = 8 * 512
 """The most that one operation loads from shared local memory: eight messages."""
 _SLM_ROWS = 64
@@ -61,10 +65,11 @@ class BlockSizes:
     Args:
         function: a kernel of one subgroup, on vectors of two dimensions.
         target: whose block messages and products decide the block sizes.
+        kinds: access kinds of its arrays, as far as they are known.
     """
 
-    def __init__(self, function: func.FuncOp, target: Target) -> None:
-        self.target = target
+    def __init__(self, function: func.FuncOp, target: Target, kinds: Mapping[Any, str] | None = None) -> None:
+        self.target, self.kinds = target, kinds or {}
         self.tiles = view_webs(function)
         self.vectors = Webs(function, _vector_links)
 
@@ -237,7 +242,24 @@ class BlockSizes:
         if kind == "write":
             form = self.published_form(tile) if self.is_published(tile) else None
             return (compute if form is None else (form.k, self.target.subgroup_size)), 1
+        if (wider := self._wider(tile, compute[1])) is not None:
+            return (wider.rows, wider.columns), wider.blocks
         return self._message(kind, dtype, compute[1], shape)
+
+    def _wider(self, tile: SSAValue, columns: int) -> BlockShape | None:
+        """A message for rows that are shorter than those of any: its last blocks are left out. None if
+        none is needed.
+
+        Memory comes in lines of 64 bytes anyway, and the other way is row by row.
+        """
+        (rows, width), dtype = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype
+        makers = [making.owner for making in root_definitions(tile)]
+        if width % columns or self.target.largest_block("read", dtype.bits, columns, (rows, width)) is not None or \
+                not all(isinstance(maker, tile_ops.InitTileOp) and access_kind(maker, self.kinds) == "block"
+                        for maker in makers):
+            return None
+        line = _LINE_BYTES // dtype.bytes
+        return self.target.largest_block("read", dtype.bits, columns, (rows, width + -width % line))
 
     def _is_alone_in_slm(self, tile: SSAValue) -> bool:
         """Whether operand B lies in shared local memory, and A elsewhere: loads of both there share the registers."""
@@ -285,7 +307,7 @@ class BlockSizes:
         if role == "store":
             return self.compute_block(shape), 1
         words = 8 * 32 // dtype.bits
-        if self.widened_tile(tile):
+        if self.widened_tile(tile) or self.comes_in_words(tile):
             return (words, lanes), 1
         form = self.mma_shape_of(tile) if role in "ab" else None
         if form is not None and form.engine == "dpas":
@@ -302,8 +324,22 @@ class BlockSizes:
         if self.widened_tile(tile):
             return True
         words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
-        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
-                                      and (form := self.mma_shape_of(tile)) is not None and form.engine == "dpas")
+        is_whole = blocks == (words, self.target.subgroup_size) and length == 1
+        return role == "prefetch" or (is_whole and self.comes_in_words(tile)) or (
+            role in "ab" and is_whole and (form := self.mma_shape_of(tile)) is not None and form.engine == "dpas")
+
+    def comes_in_words(self, tile: SSAValue) -> bool:
+        """Whether a tile whose columns are contiguous, and which is computed with, fills messages that transpose words
+        of its columns."""
+        return self.tiles.note("in words", tile, self._comes_in_words)
+
+    def _comes_in_words(self, tile: SSAValue) -> bool:
+        (rows, columns), dtype = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype
+        if not self.target.block_io or dtype.bits not in (8, 16, 32) or self.role(tile) != "load" or \
+                rows % (8 * 32 // dtype.bits) or columns % self.target.subgroup_size or is_shared(array_of(tile).type):
+            return False
+        return all(use.operation.padding is None for use in self.tiles.uses(tile)
+                   if isinstance(use.operation, tile_ops.LoadTileOp))
 
     def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
         block = self.target.largest_block(kind, dtype.bits, columns, shape)

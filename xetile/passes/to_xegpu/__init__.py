@@ -152,8 +152,10 @@ def _load_tile(rewriter: Rewriter, operation: tile_ops.LoadTileOp) -> None:
         load.name_hint = operation.result.name_hint or operation.tile.name_hint
     if tile.encoding.array_length > 1:
         part = vector_type(blocks, tile.element_type)
-        loads = [rewriter.emit(ExtractOp(load, [position], part)) for load in loads
-                 for position in range(tile.encoding.array_length)]
+        across, length = tile.shape[1] // blocks[1], tile.encoding.array_length
+        firsts = [first for _ in range(0, tile.shape[0], blocks[0]) for first in range(0, across, length)]
+        loads = [rewriter.emit(ExtractOp(load, [position], part)) for load, first in zip(loads, firsts, strict=True)
+                 for position in range(min(length, across - first))]  # of the last message perhaps not all
     if operation.padding is not None:
         desc = rewriter.single(operation.tile)
         offsets = [(row, column) for row in range(0, tile.shape[0], blocks[0])

@@ -37,6 +37,7 @@ from xegpu.target.targets import Target
 from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
 from xetile.dialect.types import TileType
 from xetile.dialect.vector import IotaOp
+from xetile.passes.blocking import oversized_vectors
 from xetile.passes.loops.strip_mine.row_dependence import independent_rows, rows_of
 from xetile.passes.loops.strip_mine.row_pressure import live_row_bytes
 
@@ -66,7 +67,7 @@ class StripMine:
             return function
         usable, block = self._modes(function), function.body.block
         sizes = [mode * self._fragment_bytes for mode in usable]
-        if live_row_bytes(block, 1.0, sinks=not self.target.block_io) <= sizes[-1]:
+        if live_row_bytes(block, 1.0, sinks=not self.target.block_io) <= sizes[-1] or any(oversized_vectors(function)):
             return function
         heights = [height for height in (16, 8, 4, 2, 1) if height < rows and rows % height == 0]
         pressures = {height: live_row_bytes(block, height / rows, sinks=not self.target.block_io) for height in heights}
