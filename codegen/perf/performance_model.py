@@ -1,7 +1,7 @@
 """Performance model of a kernel's time, calibrated by published throughput; nothing is measured here.
 
-    time = launch + max(waves x (passes x (slowest resource + messages + barriers) + exposed latency + epilogue),
-                        bytes / bandwidth)
+    time = launch + max(work-groups of a core x (passes x (slowest resource + messages + barriers) + exposed latency
+                                                 + epilogue), bytes / bandwidth)
 
 Its lower bound is a roofline: the same without what can be hidden, at the matrix engines' peak.
 """
@@ -150,26 +150,29 @@ def predict(machine: MachineModel, shape: str, step: LoopIteration, *, work_grou
         traffic: memory traffic in bytes.
         flops: operations of the products.
     """
-    groups = resident(machine, step.subgroups, large)
-    waves = ceil(work_groups / (machine.cores * groups))
+    at_once = resident(machine, step.subgroups, large)
+    waves = ceil(work_groups / (machine.cores * at_once))
+    of_core = ceil(work_groups / machine.cores)  # of the one that has most, as they are dealt out evenly
+    # A subgroup stays on its engine: what the engine with most of them takes, in work-groups spread over all engines.
+    groups = ceil(of_core * step.subgroups / machine.engines) * machine.engines / step.subgroups
     clocks, hertz = step.clocks(machine), machine.ghz * 1e9
     slowest = max(clocks, key=lambda name: clocks[name])
     moving = traffic / machine.bandwidth
-    lower_bound = max(waves * groups * passes * clocks[slowest] / hertz, moving)
+    lower_bound = max(groups * passes * clocks[slowest] / hertz, moving)
 
     sustained = {**clocks, "matrix engine": clocks.get("matrix engine", 0.0) / machine.sustained}
     # The threads of a core wait in phase: work-groups of their own are what hides one another's latency.
-    latency = machine.latency * hertz / groups
+    latency = machine.latency * hertz / max(min(at_once, of_core), 1)
     added = {**step.additions(machine), "latency": step.waits * latency}
     each = max(sustained.values()) + sum(added.values())
     around = step.outside * step.subgroups / machine.engines + 2 * latency  # the first loads, and the last stores
-    computing = waves * groups * (passes * each + around) / hertz
+    computing = groups * (passes * each + around) / hertz
     listed = {**clocks, **{name: value for name, value in added.items() if value}}
     bound = max({**sustained, **added}, key=lambda name: {**sustained, **added}[name]) if computing >= moving \
         else "memory"
     return Prediction(machine, shape, work_groups, waves, listed, traffic, flops,
                       LAUNCH_SECONDS + max(computing, moving), machine.error, lower_bound,
-                      waves * groups * passes * (_sequential(clocks) + sum(added.values())) / hertz, bound,
+                      groups * passes * (_sequential(clocks) + sum(added.values())) / hertz, bound,
                       _assumptions(machine, traffic))
 
 

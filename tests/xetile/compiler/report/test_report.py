@@ -356,7 +356,12 @@ def test_the_model() -> None:
     small = predict(machine, "", step, work_groups=161, passes=10, large=False, traffic=0, flops=1)
     large = predict(machine, "", step, work_groups=161, passes=10, large=True, traffic=0, flops=1)
     assert (small.waves, large.waves) == (2, 3)  # a core holds 8 and 4 work-groups
-    assert small.lower_bound == pytest.approx(2 * 8 * 10 * 128 / 2.85e9)
+    assert small.lower_bound == pytest.approx(9 * 10 * 128 / 2.85e9)  # 161 work-groups of 20 cores
+    one = replace(step, subgroups=1, dpas_rows=8)
+    few, many = (predict(machine, "", one, work_groups=groups, passes=10, large=True, traffic=0, flops=1)
+                 for groups in (20, 161))
+    assert few.lower_bound == pytest.approx(10 * max(one.clocks(machine).values()) * 8 / 2.85e9)  # one of eight engines
+    assert many.lower_bound == pytest.approx(2 * few.lower_bound)  # nine subgroups on eight engines
     slow = predict(machine, "", step, work_groups=1, passes=1, large=True, traffic=456e9, flops=1)
     assert (slow.lower_bound, slow.bound) == (1, "memory")
     assert slow.time == pytest.approx(1, rel=1e-4)
