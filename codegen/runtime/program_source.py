@@ -271,5 +271,6 @@ def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:
     if not emulated:
         return compile_spirv(text.opencl, device, text.options)
     whole = _portable(text.opencl)  # ocloc predeclares the builtins, so the emulated ones are renamed
-    names = sorted(set(re.findall(r"\bintel_(?:sub_group_2d_block|sub_group_\w+_matrix_mad|convert)_\w+", whole)))
+    names = sorted(set(re.findall(
+        r"\b(?:intel_(?:sub_group_2d_block|sub_group_\w+_matrix_mad|convert)_|__spirv_Predicated)\w+", whole)))
     return compile_spirv("".join(f"#define {name} emulated_{name}\n" for name in names) + whole, device, text.options)

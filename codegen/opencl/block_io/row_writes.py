@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codegen.opencl.block_io import store_runs
+from codegen.opencl.block_io import predicated_words, store_runs
 from codegen.opencl.block_io.block_slice import BLOCK_WRITES, WholeBlock
 from codegen.opencl.block_io.unaligned_words import vector_widths
 from codegen.opencl.emitter import Emitter, atom, bounds_condition, wrapping
@@ -51,7 +51,10 @@ def _flush(emitter: Emitter, block: WholeBlock, stores: Sequence[store_runs.Pend
     bits = f"(uint)(ulong)({_pointer(desc, 0, 0)})" + (
         f" | (uint)({desc.pitch}) * {block.desc.dtype.bytes}u" if rows > 1 else "")
     emitter.line(f"const int {name} = {bounds} & ((({bits}) & {STORE_ALIGNMENT - 1}u) == 0);")
-    store_runs.branch(emitter, name, _writes(block, desc, stores), [line for store in stores for line in store.edges])
+    edges = [line for store in stores for line in store.edges]
+    width = len(block.words) * len(stores) // len(edges)
+    store_runs.branch(emitter, name, _writes(block, desc, stores),
+                      list(predicated_words.apart(emitter, edges, block, width)))
 
 
 def _pointer(desc: Descriptor, row: int, column: int) -> str:
