@@ -27,8 +27,8 @@ LARGE = {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: int, pitch: int, first: int,
               behind: int = 64) -> Array:
-    """Random integers at a distance of ``pitch`` elements a row, among numbers that nobody may read, ``behind`` the last
-    row, too."""
+    """Random integers at a distance of ``pitch`` elements a row, among numbers that nobody may read, ``behind`` the
+    last row, too."""
     whole = np.full(first + rows * pitch + behind, 101, dtype.numpy)
     view = np.lib.stride_tricks.as_strided(whole[first:], (rows, columns), (pitch * whole.itemsize, whole.itemsize))
     view[...] = integers(generator, dtype, rows, columns)
