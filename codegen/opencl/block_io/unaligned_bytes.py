@@ -1,7 +1,8 @@
 """Words of 8-bit elements of rows of any alignment: funnel shifts of whole words, and bytes of four rows side by side.
 
 A row begins with a byte 0 to 3 of a word, behind ``odd`` bits of it. Its words are made of those from there on,
-``here``, and of the next ones, ``there``, which are the same ones where ``odd`` is 0:
+``here``, and of the next ones, ``there``, which are the same ones where ``odd`` is 0, and where a run of one or two
+columns ends in the first word, since the next one may lie behind the array:
 
     here >> odd | there << (32 - odd)        shifts count modulo 32, so that both are the word itself where odd is 0
 

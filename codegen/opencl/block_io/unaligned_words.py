@@ -79,6 +79,12 @@ class WordRun:
             return -(-self.width // 4), -(-self.width // 4)
         return (self.width + 1) // 2, self.width // 2
 
+    @property
+    def most_odd(self) -> int:
+        """The most bits in front of a row of bytes of which ``here`` still has all that is used: the next word may lie
+        behind the array."""
+        return 32 - 8 * self.width if len(self.rows) == 4 and self.width < 4 else 0
+
     def elements(self, base: str, pitch: str, first: tuple[str, str]) -> list[str]:
         """Pointer expressions of the first element in each of its rows.
 
@@ -181,7 +187,7 @@ def declared(emitter: Emitter, name: str, run: WordRun, like: str) -> list[str]:
         emitter.function(_BYTE)
         return [f"const uint {name}_odd = byte_bits({name if len(run.rows) == 1 else like});",
                 f"global const uint *{name}_here = (global const uint *)({name} - (int)({name}_odd >> 3)), "
-                f"*{name}_there = {name}_here + ({name}_odd != 0u);"]
+                f"*{name}_there = {name}_here + ({name}_odd {f'> {most}u' if (most := run.most_odd) else '!= 0u'});"]
     emitter.function(_ODD)
     emitter.function(_WORD)
     return [f"const uint {name}_odd = odd_half({name});",

@@ -94,6 +94,19 @@ def in_two_orders(A, B, C, D, each):
         xt.store_tile(left, d)
 
 
+@xt.kernel
+def parts_of_products(A, B, C, each, *, M, rows, columns):
+    """Products of tiles at some rows and columns of matrices, each stored where it belongs, or at other columns."""
+    for i in xt.range(0, each):
+        a, b, c = (xt.init_tile(array, (i, 0, 0), shape)
+                   for array, shape in ((A, (M, 32)), (B, (32, 16)), (C, (M, 16))))
+        for row in rows:
+            for column, to in columns:
+                part = xt.tile_mma(xt.load_tile(xt.update_tile_offset(a, row, 0)),
+                                   xt.load_tile(xt.update_tile_offset(b, 0, column)))
+                xt.store_tile(part, xt.update_tile_offset(c, row, to))
+
+
 def view(values: np.ndarray, kind: str) -> np.ndarray:
     """The values in memory of another kind, filled up with threes."""
     n, rows, columns = values.shape
@@ -202,6 +215,26 @@ def test_results_that_are_put_together_in_two_ways() -> None:
     expected = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_array_equal(c, expected)
     np.testing.assert_array_equal(d, expected)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+@pytest.mark.parametrize(("size", "tile", "rows", "columns"), [
+    (24, 8, (0,), ((0, 0), (16, 16))), (24, 16, (0,), ((0, 0), (16, 16))), (24, 16, (0, 16), ((0, 0), (16, 16))),
+    (24, 32, (0,), ((0, 0), (16, 16))), (28, 16, (0,), ((0, 0), (16, 16))), (24, 24, (0,), ((0, 16), (16, 0))),
+    (24, 24, (0, 24), ((0, 0),)), (16, 8, (0,), ((0, 0),)), (28, 32, (0, 32, 64), ((0, 0), (16, 16)))])
+def test_tiles_of_some_rows_and_columns(size: int, tile: int, rows: tuple[int, ...],
+                                        columns: tuple[tuple[int, int], ...], target: str) -> None:
+    """Tiles that leave out rows of matrices, go beyond them, or put columns elsewhere."""
+    a, b = (view(RNG.integers(-4, 5, (6, size, size)).astype(ml_dtypes.bfloat16), "plain") for _ in range(2))
+    c = view(np.full((6, size, size), 7, np.float32), "plain")
+    parts_of_products.on("numpy:xegpu", target=target)[1](a, b, c, 6, M=tile, rows=rows, columns=columns)
+    padded = np.zeros((6, 128, 32), np.float32)
+    padded[:, :size, :size] = a.astype(np.float32) @ b.astype(np.float32)
+    expected = np.full_like(padded, 7)
+    for row in rows:
+        for column, to in columns:
+            expected[:, row:row + tile, to:to + 16] = padded[:, row:row + tile, column:column + 16]
+    np.testing.assert_array_equal(c, expected[:, :size, :size])
 
 
 def test_batches_of_no_matrix_and_tiles_that_leave_theirs() -> None:

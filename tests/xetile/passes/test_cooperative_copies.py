@@ -17,6 +17,7 @@ from tests.xetile.passes.test_cooperative_loads import check, is_shared, without
 
 NUMPY, XEGPU = Execution("numpy", "pvc"), Execution("numpy:xegpu", "bmg")
 DEVICE = [Execution("opencl:cpu", target) for target in ("pvc", "bmg")]
+MACHINE = Execution("machine:pvc", "pvc")
 BF16, F16, TF32 = (Types(dtype, dtype, xt.f32) for dtype in (xt.bf16, xt.f16, xt.tf32))
 I8, U8 = (Types(dtype, dtype, xt.i32) for dtype in (xt.i8, xt.u8))
 BM, BN, BK = 64, 32, 32
@@ -24,9 +25,11 @@ MAPS = {"BM": BM, "BN": BN, "BK": BK, "sg": (2, 2), "data_a": (32, BK), "data_b"
 LARGE = {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 
-def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: int, pitch: int, first: int) -> Array:
-    """Random integers at a distance of ``pitch`` elements a row, among numbers that nobody may read."""
-    whole = np.full(first + rows * pitch + 64, 101, dtype.numpy)
+def unaligned(generator: np.random.Generator, dtype: Any, rows: int, columns: int, pitch: int, first: int,
+              behind: int = 64) -> Array:
+    """Random integers at a distance of ``pitch`` elements a row, among numbers that nobody may read, ``behind`` the
+    last row, too."""
+    whole = np.full(first + rows * pitch + behind, 101, dtype.numpy)
     view = np.lib.stride_tricks.as_strided(whole[first:], (rows, columns), (pitch * whole.itemsize, whole.itemsize))
     view[...] = integers(generator, dtype, rows, columns)
     return view
@@ -115,6 +118,15 @@ def test_blocks_of_few_words(side: str, execution: Execution, types: Types, word
     count = 1 if side == "a" else each
     assert f"words_of_{count}_rows_{'' if each == 2 else 'of_bytes_'}{words}(" in low.opencl
     check(execution.bind(copied_by_hand), (a, b), (1, 1), multiplied(a, b, types.acc), side=side, block=block)
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("words", [1, 2])
+def test_nothing_is_read_behind_an_array(words: int) -> None:
+    """The last of one or two bytes that a lane takes of a row may be an array's last: it has no next word."""
+    generator = np.random.default_rng(words)
+    a, b = integers(generator, xt.i8, 16, 64), unaligned(generator, xt.i8, 64, 32, 33, 0, behind=-1)
+    check(MACHINE.bind(copied_by_hand), (a, b), (1, 1), multiplied(a, b, xt.i32), side="b", block=(64, words))
 
 
 def test_where_it_applies() -> None:

@@ -190,6 +190,30 @@ def test_pages_of_a_table(execution: Execution, stored: Any) -> None:
         np.testing.assert_allclose(out[sequence], p @ v / p.sum(axis=-1, keepdims=True), atol=0.01)
 
 
+@xt.kernel
+def shared_halves(V: Any, slots: Any, O: Any) -> None:  # noqa: E741
+    """16 rows of V, whose halves are stored to shared local memory from the last on."""
+    index = xt.load_tile(xt.init_tile(slots, (0, 0), (16, 1)), padding=-1)
+    halves = [xt.load_tile(xt.init_tile(V, (index, column), (16, 32))) for column in (0, 32)]
+    arrays = [xt.alloc_slm((16, 32), V.dtype) for _ in halves]
+    for half, array in zip(reversed(halves), reversed(arrays), strict=True):
+        xt.store_tile(half, xt.init_tile(array, (0, 0), (16, 32)))
+    xt.barrier()
+    for number, array in enumerate(arrays):
+        xt.store_tile(xt.load_tile(xt.init_tile(array, (0, 0), (16, 32))), xt.init_tile(O, (0, 32 * number), (16, 32)))
+
+
+@pytest.mark.parametrize("execution", [EXECUTIONS[1], EXECUTIONS[5]], ids=str)
+def test_rows_that_are_stored_in_another_order(execution: Execution) -> None:
+    """What two blocks of rows have in common stands before the first of them, not before the first store."""
+    v = np.arange(40 * D).reshape(40, D).astype(np.float16)
+    slots = np.random.default_rng(4).integers(0, 40, (16, 1)).astype(np.int32)
+    out = np.zeros((16, D), np.float16)
+    assert "load_rows" in str(shared_halves.lower(v, slots, out, target="pvc").stages["coalesce-gathers"])
+    execution.bind(shared_halves)[1](v, slots, out)
+    np.testing.assert_array_equal(out, v[slots[:, 0]])
+
+
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("width", "first"), [(62, 0), (50, 4), (96, 32)])
 def test_gathered_rows_that_end_in_a_tile(execution: Execution, width: int, first: int) -> None:

@@ -141,6 +141,28 @@ def test_numbers_of_keys(execution: Execution, limit: str, ahead: int, numbers: 
     np.testing.assert_array_equal(out, s.sum(axis=1, keepdims=True) * np.ones((1, 16)))
 
 
+@xt.kernel
+def biased_by_row(Q, K, B, O):  # noqa: E741
+    """Products of Q and K and a number for each key, which are a row, times K."""
+    q, out = xt.load_tile(xt.init_tile(Q, (0, 0), (BM, D))), xt.zeros((BM, D), xt.f32)
+    column, ends = xt.iota((BM, BN), 1), B.shape[1]
+    for n in xt.range(0, ends, BN):
+        k = xt.load_tile(xt.init_tile(K, (n, 0), (BN, D)))
+        bias = xt.load_tile(xt.init_tile(B, (0, n), (1, BN))).to(xt.f32)
+        s = xt.tile_mma(q, xt.tile_transpose(k)) + xt.tile_broadcast(bias, (BM, BN))
+        out = xt.tile_mma(xt.where(column < (ends - n).to(xt.i32), s, 0.0).to(xt.bf16), k, out)
+    xt.store_tile(out, xt.init_tile(O, (0, 0), (BM, D)))
+
+
+@pytest.mark.parametrize(("dtype", "inside"), [("f32", True), ("bf16", False)])
+def test_rows_whose_alignment_is_asked(dtype: str, inside: bool) -> None:
+    """Rows of 16 bits may begin in the middle of a word, which a check of their bounds finds out, too."""
+    matrix = xt.Spec((None, D), "bf16")
+    text = biased_by_row.lower(matrix, matrix, xt.Spec((1, None), dtype), xt.Spec((None, D), "f32"),
+                               target="pvc").stages["index-set-splitting"]
+    assert ("{in_bounds}" in text) == inside
+
+
 @pytest.mark.parametrize(("limit", "ahead", "inside"), [("B", 0, True), ("K", 0, False), ("B", 1, False)])
 def test_numbers_that_are_in_bounds_where_their_keys_are(limit: str, ahead: int, inside: bool) -> None:
     matrix, numbers = xt.Spec((None, D), "bf16"), xt.Spec((None, 1), "i32")

@@ -19,7 +19,7 @@ from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
 from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, Matrix, Message, heights
-from xegpu.passes.loops.fold_rows import COLUMNS, place_of, rows_of
+from xegpu.passes.loops.fold_rows import COLUMNS, columns_of, place_of, rows_of, stores_all_rows
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.target.targets import Target
 
@@ -103,18 +103,32 @@ def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Targ
     if any(None in each for each in found.values()) or not stored:
         return None
     width = max(matrix.sizes[1] for matrix in stores if matrix.sizes)
-    loads = tuple(matrix for matrix in matrices if _is_operand_b(matrix, width, matrices))
+    keeps_columns = all(_keeps_columns(message, matrix) for matrix in stores for message in matrix.messages)
+    loads = tuple(matrix for matrix in matrices if keeps_columns and _is_operand_b(matrix, width, matrices))
     others = tuple(matrix for matrix in matrices if matrix not in loads)
     is_in_place = len({rows[matrix] for matrix in others}) == 1 and any(matrix.is_clipped for matrix in others) and \
         all((place := place_of(message, matrix)) is not None and found[message] == {place[0]}
             for matrix in stores for message in matrix.messages if isinstance(message, StoreNdOp))
-    found_blocks = _blocks_of(others, rows[others[0]]) if is_in_place else []
+    found_blocks = _blocks_of(others, rows[others[0]]) if is_in_place and _fill(others, rows[others[0]]) else []
     # each side has an address of its own, from which other parts are at distances, where messages take these
     sign = 1 if target.immediate_offsets else -1
     blocks = min(found_blocks, key=lambda each: (sum(map(len, each)), sign * each[0][0].together), default=())
     apart = others if blocks else ()
     factor = _factor(matrices, loads, apart) if target.immediate_offsets else 1
     return ClippedFolding(loads, apart, blocks, factor) if loads or apart else None
+
+
+def _fill(matrices: Sequence[Matrix], rows: int) -> bool:
+    """Whether blocks of rows are those of whole matrices: all are stored that there are, and no others are loaded."""
+    ends = [top_of(message) + desc_of(message.desc).shape[0]
+            for matrix in matrices for message in matrix.messages if isinstance(message, LoadNdOp)]
+    return max(ends, default=0) < rows + BLOCK and stores_all_rows(matrices, rows)
+
+
+def _keeps_columns(message: Message, matrix: Matrix) -> bool:
+    """Whether columns of products are stored as those that they have in operand B."""
+    place = place_of(message, matrix) if isinstance(message, StoreNdOp) else None
+    return place is not None and isinstance(message, StoreNdOp) and columns_of(message.value) <= {place[1]}
 
 
 def _blocks_of(matrices: Sequence[Matrix], rows: int) -> list[tuple[tuple[Part, ...], ...]]:
@@ -141,7 +155,7 @@ def _factor(matrices: Sequence[Matrix], loads: Sequence[Matrix], apart: Sequence
     messages = sum(rows_of_word(matrix) if matrix in loads else
                    desc_of(message.desc).shape[0] // BLOCK if matrix in apart else 1
                    for matrix in matrices for message in matrix.messages)
-    return next(factor for factor in (*FACTORS, 1) if messages * factor <= MOST_MESSAGES)
+    return next((factor for factor in FACTORS if messages * factor <= MOST_MESSAGES), 1)
 
 
 def is_operand_a(message: Operation) -> bool:

@@ -109,7 +109,8 @@ def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> F
     if not halved:
         return Folding(factor, loads, (), stores_last)
     parts: dict[Operation, int] = {matrix.messages[0]: 0 for matrix in loads}
-    fits = all(rows[matrix] in halved and _is_stored_by_blocks(matrix, parts) for matrix in stores)
+    fits = all(rows[matrix] in halved and _is_stored_by_blocks(matrix, parts) for matrix in stores) and \
+        stores_all_rows(stores, *halved)
     return Folding(factor, loads, stores, stores_last) if fits else None
 
 
@@ -144,6 +145,18 @@ def _is_stored_by_blocks(matrix: Matrix, loads: Mapping[Operation, int]) -> bool
         and rows_of(message.value, loads) == {place[0]} for message in matrix.messages)
 
 
+def stores_all_rows(matrices: Sequence[Matrix], rows: int) -> bool:
+    """Whether all rows of matrices are stored, by blocks, of each column that is: those of a block are others then."""
+    stored: dict[tuple[SSAValue | int, ...], set[int]] = {}
+    for matrix in matrices:
+        for message in matrix.messages:
+            if isinstance(message, StoreNdOp):
+                if (place := place_of(message, matrix)) is None:
+                    return False
+                stored.setdefault((matrix.maker.source, *matrix.maker.offsets[:-2], place[1]), set()).add(place[0])
+    return all(found == {*range(0, rows, _BLOCK)} for found in stored.values())
+
+
 def place_of(message: StoreNdOp, matrix: Matrix) -> tuple[int, int] | None:
     """Row and column of a matrix where a message stores; None where these are not known."""
     at, start = position_of(message.desc), [number(offset) for offset in matrix.maker.offsets[-2:]]
@@ -173,6 +186,27 @@ def rows_of(value: SSAValue, loads: Mapping[Operation, int]) -> set[int | None]:
         if all(getattr(operand.type, "get_shape", tuple)() == shape for operand in operation.operands):  # type: ignore[union-attr]
             return set[int | None]().union(*(rows_of(operand, loads) for operand in operation.operands))  # type: ignore[union-attr]
     return {None}
+
+
+def columns_of(value: SSAValue) -> set[int | None]:
+    """First columns of the blocks of B that the products in a value depend on, which has a row of each of their rows;
+    None is in it if one is not part of a load alone."""
+    operation = value.owner
+    if isinstance(operation, DpasOp):
+        beside = columns_of(operation.acc) if operation.acc is not None else set[int | None]()
+        return {_first_column(operation.b), *beside}
+    name, operands = getattr(operation, "name", ""), getattr(operation, "operands", ())
+    is_by_element = name.startswith(("arith.", "math."))
+    return set[int | None]().union(*map(columns_of, operands)) if is_by_element else set()
+
+
+def _first_column(block: SSAValue) -> int | None:
+    """The first column of a block of B; None if it is not part of a load alone."""
+    number, operation = 0, block.owner
+    while isinstance(operation, (ExtractStridedSliceOp, ExtractOp)):
+        number += operation.static_position.get_values()[0] if isinstance(operation, ExtractOp) else 0
+        operation = operation.operands[0].owner
+    return position_of(operation.desc).column.constant + number * COLUMNS if isinstance(operation, LoadNdOp) else None
 
 
 def _first_row(block: SSAValue, loads: Mapping[Operation, int]) -> int | None:

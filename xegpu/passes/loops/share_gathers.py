@@ -72,15 +72,17 @@ class _Rows:
 
 
 def shares_in(around: Operation) -> Iterator[InsertStridedSliceOp]:
-    """The operations that complete a block which is stored to shared local memory, and nothing else."""
+    """The operations that complete a block which is stored to shared local memory, and nothing else, in their order:
+    what one needs, those behind it share."""
     if isinstance(around, func.FuncOp):
         functions = [around]
     else:
         functions = [each for region in around.regions for each in region.block.ops if isinstance(each, func.FuncOp)]
     for function in functions:
-        for store in function.walk() if slm.allocations(function) else ():
-            if isinstance(store, StoreNdOp) and desc_of(store.desc).block.memory_scope == "slm" and \
-                    isinstance(last := store.value.owner, InsertStridedSliceOp) and last.result.has_one_use():
+        for last in function.walk() if slm.allocations(function) else ():
+            if isinstance(last, InsertStridedSliceOp) and last.result.has_one_use() and isinstance(
+                    store := next(iter(last.result.uses)).operation, StoreNdOp) and \
+                    desc_of(store.desc).block.memory_scope == "slm":
                 yield last
 
 

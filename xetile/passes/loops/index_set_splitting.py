@@ -47,6 +47,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.analysis.integer_range import Range, Ranges
 from xegpu.analysis.uniformity import per_subgroup
+from xegpu.dialect.bounds import ALIGNMENT
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.matchers import BARRIER, number
 from xegpu.ir.memref import is_shared
@@ -57,6 +58,7 @@ from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadColumnsOp, LoadGatherOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.tile_ops import InitTileOp
+from xetile.dialect.types import TileParameters
 from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold, within
 
 _STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, InitTileOp,
@@ -196,10 +198,12 @@ def _inside(loop: scf.ForOp, comparisons: list[Comparison]) -> Iterator[tuple[In
     """Vectors that a loop loads, such as indices, of which all elements are in bounds where comparisons hold; with what
     has to be asked before the loop.
 
-    Blocks of matrices are left as they are: messages look after their bounds themselves.
+    Blocks of matrices are left as they are: messages look after their bounds themselves. So are rows of elements of
+    less than 32 bits, whose check asks for more: block reads take rows that begin on 4-byte boundaries.
     """
     for init in loop.body.block.ops:
-        if not isinstance(init, InitTileOp) or min(tile_ops.tile_of(init.result).shape) > 1 or len(init.shape) != 2 or \
+        if not isinstance(init, InitTileOp) or len(init.shape) != 2 or \
+                not _is_vector(tile_ops.tile_of(init.result)) or \
                 tile_ops.tile_of(init.result).encoding.order != (1, 0) or not init.result.uses or \
                 not all(isinstance(use.operation, tile_ops.LoadTileOp) for use in init.result.uses):
             continue
@@ -209,6 +213,12 @@ def _inside(loop: scf.ForOp, comparisons: list[Comparison]) -> Iterator[tuple[In
         if len(needed) == 2 and all(not each.total.counter or any(map(each.follows_from, comparisons))
                                     for each in needed):
             yield init, [each for each in needed if not each.total.counter]
+
+
+def _is_vector(tile: TileParameters) -> bool:
+    """Whether a tile is a column, or a row of elements of which each begins on a 4-byte boundary."""
+    rows, columns = tile.shape
+    return columns == 1 or (rows == 1 and tile.dtype.bytes >= ALIGNMENT)
 
 
 def _branch(inserter: Inserter, loop: scf.ForOp, splits: list[_Split], first: SSAValue, bound: SSAValue) -> None:
