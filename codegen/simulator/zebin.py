@@ -73,12 +73,6 @@ class KernelRecord:
         return int(self.environment.get("offset_to_skip_per_thread_data_load", 0))
 
     @property
-    def takes_addresses(self) -> bool:
-        """Whether it accesses memory at addresses that are no pointer arguments: numbers, or loaded from memory."""
-        return bool(self.environment.get("indirect_stateless_count")) or \
-            any(each.get("is_ptr") for each in self.payload_arguments)
-
-    @property
     def simd_size(self) -> int:
         """Work-items of a thread."""
         return int(self.environment["simd_size"])

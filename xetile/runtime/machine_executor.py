@@ -15,7 +15,6 @@ from codegen.runtime.program_source import Program, gpu_program, suggest_other_c
 from codegen.simulator.findings import Finding
 from codegen.simulator.launch import launch
 from codegen.simulator.memory.global_memory import Allocation
-from codegen.simulator.simulator import load
 from codegen.toolchain.ocloc import compile_device
 from xegpu.dialect.debug import check as check_assertions
 from xegpu.support.errors import DeviceError
@@ -88,7 +87,7 @@ class MachineExecutor:
             allocations.append(Allocation("the assertions", flags.ctypes.data, flags.view(np.uint8)))
         groups = grid[2], grid[1], grid[0]
         try:
-            if load(binary, program.name, self._gpu.name).kernel.takes_addresses:
+            if compiled.takes_addresses:
                 allocations += process_memory(allocations)
             compiled.execution = launch(binary, program.name, self._gpu.name, words, groups,
                                         (compiled.emitted.local_size, 1, 1), allocations, check=self._check)
