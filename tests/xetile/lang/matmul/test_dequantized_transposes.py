@@ -61,7 +61,8 @@ def test_instructions_for_rows_of_columns(name: str, form: str, target: str) -> 
     report = kernel.lower(matrix, each, rows, rows, xt.Spec((4096, 4096), xt.f32), target=target).report(
         remedies=False)
     assert (report.spill_size, report.private_size) == (0, 0)
-    assert report.loop["vector"] * 32 / report.loop["dpas"] <= (290 if name == "f16" else 400)
+    most = 290 if name == "f16" else 450 if form == "i4" else 400  # bf16 has no exact way to flip a sign in a field
+    assert report.loop["vector"] * 32 / report.loop["dpas"] <= most
 
 
 @pytest.mark.parametrize("execution", [*FEW, *MACHINES], ids=str)
