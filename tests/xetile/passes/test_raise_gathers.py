@@ -102,3 +102,60 @@ def test_what_is_raised(pattern: str, raised: bool) -> None:
     text = first_stages(copied.lower(matrix, matrix, target="pvc", pattern=PATTERNS[pattern][0]))
     last = [*text.values()][-1]
     assert ("load_gather" not in last) == raised
+
+
+@xt.kernel
+def four_bits(A, W, S, Z, C, *, form, layout=(1, 1), BK=32):
+    """A @ ((W - Z) * S) with eight rows of weights in a word: words of rows, of a tile that moves, or each by itself."""
+    down, across = layout
+    n, width = xt.group_id(0) * BN, BN // across
+    map_a, map_b, map_c = (xt.wg_map(layout, size) for size in ((16, BK), (BK, width), (16, width)))
+    map_k, map_n = xt.wg_map(layout, (BK, 1)), xt.wg_map(layout, (1, width))
+    acc, i = xt.zeros((16 * down, BN), xt.f32, wg_map=map_c), xt.iota((BK, 1), wg_map=map_k)
+    tile = xt.init_tile(W, (i // 8, n), (BK, BN), wg_map=map_b)
+    columns = xt.iota((1, BN), 1, xt.index, wg_map=map_n) + n
+    whole = xt.full((BK, BN), True, xt.i1, wg_map=map_b)
+    for k in xt.range(0, A.shape[1], BK):
+        rows = (i + k.to(xt.i32)) // 8
+        if form == "elements":
+            rows, all_columns = rows.to(xt.index), xt.full((BK, BN), 0, xt.index, wg_map=map_b) + columns
+            at, there = rows * W.strides[0] + all_columns, (rows < W.shape[0]) & (all_columns < W.shape[1]) & whole
+            words = xt.load_gather(xt.init_tile(W, at), there)
+        else:
+            words = xt.load_tile(xt.init_tile(W, (rows, n), (BK, BN), wg_map=map_b) if form == "rows" else tile)
+        tile = xt.update_tile_offset(tile, BK // 8, 0)
+        scale, zero = (xt.load_tile(xt.init_tile(T, (k // 64, n), (1, BN), wg_map=map_n)) for T in (S, Z))
+        weights = ((words >> (i % 8 * 4).to(W.dtype)) & 15).to(A.dtype)
+        a = xt.load_tile(xt.init_tile(A, (0, k), (16 * down, BK), wg_map=map_a))
+        acc = xt.tile_mma(a, (weights - zero) * scale, acc)
+    xt.store_tile(acc, xt.init_tile(C, (0, n), (16 * down, BN), wg_map=map_c))
+
+
+FORMS = ("rows", "moved", "elements")
+
+
+@pytest.mark.parametrize("execution", [*FEW, Execution("machine:pvc", "pvc")], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("layout", "depth"), [((1, 1), 128), ((2, 2), 77)])
+@pytest.mark.parametrize("type_", [np.int32, np.uint32])
+def test_words_of_four_bits(execution: Execution, form: str, layout: tuple[int, int], depth: int, type_: Any) -> None:
+    """Sign bits, words that end with the last rows, and columns behind the last one."""
+    rng, columns = np.random.default_rng(depth), 120
+    weights = rng.integers(0, 16, (-(-depth // 8) * 8, columns))
+    packed = (weights.reshape(-1, 8, columns) << 4 * np.arange(8)[:, None]).sum(1)
+    words = packed.astype(np.uint32).view(type_)
+    a = rng.integers(-3, 4, (16 * layout[0], depth)).astype(np.float16)
+    scale, zero = (rng.integers(1, high, (2, columns)).astype(np.float16) for high in (3, 16))
+    c = np.full((16 * layout[0], columns), 7, np.float32)
+    execution.bind(four_bits)[2](a, words, scale, zero, c, form=form, layout=layout)
+    group = np.arange(depth) // 64
+    np.testing.assert_array_equal(c, a.astype(np.int64) @ ((weights[:depth] - zero[group]) * scale[group]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_words_become_weights_in_registers(form: str) -> None:
+    half, wide = xt.Spec((None, None), "f16"), xt.Spec((None, None), "f32")
+    lowered = four_bits.lower(half, xt.Spec((None, None), "i32"), half, half, wide, target="pvc", form=form)
+    text = lowered.stages["distribute-lanes"]
+    assert "xegpu.dequantize" in text
+    assert not any(word in text for word in ("load_gather", "xegpu.pack "))

@@ -211,9 +211,5 @@ def total(inserter: Inserter, anchor: Operation, terms: dict[SSAValue, Fraction]
     for term, times in terms.items():
         index = term if isinstance(term.type, IndexType) else inserter.before(anchor, arith.IndexCastOp(
             term, IndexType()))
-        if (divisor := times.denominator) > 1:
-            shift = divisor.bit_length() - 1
-            index = inserter.before(anchor, arith.ShRSIOp(index, inserter.constant(shift)) if 1 << shift == divisor
-                                    else arith.FloorDivSIOp(index, inserter.constant(divisor)))
-        added = inserter.add(anchor, added, inserter.multiply(anchor, index, times.numerator))
+        added = inserter.add(anchor, added, inserter.scale(anchor, index, times))
     return inserter.add(anchor, added, known)
