@@ -117,8 +117,8 @@ def signed_four_bits(A: Any, W: Any, S: Any, C: Any, *, BM: int = 32, BN: int = 
 @xt.kernel
 def words_of_rows(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, BK: int = 32, group: int = 128,
                   elements: bool = False) -> None:
-    """Weights of 4 bits, eight rows of B in a word, of which each names its row of words, as Triton's kernels have it; with
-    ``elements`` each element names its word."""
+    """Weights of 4 bits, eight rows of B in a word, of which each names its row of words, as Triton's kernels have it;
+    with ``elements`` each element names its word."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
     acc, i = xt.zeros((BM, BN), xt.f32), xt.iota((BK, 1))
     for k in xt.range(0, A.shape[1], BK):

@@ -106,7 +106,7 @@ def test_what_is_raised(pattern: str, raised: bool) -> None:
 
 @xt.kernel
 def four_bits(A, W, S, Z, C, *, form, layout=(1, 1), BK=32):
-    """A @ ((W - Z) * S) with eight rows of weights in a word: words of rows, of a tile that moves, or each by itself."""
+    """A @ ((W - Z) * S), eight rows of weights in a word: words of rows, of a tile that moves, or each by itself."""
     down, across = layout
     n, width = xt.group_id(0) * BN, BN // across
     map_a, map_b, map_c = (xt.wg_map(layout, size) for size in ((16, BK), (BK, width), (16, width)))
