@@ -244,4 +244,5 @@ def _is_shuffled(parts: tuple[_Part, ...]) -> bool:
 
 def _element(value: SSAValue) -> Attribute:
     assert isinstance(value.type, VectorType)
-    return value.type.element_type
+    element: Attribute = value.type.element_type
+    return element
