@@ -114,6 +114,27 @@ def signed_four_bits(A: Any, W: Any, S: Any, C: Any, *, BM: int = 32, BN: int = 
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
+@xt.kernel
+def words_of_rows(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, BK: int = 32, group: int = 128,
+                  elements: bool = False) -> None:
+    """Weights of 4 bits, eight rows of B in a word, of which each names its row of words, as Triton's kernels have it;
+    with ``elements`` each element names its word."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc, i = xt.zeros((BM, BN), xt.f32), xt.iota((BK, 1))
+    for k in xt.range(0, A.shape[1], BK):
+        rows, columns = ((i + k.to(xt.i32)) // 8).to(xt.index), xt.iota((1, BN), 1, xt.index) + n
+        if elements:
+            words = xt.load_gather(xt.init_tile(W, rows * W.strides[0] + columns * W.strides[1]),
+                                   (rows < W.shape[0]) & (columns < W.shape[1]))
+        else:
+            words = xt.load_tile(xt.init_tile(W, (rows, n), (BK, BN)))
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // group, n), (1, BN)))
+        weights = ((words >> (i % 8 * 4).to(W.dtype)) & 15).to(A.dtype)
+        acc = xt.tile_mma(xt.load_tile(xt.init_tile(A, (m, k), (BM, BK))), (weights - zero) * scale, acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
 AWQ = (0, 16, 4, 20, 8, 24, 12, 28)
 """Lowest bits of eight neighbouring columns in a word, as AWQ stores weights."""
 
@@ -311,6 +332,15 @@ def _signed_four_bits(dtype: Any) -> Callable[[str], Report]:
     return report
 
 
+def _words_of_rows(*, elements: bool) -> Callable[[str], Report]:
+    def report(target: str) -> Report:
+        rows = xt.Spec((32, 4096), xt.f16)
+        return words_of_rows.lower(_matrix(xt.f16), xt.Spec((512, 4096), xt.i32), rows, rows, _matrix(xt.f32),
+                                   target=target, elements=elements).report(remedies=False)
+
+    return report
+
+
 def _in_columns(dtype: Any) -> Callable[[str], Report]:
     def report(target: str) -> Report:
         rows = xt.Spec((32, 4096), dtype)
@@ -470,6 +500,10 @@ LOW_PRECISION = (
     Trial("4-bit weights, bf16", _four_bits(xt.bf16), 260, dense=False, unit="32 x 64 weights"),
     Trial("signed 4-bit weights, f16", _signed_four_bits(xt.f16), 260, dense=False, unit="32 x 64 weights"),
     Trial("signed 4-bit weights, bf16", _signed_four_bits(xt.bf16), 290, dense=False, unit="32 x 64 weights"),
+    Trial("4-bit weights, rows of words by an index vector, f16", _words_of_rows(elements=False), 260, dense=False,
+          unit="32 x 64 weights"),
+    Trial("4-bit weights, words by an index each, f16", _words_of_rows(elements=True), 260, dense=False,
+          unit="32 x 64 weights"),
     Trial("4-bit weights, eight columns in a word (AWQ), f16", _in_columns(xt.f16), 260, dense=False,
           unit="32 x 64 weights"),
     Trial("4-bit weights, eight columns in a word (AWQ), bf16", _in_columns(xt.bf16), 390, dense=False,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, UnrealizedConversionCastOp
+from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import SSAValue
 
 
@@ -13,6 +14,16 @@ def number(value: SSAValue) -> int | None:
     if type(owner) is arith.ConstantOp and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
     return None
+
+
+def splat_of(value: SSAValue) -> int | None:
+    """The constant that all elements of a vector are."""
+    if not isinstance(value.owner, SplatOp):
+        return None
+    source = value.owner.source
+    if isinstance(source.owner, UnrealizedConversionCastOp):
+        source = source.owner.inputs[0]
+    return number(source)
 
 
 def same_number(a: SSAValue, b: SSAValue) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import TypeVar
 
 from xdsl.dialects import arith, func
@@ -155,3 +156,12 @@ class Inserter:
         if known is not None:
             return self.constant(known * factor)
         return value if factor == 1 else self.before(anchor, arith.MuliOp(value, self.constant(factor)))
+
+    def scale(self, anchor: Operation, value: SSAValue, factor: Fraction) -> SSAValue:
+        """A fraction of an index, which is a multiple of the denominator."""
+        shift = factor.denominator.bit_length() - 1
+        if factor.denominator == 1 << shift and shift:
+            value = self.before(anchor, arith.ShRSIOp(value, self.constant(shift)))
+        elif shift:
+            value = self.before(anchor, arith.FloorDivSIOp(value, self.constant(factor.denominator)))
+        return self.multiply(anchor, value, factor.numerator)

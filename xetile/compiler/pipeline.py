@@ -47,6 +47,7 @@ from xetile.passes.f16_operands import F16Operands
 from xetile.passes.fuse_load_mma import FuseLoadMma
 from xetile.passes.loops.deepen_k import DeepenK
 from xetile.passes.loops.index_set_splitting import IndexSetSplitting
+from xetile.passes.loops.raise_gathers import RaiseGathers
 from xetile.passes.loops.reassociate import Reassociate
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
@@ -112,6 +113,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("cooperative-operands", lambda options: CooperativeOperands(options.target, options.access)
         if options.target.block_io else None),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
+    ("raise-gathers", lambda options: RaiseGathers(options.target, options.access)
+        if options.target.block_io else None),
     ("reassociate", lambda options: None if options.target.fuses_loads else Reassociate()),
     ("strip-mine", lambda options: StripMine(options.target, options.access)
         if max(options.target.registers) else None),

@@ -8,6 +8,7 @@ one shuffle for two words; a shuffle by a constant distance is a few moves with 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import gcd
 
 from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.emitter import Emitter
@@ -16,6 +17,8 @@ from xegpu.ir.dtypes import DType
 from xegpu.layout.linear_layout import Bit, LaneBits
 
 Combine = Callable[[str, str], str]
+_WORD = 1 << 32
+"""Numbers of 32 bits."""
 
 
 def element_bits(dtype: DType) -> int:
@@ -49,6 +52,30 @@ def index_table(values: Sequence[int], lane: str) -> str:
         return f"({lane} * {step}u + {values[0]}u)" if step else f"{values[0]}u"
     packed = sum(value << (4 * i) for i, value in enumerate(values))
     return f"((uint)({packed:#x}ul >> ({lane} * 4)) & 15u)"
+
+
+def number_table(numbers: Sequence[int], lane: str) -> str | None:
+    """Lookup of ``numbers[lane]`` in a constant of 32 or 64 bits, an entry a lane; None if it does not hold them.
+
+    Entries are multiples of a common step, counted from the least number. They are ``uint``, modulo two to its bits.
+    """
+    least = min(numbers)
+    step = gcd(*(number - least for number in numbers)) or 1
+    entries = [(number - least) // step for number in numbers]
+    bits = max(entries).bit_length()
+    start, step = least % _WORD, step % _WORD
+    if not bits:
+        return f"{start}u"
+    if entries == list(range(len(entries))):
+        entry = lane
+    elif bits * len(entries) <= 64:
+        table = sum(entry << bits * i for i, entry in enumerate(entries))
+        suffix, narrowed = ("u", "") if bits * len(entries) <= 32 else ("ul", "(uint)")
+        entry = f"({narrowed}({table:#x}{suffix} >> {lane} * {bits}u) & {(1 << bits) - 1}u)"
+    else:
+        return None
+    entry = entry if step == 1 else f"{entry} * {step}u"
+    return f"({entry} + {start}u)" if start else f"({entry})"
 
 
 class Words:

@@ -6,14 +6,14 @@ from itertools import accumulate, pairwise
 from math import prod
 
 import numpy as np
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
 
-from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.values import UNSIGNED
-from codegen.opencl.vector.convert_layout import joined
-from codegen.opencl.vector.lane_exchange import index_table
+from codegen.opencl.values import Fragment
+from codegen.opencl.vector.lane_exchange import bits_in, bits_out, index_table, number_table, shuffled_type
 from xegpu.dialect.vector import ShuffleOp
+from xegpu.ir.matchers import splat_of
 from xegpu.layout import lane_map
 
 Word = tuple[int, int]
@@ -27,28 +27,45 @@ def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
     assert maps is not None, "lanes are distributed"
     *sources, target = maps
     dtype = emitter.fragment(operation.sources[0]).dtype
-    bits = UNSIGNED[register_bits(dtype)]
-    wide = "ulong" if bits == "ulong" else "uint"
-    words = [[f"({wide})as_{bits}({word})" for word in emitter.fragment(source).words()]
-             for source in operation.sources]
+    held = [emitter.fragment(source).words() for source in operation.sources]
+    words = [[bits_in(word, dtype) for word in fragment] for fragment in held]
+    splats = [isinstance(source.owner, BroadcastOp) for source in operation.sources]
+    numbers = [splat_of(source) for source in operation.sources] if dtype.kind in "iu" and dtype.bits <= 32 else [None]
     starts, mask = list(accumulate(map(prod, shapes), initial=0)), np.array(operation.mask.get_values())
     row, column = lane_map.positions(shape, target, emitter.subgroup)
     elements = mask[row * shape[1] + column][..., 0]
     lane, result = emitter.name("lane_id"), emitter.fresh(operation.result)
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
     parts = []
+    tables: dict[str, str] = {}
     for unit in range(elements.shape[1]):
+        if None not in numbers:
+            of_lanes = [numbers[int(i)] or 0 for i in np.searchsorted(starts, elements[:, unit], "right") - 1]
+            if (table := number_table(of_lanes, lane)) is not None:
+                parts.append(_row(emitter, tables, bits_out(table, dtype), result))
+                continue
         taken: dict[Word, dict[int, int]] = {}
         for into, element in enumerate(elements[:, unit]):
             source = next(k for k, (first, end) in enumerate(pairwise(starts)) if first <= element < end)
             at = divmod(int(element) - starts[source], shapes[source][1])
             holder, index = lane_map.holder(shapes[source], sources[source], *at)
             taken.setdefault((source, int(index)), {})[into] = int(holder)
-        fetched = {word: _fetched(words[word[0]][word[1]], lanes, lane, emitter.subgroup, sources[word[0]].lanes)
+        fetched = {word: words[word[0]][word[1]] if splats[word[0]] else
+                   _fetched(words[word[0]][word[1]], lanes, lane, emitter.subgroup, sources[word[0]].lanes)
                    for word, lanes in taken.items()}
-        parts.append(joined([_selected(taken, fetched, lane, wide)], dtype, result))
+        ((source, index), word), *others = fetched.items()
+        parts.append(held[source][index] if not others and word == words[source][index] else
+                     bits_out(_selected(taken, fetched, lane, shuffled_type(dtype)), dtype))
     groups = [parts[i:i + result.width] for i in range(0, len(parts), result.width)]
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+
+
+def _row(emitter: Emitter, tables: dict[str, str], value: str, like: Fragment) -> str:
+    """The variable of a word of numbers, of which most rows have the same."""
+    if value not in tables:
+        tables[value] = emitter.name("numbers")
+        emitter.line(f"const {like.word} {tables[value]} = {value};")
+    return tables[value]
 
 
 def _fetched(word: str, lanes: dict[int, int], lane: str, subgroup: int, spread: int) -> str:

@@ -25,7 +25,9 @@ from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
 from xegpu.passes.distribute_lanes import block_io, debug, dpas, gather_scatter, reduction, vector
 from xegpu.passes.distribute_lanes.dequantize import fuse_dequantize
 from xegpu.passes.distribute_lanes.rewriter import DistributeLanesRewriter
+from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.rewriter import Rule, rewrite
+from xegpu.rewrite.sink_shuffles import sink_shuffles
 from xegpu.target.targets import Target
 
 RULES: dict[type[Operation], Rule] = {
@@ -53,8 +55,11 @@ class DistributeLanes:
         if SUBGROUP_SIZE in function.attributes:
             return function  # distributed already
         kinds = dict(zip(function.body.block.args, self.access, strict=False))
-        new = DistributeLanesRewriter(RULES, self.target, view_webs(function), kinds).function(function)
+        rewriter = DistributeLanesRewriter(RULES, self.target, view_webs(function), kinds)
+        new = rewriter.function(function)
         if self.target.block_io:
             fuse_dequantize(new)
+        if sink_shuffles([shuffle for shuffle in rewriter.shuffles if shuffle.parent is not None]):
+            erase_dead(new.body.block)
         new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup_size, i64)
         return new

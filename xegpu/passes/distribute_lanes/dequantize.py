@@ -33,12 +33,13 @@ from xegpu.dialect.convert_layout import MASK, SIGN_BIT, WORDS, DequantizeOp, ni
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import BitcastOp, PackOp
 from xegpu.ir.dtypes import PAIRS, bf16, f16, i8, i32, of_mlir, u8, u32
+from xegpu.ir.matchers import splat_of
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, vector_type
 from xegpu.passes.distribute_lanes.bit_provenance import BitProvenance
 from xegpu.passes.distribute_lanes.element_moves import LANES, Elements, has_elements, moved_elements
-from xegpu.passes.distribute_lanes.element_numbers import element_of, splat_of
+from xegpu.passes.distribute_lanes.element_numbers import element_of
 from xegpu.passes.distribute_lanes.unpack_row import PERIOD, unpack_row
 from xegpu.rewrite.dce import erase_dead
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import UnrealizedConversionCastOp
-from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.vector import IotaOp
 from xegpu.ir.dtypes import DType, of_mlir
-from xegpu.ir.matchers import number
+from xegpu.ir.matchers import number, splat_of
 from xegpu.layout import lane_map
 from xegpu.mlir.elementwise import RECORDS, read_as
 from xegpu.mlir.vector import shape_of
@@ -77,13 +75,3 @@ class ElementNumbers:
 def element_of(value: SSAValue) -> DType:
     """Element type of a vector, or the type of a number."""
     return of_mlir(get_element_type_or_self(value.type))
-
-
-def splat_of(value: SSAValue) -> int | None:
-    """The constant that all elements of a vector are."""
-    if not isinstance(value.owner, SplatOp):
-        return None
-    source = value.owner.source
-    if isinstance(source.owner, UnrealizedConversionCastOp):
-        source = source.owner.inputs[0]
-    return number(source)

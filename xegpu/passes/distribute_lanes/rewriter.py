@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.convert_layout import ConvertLayoutOp
+from xegpu.dialect.vector import ShuffleOp
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import shape_of, vector_type
@@ -66,12 +67,14 @@ class DistributeLanesRewriter(Rewriter):
         target: its subgroup size is the number of lanes.
         webs: values of the old function that are one descriptor.
         kinds: access kinds of its arrays.
+        shuffles: the shuffles of fragments that were made.
     """
 
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, webs: Webs,
                  kinds: Mapping[Any, str]) -> None:
         super().__init__(rules)
         self.target, self.webs, self.kinds = target, webs, kinds
+        self.shuffles: list[ShuffleOp] = []
 
     def default_map(self, shape: Shape) -> LaneMap:
         """Lane map of values that are computed with."""

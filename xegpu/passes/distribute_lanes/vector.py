@@ -177,6 +177,7 @@ def _shuffle(rewriter: DistributeLanesRewriter, operation: ShuffleOp) -> None:
     values = [rewriter.converted(part, lanes) for part, lanes in zip(parts, maps, strict=True)]
     fragment = rewriter.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
     shuffled = ShuffleOp(values, operation.mask.get_values(), fragment, [*shapes, shape], [*maps, form.lanes])
+    rewriter.shuffles.append(shuffled)
     rewriter.set(operation.result, rewriter.emit(shuffled), form)
 
 

@@ -14,10 +14,13 @@ Of a column that is the counter, later passes find the steps in which nothing is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.ir.matchers import number
 from xegpu.rewrite.inserter import Inserter, copy_module
@@ -46,32 +49,38 @@ def _loops(around: Operation) -> Iterator[scf.ForOp]:
     return (operation for operation in around.walk() if isinstance(operation, scf.ForOp))
 
 
-def _counted(loop: scf.ForOp) -> dict[int, int]:
+def _counted(loop: scf.ForOp) -> dict[int, Fraction]:
     """Positions of the indices that advance with a loop's counter, each with how many times as far in a step."""
-    step, found = number(loop.step), dict[int, int]()
+    step, found = number(loop.step), dict[int, Fraction]()
     assert loop.body.block.last_op is not None
     if not step:
         return found
     for position, (argument, yielded) in enumerate(zip(loop.body.block.args[1:], loop.body.block.last_op.operands,
                                                        strict=True)):
-        if isinstance(argument.type, IndexType) and not loop.results[position].uses:
-            distance = _distance(argument, yielded.owner)
-            if distance is not None and distance % step == 0:
-                found[position] = distance // step
+        is_vector = isinstance(argument.type, VectorType)
+        if isinstance(get_element_type_or_self(argument.type), IndexType) and not loop.results[position].uses:
+            distance = 0 if yielded is argument else _distance(argument, yielded.owner)
+            if distance is not None and (is_vector or distance % step == 0):
+                found[position] = Fraction(distance, step)
     return found
 
 
 def _distance(index: SSAValue, advanced: object) -> int | None:
     """The number that an operation adds to an index; None if it does anything else."""
     if isinstance(advanced, arith.SubiOp) and advanced.lhs is index:
-        known = number(advanced.rhs)
+        known = _number(advanced.rhs)
         return None if known is None else -known
     if isinstance(advanced, arith.AddiOp) and index in advanced.operands:
-        return number(advanced.rhs if advanced.lhs is index else advanced.lhs)
+        return _number(advanced.rhs if advanced.lhs is index else advanced.lhs)
     return None
 
 
-def _replace(inserter: Inserter, loop: scf.ForOp, counted: dict[int, int]) -> None:
+def _number(value: SSAValue) -> int | None:
+    """The constant that an index is, or all elements of a vector."""
+    return number(value.owner.source if isinstance(value.owner, BroadcastOp) else value)
+
+
+def _replace(inserter: Inserter, loop: scf.ForOp, counted: dict[int, Fraction]) -> None:
     """Write a loop that does not carry some indices."""
     block = loop.body.block
     first, last = block.first_op, block.last_op
@@ -80,7 +89,14 @@ def _replace(inserter: Inserter, loop: scf.ForOp, counted: dict[int, int]) -> No
     since = inserter.subtract(first, block.args[0], loop.lb)
     for position, times in counted.items():
         index = block.args[position + 1]
-        value = inserter.add(first, inserter.multiply(first, since, times), loop.iter_args[position])
+        advanced = inserter.scale(first, since, times)
+        if isinstance(index.type, VectorType):
+            value = loop.iter_args[position]
+            if times:
+                value = inserter.before(first, arith.AddiOp(value, inserter.before(first, BroadcastOp(
+                    advanced, index.type))))
+        else:
+            value = inserter.add(first, advanced, loop.iter_args[position])
         if loop.iter_args[position] is loop.lb and times == 1:
             value = block.args[0]
         index.replace_all_uses_with(value)

@@ -1,0 +1,132 @@
+"""Raising of gathers: rows that are an affine function of positions in the tile become a block load of all of them.
+
+    %r = floordivsi (addi (iota {axis = 0}), (broadcast %k)), (broadcast %8) : vector<32x1xindex>  // 4 rows 8 times
+    %t = init_scattered_tile %W, (muli %r, %stride) + %columns : tile<32x64xi32> ; %w = load_gather %t, %m
+becomes
+    %t = init_tile %W, [%k >> 3, %n] : tile<4x64xi32> ; %v = load_tile %t
+    %w = insert_strided_slice (tile_broadcast (extract_strided_slice %v [0, 0] 1x64) [0] : 8x64), ... [0, 0]  // 4 times
+
+A gather asks for each row by itself, and computes addresses and masks of each; a message loads a block of rows, and
+knows what is in bounds. Rows that are repeated, left out or in another order are taken from the block in registers.
+Rows and columns out of bounds are padding in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.integer_range import Ranges
+from xegpu.dialect.hints import hinted
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of
+from xegpu.rewrite.dce import erase
+from xegpu.rewrite.inserter import Inserter, rewrite_in_place
+from xegpu.target.targets import Target
+from xetile.dialect import tile_ops
+from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
+from xetile.dialect.reduction import TileBroadcastOp
+from xetile.dialect.types import TileType
+from xetile.passes.loops.raise_gathers.affine_numbers import AffineNumbers, Numbers, total
+from xetile.passes.loops.raise_gathers.positions import PositionAnalysis, Positions
+
+_MOST = 2
+"""A block may have so many times the rows of the tile; the others stay in registers until some are taken."""
+_ALIGNMENT = 4
+"""Messages take tiles that begin at multiples of these bytes."""
+
+
+@dataclass(frozen=True)
+class RaiseGathers:
+    """The pass.
+
+    Attributes:
+        target: whose messages load blocks.
+        access: for each argument its access kind.
+    """
+
+    target: Target
+    access: tuple[str, ...]
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with such gathers raised; the module itself if there are none."""
+        return rewrite_in_place(module, _gathers, self._plan, _raise, erases=True)
+
+    def _plan(self, load: LoadGatherOp) -> Positions | None:
+        function: Operation | None = load
+        while not isinstance(function, func.FuncOp):
+            assert function is not None
+            function = function.parent_op()
+        tile, columns = tile_ops.tile_of(load.tile), shape_of(load.result)[-1]
+        arrays = [argument for argument, kind in zip(function.body.block.args, self.access, strict=True)
+                  if kind == "block"]
+        init = load.tile.owner
+        if not isinstance(init, InitScatteredTileOp) or init.source not in arrays or \
+                tile.dtype.bits not in (8, 16, 32) or columns % self.target.subgroup_size:
+            return None
+        found = PositionAnalysis(AffineNumbers(Ranges.of_function(function))).of(load)
+        if found is None or any(times * multiple_of(term) * tile.dtype.bytes % _ALIGNMENT for term, times in
+                                found.columns.terms.items()) or found.first[1] * tile.dtype.bytes % _ALIGNMENT:
+            return None
+        rows = found.row_numbers
+        return found if _height(rows) <= _MOST * len(rows) else None
+
+
+def _gathers(around: Operation) -> Iterator[LoadGatherOp]:
+    return (operation for operation in around.walk() if isinstance(operation, LoadGatherOp))
+
+
+def _height(rows: Numbers) -> int:
+    """Rows of the block that has some: a power of two, or a multiple of 8, which messages load at once."""
+    count = int(rows.max() - rows.min()) + 1
+    return 1 << (count - 1).bit_length() if count <= 8 else -(-count // 8) * 8
+
+
+def _raise(inserter: Inserter, load: LoadGatherOp, found: Positions) -> None:
+    """Load a block, and take the rows of the tile from it."""
+    rows, metadata = found.row_numbers, found.metadata
+    height, columns = _height(rows), shape_of(load.result)[1]
+    at = [total(inserter, load, each.terms, first) for each, first in
+          zip((found.rows, found.columns), found.first, strict=True)]
+    type_ = TileType(tile_ops.tile_of(load.tile)).with_(shape=(height, columns), scatter=False)
+    tile = inserter.before(load, tile_ops.InitTileOp(metadata.source, at, metadata.sizes, metadata.strides, type_))
+    block = inserter.before(load, hinted(tile_ops.LoadTileOp(tile, load.padding), load), load.result.name_hint)
+    load.result.replace_all_uses_with(_rows_of(inserter, load, block, rows - rows.min()))
+    erase(load)
+
+
+def _rows_of(inserter: Inserter, load: LoadGatherOp, block: SSAValue, rows: Numbers) -> SSAValue:
+    """Rows of a block, put together of those that follow each other in it, and of those that are repeated."""
+    height, columns = shape_of(block)
+    if len(rows) == height and (rows == np.arange(height)).all():
+        return block
+
+    def insert(operation: Operation) -> SSAValue:
+        return inserter.before(load, operation)
+
+    def taken(row: int, count: int) -> SSAValue:
+        return insert(ExtractStridedSliceOp(block, (row, 0), (count, columns)))
+
+    def repeated(row: int, times: int) -> SSAValue:
+        return insert(TileBroadcastOp(taken(row, 1), (times, columns), (0,)))
+
+    result, first = repeated(int(rows[0]), len(rows)), 0
+    if (same := _run(rows, 0)) > 1:
+        first = same
+    while first < len(rows):
+        row, same, next_ = int(rows[first]), _run(rows[first:], 0), _run(rows[first:], 1)
+        part = repeated(row, same) if same > 1 else taken(row, next_)
+        result = insert(InsertStridedSliceOp(part, result, (first, 0)))
+        first += max(same, next_)
+    return result
+
+
+def _run(rows: Numbers, step: int) -> int:
+    """How many of the first rows have this distance."""
+    others = np.flatnonzero(np.diff(rows) != step)
+    return int(others[0]) + 1 if len(others) else len(rows)
