@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from xegpu.dialect.gather_scatter import CreateTdescOp
-from xegpu.ir.memref import DescribedOp, is_address
 from xegpu.ir.use_def import arguments_of, written_arguments
 from xegpu.support.errors import TargetError, XeError
 from xegpu.support.gc_pause import gc_paused
@@ -24,7 +23,6 @@ from xegpu.support.location import Location
 from xegpu.target.targets import DEFAULT_TARGET, Target
 from xetile.compiler import dump as dumps
 from xetile.compiler.stage_texts import StageTexts, printed
-from xetile.dialect.gather_scatter import InitScatteredTileOp
 from xetile.dialect.stage import IN_XETILE, only_function, stage_of
 from xetile.passes.row_major import check_orders
 
@@ -93,12 +91,6 @@ class CompiledKernel:
         scattered = [operation for operation in final.walk() if isinstance(operation, CreateTdescOp)]
         return {position: operation for operation in reversed(scattered)
                 for position in arguments_of(final, operation.operands[0])}
-
-    @cached_property
-    def takes_addresses(self) -> bool:
-        """Whether the kernel accesses memory at addresses that are numbers: arguments, or loaded from memory."""
-        return any(isinstance(operation, DescribedOp | CreateTdescOp | InitScatteredTileOp)
-                   and is_address(operation.source.type) for operation in self.function.walk())
 
     @cached_property
     def modules(self) -> dict[str, ModuleOp]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import func
 
 from codegen.runtime.debug import FLAGS
 from codegen.runtime.devices import requested_spirv_compiler
@@ -17,10 +18,13 @@ from codegen.simulator.launch import launch
 from codegen.simulator.memory.global_memory import Allocation
 from codegen.toolchain.ocloc import compile_device
 from xegpu.dialect.debug import check as check_assertions
+from xegpu.dialect.gather_scatter import CreateTdescOp
+from xegpu.ir.memref import DescribedOp, is_address
 from xegpu.support.errors import DeviceError
 from xegpu.target.targets import TARGETS, Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel
+from xetile.dialect.gather_scatter import InitScatteredTileOp
 from xetile.runtime.device_executor import check_compatible, packed
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
@@ -87,7 +91,7 @@ class MachineExecutor:
             allocations.append(Allocation("the assertions", flags.ctypes.data, flags.view(np.uint8)))
         groups = grid[2], grid[1], grid[0]
         try:
-            if compiled.takes_addresses:
+            if _takes_addresses(compiled.function):
                 allocations += process_memory(allocations)
             compiled.execution = launch(binary, program.name, self._gpu.name, words, groups,
                                         (compiled.emitted.local_size, 1, 1), allocations, check=self._check)
@@ -125,3 +129,9 @@ def _allocations(arguments: Sequence[Argument]) -> list[Allocation]:
     """The arrays of a launch; of arrays in one arena, all that is in it."""
     arenas = {id(a.source.arena): a.source.arena for a in arguments if a.rank is not None}
     return [allocation for arena in arenas.values() for allocation in arena.allocations]
+
+
+def _takes_addresses(function: func.FuncOp) -> bool:
+    """Whether a kernel accesses memory at addresses that are numbers: arguments, or loaded from memory."""
+    return any(isinstance(operation, DescribedOp | CreateTdescOp | InitScatteredTileOp)
+               and is_address(operation.source.type) for operation in function.walk())

@@ -142,7 +142,7 @@ def test_autotune_chooses_for_each_kind_of_arguments(arrays: tuple[Any, ...]) ->
 
 def test_a_prediction_ranks_without_a_device() -> None:
     require_ocloc()
-    a, b, c = xt.Spec((512, 512), xt.bf16), xt.Spec((512, 512), xt.bf16), xt.Spec((512, 512), xt.f32)
+    a, b, c = xt.Spec((4096, 512), xt.bf16), xt.Spec((512, 512), xt.bf16), xt.Spec((4096, 512), xt.f32)
     result = xt.tune(accumulate, (a, b, c), {"BM": [8, 32]}, target="pvc", by="prediction")
     assert [outcome.how for outcome in result.outcomes] == ["predicted", "predicted"]
     assert result.best == {"BM": 32}
@@ -153,8 +153,8 @@ def test_what_a_prediction_cannot_tell_apart_is_timed() -> None:
     """Factors that change no instruction predict the same; the tiles that are slower are not timed."""
     require_ocloc()
     rng = np.random.default_rng(5)
-    a, b = (rng.integers(-3, 4, (512, 512)).astype(np.float16) for _ in range(2))
-    c, space = np.zeros((512, 512), np.float32), {"BM": [8, 32], "scale": [1.0, 1.5]}
+    a, b = (rng.integers(-3, 4, (rows, 512)).astype(np.float16) for rows in (4096, 512))
+    c, space = np.zeros((4096, 512), np.float32), {"BM": [8, 32], "scale": [1.0, 1.5]}
     ranked = xt.tune(accumulate, (a, b, c), space, target="pvc", by="prediction")
     assert [outcome.configuration["BM"] for outcome in ranked.tied] == [32, 32]
     assert "cannot tell apart" in str(ranked.table())

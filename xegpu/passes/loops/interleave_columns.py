@@ -166,8 +166,8 @@ def _order_of_copy(store: StoreNdOp) -> _Order:
 def _has_whole_blocks(load: LoadNdOp) -> bool:
     """Whether a load gives blocks of B, a column a lane, that begin at a multiple of as many columns."""
     desc = desc_of(load.desc)
-    return desc.sg_map == operand_b(_LANES, desc.dtype.bits) and desc.shape[1] == _LANES and \
-        multiple_of(load.desc) % _LANES == 0
+    return desc.dtype.bits <= 32 and desc.sg_map == operand_b(_LANES, desc.dtype.bits) and \
+        desc.shape[1] == _LANES and multiple_of(load.desc) % _LANES == 0
 
 
 def _products(value: SSAValue) -> Iterator[DpasOp | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import prod
 
 from xdsl.dialects.builtin import VectorType
@@ -37,21 +38,27 @@ def live_row_bytes(block: Block, part: float, *, sinks: bool) -> float:
     for operation in operations:
         if not isinstance(operation, _SPLATS):
             values |= dict.fromkeys(operation.results, placed[operation])
-    spans = [(start, _last_use(value, index, placed), size) for value, start in values.items()
-             if (size := _bytes(value, part))]
-    loaded = {operation: placed[operation] for operation in operations if isinstance(operation, LoadTileOp)}
+    born, dying, through = ([0.0] * (len(operations) + 1) for _ in range(3))
+    for value, start in values.items():
+        end, size = _last_use(value, index, placed), _bytes(value, part)
+        if start < end and size:
+            born[start] += size  # what an argument adds at -1, the last place, is not asked for
+            dying[end] += size
+            through[start + 1] += size
+            through[end] -= size
+    at_once = [0.0] * len(operations)
+    for operation in operations:
+        if isinstance(operation, LoadTileOp):
+            start = placed[operation]
+            if operation.padding is not None or start == _last_use(operation.result, index, placed):
+                at_once[start] += _bytes(operation.result, part)
     peak = 0.0
-    for position, operation in enumerate(operations):
-        through = sum(size for start, end, size in spans if start < position < end)
-        dying = sum(size for start, end, size in spans if start < position == end)
-        born = sum(size for start, end, size in spans if start == position < end)
+    for position, (operation, live) in enumerate(zip(operations, accumulate(through), strict=False)):
         within = max((live_row_bytes(inner, part, sinks=sinks) for region in operation.regions
                       for inner in region.blocks), default=0.0)
         if isinstance(operation, TileReduceOp) and _is_computed_for(operation):
             within = _bytes(operation.source, part)
-        at_once = sum(_bytes(load.result, part) for load, start in loaded.items() if start == position and (
-            load.padding is not None or start == _last_use(load.result, index, placed)))
-        peak = max(peak, through + at_once + max(dying, born + within))
+        peak = max(peak, live + at_once[position] + max(dying[position], born[position] + within))
     return peak
 
 
