@@ -40,6 +40,7 @@ def emit(function: func.FuncOp, target: Target, *, large_buffers: bool = False) 
     """
     subgroup, subgroups = subgroup_size(function), subgroup_count(function)
     emitter = Emitter(RULES, target, subgroup)
+    emitter.kernel = function
     emitter.split_barriers = barriers.workgroup_barriers(function, subgroups, target)
     if target.is_cpu:
         emitter.lane_barriers = lane_hazards.barriers(function)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import count
 from os.path import basename
 from typing import Any
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -17,12 +17,14 @@ from codegen.opencl.prelude.macros import LIKELY, NO_VISA
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, empty, vector_type, width_of
+from xegpu.analysis.register_pressure import fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.matchers import DISABLE_LICM, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import BUG, XeError
 from xegpu.support.location import Location, author_location
+from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
@@ -34,6 +36,10 @@ MOST_INLINED = 256
 """Words of a processor's lanes that a kernel accesses without calls: Intel's compiler takes 2.5 ms for each."""
 _MOST_BY_ROWS = 64
 """The same of blocks of several rows, with masks at edges: a product's 128 take a third of its compiler's time."""
+
+_CROWDED = 0.45
+"""Fraction of the registers in fragments, above which accesses of single elements and of rows go in loops, or one by
+one: with half of 128 in fragments, addresses of eight words at a time spilled 0.2 to 1 KB on dg2."""
 
 
 class Emitter:
@@ -56,6 +62,7 @@ class Emitter:
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}
         self.assertions: tuple[Any, ...] = ()
         self.inlined_words = self.branches = 0
+        self.kernel: func.FuncOp | None = None
         self.in_bounds: dict[Operation, str] = {}
         self.pending_stores: list[Any] = []
         self.lane_barriers: Collection[Operation] = ()
@@ -64,6 +71,14 @@ class Emitter:
         self._names: set[str] = set(KEYWORDS | RULES)
         self._claimed: set[str] = set()
         self._tried: dict[str, int] = {}  # numbers below these are taken
+
+    @cached_property
+    def is_crowded(self) -> bool:
+        """Whether fragments take most of the registers of a GPU without block IO, and leave few for addresses."""
+        if self.kernel is None or self.target.is_cpu or self.target.block_io:
+            return False
+        registers = requested_registers(self.kernel) or min(self.target.registers)
+        return fragment_bytes(self.kernel) * self.subgroup > _CROWDED * registers * self.target.register_bytes
 
     def line(self, text: str) -> None:
         """Append a line, preceded by a comment with the author's line if that changed."""

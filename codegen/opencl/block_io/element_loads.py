@@ -77,7 +77,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         statements = [f"{fragment.c_type} {name} = {_element_function(emitter, piece, fragment)}("
                       f"{arguments_of(emitter, operation.desc, *piece.at)});"
                       for name, piece in zip(fragment.names, pieces, strict=True)]
-        for statement in predicated_words.apart(emitter, statements, pieces[0], fragment.width):
+        for statement in predicated_words.apart(emitter, statements, pieces[0], fragment):
             emitter.line(statement)
         predicate.from_memory(emitter, operation.result)
         return
@@ -180,7 +180,7 @@ def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, ki
         at = ", ".join(wrapping(Coordinate((name,), start)) for name, start in zip("yx", piece.at, strict=True))
         name = _element_function(emitter, piece, fragment)
         calls.append(f"*out{i} = {name}(base, height, width, pitch, step, {at});")
-    lines += [f"  {call}" for call in predicated_words.apart(emitter, calls, pieces[0], fragment.width)]
+    lines += [f"  {call}" for call in predicated_words.apart(emitter, calls, pieces[0], fragment)]
     return "\n".join([*lines, "}", ""])
 
 
@@ -251,7 +251,7 @@ def _element_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -
     It loops over the words, which move through the variable: an index that is no constant would send it to private
     memory. A GPU has messages that take a condition, one for each word of one element.
     """
-    if predicated_words.is_predicated(emitter, piece):
+    if predicated_words.is_predicated(emitter, piece, fragment):
         return predicated_words.load_function(emitter, piece, fragment)
     name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {PARAMETERS})", "{",

@@ -65,15 +65,17 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         if by_rows:
             emitter.function(_rows_store(block, piece, fragment, contiguous))
             continue
-        if piece.promised:
-            emitter.function(_inlined_store(emitter, piece, fragment))
-        else:
+        if predicated_words.is_predicated(emitter, piece, fragment):
             predicated_words.store_function(emitter, piece, fragment)
+            continue
+        if not piece.promised:
+            emitter.function(_edge_store(piece, fragment))
+        emitter.function(_inlined_store(emitter, piece, fragment))
     if row_writes.applies(emitter, operation, block):
         row_writes.add(emitter, operation, block, fragment, calls(pieces, ""))
         return
     statements = calls(pieces, "_contiguous" if contiguous else "_rows" if by_rows else "")
-    for statement in predicated_words.apart(emitter, statements, pieces[0], fragment.width):
+    for statement in predicated_words.apart(emitter, statements, pieces[0], fragment):
         emitter.line(statement)
 
 

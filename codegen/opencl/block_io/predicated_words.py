@@ -62,15 +62,19 @@ def store_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> s
     return name
 
 
-def is_predicated(emitter: Emitter, piece: BlockSlice) -> bool:
-    """Whether a block is accessed so: an element a lane, on a GPU, where it may be out of bounds."""
-    return piece.lanes.per_lane == 1 and not piece.promised and not emitter.target.is_cpu
+def is_predicated(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> bool:
+    """Whether a block is accessed so: an element a lane, on a GPU, where it may be out of bounds.
+
+    Several words of a variable need registers for their addresses; a loop over them has those of one.
+    """
+    return piece.lanes.per_lane == 1 and not (piece.promised or emitter.target.is_cpu) and \
+        (fragment.width == 1 or not emitter.is_crowded)
 
 
-def apart(emitter: Emitter, statements: Sequence[str], piece: BlockSlice, width: int) -> Iterator[str]:
-    """Accesses of pieces of ``width`` words like one, with scheduling barriers between those that are too many."""
-    together = max(emitter.target.register_bytes // _BYTES_IN_FLIGHT // width, 1)
-    if not is_predicated(emitter, piece):
+def apart(emitter: Emitter, statements: Sequence[str], piece: BlockSlice, fragment: Fragment) -> Iterator[str]:
+    """Accesses of the variables of a fragment, with scheduling barriers between those that are too many."""
+    together = max(emitter.target.register_bytes // _BYTES_IN_FLIGHT // fragment.width, 1)
+    if not is_predicated(emitter, piece, fragment):
         together = len(statements)
     for number, statement in enumerate(statements):
         if number and number % together == 0:

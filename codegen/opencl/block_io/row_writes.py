@@ -26,8 +26,8 @@ _MOST_ACROSS = 8
 
 def applies(emitter: Emitter, operation: StoreNdOp, block: WholeBlock) -> bool:
     """Whether a block's rows may be stored by 1D block writes where they are in bounds, which nobody knows yet."""
-    return not (emitter.target.block_io or emitter.target.is_cpu or block.promised) and operation.in_bounds is None \
-        and block.row_bits > 0 and fills_writes(block.desc)
+    return not (emitter.target.block_io or emitter.target.is_cpu or block.promised or emitter.is_crowded) and \
+        operation.in_bounds is None and block.row_bits > 0 and fills_writes(block.desc)
 
 
 def add(emitter: Emitter, operation: StoreNdOp, block: WholeBlock, fragment: Fragment, calls: list[str]) -> None:
@@ -41,10 +41,12 @@ def add(emitter: Emitter, operation: StoreNdOp, block: WholeBlock, fragment: Fra
         calls: statements that store the block by itself, with a bounds check.
     """
     most = min(_MOST_WORDS, _MOST_ACROSS * block.shape[0])
-    store_runs.add(emitter, operation, fragment.words(), calls, most, lambda stores: _flush(emitter, block, stores))
+    store_runs.add(emitter, operation, fragment.words(), calls, most,
+                   lambda stores: _flush(emitter, block, fragment, stores))
 
 
-def _flush(emitter: Emitter, block: WholeBlock, stores: Sequence[store_runs.PendingStore]) -> None:
+def _flush(emitter: Emitter, block: WholeBlock, fragment: Fragment,
+           stores: Sequence[store_runs.PendingStore]) -> None:
     """Emit a run: writes of its rows behind its check, or the stores of the blocks."""
     desc, rows, name = stores[0].desc, block.shape[0], emitter.name("inside")
     bounds = bounds_condition(desc, (0, 0), rows, sum(store.shape[1] for store in stores))
@@ -52,9 +54,8 @@ def _flush(emitter: Emitter, block: WholeBlock, stores: Sequence[store_runs.Pend
         f" | (uint)({desc.pitch}) * {block.desc.dtype.bytes}u" if rows > 1 else "")
     emitter.line(f"const int {name} = {bounds} & ((({bits}) & {STORE_ALIGNMENT - 1}u) == 0);")
     edges = [line for store in stores for line in store.edges]
-    width = len(block.words) * len(stores) // len(edges)
     store_runs.branch(emitter, name, _writes(block, desc, stores),
-                      list(predicated_words.apart(emitter, edges, block, width)))
+                      list(predicated_words.apart(emitter, edges, block, fragment)))
 
 
 def _pointer(desc: Descriptor, row: int, column: int) -> str:
