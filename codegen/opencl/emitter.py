@@ -37,9 +37,11 @@ MOST_INLINED = 256
 _MOST_BY_ROWS = 64
 """The same of blocks of several rows, with masks at edges: a product's 128 take a third of its compiler's time."""
 
-_CROWDED = 0.45
-"""Fraction of the registers in fragments, above which accesses of single elements and of rows go in loops, or one by
-one: with half of 128 in fragments, addresses of eight words at a time spilled 0.2 to 1 KB on dg2."""
+_SHORT_FUNCTIONS = frozenset({"absf", "fma", "exp", "exp2", "ceil", "floor", "rint", "round", "trunc", "ctpop", "absi"})
+"""Functions of the dialect ``math`` of which a vector takes few instructions; others, and quotients, are crowds."""
+_CROWDED = 0.6
+"""Fraction of the registers in fragments above which accesses of single elements go in loops: addresses of eight words
+at a time spilled 0.2 to 1 KB on dg2."""
 
 
 class Emitter:
@@ -77,6 +79,9 @@ class Emitter:
         """Whether fragments take most of the registers of a GPU without block IO, and leave few for addresses."""
         if self.kernel is None or self.target.is_cpu or self.target.block_io:
             return False
+        if any(operation.name == "arith.divf" or operation.name.removeprefix("math.") not in _SHORT_FUNCTIONS
+               for operation in self.kernel.walk() if operation.name.startswith(("arith.divf", "math."))):
+            return True
         registers = requested_registers(self.kernel) or min(self.target.registers)
         return fragment_bytes(self.kernel) * self.subgroup > _CROWDED * registers * self.target.register_bytes
 

@@ -91,7 +91,7 @@ def neighbours(A, C):
 
 
 @pytest.mark.parametrize(("target", "name", "columns", "most"), [
-    ("pvc", "f16", 128, 520), ("pvc", "i16", 129, 800), ("bmg", "u8", 131, 700), ("dg2", "i32", 130, 1100)])
+    ("pvc", "f16", 128, 520), ("pvc", "i16", 129, 800), ("bmg", "u8", 131, 700), ("dg2", "i16", 130, 1500)])
 def test_tiles_at_any_column_take_a_message_a_word_and_no_branch(target: str, name: str, columns: int,
                                                                  most: int) -> None:
     """With a branch and a loop of bounds-checked words it was two to three times as many instructions."""
