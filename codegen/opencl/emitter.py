@@ -39,7 +39,7 @@ _MOST_BY_ROWS = 64
 
 _SHORT_FUNCTIONS = frozenset({"absf", "fma", "exp", "exp2", "ceil", "floor", "rint", "round", "trunc", "ctpop", "absi"})
 """Functions of the dialect ``math`` of which a vector takes few instructions; others, and quotients, are crowds."""
-_CROWDED = 0.6
+_CROWDED = 0.5
 """Fraction of the registers in fragments above which accesses of single elements go in loops: addresses of eight words
 at a time spilled 0.2 to 1 KB on dg2."""
 
