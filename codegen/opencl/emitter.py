@@ -38,7 +38,7 @@ _MOST_BY_ROWS = 64
 """The same of blocks of several rows, with masks at edges: a product's 128 take a third of its compiler's time."""
 
 _SHORT_FUNCTIONS = frozenset({"absf", "fma", "exp", "exp2", "ceil", "floor", "rint", "round", "trunc", "ctpop", "absi"})
-"""Functions of the dialect ``math`` of which a vector takes few instructions; others, and quotients, are crowds."""
+"""Functions of the dialect ``math`` of which a vector takes few registers; others, and quotients, take many."""
 _CROWDED = 0.5
 """Fraction of the registers in fragments above which accesses of single elements go in loops: addresses of eight words
 at a time spilled 0.2 to 1 KB on dg2."""
@@ -76,7 +76,7 @@ class Emitter:
 
     @cached_property
     def is_crowded(self) -> bool:
-        """Whether fragments take most of the registers of a GPU without block IO, and leave few for addresses."""
+        """Whether fragments or long functions take most registers of a GPU without block IO: few are for addresses."""
         if self.kernel is None or self.target.is_cpu or self.target.block_io:
             return False
         if any(operation.name == "arith.divf" or operation.name.removeprefix("math.") not in _SHORT_FUNCTIONS

@@ -27,7 +27,7 @@ from xetile.lang.matmul import tile_mma
 from xetile.lang.reduction import tile_reduce
 from xetile.lang.tiles import init_tile, load_tile, store_tile
 from xetile.library.array_operands import Operand, check_same_device, copied_where_shared, result_for
-from xetile.library.attention_rows import FEWEST_QUERIES, launch_rows
+from xetile.library.attention.rows import FEWEST_QUERIES, launch_rows
 from xetile.library.call_plans import planned
 
 _SUBGROUPS = 8
