@@ -14,6 +14,9 @@ any. A load takes part whose position is the counter, values from before the loo
 for each other in a step, they must leave the first loop together: then the box that is checked has the blocks of all of
 them.
 
+On a processor, loops that load and store blocks along their rows take part with all of both: where a branch depends on
+the counter, its compiler masks what follows.
+
 A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
 (``%acc * %scale`` in an attention kernel), is marked ``xegpu.disable_rotate``. Intel's compiler puts the reads of such
 elements at the head of a rotated loop, whose body always follows; they are then in registers twice across the branches
