@@ -40,13 +40,13 @@ def rows_of(value: SSAValue) -> int | None:
 def independent_rows(function: func.FuncOp) -> int | None:
     """Rows of a kernel's tile that nothing but their numbers tells apart; None if there are none.
 
-    All its vectors and tiles have as many rows, or one, which is the same for all.
+    All its vectors and tiles have as many rows, or one, which is the same for all. A tile may be a single row.
     """
     if MAY_ALIAS in function.attributes:
         return None
     stored = [rows_of(operation.tile) or 1 for operation in function.walk() if isinstance(operation, StoreTileOp)]
-    rows = max(stored, default=1)
-    if rows == 1 or not all(_keeps_rows(operation, rows) for operation in function.walk() if operation is not function):
+    rows = max(stored, default=0)
+    if not rows or not all(_keeps_rows(operation, rows) for operation in function.walk() if operation is not function):
         return None
     return rows if _may_reorder(function, rows) else None
 
