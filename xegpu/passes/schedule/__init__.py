@@ -76,8 +76,7 @@ _BETWEEN_STORES = (StoreNdOp, CreateNdTdescOp, UpdateNdOffsetOp)
 """Operations in a run of stores, beside those that move."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
-_LOADED = (LoadNdOp, LoadColumnsOp, ExtractOp, reduction.BroadcastOp)
-"""Operations that move where loads do: those, and what takes a block of what was loaded, or repeats it."""
+_LOADED = (LoadNdOp, LoadColumnsOp, ExtractOp)
 _MARGIN = 1.15
 """Estimated bytes of fragments, as a part of the largest register file, to which nothing is spilled: fitted,
 between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled nothing, 1.31 and more did)."""
@@ -103,9 +102,10 @@ class Schedule:
         return rewrite(module, self._rewrite_function)
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
-        new = _scheduled(function, loads=not self.target.block_io, stores=max(self.target.registers) > 0)
+        has_registers, sinks = max(self.target.registers) > 0, not self.target.block_io
+        new = _scheduled(function, loads=sinks, stores=has_registers, far=sinks and has_registers)
         if (split := self._with_partial_reductions(function, new)) is not None:
-            function, new = split, _scheduled(split, loads=not self.target.block_io)
+            function, new = split, _scheduled(split, loads=sinks, far=sinks)
         if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
             return new
         registers = max(modes(new, self.target), default=0)
@@ -166,10 +166,18 @@ def _ordered(function: func.FuncOp) -> func.FuncOp:
     return new
 
 
-def _scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True) -> func.FuncOp:
-    """A copy of a function in the new order; with ``loads``, loads move, too, with ``stores`` runs of those."""
+def _scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True, far: bool = False) -> func.FuncOp:
+    """A copy of a function in the new order.
+
+    Args:
+        function: the kernel.
+        loads: whether loads move, too.
+        stores: whether runs of stores do then.
+        far: whether loads move past stores to other memory, what repeats a row or a column with them, and chains of a
+            reduction come side by side.
+    """
     new = copied(function)
-    aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes)
+    aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes) if far else None
     for operation in new.walk():
         for region in operation.regions:
             for block in region.blocks:
@@ -182,7 +190,7 @@ def _may_sink_loads(loop: scf.ForOp) -> bool:
     return not is_gemm_loop(loop) and any(isinstance(inner, ProductOp) for inner in loop.body.block.ops)
 
 
-def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis) -> None:
+def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
     read: list[Operation] = []
@@ -195,7 +203,8 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis) -> No
         if run and not (_may_move(operation) or type(operation) in _BETWEEN_STORES):
             order += _stored(run, read, waiting, aliases)
             behind.note(order)
-        if _may_move(operation) or (loads and type(operation) in _LOADED):
+        if _may_move(operation) or (loads and type(operation) in _LOADED) or \
+                (aliases and isinstance(operation, reduction.BroadcastOp)):
             waiting[operation] = None
             if isinstance(operation, (LoadNdOp, LoadColumnsOp)):
                 read.append(operation)
@@ -205,7 +214,7 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis) -> No
             continue
         if not _writes_nothing(operation):  # it may write what was to be read
             order += _loaded(read, waiting)
-        if isinstance(operation, reduction.ReduceOp):
+        if aliases and isinstance(operation, reduction.ReduceOp):
             order += _combined(operation, waiting)
         order += _needed(operation, waiting)
         if isinstance(operation, CompileHintOp):  # nothing goes past it
@@ -233,14 +242,14 @@ def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Opera
 
 
 def _stored(run: list[StoreNdOp], read: list[Operation], waiting: dict[Operation, None],
-            aliases: AliasAnalysis) -> list[Operation]:
+            aliases: AliasAnalysis | None) -> list[Operation]:
     """A run of stores, and what they need: all that is loaded, or all that is stored, before the first of them.
 
     The loads of a run from memory that it may write stand before it. Where they take as many registers as what is
     stored, that is computed before the run, too, each value right behind the loads that it needs.
     """
-    written = aliases.memories(run)
-    before = [load for load in read if load in waiting and aliases.may_alias(load, written)]
+    written = aliases.written(run) if aliases else set()
+    before = [load for load in read if load in waiting and (aliases is None or aliases.may_alias(load, written))]
     taken = sum(bytes_of(load.results[0]) for load in before)
     order: list[Operation] = []
     if taken and taken >= sum(bytes_of(store.value) for store in run):

@@ -25,13 +25,13 @@ class AliasAnalysis:
         self._anything = may_alias
         self._found: dict[SSAValue, set[SSAValue]] = {}
 
-    def memories(self, stores: Iterable[Operation]) -> set[SSAValue]:
+    def written(self, stores: Iterable[Operation]) -> set[SSAValue]:
         """The memories that stores write."""
         return {memory for store in stores if (at := written_operand(type(store))) is not None
                 for memory in self._of(store.operands[at])}
 
     def may_alias(self, load: Operation, written: set[SSAValue]) -> bool:
-        """Whether a load may read elements of one of these memories."""
+        """Whether a load may read elements of memories that are written."""
         read = {memory for at in read_operands(type(load)) for memory in self._of(load.operands[at])}
         return self._anything or not read or not read.isdisjoint(written) or \
             not all(isinstance(memory.type, MemRefType) for memory in read | written)

@@ -66,7 +66,7 @@ class StripMine:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         rows = independent_rows(function)
-        if rows is None or rows == 1 and (self.target.block_io or not any(map(_is_updated, function.walk()))):
+        if rows is None or (rows == 1 and (self.target.block_io or not any(map(_is_updated, function.walk())))):
             return function
         usable, block = self._modes(function), function.body.block
         sizes = [mode * self._fragment_bytes for mode in usable]
@@ -160,7 +160,7 @@ class _StripMiner(Rewriter):
         for old, new in zip(operation.results, emitted.results, strict=True):
             self.set(old, new)
         if _is_updated(operation):
-            self.stored[operation.result] = self.like(operation, operands, types).results[0]
+            self.stored[operation.results[0]] = self.like(operation, operands, types).results[0]
 
     def _row(self) -> SSAValue:
         assert self.row is not None
@@ -178,7 +178,8 @@ class _StripMiner(Rewriter):
 
 def _is_updated(operation: Operation) -> bool:
     """Whether an operation initializes a tile that is loaded and stored, as a residual is, and nothing else."""
-    return isinstance(operation, InitTileOp) and {type(use.operation) for use in operation.result.uses} == {LoadTileOp, StoreTileOp}
+    return isinstance(operation, InitTileOp) and \
+        {type(use.operation) for use in operation.result.uses} == {LoadTileOp, StoreTileOp}
 
 
 def _is_of_numbers(operation: Operation) -> bool:

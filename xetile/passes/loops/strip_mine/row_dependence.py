@@ -54,7 +54,7 @@ def independent_rows(function: func.FuncOp) -> int | None:
 def _keeps_rows(operation: Operation, rows: int) -> bool:
     """Whether an operation makes each row of its result of that row of its operands."""
     values = (*operation.operands, *operation.results)
-    if not all(map(_is_plain, values)) or any(rows_of(value) not in (None, 1, rows) for value in values):
+    if not all(map(is_plain, values)) or any(rows_of(value) not in (None, 1, rows) for value in values):
         return False
     if isinstance(operation, TileReduceOp):
         return rows_of(operation.source) == 1 or axes_of(operation) == (1,)
@@ -68,7 +68,7 @@ def _keeps_rows(operation: Operation, rows: int) -> bool:
     return isinstance(operation, _OF_ROWS + _OF_NUMBERS + _CONTROL) or type(operation) in RECORDS
 
 
-def _is_plain(value: SSAValue) -> bool:
+def is_plain(value: SSAValue) -> bool:
     """Whether a value is no vector or tile in blocks, none of another rank than two, and not distributed."""
     if isinstance(value.type, VectorType):
         return len(value.type.get_shape()) == 2
