@@ -43,6 +43,7 @@ class Versions:
     loop: scf.ForOp
     _made: dict[Any, SSAValue] = field(default_factory=dict)
     _holds: dict[SSAValue, None] = field(default_factory=dict)
+    _rows: dict[tuple[SSAValue, SSAValue], Operation] = field(default_factory=dict)
 
     def split(self, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None = None) -> None:
         """Split the loop; the first of the two has the operations that it had.
@@ -247,11 +248,13 @@ class Versions:
             What computes the row where it begins.
         """
         inserter, maker = self.inserter, matrix.maker
-        begins = arith.MuliOp(maker.offsets[matrix.axis], height)
-        row = inserter.before(maker, begins, "row")
+        offset = maker.offsets[matrix.axis]
+        if (begins := self._rows.get((offset, height))) is None:
+            begins = self._rows[offset, height] = arith.MuliOp(offset, height)
+            inserter.before(maker, begins, "row")
         every = self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
         parts = {message: valid_part(message, matrix) for message in matrix.messages} if matrix.is_clipped else {}
-        moved = UpdateNdOffsetOp(every, [row, inserter.constant(0)])
+        moved = UpdateNdOffsetOp(every, [begins.results[0], inserter.constant(0)])
         maker.result.replace_all_uses_with(inserter.before(maker, moved, maker.result.name_hint))
         for message in matrix.messages:
             if matrix.access == "rows" and not isinstance(message, PrefetchNdOp):
