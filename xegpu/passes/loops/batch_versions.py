@@ -43,7 +43,7 @@ class Versions:
     loop: scf.ForOp
     _made: dict[Any, SSAValue] = field(default_factory=dict)
     _holds: dict[SSAValue, None] = field(default_factory=dict)
-    _rows: dict[tuple[SSAValue, SSAValue], Operation] = field(default_factory=dict)
+    _rows: dict[tuple[SSAValue, ...], Operation] = field(default_factory=dict)
 
     def split(self, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None = None) -> None:
         """Split the loop; the first of the two has the operations that it had.
@@ -249,8 +249,8 @@ class Versions:
         """
         inserter, maker = self.inserter, matrix.maker
         offset = maker.offsets[matrix.axis]
-        if (begins := self._rows.get((offset, height))) is None:
-            begins = self._rows[offset, height] = arith.MuliOp(offset, height)
+        if (begins := self._rows.get((maker.source, offset, height))) is None:
+            begins = self._rows[maker.source, offset, height] = arith.MuliOp(offset, height)
             inserter.before(maker, begins, "row")
         every = self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
         parts = {message: valid_part(message, matrix) for message in matrix.messages} if matrix.is_clipped else {}

@@ -237,8 +237,8 @@ def _function(emitter: Emitter, run: _Run) -> str:
         lanes = part.block.lanes
         type_ = part.fragment.word if run.bits == 8 and lanes.wi_data[0] == 1 else UNSIGNED[run.bits]
         lines.append(f"  const {type_} mask{valid}_{count} = {_mask(part.block, run, valid)};")
-    for i, ((part, _), group) in enumerate(zip(variables, run.copies, strict=True)):
-        lines += _assembly(group, part.fragment, i, run)
+    for i in sorted(range(len(variables)), key=lambda i: max(copy.at * (copy.valid > 0) for copy in run.copies[i])):
+        lines += _assembly(run.copies[i], variables[i][0].fragment, i, run)  # what was read is soon needed no more
     emitter.function("\n".join([*lines, "#endif", "}", ""]))
     return name
 
