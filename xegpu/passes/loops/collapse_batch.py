@@ -50,6 +50,7 @@ from xegpu.target.targets import Target
 if TYPE_CHECKING:
     from xegpu.passes.loops.clipped_folding import ClippedFolding
     from xegpu.passes.loops.fold_rows import Folding
+    from xegpu.passes.loops.fold_stored_rows import StoredFolding
 
 _PRODUCTS = (DpasOp, DpasScaledOp, MadOp)
 
@@ -89,12 +90,15 @@ def _taken(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
         [matrix for matrix in matrices if matrix.period == 1]
 
 
-def _folding_of(loop: scf.ForOp, matrices: list[Matrix], target: Target) -> Folding | ClippedFolding | None:
+def _folding_of(loop: scf.ForOp, matrices: list[Matrix],
+                target: Target) -> Folding | ClippedFolding | StoredFolding | None:
     """What of a loop's matrices is reached with several rows as one; None where there is nothing."""
     from xegpu.passes.loops.clipped_folding import clipped_folding_of
     from xegpu.passes.loops.fold_rows import folding_of
+    from xegpu.passes.loops.fold_stored_rows import stored_folding_of
 
-    return folding_of(loop, matrices, target) or clipped_folding_of(loop, matrices, target)
+    return folding_of(loop, matrices, target) or clipped_folding_of(loop, matrices, target) or \
+        stored_folding_of(loop, matrices, target)
 
 
 def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
