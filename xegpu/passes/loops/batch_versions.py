@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, scf
@@ -13,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
-from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
+from xegpu.dialect.bounds import QWORD_ALIGNED, STORE_ALIGNMENT, InBoundsOp, NoAliasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
@@ -107,6 +108,10 @@ class Versions:
             else:
                 begins = self._collapse(matrix, inserter.constant(rows[matrix]))
                 others[begins] = partial(moved, inserter, begins.results[0], step * rows[matrix])
+        for matrix in matrices:
+            if factor > max(each.period for each in matrices) and matrix.is_clipped and matrix.access == "rows" and \
+                    factor % matrix.qword_period == 0:
+                self._ask_qwords(matrix, factor)
         # an end within the last steps of 32 bits
         far = self._before(arith.MaxSIOp(end, inserter.constant((factor - 1) * step - LIMIT)))
         body = [operation for operation in main.body.block.ops if operation is not following][:-1]
@@ -232,6 +237,17 @@ class Versions:
         one = inserter.constant(1)
         whole = self._described(matrix, one, inserter.constant(rows * columns), inserter.constant(4 * rows * columns))
         self._holds[self._before(InBoundsOp(whole, (0, 0, 1, rows * columns)), "inside")] = None
+
+    def _ask_qwords(self, matrix: Matrix, factor: int) -> None:
+        """Ask whether each of ``factor`` matrices, and what messages reach of it, begins on an 8-byte boundary."""
+        self._ask(self._before(arith.AndIOp(self._first(matrix), self.inserter.constant(factor - 1))), "eq",
+                  self.inserter.constant(0))
+        assert matrix.sizes is not None
+        one, size = self.inserter.constant(1), prod(matrix.sizes)
+        whole = self._described(matrix, one, self.inserter.constant(size), self.inserter.constant(16 * size))
+        self._holds[self._before(InBoundsOp(whole, (0, 0, 1, size), STORE_ALIGNMENT), "inside")] = None
+        for message in matrix.messages:
+            message.attributes[QWORD_ALIGNED] = UnitAttr()
 
     def _on_rows(self, matrix: Matrix, rows: SSAValue) -> SSAValue:
         """A descriptor before the loop on the first rows of all matrices as one."""

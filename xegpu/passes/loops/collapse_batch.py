@@ -42,7 +42,7 @@ from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
-from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, Matrix, heights, matrices_of
+from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, MOST_PRODUCTS, Matrix, heights, matrices_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
@@ -139,7 +139,9 @@ def _factor(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> int:
     """
     body, step, found = loop.body.block.ops, number(loop.step), heights(matrices)
     if any(matrix.is_clipped and matrix.access == "rows" for matrix in matrices):  # a step begins with whole words
-        return max(matrix.period for matrix in matrices)
+        words, qwords = max(each.period for each in matrices), max(each.qword_period for each in matrices)
+        products = sum(isinstance(operation, _PRODUCTS) for operation in body)
+        return qwords if words > 1 and qwords * products <= MOST_PRODUCTS and qwords <= FACTORS[0] else words
     if not target.immediate_offsets or not _may_repeat(loop, matrices) or not step or not found or \
             not all(map(_is_plain, matrices)):
         return 1

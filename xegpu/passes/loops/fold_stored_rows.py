@@ -23,12 +23,13 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.bounds import QWORD_ALIGNED
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hinted
 from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.vector import integers
-from xegpu.passes.loops.batch_matrix import MESSAGES, Matrix, heights
+from xegpu.passes.loops.batch_matrix import MESSAGES, MOST_PRODUCTS, Matrix, heights
 from xegpu.passes.loops.clipped_folding import BLOCK, Part, inset_of, is_operand_a, top_of
 from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder, type_of
 from xegpu.passes.loops.fold_rows import COLUMNS, place_of, rows_of, stores_all_rows
@@ -38,8 +39,6 @@ _TOGETHER = (2, 4)
 """Rows in one of a surface: a row of whole words has a multiple of 4 bytes, a pitch one of 16."""
 _PITCH = 16
 _COLUMN = 4
-_MOST_PRODUCTS = 256
-"""DPAS operations of the steps that become one: their instructions are to stay in the cache for these."""
 _MESSAGE = {True: 2, False: 5}
 """Instructions that a message takes with its address, on devices whose messages take distances, and on others."""
 _RUN = 256
@@ -128,7 +127,7 @@ def stored_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Targe
     for together in _TOGETHER:
         factor = max(period, together // gcd(height, together))
         folding = StoredFolding(loads, stores, height, together, factor)
-        if factor * products <= _MOST_PRODUCTS and all(_has_surfaces(matrix, together) for matrix in stores) and \
+        if factor * products <= MOST_PRODUCTS and all(_has_surfaces(matrix, together) for matrix in stores) and \
                 _saves(folding, target):
             return folding
     return None
@@ -252,6 +251,7 @@ class StoredRowFolder(ClippedRowFolder):
         load = hinted(LoadNdOp(inserter.before(message, UpdateNdOffsetOp(surface, offsets))), message)
         valid = part.count, max(min(columns - left, old.shape[1] * old.block.array_length), 0)
         load.properties |= {"in_bounds": UnitAttr(), "valid": integers(valid)}
+        load.attributes |= {name: value for name, value in message.attributes.items() if name == QWORD_ALIGNED}
         return inserter.before(message, load, message.result.name_hint)
 
     def _blocks_with(self, part: Part) -> tuple[Part, ...]:

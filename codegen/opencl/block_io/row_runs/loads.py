@@ -25,6 +25,7 @@ from codegen.opencl.prelude.macros import FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.analysis.block_position import OffsetOf, position_of, sum_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, desc_of
+from xegpu.dialect.bounds import QWORD_ALIGNED
 from xegpu.dialect.types import valid_of
 
 _READ = "intel_sub_group_block_read"
@@ -65,12 +66,14 @@ class _Run:
         pitch: elements from one row to the next.
         bits: of an element.
         lanes: of a subgroup.
+        qwords: whether the boundary is one of 8 bytes, from which messages of more than a word a lane begin.
     """
 
     parts: tuple[_Part, ...]
     pitch: int
     bits: int
     lanes: int
+    qwords: bool
 
     @property
     def each(self) -> int:
@@ -109,6 +112,12 @@ class _Run:
     def _message(self, start: int, end: int) -> tuple[int, int]:
         """First word and words of a lane of a message that reads from ``start`` on, and nothing from ``end`` on."""
         fits = next((n for n in (1, 2, 4, 8) if n * self.lanes >= end - start), 8)
+        if self.qwords and fits > 1:
+            start, last = start - start % 2, end - end % 2 - fits * self.lanes
+            if start <= last or last >= 0:
+                return min(start, last), fits
+            fits //= 2
+            return (start, fits) if fits > 1 else (min(start, max(end - self.lanes, 0)), 1)
         if end - start < fits * self.lanes <= end:
             start = end - fits * self.lanes
         elif start + fits * self.lanes > end:  # what is in front of the run does not suffice for one message
@@ -148,15 +157,16 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
             emitter.line(f"{name} = ({fragment.c_type})(0);")
         return
     distance = min(together.values())
-    before = min(distance // each, 8 * emitter.subgroup) * each  # may be read, where a run is shorter than a message
-    start = before + distance % each
+    qwords = all(QWORD_ALIGNED in other.attributes for other in together)
+    boundary = max(distance // each - 8 * emitter.subgroup, 0)  # what is behind may be read, for a whole message
+    start = distance - (boundary + boundary % (1 + qwords)) * each
     parts = []
     for other, begins in together.items():
         valid = valid_of(other)
         assert valid is not None
         parts.append(_Part(block_of(emitter, desc_of(other.desc)), _declared(emitter, other), *valid,
                            begins - distance + start))
-    run = _Run(tuple(parts), pitch, block.desc.dtype.bits, emitter.subgroup)
+    run = _Run(tuple(parts), pitch, block.desc.dtype.bits, emitter.subgroup, qwords)
     at = pointer_to(desc, distance - start)
     results = ", ".join(f"&{name}" for part in parts for name in part.fragment.names)
     emitter.line(f"{_function(emitter, run)}({at}, {results});")
@@ -215,7 +225,8 @@ def pointer_to(desc: Descriptor, distance: int) -> str:
 
 def _function(emitter: Emitter, run: _Run) -> str:
     """Define the function that reads a run, and return its name."""
-    name = run.parts[0].block.function("read_run") + f"_pitch_{run.pitch}" + "_and".join(
+    kind = "read_run_of_qwords" if run.qwords else "read_run"
+    name = run.parts[0].block.function(kind) + f"_pitch_{run.pitch}" + "_and".join(
         (f"_{part.block.shape[0]}x{part.block.shape[1]}" if part.block.lanes == run.parts[0].block.lanes
          else f"_{part.block.function('read_run')}") * (number > 0)
         + f"_of_{part.rows}x{part.columns}_at_{part.first}" for number, part in enumerate(run.parts))
@@ -226,9 +237,12 @@ def _function(emitter: Emitter, run: _Run) -> str:
     lines += [f"  *out{i} = {_portable(part, number, run)};" for i, (part, number) in enumerate(variables)]
     lines.append("#else")
     for number, (start, width) in enumerate(run.reads):
-        suffix = "" if width == 1 else str(width)
-        lines.append(f"  const {vector_type('uint', width)} run{number} = "
-                     f"{_READ}{suffix}((global const uint *)first + {start});")
+        word, count, unit = ("ulong", width // 2, "_ul") if run.qwords and width > 1 else ("uint", width, "")
+        suffix = unit + ("" if count == 1 else str(count))
+        lines.append(f"  const {vector_type(word, count)} run{number} = {_READ}{suffix}("
+                     f"(global const {word} *)((global const uint *)first + {start}));" if unit else
+                     f"  const {vector_type(word, count)} run{number} = {_READ}{suffix}("
+                     f"(global const uint *)first + {start});")
     masks = {(copy.valid, copy.count): part for (part, _), group in zip(variables, run.copies, strict=True)
              for copy in group if 0 < copy.valid < copy.count}
     if masks:
