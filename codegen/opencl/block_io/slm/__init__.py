@@ -104,7 +104,7 @@ def _numbered(addresses: _Addresses) -> _Addresses:
 def _suffix(addresses: _Addresses) -> str:
     """Suffix of the name of an access function whose addresses are in registers."""
     if any(address.count > 1 for address in addresses):
-        return "_kept_in_" + "_".join(map(str, _variables_of(addresses).values()))
+        return "_kept_at" + "".join(f"_{address.place}_of_{address.count}" for address in addresses)
     return "" if not addresses else "_kept" + "".join(f"_{address.distance}" for address in addresses)
 
 
