@@ -140,7 +140,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
 
 def _wraps(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
     dtype = element_type(operation.results[0].type)
-    if dtype.kind not in "ix":
+    if dtype.kind not in "ix" or _is_in_remainder(operation):
         return None
     low, high = _limits(dtype)
     if isinstance(result, int):
@@ -158,6 +158,18 @@ def _wraps(operation: Operation, operands: Sequence[Any], result: Any) -> NDArra
     wide = object if dtype.bits == 64 and dtype.kind == "i" else np.int64
     exact = np.asarray(function(a.astype(wide), b.astype(wide)))
     return np.asarray((exact < low) | (exact > high), bool)
+
+
+def _is_in_remainder(operation: Operation) -> bool:
+    """Whether an operation is part of ``a - a // b * b``, which its type holds even where it does not the product."""
+    if isinstance(operation, arith.MuliOp):
+        uses = [use.operation for use in operation.result.uses]
+        return bool(uses) and all(isinstance(use, arith.SubiOp) and _is_in_remainder(use) for use in uses)
+    if not isinstance(operation, arith.SubiOp) or not isinstance(product_ := operation.rhs.owner, arith.MuliOp):
+        return False
+    quotient = product_.lhs.owner
+    return isinstance(quotient, arith.FloorDivSIOp) and \
+        (quotient.lhs, quotient.rhs) == (operation.lhs, product_.rhs)
 
 
 def _does_not_fit(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
