@@ -183,7 +183,7 @@ def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, ki
 
 
 def _alignment(block: WholeBlock) -> list[str]:
-    """What asks whether rows start on 4-byte boundaries, if messages need it: not even a promise of bounds says that."""
+    """What asks whether rows start on 4-byte boundaries, if messages need it: a promise of bounds does not say it."""
     size = block.desc.dtype.bytes
     return [] if size >= 4 or is_unaligned_copy(block.desc) else \
         [f"(((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"]

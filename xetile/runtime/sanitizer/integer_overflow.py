@@ -175,13 +175,20 @@ def _is_in_remainder(operation: Operation) -> bool:
 def _does_not_fit(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
     dtype, value = element_type(operation.results[0].type), np.asarray(operands[0])
     low, high = _limits(dtype)
-    if not value.size or (dtype.kind == "u" and value.dtype.kind != "f"):
+    if not value.size or (dtype.kind == "u" and value.dtype.kind != "f") or _are_bits(operation):
         return None
     if low <= value.min() and value.max() < high:
         return None
     truncated = np.trunc(value) if value.dtype.kind == "f" else value
     return np.asarray(~((truncated >= low) & (truncated < high + 1 if value.dtype.kind == "f" else truncated <= high)),
                       bool)
+
+
+def _are_bits(operation: Operation) -> bool:
+    """Whether an operation makes the bits of floats, such as those of 8 bits."""
+    uses = [use.operation for use in operation.results[0].uses]
+    return bool(uses) and all(isinstance(use, arith.BitcastOp) and element_type(use.result.type).kind in "fs"
+                              for use in uses)
 
 
 def _magnitude(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
