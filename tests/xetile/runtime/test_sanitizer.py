@@ -460,7 +460,8 @@ CLEAN: list[tuple[str, Any, Any, Any]] = [
     ("masked", of("i1", 100), of("i1", 100), "i1"), ("masked off", of("i1", 100), of("i1", 100), "i1"),
     ("unused", of("i1", 100), of("i1", 100), "i1"), ("branch", of("i1", 27, slice(8), 127), of("i1", 100), "i1"),
     ("loop", of("i1", 100), of("i1", 9), "i1"), ("to", of("i4", 300), of("i4", 0), "u1"),
-    ("to", of("f4", -300.0), of("f4", 0), float8_e4m3fn), ("to", of("f4", 127.9), of("f4", 0), "i1"), ("to", of("f4", 2.0**31 - 128), of("f4", 0), "i4"),
+    ("to", of("f4", -300.0), of("f4", 0), float8_e4m3fn),
+    ("to", of("f4", 127.9), of("f4", 0), "i1"), ("to", of("f4", 2.0**31 - 128), of("f4", 0), "i4"),
 ]
 LOST: list[tuple[str, Any, Any, Any, str]] = [
     ("+", of("i1", 1, (9, 4), 100), of("i1", 100), "i1", "(1, 0, 0) makes 100 + 100 = 200 here, which i8 does "
