@@ -57,6 +57,7 @@ from xegpu.dialect.payload import (
     SubgroupBroadcastOp,
 )
 from xegpu.dialect.types import TensorDescType
+from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.matchers import DISABLE_UNROLL
 from xegpu.ir.region_branch import for_loops
 from xegpu.ir.use_def import root_definitions
@@ -118,11 +119,7 @@ def _has_room(loop: scf.ForOp, target: Target) -> bool:
 
     In a pure GEMM loop the compiler moves loads, so that it does.
     """
-    function = loop.parent_op()
-    while not isinstance(function, func.FuncOp):
-        assert function is not None
-        function = function.parent_op()
-    registers = requested_registers(function) or max(target.registers)
+    registers = requested_registers(function_of(loop)) or max(target.registers)
     if is_gemm_loop(loop) or not registers:
         return True
     outer = {root(value) for operation in loop.body.walk() for value in operation.operands
