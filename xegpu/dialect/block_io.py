@@ -235,7 +235,9 @@ class LoadNdOp(HintedOp):
     """A block from memory; ``packed`` gives it in VNNI form, ``in_bounds`` says that all of it is inside its array.
 
     Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not, or it has
-    ``valid`` (:mod:`xegpu.dialect.types`).
+    ``valid`` (:mod:`xegpu.dialect.types`). ``row_behind`` says that the array has another row behind the block's last
+    one, and that rows begin at least as many elements apart as the block has columns: as many elements behind its
+    columns may be read.
     """
 
     name = "xegpu.load_nd"
@@ -246,6 +248,7 @@ class LoadNdOp(HintedOp):
     transpose_bit_width = opt_prop_def(IntegerAttr)
     in_bounds = opt_prop_def(UnitAttr)
     valid = opt_prop_def(IntegersAttr)
+    row_behind = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
