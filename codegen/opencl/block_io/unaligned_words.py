@@ -9,7 +9,8 @@ word that has its second one. Where rows begin in the middle of a word (``odd``)
 So elements 0, 2, 4 ... are one half of ``here``, the lower one or the upper one, and 1, 3, 5 ... the other half of
 ``there``: one select of strided regions (vISA) for each element, where shifts take half as many again. Where words
 of one row follow each other in the result, one selects of two registers; so does it where the words of even columns
-stand in front of those of odd ones (:mod:`xegpu.passes.loops.interleave_columns`).
+stand in front of those of odd ones (:mod:`xegpu.passes.loops.interleave_columns`). Where a vector may go on behind the
+columns (``row_behind``), one has all words, and ``there`` is ``here`` from the next register on.
 """
 
 from __future__ import annotations
