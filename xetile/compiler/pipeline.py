@@ -158,7 +158,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("unroll", lambda options: Unroll(options.target)),
     ("coalesce-gathers", lambda options: CoalesceGathers() if options.target.block_io else None),
     ("collapse-batch", lambda options: None if options.target.fuses_loads else CollapseBatch(options.target)),
-    ("peel-bounds", lambda options: PeelBounds()),
+    ("peel-bounds", lambda options: PeelBounds(options.target)),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )
 """Passes in order, each under the name of the stage that it leads to; None where it does not apply."""
