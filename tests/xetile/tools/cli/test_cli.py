@@ -97,7 +97,8 @@ def _without_stage(text: str) -> str:
                                                      "slm-copy")])
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
-    target = "cpu" if stage in ("split-int4-mma", "fuse-load-mma", "deepen-k", "fuse-store") else "bmg"
+    target = "cpu" if stage in ("split-int4-mma", "fuse-load-mma", "deepen-k", "fuse-store") else \
+        "dg2" if stage == "pad-columns" else "bmg"
     lowered = _lowered(target)
     ran = xetile("opt", str(text), "--to", stage, "--target", target)
     assert ran.code == 0, ran.err
