@@ -107,12 +107,20 @@ def python_number(number: Any) -> Any:
 def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     """Scalar SSA value of an element type; a Python number must be representable.
 
+    Run-time floats are rounded to another float type, and an index, which devices hold in 32 bits with a sign, becomes
+    what represents all of these, as an i32 becomes an index.
+
     Raises:
         ElementTypeError: not representable, not a number, or a number of another type.
     """
-    if isinstance(number, ScalarBase) and number.dtype is not dtype and dtype.is_float and number.dtype.is_float:
+    if isinstance(number, ScalarBase) and number.dtype is not dtype and (
+            (dtype.is_float and number.dtype.is_float) or (number.dtype, dtype) in _REPRESENTED):
         return convert(number.ssa, dtype)
     return scalar(number, dtype)
+
+
+_REPRESENTED = {(dtypes.index, dtypes.i32), (dtypes.index, dtypes.i64), (dtypes.i32, dtypes.index)}
+"""Types of a run-time number and of elements that represent each of its values."""
 
 
 def _wider_type_hint(number: int) -> str:

@@ -53,13 +53,13 @@ from xegpu.target import grf_mode
 
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
     """Emit ``load_nd`` as 1D block reads or element loads."""
+    if operation.valid is not None:
+        row_runs.load(emitter, operation)
+        return
     block = block_of(emitter, desc_of(operation.desc))
     by_words = not block.strided and is_by_rows(emitter, operation.result, block.lanes)
     fragment = predicate.in_memory(emitter.fresh(operation.result, scalars=by_words))
     emitter.values[operation.result] = fragment
-    if operation.valid is not None:
-        row_runs.load(emitter, operation, block, fragment)
-        return
     pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     words = fragment.width * len(fragment.names)
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= MOST_INLINED:
@@ -93,7 +93,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         emitter.function("\n".join([*_head(block, fragment, kind), *lines, "}", ""]))
     else:
         emitter.function(_rows_function(emitter, block, fragment))
-    if operation.in_bounds is None and not pieces[0].promised:
+    if operation.in_bounds is None and (_alignment(block) or not pieces[0].promised):
         kind = "load_anew" if _is_short_of_registers(emitter, operation) else "load"
         emitter.function(_asking_function(emitter, block, fragment, kind))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
@@ -166,14 +166,12 @@ def _is_short_of_registers(emitter: Emitter, operation: LoadNdOp) -> bool:
 
 def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, kind: str) -> str:
     """Define a load that chooses at run time between rows and single elements."""
-    size = block.desc.dtype.bytes
-    aligned = "" if size >= 4 or is_unaligned_copy(block.desc) else \
-        f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"
+    conditions = [*([] if block.promised else [block.is_inside()]), *_alignment(block)]
     results = ", ".join(f"out{i}" for i in range(len(fragment.names)))
     head = _head(block, fragment, kind)
     if kind == "load_anew":
         head[2:2] = _kept_in_loop("yx")
-    lines = [*head, f"  if ({block.is_inside()}{aligned}) {{",
+    lines = [*head, f"  if ({' && '.join(conditions)}) {{",
              f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
     calls, pieces = [], block.pieces(fragment.width)
     for i, piece in enumerate(pieces):
@@ -182,6 +180,13 @@ def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, ki
         calls.append(f"*out{i} = {name}(base, height, width, pitch, step, {at});")
     lines += [f"  {call}" for call in predicated_words.apart(emitter, calls, pieces[0], fragment)]
     return "\n".join([*lines, "}", ""])
+
+
+def _alignment(block: WholeBlock) -> list[str]:
+    """What asks whether rows start on 4-byte boundaries, if messages need it: a promise of bounds does not say it."""
+    size = block.desc.dtype.bytes
+    return [] if size >= 4 or is_unaligned_copy(block.desc) else \
+        [f"(((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"]
 
 
 def _kept_in_loop(names: str) -> Iterator[str]:

@@ -104,6 +104,37 @@ def test_what_is_raised(pattern: str, raised: bool) -> None:
     assert ("load_gather" not in last) == raised
 
 
+NUMBERS = (3, 128, 255, 259, -1, 65540, 32768, 40)
+NARROWED = ((), (xt.i8,), (xt.u8,), (xt.i16,), (xt.u16, xt.i32), (xt.i64,), (xt.index, xt.i8))
+
+
+@xt.kernel
+def from_numbers(A, N, Y):
+    """Rows from a number in memory on, as it is, and as conversions leave it."""
+    for place, types in enumerate(NARROWED):
+        first = xt.load_scalar(N, xt.group_id(0))
+        for dtype in types:
+            first = first.to(dtype)
+        rows = xt.iota((8, 1)) + first.to(xt.i32)
+        tile = xt.init_tile(Y, (place, xt.group_id(0) * 8, 0), (8, 32))
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (rows, 0), (8, 32))), tile)
+
+
+@pytest.mark.parametrize("execution", FEW, ids=str)
+def test_numbers_of_run_time(execution: Execution) -> None:
+    """What a narrower type cuts off a number is gone."""
+    a = np.random.default_rng(8).integers(-100, 100, (140, 32)).astype(np.int32)
+    first, y = np.array(NUMBERS, np.int32), np.full((len(NARROWED), 8 * len(NUMBERS), 32), 9, np.int32)
+    execution.bind(from_numbers)[len(NUMBERS)](a, first, y)
+    for types, found in zip(NARROWED, y, strict=True):
+        narrowed = first
+        for dtype in types:
+            narrowed = narrowed.astype(np.int64 if dtype is xt.index else dtype.numpy)
+        rows = (narrowed.astype(np.int64)[:, None] + np.arange(8)).ravel()
+        inside = (rows >= 0) & (rows < len(a))
+        np.testing.assert_array_equal(found, np.where(inside[:, None], a[np.where(inside, rows, 0)], 0))
+
+
 @xt.kernel
 def four_bits(A, W, S, Z, C, *, form, layout=(1, 1), BK=32):
     """A @ ((W - Z) * S), eight rows of weights in a word: words of rows, of a tile that moves, or each by itself."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import float8_e4m3fn
 
 import xetile as xt
 
@@ -430,7 +431,9 @@ def whole_numbers(A, B, C, n, *, how):
     if how == "branch":
         with xt.when(row == 8):
             a = a + b
-    x = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "<<": lambda: a << b, "abs": lambda: xt.abs(a),
+    product = a // b * b if how == "part of %" else a
+    x = {"%": lambda: a % b, "part of %": lambda: a - product + product, "+": lambda: a + b, "-": lambda: a - b,
+         "*": lambda: a * b, "<<": lambda: a << b, "abs": lambda: xt.abs(a),
          "masked": lambda: xt.where(b < 100, a + b, b), "condition": lambda: xt.where(a + b < 0, a, b),
          "sum": lambda: xt.tile_reduce("add", a, 1) + xt.zeros((8, 16), C.dtype), "to": lambda: a.to(C.dtype),
          "unused": lambda: (a + b, b)[1], "masked off": lambda: a + b}.get(how, lambda: a)()
@@ -452,10 +455,12 @@ def of(dtype: Any, value: Any, at: Any = (), other: Any = 0) -> Any:
 CLEAN: list[tuple[str, Any, Any, Any]] = [
     ("+", of("i1", 100), of("i1", 27), "i1"), ("+", of("u1", 200), of("u1", 100), "u1"),
     ("*", of("u4", 2**31), of("u4", 3), "u4"), ("-", of("i4", -2**31), of("i4", 0), "i4"),
-    ("<<", of("i2", -1), of("i2", 15), "i2"), ("sum", of("i1", -8), of("i1", 0), "i1"),
+    ("<<", of("i2", -1), of("i2", 15), "i2"), ("%", of("i1", -128), of("i1", 3), "i1"),
+    ("%", of("i8", -2**63), of("i8", 3), "i8"), ("sum", of("i1", -8), of("i1", 0), "i1"),
     ("masked", of("i1", 100), of("i1", 100), "i1"), ("masked off", of("i1", 100), of("i1", 100), "i1"),
     ("unused", of("i1", 100), of("i1", 100), "i1"), ("branch", of("i1", 27, slice(8), 127), of("i1", 100), "i1"),
     ("loop", of("i1", 100), of("i1", 9), "i1"), ("to", of("i4", 300), of("i4", 0), "u1"),
+    ("to", of("f4", -300.0), of("f4", 0), float8_e4m3fn),
     ("to", of("f4", 127.9), of("f4", 0), "i1"), ("to", of("f4", 2.0**31 - 128), of("f4", 0), "i4"),
 ]
 LOST: list[tuple[str, Any, Any, Any, str]] = [
@@ -465,6 +470,7 @@ LOST: list[tuple[str, Any, Any, Any, str]] = [
     ("*", of("i8", 2**40), of("i8", 1, (1, 2), 2**23), "i8", "makes 1099511627776 * 8388608 = 9223372036854775808"),
     ("<<", of("i2", 1), of("i2", 3, (0, 5), 15), "i2", "makes 1 << 15 = 32768 here, which i16 does not hold"),
     ("<<", of("i2", 1), of("i2", 3, (0, 5), -1), "i2", "makes 1 << (-1) here"),
+    ("part of %", of("i1", -128), of("i1", 3), "i1", "makes -43 * 3 = -129 here"),
     ("abs", of("i1", -128), of("i1", 0), "i1", "makes 128 of -128 here"),
     ("sum", of("i1", 8), of("i1", 0), "i1", "makes a sum here, which i8 does not hold"),
     ("masked", of("i1", 100), of("i1", 99), "i1", "makes 100 + 99 = 199 here"),

@@ -140,7 +140,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
 
 def _wraps(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
     dtype = element_type(operation.results[0].type)
-    if dtype.kind not in "ix":
+    if dtype.kind not in "ix" or _is_in_remainder(operation):
         return None
     low, high = _limits(dtype)
     if isinstance(result, int):
@@ -160,16 +160,35 @@ def _wraps(operation: Operation, operands: Sequence[Any], result: Any) -> NDArra
     return np.asarray((exact < low) | (exact > high), bool)
 
 
+def _is_in_remainder(operation: Operation) -> bool:
+    """Whether an operation is part of ``a - a // b * b``, which its type holds even where it does not the product."""
+    if isinstance(operation, arith.MuliOp):
+        uses = [use.operation for use in operation.result.uses]
+        return bool(uses) and all(isinstance(use, arith.SubiOp) and _is_in_remainder(use) for use in uses)
+    if not isinstance(operation, arith.SubiOp) or not isinstance(product_ := operation.rhs.owner, arith.MuliOp):
+        return False
+    quotient = product_.lhs.owner
+    return isinstance(quotient, arith.FloorDivSIOp) and \
+        (quotient.lhs, quotient.rhs) == (operation.lhs, product_.rhs)
+
+
 def _does_not_fit(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:
     dtype, value = element_type(operation.results[0].type), np.asarray(operands[0])
     low, high = _limits(dtype)
-    if not value.size or (dtype.kind == "u" and value.dtype.kind != "f"):
+    if not value.size or (dtype.kind == "u" and value.dtype.kind != "f") or _are_bits(operation):
         return None
     if low <= value.min() and value.max() < high:
         return None
     truncated = np.trunc(value) if value.dtype.kind == "f" else value
     return np.asarray(~((truncated >= low) & (truncated < high + 1 if value.dtype.kind == "f" else truncated <= high)),
                       bool)
+
+
+def _are_bits(operation: Operation) -> bool:
+    """Whether an operation makes the bits of floats, such as those of 8 bits."""
+    uses = [use.operation for use in operation.results[0].uses]
+    return bool(uses) and all(isinstance(use, arith.BitcastOp) and element_type(use.result.type).kind in "fs"
+                              for use in uses)
 
 
 def _magnitude(operation: Operation, operands: Sequence[Any], result: Any) -> NDArray | None:

@@ -69,6 +69,25 @@ def test_slices_in_bounds_are_loaded_with_and_without_calls_in_one_kernel(name: 
 
 
 @xt.kernel
+def slices(A, C, column):
+    """Slices of 8 x 32 from any column on, which nothing says to be out of bounds."""
+    row = xt.group_id(0) * 8
+    xt.vector.transfer_write(xt.vector.transfer_read(A, (row + 1, column), (8, 32)), C, (row, 0))
+
+
+@pytest.mark.parametrize(("target", "name", "columns"), [("dg2", "f16", 67), ("pvc", "i8", 66), ("bmg", "f16", 66)])
+def test_a_promise_of_bounds_is_none_of_alignment(target: str, name: str, columns: int) -> None:
+    """Machine code in the simulator, which checks that block messages read at multiples of 4 bytes."""
+    require_ocloc()
+    a = RNG.integers(-60, 60, (17, columns)).astype(dtypes.of(name).numpy)
+    kernel = slices.on(f"machine:{target}")
+    for column in (0, 1, 2, columns - 32):
+        c = np.zeros((16, 32), a.dtype)
+        kernel[2](a, c, column)
+        np.testing.assert_array_equal(c, a[1:, column:column + 32])
+
+
+@xt.kernel
 def padded(A, C):
     xt.store_tile(xt.load_tile(xt.init_tile(A, (-3, -3), (8, 16)), padding=5), xt.init_tile(C, (0, 0), (8, 16)))
 

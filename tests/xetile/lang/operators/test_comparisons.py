@@ -117,6 +117,27 @@ def test_run_time_numbers(execution: Execution) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
+@xt.kernel
+def counted(P, M, W, n):
+    """Positions as other languages write them: of 32 and of 64 bits with an index, and as indices with an i32."""
+    i, first = xt.group_id(0), xt.load_scalar(P, xt.group_id(0))
+    offsets = i * 32 - 9 + xt.iota(32)
+    tiles = [xt.init_tile(array, (i, 0), (1, 32)) for array in (M, W)]
+    xt.store_tile(xt.where((offsets >= 0) & (offsets < n), offsets, n)[None, :], tiles[0])
+    wide = (1 << 33) * xt.iota((1, 32), 1, xt.i64) - i
+    xt.store_tile(xt.where(xt.iota((1, 32), 1, xt.index) + first == i, wide, -1), tiles[1])
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_an_index_beside_integers(execution: Execution) -> None:
+    p, m, w = np.array([0, -5, 2, -40], np.int32), np.zeros((4, 32), np.int32), np.zeros((4, 32), np.int64)
+    execution.bind(counted)[4](p, m, w, 70)
+    i, j = np.arange(4)[:, None], np.arange(32)
+    offsets = i * 32 - 9 + j
+    np.testing.assert_array_equal(m, np.where((offsets >= 0) & (offsets < 70), offsets, 70))
+    np.testing.assert_array_equal(w, np.where(j + p[:, None] == i, (j << 33) - i, -1))
+
+
 INTEGERS = {"eq": np.equal, "ne": np.not_equal, "slt": np.less, "sle": np.less_equal, "sgt": np.greater,
             "sge": np.greater_equal, "ult": np.less, "ule": np.less_equal, "ugt": np.greater, "uge": np.greater_equal}
 FLOATS = {"false": lambda a, b: a != a, "oeq": np.equal, "ogt": np.greater, "oge": np.greater_equal, "olt": np.less,

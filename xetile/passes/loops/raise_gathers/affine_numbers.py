@@ -30,7 +30,7 @@ from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.vector import IotaOp, TileTransposeOp, element_of
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-_CASTS = (IndexCastOp, arith.IndexCastOp, ExtSIOp, ExtUIOp, TruncIOp, UnrealizedConversionCastOp)
+_CASTS = (IndexCastOp, ExtSIOp, ExtUIOp, TruncIOp, UnrealizedConversionCastOp)
 _UNSIGNED = (ExtUIOp, UnrealizedConversionCastOp)
 _FAR = 1 << 24
 """Known numbers stay below it, and so do the rows of an array of block messages."""
@@ -93,7 +93,7 @@ class AffineNumbers:
     def of_scalar(self, value: SSAValue) -> Affine | None:
         """A number of run time; None for one in a type other than indices and integers of 32 bits."""
         unsigned = False
-        while isinstance(owner := value.owner, _CASTS):
+        while isinstance(owner := value.owner, _CASTS) and _bits(owner.operands[0]) <= _bits(owner.results[0]):
             (value,), unsigned = owner.operands, unsigned or isinstance(owner, _UNSIGNED)
         if unsigned and self.ranges.of(value).low < 0:
             return None
@@ -205,11 +205,17 @@ def _move(value: SSAValue) -> tuple[SSAValue, Callable[[Numbers], Numbers]] | No
     return None
 
 
+def _bits(number: SSAValue) -> int:
+    """Bits of a number of run time: an index has 32 on devices."""
+    dtype = of_mlir(number.type)
+    return i32.bits if dtype.kind == "x" else dtype.bits
+
+
 def total(inserter: Inserter, anchor: Operation, terms: dict[SSAValue, Fraction], known: int) -> SSAValue:
     """The sum of terms and a number, an index, in front of an operation."""
     added = inserter.constant(0)
     for term, times in terms.items():
-        index = term if isinstance(term.type, IndexType) else inserter.before(anchor, arith.IndexCastOp(
+        index = term if isinstance(term.type, IndexType) else inserter.before(anchor, IndexCastOp(
             term, IndexType()))
         added = inserter.add(anchor, added, inserter.scale(anchor, index, times))
     return inserter.add(anchor, added, known)
