@@ -176,8 +176,7 @@ def test_addresses_that_flip(types: Types, depths: tuple[int, ...], execution: E
         b = unaligned(generator, types.b, k, 128, 129, 0)
         args = viewed(a, types.a), viewed(b, types.b)
         text = work_group_gemm.lower(*args, xt.Spec((128, 128), types.acc), target="pvc", **maps).opencl
-        assert "flip2(&at" in text
-        assert "flip2_back(&at" in text
+        assert "flip2(&at" in text and "flip2_back(&at" in text
         assert "flip" not in work_group_gemm.lower(*args, xt.Spec((128, 128), types.acc), target="bmg", **maps).opencl
         check(execution.bind(work_group_gemm), args, (1, 1), multiplied(a, b, types.acc), **maps)
 
@@ -241,8 +240,7 @@ def test_instructions_where_addresses_flip() -> None:
     require_ocloc()
     for types, step, least in ((BF16, 32, 0.28), (I8, 64, 0.21)):
         for constants, count in ((LARGE, (14, 8)), ({"BM": 128, "BN": 128, "sg": (4, 2)}, (16, 8))):
-            low = work_group_gemm.lower(*specs(types, 4096, 50257, 4097), target="pvc", acc=types.acc, BK=step,
-                                        **constants)
+            low = work_group_gemm.lower(*specs(types, 4096, 50257, 4097), target="pvc", acc=types.acc, BK=step, **constants)
             report = low.report(remedies=False)
             assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 32)
             assert (report.loop["slm"], report.loop["scalar"] <= 13) == (count[0], True)
