@@ -21,7 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What an earlier version of the code had compiled must not stand for what this one makes.
 os.environ.setdefault("XETILE_CACHE", "0")
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -67,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load the hypothesis profile: before test files are imported, whose settings start from it."""
     profile = "everything" if config.getoption("everything") else "default"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", profile))
+    gc.disable()  # until all tests are collected: a third of the time of their imports, whose objects all stay
     PROGRAMS.capacity = 8  # a test launches few kernels, and each program takes 5 to 8 MB of a worker
     if target := config.getoption("level_zero"):
         folder = tempfile.mkdtemp(prefix="xetile-")
@@ -214,23 +215,22 @@ def require_dpnp() -> Any:
 
 def pytest_collection_finish() -> None:
     """Freeze the objects that are there before the first test, which the garbage collector need not look at again."""
-    gc.set_threshold(20_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)  # IR lives as long as its kernel: scanned often, it is scanned for nothing
+    gc.enable()
     gc.collect()
-    _note_kernels()
     gc.freeze()
 
 
-KERNELS: WeakSet[BaseKernel] = WeakSet()
+KERNELS: WeakSet[BaseKernel] = WeakSet(each for each in gc.get_objects() if issubclass(type(each), BaseKernel))
 """All kernels of this process: of test files, of the package, and those that a cached function of a test made."""
 
 
-def _note_kernels() -> None:
-    """Add to :data:`KERNELS` those that came since the garbage collector's objects were last frozen.
+def _note(kernel: BaseKernel, init: Callable[[BaseKernel], None] = BaseKernel.__init__) -> None:
+    init(kernel)
+    KERNELS.add(kernel)
 
-    A traceback may still hold one whose constructor refused its arguments: it has no parameters, and nothing to forget.
-    """
-    KERNELS.update(each for each in gc.get_objects()
-                   if issubclass(type(each), BaseKernel) and "parameters" in vars(each))
+
+BaseKernel.__init__ = _note  # type: ignore[method-assign]
 
 
 def forget_kernels() -> None:
@@ -246,7 +246,6 @@ def compiled_kernels() -> Generator[None, None, None]:
     Without this a quarter of the time of all tests is spent in collections of the oldest generation.
     """
     yield
-    _note_kernels()
     forget_kernels()
     simulator.load.cache_clear()
     gc.collect()

@@ -194,9 +194,9 @@ def of_mlir(mlir: Attribute) -> DType:
     Raises:
         ElementTypeError: the language has no such element type.
     """
-    if mlir not in _BY_MLIR:
+    if (found := _BY_MLIR.get(mlir)) is None:
         raise ElementTypeError("XT3272", f"element type {mlir} is not supported", f"use one of: {' '.join(BY_NAME)}")
-    return _BY_MLIR[mlir]
+    return found
 
 
 def round_to(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

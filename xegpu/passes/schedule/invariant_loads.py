@@ -89,13 +89,13 @@ def _chain(value: SSAValue, loop: scf.ForOp) -> list[Operation]:
 
 def _writes_nothing(load: LoadNdOp, loop: scf.ForOp) -> bool:
     """Whether nothing from a load to the end of a loop writes global memory, of this subgroup or of one ahead of it."""
-    if not _waits_behind_products(loop):
-        return False
-    around: Operation | None = loop  # what stands beside the load, and has the loop in it
+    around: Operation | None = loop  # what stands beside the load, and has the loop in it; nothing, of loads in a loop
     while around is not None and around.parent is not load.parent:
         around = around.parent_op()
+    if around is None or not _waits_behind_products(loop):
+        return False
     operation: Operation | None = load
-    while operation is not None and around is not None:
+    while operation is not None:
         if not all(map(_spares_arrays, operation.walk())):
             return False
         if operation is around:
