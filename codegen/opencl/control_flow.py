@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 
 from codegen.opencl import sync
 from codegen.opencl.block_io import row_pointers, row_prefetch
+from codegen.opencl.block_io.slm import double_buffer
 from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom
 from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
@@ -41,7 +42,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         emitter.line(f"{first};")
         emitter.values[arguments[-1]] = emitter.values[loop.results[-1]] = counter
         first = ""
-    pointer_steps = [*row_pointers.declare(emitter, loop), *row_prefetch.declare(emitter, loop)]
+    pointer_steps = [step for each in (row_pointers, row_prefetch, double_buffer)
+                     for step in each.declare(emitter, loop)]
     may_be_left_out = SKIP_IF_ROLLED in loop.attributes
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
     # LLVM does not rotate a loop whose condition has a convergent call.
@@ -64,6 +66,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     _parallel_copy(emitter, variables, [part for value in yielded for part in value.parts])
     emitter.depth -= 1
     emitter.line("}")
+    double_buffer.close(emitter, loop)
     emitter.lines += ["#endif"] * may_be_left_out
     for result, value in zip(loop.results, carried_values, strict=False):
         value.become(emitter, result)

@@ -59,6 +59,8 @@ class Emitter:
         self.shared: dict[tuple[Any, ...], str] = {}
         self.carried_pointers: dict[Operation, Any] = {}
         self.slm_addresses: dict[tuple[SSAValue, type[Operation]], dict[int, str]] = {}
+        self.slm_halves: dict[Operation, list[Any]] = {}
+        self.slm_flips: dict[Operation, dict[int, str]] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False
         self.producer_consumer_barriers: Mapping[SSAValue, tuple[int, int]] = {}

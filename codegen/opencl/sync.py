@@ -102,17 +102,22 @@ def _arrive(emitter: Emitter, operation: NbarrierArriveOp) -> None:
 
 
 def _wait(emitter: Emitter, operation: NbarrierWaitOp) -> None:
+    """Emit a wait, with a fence for global memory alone.
+
+    Stores to shared local memory are done when their subgroups have arrived, by a fence in front of that, and loads
+    behind the wait find them: what is left for a fence there is the compiler's order.
+    """
     flags, named = _flags(operation), emitter.values[operation.nbarrier]
     if named is None:
-        emitter.line(f"intel_work_group_barrier_wait({flags or '0'});")
+        emitter.line(f"intel_work_group_barrier_wait({_flags(operation, besides='shared') or '0'});")
         return
     emitter.line(f"{named[1]};")
     if flags:
         emitter.line(f"atomic_work_item_fence({flags}, memory_order_acq_rel, memory_scope_work_group);")
 
 
-def _flags(operation: Operation) -> str:
-    return " | ".join(_FLAGS[kind] for kind in communicated_memory(_function_of(operation)))
+def _flags(operation: Operation, besides: str = "") -> str:
+    return " | ".join(_FLAGS[kind] for kind in communicated_memory(_function_of(operation)) if kind != besides)
 
 
 _AT = "%0(0,0)<0;1,0>"  # vISA operand: the first element of %0, as a scalar (region <0;1,0>)

@@ -35,6 +35,9 @@ from xegpu.support.errors import Invalid
 
 ALIGNMENT = 4
 """Subgroup block reads take rows that begin at a multiple of these bytes."""
+QWORD_ALIGNED = "xegpu.qword_aligned"
+"""Attribute of a load or store of a part of a block in memory: but for constant distances, its descriptor stands at a
+multiple of 8 bytes, where 1D block messages of 64-bit words begin, of which each has twice as much."""
 STORE_ALIGNMENT = 16
 """Subgroup block writes go to a multiple of these bytes."""
 SURFACE_ALIGNMENT = 64

@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IndexType, IntegerAttr, VectorType, i32, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BytesAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    VectorType,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -168,7 +178,8 @@ class ShuffleOp(IRDLOperation):
     def __init__(self, sources: Sequence[SSAValue], mask: Sequence[int], result: Attribute,
                  blocks: Sequence[tuple[int, int]] = (), maps: Sequence[LaneMap] = ()) -> None:
         super().__init__(operands=[sources], result_types=[result], properties={
-            "mask": DenseArrayBase.from_list(i32, list(mask)),
+            # packed as it is: DenseArrayBase.from_list checks each number's range, which the verifier does, too
+            "mask": DenseArrayBase(i32, BytesAttr(i32.pack(mask))),
             "blocks": ArrayAttr([ArrayAttr([IntegerAttr(size, i64) for size in block]) for block in blocks])
             if blocks else None,
             "maps": ArrayAttr([SgMapAttr(map_) for map_ in maps]) if maps else None})

@@ -53,6 +53,12 @@ def function_of(operation: Operation) -> func.FuncOp:
     return operation
 
 
+def block_arguments(function: func.FuncOp, access: Sequence[str]) -> frozenset[SSAValue]:
+    """The arguments of a function that 2D block messages reach; ``access`` has the access kind of each."""
+    return frozenset(argument for argument, kind in zip(function.body.block.args, access, strict=True)
+                     if kind == "block")
+
+
 def subgroup_size(operation: Operation) -> int:
     """Lanes of a subgroup of the SIMT function that an operation is, or is in."""
     size = function_of(operation).attributes[SUBGROUP_SIZE]

@@ -112,3 +112,11 @@ def combined(kind: str, a: SSAValue, b: SSAValue) -> Operation:
     """Element-wise operation that combines ``a`` and ``b`` in one step of a reduction of ``kind``."""
     operation: Any = operation_of(kind, of_mlir(get_element_type_or_self(a.type)))
     return operation(a, b)  # type: ignore[no-any-return]
+
+
+def neutral(kind: str, dtype: DType) -> float | int:
+    """Identity element of a reduction."""
+    if dtype.is_float:
+        return {"add": 0.0, "mul": 1.0, "minimumf": np.inf, "maximumf": -np.inf}.get(kind, np.nan)
+    signed, every = np.iinfo(f"i{dtype.bytes}"), -1
+    return {"mul": 1, "and": every, "minui": every, "minsi": int(signed.max), "maxsi": int(signed.min)}.get(kind, 0)

@@ -53,6 +53,7 @@ from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
 from xetile.passes.loops.strip_mine import StripMine
+from xetile.passes.loops.strip_mine.pad_columns import PadColumns
 from xetile.passes.loops.swap_operands import SwapOperands
 from xetile.passes.loops.transpose_gathers import TransposeGathers
 from xetile.passes.loops.version_columns import VersionColumns
@@ -116,6 +117,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("raise-gathers", lambda options: RaiseGathers(options.target, options.access)
         if options.target.block_io else None),
     ("reassociate", lambda options: None if options.target.fuses_loads else Reassociate()),
+    ("pad-columns", lambda options: PadColumns(options.target)
+        if max(options.target.registers) and not options.target.block_io else None),
     ("strip-mine", lambda options: StripMine(options.target, options.access)
         if max(options.target.registers) else None),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
@@ -155,7 +158,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("unroll", lambda options: Unroll(options.target)),
     ("coalesce-gathers", lambda options: CoalesceGathers() if options.target.block_io else None),
     ("collapse-batch", lambda options: None if options.target.fuses_loads else CollapseBatch(options.target)),
-    ("peel-bounds", lambda options: PeelBounds()),
+    ("peel-bounds", lambda options: PeelBounds(options.target)),
     ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )
 """Passes in order, each under the name of the stage that it leads to; None where it does not apply."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.scratch import SCRATCH, Block
+from codegen.runtime.caching_allocator import ALLOCATOR, Block
 from codegen.runtime.usm import LINE, advise_huge_pages
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
@@ -124,9 +124,11 @@ def new_array(like: Any, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
     """New dpnp array in the memory and on the queue of another one."""
     import dpnp
 
-    queue = like.sycl_queue
+    queue, size = like.sycl_queue, math.prod(shape) * storage.itemsize
+    if ALLOCATOR.caches(queue, size):
+        return dpnp.ndarray(shape, storage, ALLOCATOR.allocate(queue, size, like.usm_type), sycl_queue=queue)
     array = dpnp.empty(shape, dtype=storage, usm_type=like.usm_type, sycl_queue=queue)
-    advise_huge_pages(array.get_array()._pointer, array.nbytes, queue)
+    advise_huge_pages(array.get_array()._pointer, size, queue)
     return array
 
 
@@ -157,7 +159,7 @@ class Scratch:
                 shape, _storage(dtype), memory, start // dtype.bytes, sycl_queue=queue), dtype)
                 for (shape, dtype), start in zip(layouts, starts, strict=False)]
 
-        self._block = SCRATCH.take(queue, max(starts[-1], LINE))
+        self._block = ALLOCATOR.take(queue, max(starts[-1], LINE))
         if RECORD.events is not None:
             RECORD.events.append(self._block)
         self.operands = self._block.views(layouts, arrays)
@@ -165,7 +167,7 @@ class Scratch:
     def used_until(self, launch: LaunchEvent) -> None:
         """Give the memory to later launches, behind this one; without this call it is freed."""
         if self._block is not None and launch.sycl_event is not None:
-            SCRATCH.give_back(self._block, launch.sycl_event)
+            ALLOCATOR.give_back(self._block, launch.sycl_event)
             self._block = None
 
 

@@ -20,9 +20,9 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
+from codegen.runtime.caching_allocator import ALLOCATOR, Block
 from codegen.runtime.devices import build_settings
 from codegen.runtime.native_interface import KernelArguments
-from codegen.runtime.scratch import SCRATCH, Block
 from codegen.runtime.usm import signature
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import XeError
@@ -204,7 +204,7 @@ class CallPlan:
         if self._result is not None:
             result = new_array(like.array if type(like) is TypedView else like, *self._result)
             sources.append(result.get_array())
-        blocks = [SCRATCH.take(arrays[0].sycl_queue, size) for size in self._scratch]
+        blocks = [ALLOCATOR.take(arrays[0].sycl_queue, size) for size in self._scratch]
         sources += [block.memory for block in blocks]
         starts, event = [source._pointer for source in sources], None
         for step in self._steps:
@@ -215,7 +215,7 @@ class CallPlan:
             event = launched(plan.queue, plan.kernel, values, plan.global_range, plan.local_range,
                              (sources,)).sycl_event
         for block in blocks:
-            SCRATCH.give_back(block, event)
+            ALLOCATOR.give_back(block, event)
         return result
 
 

@@ -91,7 +91,9 @@ def launch_stacked(found: Sequence[Operand], rows: int, depth: int, factors: tup
     # those of odd sizes that begin on 4-byte boundaries begin a step
     least = max(4 // math.gcd(4, math.prod(operand.shape[-2:]) * operand.dtype.bytes) for operand in found)
     each = max(each - (each % _AT_ONCE if each > _AT_ONCE else 0), 1)
-    each = _rounded(each, least) if len(a.shape) > 2 else each
+    if len(a.shape) > 2:  # of these several are one step on every target, which more subgroups would not have
+        is_busy = count >= _AT_ONCE * target.cores * _LEAST_A_CORE
+        each = _rounded(max(each, _AT_ONCE if is_busy else 1), least)
     bound[-(-count // each)](a.argument, b.argument, c.argument, *factors, count, each, M=_rounded(rows, 8),
                              N=_rounded(b.shape[-1], 16),
                              K=_rounded(depth, target.mma_shape(a.dtype, b.dtype).k), **ending)

@@ -8,6 +8,7 @@ from typing import Literal
 from xdsl.dialects import arith, math
 from xdsl.ir import Operation
 
+from codegen.opencl.prelude.macros import LDEXP
 from xegpu.mlir import arith as extended
 
 Form = Literal["infix", "call", "float call", "extreme", "division"]
@@ -107,32 +108,37 @@ ACCURATE_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
 """Names and bodies of functions of ``v``, of the vector type ``F``, where Intel's for GPUs take three times the
 instructions or more; ``I`` and ``U`` are vectors of integers of that width. Errors are below the records' bounds."""
 
-_SCALED = """
-  const {I} power = as_{I}(rounded) - ({I})(0x4b400000), half_power = power >> ({I})(1);
-  const {F} scaled = p * as_{F}((half_power + ({I})(127)) << ({I})(23))
-    * as_{F}((power - half_power + ({I})(127)) << ({I})(23));
-  return select(scaled, ({F})(0.0f), vanishes);"""
+_SCALED = f"""
+#ifdef {LDEXP}
+  return select({LDEXP}(p, as_int(rounded) - 0x4b400000), 0.0f, vanishes);
+#else
+  const int tiny = v < %s;
+  const float scaled = p * as_float((as_int(rounded) << 23) + select(126 << 23, 191 << 23, tiny));
+  return select(scaled * select(2.0f, 0x1p-64f, tiny), 0.0f, vanishes);
+#endif"""
 PROCESSOR_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
     # 2^n * 2^f for the integer n nearest to v: the bits of v + 1.5 * 2^23. p is minimax over the relative error:
-    # 2^-28.9 and, of e^f, 2^-28.3. 2^n is two factors, which reach subnormal results with one rounding. Where the
-    # result is zero, as of every masked score, they are ones: a product that underflows takes a hundred clocks.
+    # 2^-28.9 and, of e^f, 2^-28.3. Without an instruction for it, 2^n is two factors, 2^(n - 1) and 2 or 2^(n + 64) and
+    # 2^-64, which reach infinity and subnormal results with one rounding. Where the result is zero, as of every masked
+    # score, they are ones: a product that underflows takes a hundred clocks.
     math.Exp2Op: ("processor_exp2", """
-  const {I} vanishes = v < ({F})(-152.0f);
-  const {F} low = select(v, ({F})(0.0f), vanishes), x = select(low, ({F})(129.0f), v > ({F})(129.0f));
-  const {F} rounded = x + ({F})(12582912.0f), f = x - (rounded - ({F})(12582912.0f));
-  {F} p = fma(({F})(0.00015353362f), f, ({F})(0.0013398875f));
-  p = fma(p, f, ({F})(0.00961843692f)); p = fma(p, f, ({F})(0.0555033237f)); p = fma(p, f, ({F})(0.240226477f));
-  p = fma(fma(p, f, ({F})(0.693147182f)), f, ({F})(1.0f));""" + _SCALED),
+  const int vanishes = v < -152.0f;
+  const float x = select(v > 129.0f ? 129.0f : v, 0.0f, vanishes);
+  const float rounded = x + 12582912.0f, f = x - (rounded - 12582912.0f);
+  float p = fma(0.00015353362f, f, 0.0013398875f);
+  p = fma(p, f, 0.00961843692f); p = fma(p, f, 0.0555033237f); p = fma(p, f, 0.240226477f);
+  p = fma(fma(p, f, 0.693147182f), f, 1.0f);""" + _SCALED % "-124.0f"),
     math.ExpOp: ("processor_exp", """
-  const {I} vanishes = v < ({F})(-105.0f);
-  const {F} low = select(v, ({F})(0.0f), vanishes), x = select(low, ({F})(89.0f), v > ({F})(89.0f));
-  const {F} rounded = fma(x, ({F})(1.44269504f), ({F})(12582912.0f)), n = rounded - ({F})(12582912.0f);
-  const {F} f = fma(n, ({F})(1.90465421e-9f), fma(n, ({F})(-0.693147182f), x));
-  {F} p = fma(({F})(0.00138146023f), f, ({F})(0.00836871564f));
-  p = fma(p, f, ({F})(0.041668389f)); p = fma(p, f, ({F})(0.166665211f)); p = fma(p, f, ({F})(0.49999994f));
-  p = fma(fma(p, f, ({F})(1.0f)), f, ({F})(1.0f));""" + _SCALED),
+  const int vanishes = v < -105.0f;
+  const float x = select(v > 89.0f ? 89.0f : v, 0.0f, vanishes);
+  const float rounded = fma(x, 1.44269504f, 12582912.0f), n = rounded - 12582912.0f;
+  const float f = fma(n, 1.90465421e-9f, fma(n, -0.693147182f, x));
+  float p = fma(0.00138146023f, f, 0.00836871564f);
+  p = fma(p, f, 0.041668389f); p = fma(p, f, 0.166665211f); p = fma(p, f, 0.49999994f);
+  p = fma(fma(p, f, 1.0f), f, 1.0f);""" + _SCALED % "-86.0f"),
 }
-"""The same for processors, whose compiler calls a function of its library: around a call all registers are saved."""
+"""The same for processors, of a ``float``: their compiler calls a function of its library, and around a call all
+registers are saved."""
 
 
 def extreme(order: str, left: str, right: str, width: int) -> str:

@@ -53,13 +53,13 @@ from xegpu.target import grf_mode
 
 def load(emitter: Emitter, operation: LoadNdOp) -> None:
     """Emit ``load_nd`` as 1D block reads or element loads."""
+    if operation.valid is not None:
+        row_runs.load(emitter, operation)
+        return
     block = block_of(emitter, desc_of(operation.desc))
     by_words = not block.strided and is_by_rows(emitter, operation.result, block.lanes)
     fragment = predicate.in_memory(emitter.fresh(operation.result, scalars=by_words))
     emitter.values[operation.result] = fragment
-    if operation.valid is not None:
-        row_runs.load(emitter, operation, block, fragment)
-        return
     pieces = [replace(piece, in_bounds=operation.in_bounds is not None) for piece in block.pieces(fragment.width)]
     words = fragment.width * len(fragment.names)
     if emitter.target.is_cpu and not block.strided and emitter.inlined_words + words <= MOST_INLINED:

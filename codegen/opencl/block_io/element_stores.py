@@ -52,6 +52,11 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
         return [f"{piece.function('store')}{kind}({arguments_of(emitter, operation.desc, *piece.at)}, {name});"
                 for piece, name in zip(pieces, fragment.names, strict=True)]
 
+    if emitter.target.is_cpu and operation.in_bounds is not None:
+        for line in calls(pieces, ""):
+            emitter.function(_inlined_store(emitter, pieces[0], fragment))
+            emitter.line(line)
+        return
     if emitter.target.is_cpu and not block.promised:
         inside = [replace(piece, in_bounds=True) for piece in pieces]
         at_edges = "_masked" if masks_row(emitter, fragment, pieces[0].lanes) else "_edge"

@@ -111,5 +111,5 @@ def _leads_to_alike(operation: StoreNdOp) -> bool:
     following = operation.next_op
     while following is not None and following.has_trait(Pure) and not following.regions:
         following = following.next_op
-    return isinstance(following, StoreNdOp) and following.desc.type == operation.desc.type \
+    return isinstance(following, StoreNdOp) and following.desc.type == operation.desc.type and following.valid is None \
         and (following.in_bounds is None) == (operation.in_bounds is None)

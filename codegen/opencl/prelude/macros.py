@@ -14,6 +14,8 @@ FETCH = "XETILE_FETCH"
 """``FETCH(pointer)``: prefetch of a cache line; nothing, unless it is defined for a processor."""
 LIKELY = "XETILE_LIKELY"
 """``LIKELY(condition)``: a condition that mostly holds; itself, unless it is defined for a processor."""
+LDEXP = "XETILE_LDEXP"
+"""``LDEXP(value, exponent)``: value * 2^exponent, defined where that is an instruction of a processor's vectors."""
 ROLLED = "XETILE_ROLLED"
 """Defined where main loops that no author asked for are left out (``xegpu.skip_if_rolled``)."""
 MICROKERNELS = "XETILE_MICROKERNELS"
@@ -43,6 +45,8 @@ CPU_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
 """``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
 is a call per lane there, and SPIR-V has no such instruction."""
 CPU_LIKELY = (f"{LIKELY}(condition)", "__builtin_expect(condition, 1)")
+CPU_LDEXP = (f"{LDEXP}(value, exponent)", "__builtin_ldexpf(value, exponent)")
+"""``LDEXP`` for AVX-512, ``vscalefps``: of OpenCL's ``ldexp`` the compiler makes a dozen instructions."""
 NAMED_BARRIERS = ((f"{SIGNAL}(id, count)", "(void)(id)"), (f"{WAIT}(id)", _BARRIER),
                   (f"{SIGNAL}_AT(id, count)", "(void)(id)"), (f"{WAIT}_AT(id)", _BARRIER))
 """Named barriers in uniform control flow, as work-group barriers at the wait."""

@@ -17,6 +17,10 @@ Word = tuple[int, int]
 
 
 def _pad(emitter: Emitter, operation: PadOp) -> None:
+    load = _load_of(operation) if emitter.target.is_cpu else None
+    if load is not None and load.in_bounds is not None:
+        emitter.rename(operation.result, operation.value)
+        return
     assert operation.sg_map is not None
     lanes, shape = operation.sg_map.data, desc_of(operation.desc).shape
     split = operation.value in emitter.split
@@ -41,7 +45,6 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
         emitter.assign(operation.result, result, expressions)
         return
     emitter.assign(operation.result, result, source.names)
-    load = _load_of(operation)
     emitter.line("{" if load is None else f"if (!{likely_in_bounds(emitter, load)}) {{")
     for name, expression in zip(result.names, expressions, strict=True):
         emitter.line(f"  {name} = {expression};")

@@ -172,7 +172,7 @@ def _mov(binding: Binding) -> Step:
 
 
 def _select(binding: Binding) -> Step:
-    """``sel``: by predicate, or by condition the smaller or larger, where NaN loses."""
+    """``sel``: by predicate or condition; ``lt`` and ``ge`` are OpenCL's fmin and fmax, in which NaN loses."""
     instruction = binding.instruction
     compute = float_type(binding) if is_float(binding) else integer_type(binding)
     if instruction.condition and not is_float(binding):
@@ -184,11 +184,21 @@ def _select(binding: Binding) -> Step:
     if instruction.predicate is not None:
         predicate = binding.predicate()
         return lambda: write(converted(np.where(predicate(), first(), second())), mask())
-    if instruction.condition not in ("lt", "le", "gt", "ge"):
+    if instruction.condition not in CONDITIONS:
         raise binding.unknown(f"with condition {instruction.condition}")
-    smaller = instruction.condition in ("lt", "le")
-    choose = (np.fmin if smaller else np.fmax) if is_float(binding) else (np.minimum if smaller else np.maximum)
+    choose = _MINIMA_MAXIMA.get(instruction.condition) or _comparing(CONDITIONS[instruction.condition])
     return lambda: write(converted(choose(first(), second())), mask())
+
+
+_MINIMA_MAXIMA = {"lt": np.fmin, "ge": np.fmax}
+
+
+def _comparing(compare: Callable[[Array, Any], Array]) -> Callable[[Array, Array], Array]:
+    """Source 0 where it compares with source 1, else source 1: ``x > y ? x : y`` is a NaN if y is one."""
+    def choose(first: Array, second: Array) -> Array:
+        return np.where(compare(first, second), first, second)
+
+    return choose
 
 
 def _conditional_select(binding: Binding) -> Step:

@@ -126,6 +126,9 @@ _FLOATS: Mapping[str, Callable[[Array, Array], Array]] = {
     "fmin(x, y)": lambda x, y: np.fmin(x, y),
     "fmax(x, y)": lambda x, y: np.fmax(x, y),
     "x < y ? x : -y": lambda x, y: np.where(x < y, x, -y),
+    "x > y ? x : y": lambda x, y: np.where(x > y, x, y),  # sel with gt, in which NaN does not lose
+    "x <= y ? x : y": lambda x, y: np.where(x <= y, x, y),
+    "x == y ? x : y": lambda x, y: np.where(x == y, x, y),
     "isnan(x) || x >= y ? (T)1 : (T)0": lambda x, y: (np.isnan(x) | (x >= y)).astype(x.dtype),
     "copysign(x, y)": np.copysign,
     "clamp(x, (T)0, (T)1)": lambda x, y: np.clip(x, 0, 1),
@@ -140,12 +143,14 @@ def test_floats(kind: str, target: str) -> None:
     random = np.random.default_rng(3)
     # few bits: products and sums are exact, so that contraction to fused multiply-add changes nothing
     a, b = ((random.integers(-64, 64, _ITEMS) / 4).astype(dtype) for _ in range(2))
-    a[:4] = [-0.0, 0.5, 1.5, 2.5]
-    b[4:6] = [np.inf, -np.inf]
+    a[:4], b[0] = [-0.0, 0.5, 1.5, 2.5], 0.0
+    b[4:7] = [np.inf, -np.inf, np.nan]
     out = np.full((len(_FLOATS), _ITEMS), 99, dtype)
     run_opencl(_elementwise(kind, list(_FLOATS)), "f", target, a, b, out, np.int32(_ITEMS), items=192)
     for row, (text, function) in zip(out, _FLOATS.items(), strict=True):
         np.testing.assert_array_equal(row, function(a, b), text)
+        if "?" in text:
+            np.testing.assert_array_equal(np.signbit(row), np.signbit(function(a, b)), text)
 
 
 _MATH: Mapping[str, Callable[[Array, Array], Array]] = {

@@ -99,6 +99,23 @@ def test_stages_read_back() -> None:
         assert without_places(again.opencl) == without_places(low.opencl), stage
 
 
+@xt.kernel
+def widened(A: Any, C: Any) -> None:
+    """A copy through shared local memory of 64-bit elements."""
+    kept = xt.init_tile(xt.alloc_slm((8, 16), xt.i64), (0, 0), (8, 16))
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))).to(xt.i64), kept)
+    xt.barrier()
+    xt.store_tile(xt.load_tile(kept).to(xt.i16), xt.init_tile(C, (0, 0), (8, 16)))
+
+
+def test_elements_of_64_bits_are_no_columns_of_b() -> None:
+    """Operand B has no layout for them, which the pass must not ask for."""
+    a = integers(np.random.default_rng(4), xt.i16, 8, 17)[:, :16]
+    c = np.zeros((8, 17), np.int16)[:, :16]
+    widened.on("numpy:xegpu", target="pvc")[1](a, c)
+    np.testing.assert_array_equal(c, a)
+
+
 @pytest.mark.everything
 @pytest.mark.parametrize(("target", "bn"), [("pvc", 64), ("bmg", 32)])
 def test_two_registers_are_selected_at_once(target: str, bn: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 import xetile as xt
 from benchmarks.trial_kernels import backward_dkdv, backward_dq
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, Execution
+from tests.kernels import EXECUTIONS, Execution, integers
 
 pytestmark = pytest.mark.unoptimised
 SPECS = [xt.Spec((1024, 64), xt.bf16)] * 4 + [xt.Spec((1024, 64), xt.f32)]
@@ -205,19 +205,43 @@ def test_attention_as_in_a_tutorial(target: str, size: int, rows: int) -> None:
     assert report.density >= 0.09
 
 
-@xt.kernel
-def scaled_row(X, G, B, Y, *, N=256):
+def scaled_row(X, G, B, Y, *, N=256):  # type: ignore[no-untyped-def]
     """Y = (X - max(X)) * G + B, one row a subgroup."""
     row = xt.group_id(0)
     x, g, b = (xt.load_tile(xt.init_tile(array, (at, 0), (1, N))) for array, at in ((X, row), (G, 0), (B, 0)))
     xt.store_tile((x - xt.tile_reduce("max", x, 1)) * g + b, xt.init_tile(Y, (row, 0), (1, N)))
 
 
-def test_stores_wait_for_the_loads_of_all() -> None:
-    """Where there is no block IO, loads stand between what is computed, and all stores behind them."""
+@xt.kernel
+def replaced_rows(X, Y, *, N=64):
+    """Two rows, each of which is stored where the other was, with a third."""
+    first, second = (xt.init_tile(X, (row, 0), (1, N)) for row in (0, 1))
+    other = xt.load_tile(xt.init_tile(Y, (0, 0), (1, N)))
+    a, b = xt.load_tile(first), xt.load_tile(second)
+    xt.store_tile(b + 1, first)
+    xt.store_tile(a + other, second)
+
+
+def _order(text: str) -> list[str]:
+    """Loads, products and stores of a stage."""
+    return [word for line in text.splitlines() for word in ("load_nd", "mulf", "store_nd") if f".{word} " in line]
+
+
+@pytest.mark.parametrize("target", ["dg2", "arl"])
+def test_loads_and_stores_without_block_io(target: str) -> None:
+    """Loads stand where they are used, also behind stores to other arrays; where these may alias, all before stores."""
     specs = [xt.Spec((rows, 256), xt.f32) for rows in (None, 1, 1, None)]
-    text = scaled_row.lower(*specs, target="dg2").stages["schedule"]
-    order = [word for line in text.splitlines() for word in ("load_nd", "mulf", "store_nd") if f".{word} " in line]
+    apart = _order(xt.kernel(scaled_row).lower(*specs, target=target).stages["schedule"])
+    assert "load_nd" in apart[apart.index("store_nd"):]
+    order = _order(xt.kernel(scaled_row, may_alias=True).lower(*specs, target=target).stages["schedule"])
     first_store = order.index("store_nd")
     assert set(order[first_store:]) == {"store_nd"}
     assert order.index("mulf") < first_store - 1 - order[:first_store][::-1].index("load_nd")
+
+
+@pytest.mark.parametrize("execution", [Execution("numpy:xegpu", "dg2"), *EXECUTIONS[-2:]], ids=str)
+def test_rows_that_are_stored_in_turn(execution: Execution) -> None:
+    x, y = (integers(np.random.default_rng(seed), np.float32, 2, 64) for seed in (1, 2))
+    result = x.copy()
+    execution.bind(replaced_rows)[1](result, y)
+    np.testing.assert_array_equal(result, [x[1] + 1, x[0] + y[0]])

@@ -14,7 +14,7 @@ from tests.conftest import require_dpnp, require_ocloc
 from tests.device import DEVICE_FILTER
 from tests.kernels import DEVICE, LANES, NUMPY, Array, Execution
 from xetile.library.array_operands import Operand
-from xetile.library.stacked_products import stacked_product, stacks
+from xetile.library.stacked_products import launch_stacked, stacked_product, stacks
 
 library = importlib.import_module("xetile.library.matmul")  # the package names its function so
 RANDOM = np.random.default_rng(29)
@@ -79,6 +79,21 @@ def test_others_are_left_to_the_plain_kernel() -> None:
     assert taken((160, 33, 33), (160, 33, 33), dtype=np.int8)
     assert not taken((160, 49, 40), (160, 40, 48))
     assert not taken((160, 64, 64), (160, 64, 64))  # more sums than registers
+
+
+@pytest.mark.parametrize(("count", "size", "each"), [(5000, 33, 4), (2000, 33, 2), (2000, 16, 1), (50000, 17, 16)])
+def test_a_subgroup_has_whole_steps_where_all_engines_are_busy(count: int, size: int, each: int) -> None:
+    a, b = (Operand.of(name, np.broadcast_to(np.float16(1), (count, size, size))) for name in "ab")
+    c = Operand.of("c", np.broadcast_to(np.float32(1), (count, size, size)))
+    launched: dict[int, tuple[Any, ...]] = {}
+
+    class Recorder:
+        def __getitem__(self, groups: int) -> Any:
+            return lambda *args, **_: launched.update({groups: args})
+
+    launch_stacked([a, b, c], size, size, (1.0, 0.0), xt.TARGETS["pvc"], Recorder())
+    (groups, args), = launched.items()
+    assert (groups, args[5:7]) == (-(-count // each), (count, each))
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,25 @@ def test_two_steps_where_they_have_the_registers() -> None:
     assert "XETILE_ROLLED" not in low.opencl  # a CPU runs both loops
 
 
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("execution", [MACHINE, DEVICE[0]], ids=str)
+@pytest.mark.parametrize(("types", "depths"), [(BF16, (37, 133, 165)), (I8, (325,)), (TF32, (101,))], ids=str)
+def test_addresses_that_flip(types: Types, depths: tuple[int, ...], execution: Execution) -> None:
+    """Where a step alone takes the registers, it stores to one half of the buffers and loads from the other, at
+    addresses that each step changes; even and odd numbers of steps, which the loop of the last one goes on from."""
+    generator = np.random.default_rng(6)
+    maps: dict[str, Any] = {"BM": 128, "BN": 128, "BK": 64 if types.a.bits == 8 else 32, "sg": (4, 2), "acc": types.acc}
+    for k in depths:
+        a = unaligned(generator, types.a, 128, k, k, 1) if types is not TF32 else \
+            integers(generator, types.a, 128, k + -k % 16)[:, :k]
+        b = unaligned(generator, types.b, k, 128, 129, 0)
+        args = viewed(a, types.a), viewed(b, types.b)
+        text = work_group_gemm.lower(*args, xt.Spec((128, 128), types.acc), target="pvc", **maps).opencl
+        assert "flip2(&at" in text and "flip2_back(&at" in text
+        assert "flip" not in work_group_gemm.lower(*args, xt.Spec((128, 128), types.acc), target="bmg", **maps).opencl
+        check(execution.bind(work_group_gemm), args, (1, 1), multiplied(a, b, types.acc), **maps)
+
+
 def test_a_subgroup_arrives_behind_its_loads() -> None:
     """An operand B of tf32 is loaded block by block between products; others may only then write where it was."""
     low = work_group_gemm.lower(*specs(TF32, 4096, 1001, 4096), target="pvc", **LARGE)
@@ -212,6 +232,24 @@ def test_instructions(target: str) -> None:
         assert not any(" mul " in line for line in hot)
         assert sum(" sel " in line for line in hot) == 2 * 8
         assert "intel_work_group_barrier_arrive" in low.opencl
+
+
+@pytest.mark.everything
+def test_instructions_where_addresses_flip() -> None:
+    """An addition flips two addresses, or one; no scalar makes any, and no message's register is waited for."""
+    require_ocloc()
+    for types, step, least in ((BF16, 32, 0.28), (I8, 64, 0.21)):
+        for constants, count in ((LARGE, (14, 8)), ({"BM": 128, "BN": 128, "sg": (4, 2)}, (16, 8))):
+            low = work_group_gemm.lower(*specs(types, 4096, 50257, 4097), target="pvc", acc=types.acc, BK=step, **constants)
+            report = low.report(remedies=False)
+            assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 32)
+            assert (report.loop["slm"], report.loop["scalar"] <= 13) == (count[0], True)
+            assert report.density >= (least if constants is LARGE else 0.15)
+            hot = next(iter(low.isa().kernels.values())).asm.splitlines()
+            hot = [hot[number] for number in hot_lines("\n".join(hot))]
+            assert sum(re.search(r" add \((16|32)\|M0\) .*:d +r\d+\.0<1;1,0>:d +-?r\S+<0;1,0>:d", line) is not None
+                       for line in hot) == count[1]
+            assert sum("fence.slm" in line for line in hot) == 1
 
 
 @pytest.mark.everything

@@ -32,7 +32,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType, bf16, f16, f32
 from xdsl.dialects.vector import BroadcastOp
@@ -43,21 +42,14 @@ from xegpu.interop.llvm.dialect.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.dialect.types import Slice as SliceOf
 from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.interop.llvm.exporter import Export
-from xegpu.ir.dtypes import DType, index, of_mlir
+from xegpu.ir.dtypes import index, of_mlir
 from xegpu.mlir.arith import CmpFOp, FPToSIOp, FPToUIOp, SelectOp
+from xegpu.mlir.combining_kind import neutral
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.rewrite.rewriter import Rewriter, Rule
 
 RESULT = "layout_result_0"
 """Attribute of an operation with its result's layout, in LLVM's dialect."""
-
-
-def neutral(kind: str, dtype: DType) -> float | int:
-    """Identity element of a reduction."""
-    if dtype.is_float:
-        return {"add": 0.0, "mul": 1.0, "minimumf": np.inf, "maximumf": -np.inf}.get(kind, np.nan)
-    signed, every = np.iinfo(f"i{dtype.bytes}"), -1
-    return {"mul": 1, "and": every, "minui": every, "minsi": int(signed.max), "maxsi": int(signed.min)}.get(kind, 0)
 
 
 def reduced(rewriter: Rewriter, kind: str, values: Sequence[SSAValue], axes: Sequence[int], result: VectorType,

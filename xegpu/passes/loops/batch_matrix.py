@@ -21,6 +21,8 @@ MESSAGES = (LoadNdOp, StoreNdOp, PrefetchNdOp)
 Message = LoadNdOp | StoreNdOp | PrefetchNdOp
 FACTORS = (4, 2)
 """Steps that become one: more would leave more to single steps at the end, and save little."""
+MOST_PRODUCTS = 192
+"""DPAS operations of the steps that become one where rows are moved one by one: all stays in the instruction cache."""
 MOST_ROWS = {"block": 1 << 24, "rows": 1 << 30}
 """Rows of all matrices together, as the surface of a 2D block message has them, and as an index counts them."""
 
@@ -82,9 +84,17 @@ class Matrix:
     @property
     def period(self) -> int:
         """How many matrices on another one begins on a 4-byte boundary, from which messages take runs of rows."""
+        return self._period(ALIGNMENT)
+
+    @property
+    def qword_period(self) -> int:
+        """How many matrices on another one begins on an 8-byte boundary, from which messages take twice as much."""
+        return self._period(2 * ALIGNMENT)
+
+    def _period(self, alignment: int) -> int:
         if not self.is_clipped or self.access != "rows" or self.sizes is None:
             return 1
-        return ALIGNMENT // gcd(ALIGNMENT, prod(self.sizes) * desc_of(self.maker.result).dtype.bytes)
+        return alignment // gcd(alignment, prod(self.sizes) * desc_of(self.maker.result).dtype.bytes)
 
     @property
     def alignment(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, scf
@@ -13,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
-from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
+from xegpu.dialect.bounds import QWORD_ALIGNED, STORE_ALIGNMENT, InBoundsOp, NoAliasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
@@ -22,10 +23,11 @@ from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices
 from xegpu.passes.loops.clipped_folding import ClippedFolding
 from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder
 from xegpu.passes.loops.fold_rows import Folding, RowFolder, moved
+from xegpu.passes.loops.fold_stored_rows import StoredFolding, StoredRowFolder
 from xegpu.passes.loops.unroll import LIMIT, repeat, split_loop
 from xegpu.rewrite.inserter import Inserter
 
-AnyFolding = Folding | ClippedFolding
+AnyFolding = Folding | ClippedFolding | StoredFolding
 _FARTHEST = 1 << 30
 """Where a counter stops whose step is not known: it stays within 32 bits behind the last one."""
 
@@ -43,6 +45,7 @@ class Versions:
     loop: scf.ForOp
     _made: dict[Any, SSAValue] = field(default_factory=dict)
     _holds: dict[SSAValue, None] = field(default_factory=dict)
+    _rows: dict[tuple[SSAValue, ...], Operation] = field(default_factory=dict)
 
     def split(self, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None = None) -> None:
         """Split the loop; the first of the two has the operations that it had.
@@ -53,11 +56,14 @@ class Versions:
                 is between the two.
             folding: which of the matrices that one loads and stores two rows as one.
         """
-        inserter, single = self.inserter, None
+        inserter, single, between = self.inserter, None, None
         if any(matrix.is_clipped for matrix in matrices):
             self._store_early(self.loop)
         if MAIN_LOOP not in self.loop.attributes:
+            period = max(matrix.period for matrix in matrices)
             self.loop, rest = split_loop(inserter, self.loop, factor)
+            if 1 < period < factor:
+                between, rest = split_loop(inserter, rest, period)
             single = split_loop(inserter, rest, 1)[0] if factor > 1 or folding is not None else None
         ends = dict.fromkeys(map(self._end, matrices))
         if number(self.loop.step) is None:
@@ -68,41 +74,53 @@ class Versions:
             self._ask_of(matrix)
         end = reduce(lambda a, b: self._before(arith.MinSIOp(a, b)), ends)
         if single is not None:
-            is_aligned = max(matrix.period for matrix in matrices) == 1
-            self._run_to(single, end if is_aligned else self._first_of(single, end))
+            self._run_to(single, end if period == 1 else self._first_of(single, end))
             for matrix in matrices_of(single):
                 self._collapse(matrix, matrix.height)
-            self._unroll(matrices, factor, folding, end)
+            if between is not None:
+                self._unroll(between, matrices_of(between), period, None, end)
+            self._unroll(self.loop, matrices, factor, folding, end)
             return
         self._run_to(self.loop, end)
         for matrix in matrices:
             self._collapse(matrix, matrix.height)
 
-    def _unroll(self, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None, end: SSAValue) -> None:
-        """Write several steps into the first loop, for matrices without other rows than a step reaches: theirs begin a
+    def _unroll(self, main: scf.ForOp, matrices: Sequence[Matrix], factor: int, folding: AnyFolding | None,
+                end: SSAValue) -> None:
+        """Write several steps into a loop, for matrices without other rows than a step reaches: theirs begin a
         constant apart."""
-        inserter, main, rows = self.inserter, self.loop, heights(matrices)
+        inserter, rows = self.inserter, heights(matrices)
         step, others = (number(main.step) or 0) // factor, dict[Operation, Callable[[int, Operation], SSAValue]]()
         assert rows is not None
         assert main.body.block.last_op is not None
         following = main.body.block.last_op.prev_op  # computes the index of the next step
         folder: RowFolder | ClippedRowFolder | None = \
+            StoredRowFolder(folding, inserter, self._before) if isinstance(folding, StoredFolding) else \
             ClippedRowFolder(folding, inserter, self._before) if isinstance(folding, ClippedFolding) else \
             RowFolder(folding, inserter, self._before) if folding is not None else None
         for matrix in matrices:
             self._ask(matrix.height, "eq", inserter.constant(rows[matrix]))
-            if folding is not None and folder is not None and matrix in folding.matrices:
+            if isinstance(folder, StoredRowFolder):
+                folder.begin(matrix, self._first(matrix))
+            if folding is not None and folder is not None and not isinstance(folder, StoredRowFolder) and \
+                    matrix in folding.matrices:
                 others |= folder.fold(matrix, rows[matrix])
             else:
                 begins = self._collapse(matrix, inserter.constant(rows[matrix]))
                 others[begins] = partial(moved, inserter, begins.results[0], step * rows[matrix])
-        if folding is not None and folder is not None:
-            self._holds |= dict.fromkeys((*folder.holds(), *self._are_apart(matrices, folding.early)))
+        for matrix in matrices:
+            if factor > max(each.period for each in matrices) and matrix.is_clipped and matrix.access == "rows" and \
+                    factor % matrix.qword_period == 0:
+                self._ask_qwords(matrix, factor)
         # an end within the last steps of 32 bits
         far = self._before(arith.MaxSIOp(end, inserter.constant((factor - 1) * step - LIMIT)))
-        self._run_to(main, self._before(arith.SubiOp(far, inserter.constant((factor - 1) * step))))
         body = [operation for operation in main.body.block.ops if operation is not following][:-1]
-        repeat(inserter, main, body, inserter.constant(step), factor, others)
+        steps = repeat(inserter, main, body, inserter.constant(step), factor, others)
+        if isinstance(folder, StoredRowFolder):
+            folder.fold_steps(steps, [operation for operation in body if operation not in others])
+        if folding is not None and folder is not None:
+            self._holds |= dict.fromkeys((*folder.holds(), *self._are_apart(matrices, folding.early)))
+        self._run_to(main, self._before(arith.SubiOp(far, inserter.constant((factor - 1) * step))))
         for operation in list(main.body.block.ops) if folding is not None and folding.stores_last else ():
             if isinstance(operation, StoreNdOp):
                 operation.detach()  # type: ignore[no-untyped-call]
@@ -183,7 +201,7 @@ class Versions:
         self._ask(apart, "eq", self._wide(maker.strides[matrix.axis]))
         rows = self._before(arith.MuliOp(self._wide(matrix.count), self._wide(height)))
         self._ask(rows, "sle", self._before(arith.ConstantOp(IntegerAttr(MOST_ROWS[matrix.access], i64))))
-        first = reduce(lambda total, other: inserter.add(self.loop, total, other), matrix.others, self.loop.lb)
+        first = self._first(matrix)
         self._ask(first, "sge", zero)
         top, bottom = (inserter.add(self.loop, maker.offsets[-2], end) for end in matrix.rows)
         self._ask(top, "sge", zero)
@@ -201,6 +219,10 @@ class Versions:
             first_matrix, box = self._on_rows(matrix, matrix.height), (0, 0, 1, matrix.columns)
             self._holds[self._before(InBoundsOp(first_matrix, box, matrix.alignment), "inside")] = None
 
+    def _first(self, matrix: Matrix) -> SSAValue:
+        """The number of the first matrix that the loop reaches."""
+        return reduce(lambda total, other: self.inserter.add(self.loop, total, other), matrix.others, self.loop.lb)
+
     def _ask_sizes(self, matrix: Matrix, sizes: tuple[int, int], first: SSAValue) -> None:
         """Ask whether matrices have the known sizes, and runs of their rows begin on 4-byte boundaries."""
         (rows, columns), inserter, maker = sizes, self.inserter, matrix.maker
@@ -215,6 +237,17 @@ class Versions:
         one = inserter.constant(1)
         whole = self._described(matrix, one, inserter.constant(rows * columns), inserter.constant(4 * rows * columns))
         self._holds[self._before(InBoundsOp(whole, (0, 0, 1, rows * columns)), "inside")] = None
+
+    def _ask_qwords(self, matrix: Matrix, factor: int) -> None:
+        """Ask whether each of ``factor`` matrices, and what messages reach of it, begins on an 8-byte boundary."""
+        self._ask(self._before(arith.AndIOp(self._first(matrix), self.inserter.constant(factor - 1))), "eq",
+                  self.inserter.constant(0))
+        assert matrix.sizes is not None
+        one, size = self.inserter.constant(1), prod(matrix.sizes)
+        whole = self._described(matrix, one, self.inserter.constant(size), self.inserter.constant(16 * size))
+        self._holds[self._before(InBoundsOp(whole, (0, 0, 1, size), STORE_ALIGNMENT), "inside")] = None
+        for message in matrix.messages:
+            message.attributes[QWORD_ALIGNED] = UnitAttr()
 
     def _on_rows(self, matrix: Matrix, rows: SSAValue) -> SSAValue:
         """A descriptor before the loop on the first rows of all matrices as one."""
@@ -247,11 +280,13 @@ class Versions:
             What computes the row where it begins.
         """
         inserter, maker = self.inserter, matrix.maker
-        begins = arith.MuliOp(maker.offsets[matrix.axis], height)
-        row = inserter.before(maker, begins, "row")
+        offset = maker.offsets[matrix.axis]
+        if (begins := self._rows.get((maker.source, offset, height))) is None:
+            begins = self._rows[maker.source, offset, height] = arith.MuliOp(offset, height)
+            inserter.before(maker, begins, "row")
         every = self._on_rows(matrix, self._before(arith.MuliOp(matrix.count, matrix.height), "rows"))
         parts = {message: valid_part(message, matrix) for message in matrix.messages} if matrix.is_clipped else {}
-        moved = UpdateNdOffsetOp(every, [row, inserter.constant(0)])
+        moved = UpdateNdOffsetOp(every, [begins.results[0], inserter.constant(0)])
         maker.result.replace_all_uses_with(inserter.before(maker, moved, maker.result.name_hint))
         for message in matrix.messages:
             if matrix.access == "rows" and not isinstance(message, PrefetchNdOp):

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
@@ -38,7 +38,7 @@ from xegpu.dialect.gather_scatter import CHUNK_BYTES, CreateTdescOp, LoadGatherO
 from xegpu.dialect.hints import hints_of
 from xegpu.dialect.reduction import ReduceOp
 from xegpu.dialect.vector import ExtractScalarOp
-from xegpu.ir.kernel_attributes import subgroup_size
+from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.layout.lane_map import LaneMap
@@ -114,12 +114,7 @@ class _Plan:
 
 
 def _plan(loop: scf.ForOp) -> _Plan | None:
-    function = loop.parent_op()
-    while not isinstance(function, func.FuncOp):
-        if function is None:
-            return None
-        function = function.parent_op()
-    analysis = LaneOffsets(subgroup_size(loop), block_arrays(function))
+    analysis = LaneOffsets(subgroup_size(loop), block_arrays(function_of(loop)))
     blocks = []
     for operation in loop.body.block.ops:
         if not isinstance(operation, InsertStridedSliceOp):

@@ -42,7 +42,7 @@ from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.dialect.payload import DISTANCE
 from xegpu.ir.matchers import MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
-from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, Matrix, heights, matrices_of
+from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, MOST_PRODUCTS, Matrix, heights, matrices_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
@@ -50,6 +50,7 @@ from xegpu.target.targets import Target
 if TYPE_CHECKING:
     from xegpu.passes.loops.clipped_folding import ClippedFolding
     from xegpu.passes.loops.fold_rows import Folding
+    from xegpu.passes.loops.fold_stored_rows import StoredFolding
 
 _PRODUCTS = (DpasOp, DpasScaledOp, MadOp)
 
@@ -89,12 +90,15 @@ def _taken(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
         [matrix for matrix in matrices if matrix.period == 1]
 
 
-def _folding_of(loop: scf.ForOp, matrices: list[Matrix], target: Target) -> Folding | ClippedFolding | None:
+def _folding_of(loop: scf.ForOp, matrices: list[Matrix],
+                target: Target) -> Folding | ClippedFolding | StoredFolding | None:
     """What of a loop's matrices is reached with several rows as one; None where there is nothing."""
     from xegpu.passes.loops.clipped_folding import clipped_folding_of
     from xegpu.passes.loops.fold_rows import folding_of
+    from xegpu.passes.loops.fold_stored_rows import stored_folding_of
 
-    return folding_of(loop, matrices, target) or clipped_folding_of(loop, matrices, target)
+    return folding_of(loop, matrices, target) or clipped_folding_of(loop, matrices, target) or \
+        stored_folding_of(loop, matrices, target)
 
 
 def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
@@ -135,7 +139,9 @@ def _factor(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> int:
     """
     body, step, found = loop.body.block.ops, number(loop.step), heights(matrices)
     if any(matrix.is_clipped and matrix.access == "rows" for matrix in matrices):  # a step begins with whole words
-        return max(matrix.period for matrix in matrices)
+        words, qwords = max(each.period for each in matrices), max(each.qword_period for each in matrices)
+        products = sum(isinstance(operation, _PRODUCTS) for operation in body)
+        return qwords if words > 1 and qwords * products <= MOST_PRODUCTS and qwords <= FACTORS[0] else words
     if not target.immediate_offsets or not _may_repeat(loop, matrices) or not step or not found or \
             not all(map(_is_plain, matrices)):
         return 1

@@ -74,6 +74,25 @@ class ClippedRowFolder:
     _surfaces: dict[SSAValue, Matrix] = field(default_factory=dict)
     _whole: dict[tuple[SSAValue, ...], list[SSAValue]] = field(default_factory=dict)
 
+    @property
+    def _blocks(self) -> tuple[tuple[Part, ...], ...]:
+        """The rows that blocks of A and of what is stored have."""
+        return self.folding.blocks
+
+    def _top(self, message: LoadNdOp) -> int:
+        """The row of its matrix where a load begins."""
+        return top_of(message)
+
+    def _place(self, message: StoreNdOp, matrix: Matrix) -> tuple[int, int]:
+        """Row and column of its matrix where a store begins."""
+        place = place_of(message, matrix)
+        assert place is not None
+        return place
+
+    def _height(self, matrix: Matrix, rows: int, together: int) -> SSAValue:
+        """Rows of a surface that has ``together`` of all matrices in each of its own."""
+        return self.before(arith.MuliOp(matrix.count, self.inserter.constant(rows // together)), "rows")
+
     def fold(self, matrix: Matrix, rows: int) -> dict[Operation, Result]:
         """Reach a matrix by 2D block messages; which operations the steps do not copy, and what makes their results.
 
@@ -106,7 +125,7 @@ class ClippedRowFolder:
                     yield self.before(CmpIOp(size, constant(matrix.sizes[1]), "eq"), None)
             yield self.before(CmpIOp(maker.shape[-2], constant(MOST_ROWS["block"]), "sle"), None)
             whole = self._described(matrix, 0, 0, (constant(1), SURFACE_ALIGNMENT, SURFACE_ALIGNMENT),
-                                    _type_of(matrix))
+                                    type_of(matrix))
             yield self.before(InBoundsOp(whole, (0, 0, 1, 1), SURFACE_ALIGNMENT), "aligned")
 
     def _load_words(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
@@ -144,7 +163,7 @@ class ClippedRowFolder:
             top, left, blocks, shape = 0, 0, _BYTE_BLOCKS, (height_of(messages), COLUMNS)
         assert isinstance(at, LoadNdOp)
         assert matrix.sizes is not None
-        kind = _type_of(matrix, message).with_(shape=shape, array_length=blocks, access="block",
+        kind = type_of(matrix, message).with_(shape=shape, array_length=blocks, access="block",
                                                sg_map=LaneMap((1, COLUMNS), (1, 1)))
         height = self.before(arith.MuliOp(matrix.count, constant(rows // together)), "rows")
         surface = self._described(matrix, 0, 0, (height, *2 * (together * matrix.sizes[1],)), kind)
@@ -187,8 +206,8 @@ class ClippedRowFolder:
 
     def _load_blocks(self, matrix: Matrix, message: LoadNdOp, rows: int, row: SSAValue) -> None:
         """Load each block of operand A by parts from the surfaces that see their rows."""
-        old, top = desc_of(message.desc), top_of(message)
-        loads = [[self._load_part(matrix, message, part, rows, row) for part in self.folding.blocks[block]]
+        old, top, blocks = desc_of(message.desc), self._top(message), self._blocks
+        loads = [[self._load_part(matrix, message, part, rows, row) for part in blocks[block]]
                  for block in range(top // BLOCK, (top + old.shape[0]) // BLOCK)]
         of_blocks: list[Operation] = [message] if old.block.array_length == 1 else \
             [use.operation for use in message.result.uses]
@@ -198,7 +217,7 @@ class ClippedRowFolder:
                 part = use.operation
                 is_slice = isinstance(part, ExtractStridedSliceOp)
                 first = values_of(part.offsets)[0] // BLOCK if is_slice else 0  # type: ignore[attr-defined]
-                value = self._joined(loads[first], self.folding.blocks[top // BLOCK + first], position, part)
+                value = self._joined(loads[first], blocks[top // BLOCK + first], position, part)
                 if is_slice:
                     part.results[0].replace_all_uses_with(value)
                     erase(part)
@@ -212,7 +231,7 @@ class ClippedRowFolder:
         """Load a part of a block, and rows behind it up to a power of two."""
         inserter, left = self.inserter, position_of(message.desc).column.constant
         shape = 1 << (part.count - 1).bit_length(), desc_of(message.desc).shape[1]
-        surface = self._surface(matrix, part, rows, _type_of(matrix, message).with_(shape=shape, access="block"))
+        surface = self._surface(matrix, part, rows, type_of(matrix, message).with_(shape=shape, access="block"))
         offsets = [inserter.add(message, row, part.first), inserter.constant(left)]
         load = hinted(LoadNdOp(inserter.before(message, UpdateNdOffsetOp(surface, offsets))), message)
         return inserter.before(message, load, message.result.name_hint)
@@ -234,9 +253,8 @@ class ClippedRowFolder:
 
     def _store(self, matrix: Matrix, message: StoreNdOp, rows: int, row: SSAValue) -> None:
         """Store a block of the sums by parts to the surfaces that see their rows."""
-        inserter, place = self.inserter, place_of(message, matrix)
-        assert place is not None
-        parts, first, kind = self.folding.blocks[place[0] // BLOCK], 0, _type_of(matrix).with_(access="block")
+        inserter, place = self.inserter, self._place(message, matrix)
+        parts, first, kind = self._blocks[place[0] // BLOCK], 0, type_of(matrix).with_(access="block")
         for part in parts:
             value, done = message.value, 0
             while done < part.count:
@@ -261,7 +279,7 @@ class ClippedRowFolder:
         size, together = kind.data.dtype.bytes, part.together
         row = matrix.sizes[1] * size
         inset = inset_of(part.side * row, row)
-        height = self.before(arith.MuliOp(matrix.count, self.inserter.constant(rows // together)), "rows")
+        height = self._height(matrix, rows, together)
         found = self._described(matrix, (part.side * row - inset) // size, inset // size,
                                 (height, (inset + row) // size, together * matrix.sizes[1]), kind)
         self._surfaces[found] = matrix
@@ -289,7 +307,7 @@ class ClippedRowFolder:
         return self.before(CreateNdTdescOp(maker.source, offsets, shape, strides, kind), maker.result.name_hint)
 
 
-def _type_of(matrix: Matrix, message: LoadNdOp | None = None) -> TensorDescType:
+def type_of(matrix: Matrix, message: LoadNdOp | None = None) -> TensorDescType:
     """Type of a matrix's descriptors, or of a message's."""
     found = matrix.maker.result.type if message is None else message.desc.type
     assert isinstance(found, TensorDescType)

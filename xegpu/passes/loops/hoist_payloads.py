@@ -57,6 +57,7 @@ from xegpu.dialect.payload import (
     SubgroupBroadcastOp,
 )
 from xegpu.dialect.types import TensorDescType
+from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.matchers import DISABLE_UNROLL
 from xegpu.ir.region_branch import for_loops
 from xegpu.ir.use_def import root_definitions
@@ -69,7 +70,7 @@ from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 _MOST = 8
-"""Payloads a loop: each takes a register."""
+"""Payloads a loop, and stores of which each has an address of its own: each takes a register."""
 _KEPT = 0.85
 """Part of the registers for what a loop keeps and for the addresses of its messages, where each has its own: fitted,
 between loops of attention on pvc (155 of 256 registers spilled nothing, 220 did)."""
@@ -99,7 +100,8 @@ class HoistPayloads:
             for loop in for_loops(function):
                 if messages := _messages(loop):
                     room = _has_room(loop, self.target)
-                    _LoopAddresses(inserter, loop, self.target.immediate_offsets, room).hoist(messages)
+                    apart = sum(isinstance(message, StoreNdOp) for message in messages) <= _MOST
+                    _LoopAddresses(inserter, loop, self.target.immediate_offsets, room, apart).hoist(messages)
             if inserter.inserted:
                 verify_inserted(function, inserter.inserted)
                 erase_dead(function.body.block)
@@ -117,11 +119,7 @@ def _has_room(loop: scf.ForOp, target: Target) -> bool:
 
     In a pure GEMM loop the compiler moves loads, so that it does.
     """
-    function = loop.parent_op()
-    while not isinstance(function, func.FuncOp):
-        assert function is not None
-        function = function.parent_op()
-    registers = requested_registers(function) or max(target.registers)
+    registers = requested_registers(function_of(loop)) or max(target.registers)
     if is_gemm_loop(loop) or not registers:
         return True
     outer = {root(value) for operation in loop.body.walk() for value in operation.operands
@@ -201,12 +199,15 @@ class _LoopAddresses:
         loop: the loop.
         distances: whether messages take constant distances.
         room: whether there are registers for an address of each message; if not, blocks share them where they can.
+        apart: whether the compiler shall keep an address for each store, and not copy a neighbour's in each step. What
+            it copies to is a register that another store reads, and protected by four instructions.
     """
 
     inserter: Inserter
     loop: scf.ForOp
     distances: bool
     room: bool
+    apart: bool
     _payloads: list[_Payload] = field(default_factory=list)
     _starts: dict[Any, SSAValue] = field(default_factory=dict)
     _descs: dict[Any, SSAValue] = field(default_factory=dict)
@@ -272,9 +273,12 @@ class _LoopAddresses:
         moving = other.divided(self._stays)[1]
         if not (still and moving):
             return here
-        if moving != self._places.setdefault(place, moving):
+        is_store = StoreNdOp.name in place
+        if moving == self._places.setdefault(place, moving) and not other.constant:
+            return here
+        if moving != self._places[place] or (is_store and self.apart):
             return self._start(here, other, lane=1 + sum(each == here for each, _ in self._starts))
-        return self._start(here, other) if other.constant else here
+        return self._start(here, other)
 
     def _moved(self, message: Operation, root: SSAValue, row: Sum, column: Sum) -> SSAValue:
         """A descriptor at a row and a column, in front of a message: what stays is set before the loop."""

@@ -22,13 +22,15 @@ of the checks, and spill. Where the loop can be left at its head, the compiler s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
 
 from xegpu.analysis.block_position import (
     Position,
@@ -42,7 +44,7 @@ from xegpu.analysis.block_position import (
 )
 from xegpu.analysis.gemm_loops import has_barrier, may_peel
 from xegpu.analysis.integer_range import Ranges
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, SetNdOffsetsOp, desc_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, SetNdOffsetsOp, StoreNdOp, desc_of
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_row_of_words, is_unaligned_copy, row_bits
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import TensorDesc
@@ -53,28 +55,52 @@ from xegpu.mlir.arith import SelectOp
 from xegpu.passes.loops.unroll import split_loop
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.rewrite.offsets import index_of
+from xegpu.target.targets import Target
 
 _Box = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
 class PeelBounds:
-    """The pass; it has no options."""
+    """The pass.
+
+    Attributes:
+        target: whether it is a processor.
+    """
+
+    target: Target
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with peeled loops; itself where no loop reads blocks by rows."""
-        return rewrite_in_place(module, _candidates, _reads, _peel)
+        peeled = rewrite_in_place(module, partial(_candidates, may_peel), _reads, partial(_peel, for_gpu=True))
+        if not self.target.is_cpu:
+            return peeled
+        return rewrite_in_place(peeled, partial(_candidates, _goes_along_rows), _accesses,
+                                partial(_peel, for_gpu=False))
 
 
-def _candidates(around: Operation) -> list[scf.ForOp]:
+def _candidates(may: Callable[[scf.ForOp], bool], around: Operation) -> list[scf.ForOp]:
     """The loops that may be peeled, without those that do what a main loop leaves."""
     return [loop for loop in for_loops(around)
-            if may_peel(loop) and main_loop_of(loop) is None and number(loop.step) is not None]
+            if main_loop_of(loop) is None and number(loop.step) is not None and may(loop)]
+
+
+def _goes_along_rows(loop: scf.ForOp) -> bool:
+    """Whether a loop on a processor loads and stores blocks, and does nothing that may wait or branch."""
+    found = False
+    for operation in loop.body.block.ops:
+        if isinstance(operation, (LoadNdOp, StoreNdOp)):
+            if operation.in_bounds is not None:
+                return False
+            found = True
+        elif operation.regions or not (operation.has_trait(Pure) or isinstance(operation, (PrefetchNdOp, scf.YieldOp))):
+            return False
+    return found
 
 
 @dataclass(frozen=True)
 class _Read:
-    """A load whose position is known before a step.
+    """A load, or a processor's store, whose position is known before a step.
 
     Attributes:
         position: where it begins.
@@ -82,7 +108,7 @@ class _Read:
         key: what it has in common with others that one check can stand for.
     """
 
-    load: LoadNdOp
+    load: LoadNdOp | StoreNdOp
     position: Position
     box: _Box
     key: Any
@@ -97,6 +123,19 @@ def _reads(loop: scf.ForOp) -> list[_Read]:
     ranges = Ranges.of_function(function_of(loop))
     uniform = [_uniform(read, ranges) for read in found]
     return [] if None in uniform else [read for read in uniform if read is not None]
+
+
+def _accesses(loop: scf.ForOp) -> list[_Read]:
+    """All loads and stores of a loop along the rows of its blocks, whose lanes are side by side in a row; or none."""
+    lanes, found = subgroup_size(loop), list[_Read]()
+    for operation in loop.body.block.ops:
+        if isinstance(operation, (LoadNdOp, StoreNdOp)):
+            read = _read(operation, loop, anew=True) if row_bits(desc_of(operation.desc), lanes) else None
+            if read is None:
+                return []
+            found.append(read)
+    counter = loop.body.block.args[0]
+    return found if any(counter in read.position.column.terms for read in found) else []
 
 
 def _reads_rows(desc: TensorDesc, lanes: int) -> bool:
@@ -117,11 +156,17 @@ def _uniform(read: _Read, ranges: Ranges) -> _Read | None:
                                                                         offset))
 
 
-def _read(load: LoadNdOp, loop: scf.ForOp) -> _Read | None:
-    """A load whose bounds check can be hoisted before the loop; None for others."""
+def _read(load: LoadNdOp | StoreNdOp, loop: scf.ForOp, *, anew: bool = False) -> _Read | None:
+    """A load, or a store, whose bounds check can be hoisted before the loop; None for others.
+
+    Args:
+        load: the load, or the store.
+        loop: the loop.
+        anew: whether the check may stand on a descriptor of its own, where the loop makes one in each step.
+    """
     counter, desc = loop.body.block.args[0], desc_of(load.desc)
     at = position_of(load.desc)
-    if is_inside(at.root, loop):
+    if is_inside(at.root, loop) and not (anew and _is_made_of_values_before(at.root, loop)):
         return None
     for along in (at.row, at.column):
         if along.terms.count(counter) > 1 or any(_changes(term, loop) for term in along.terms if term is not counter):
@@ -136,11 +181,18 @@ def _read(load: LoadNdOp, loop: scf.ForOp) -> _Read | None:
     return _Read(load, at, box, (surface, at.row.terms, at.column.terms, size, left * size % ALIGNMENT))
 
 
+def _is_made_of_values_before(root: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether a descriptor that is made in a loop could, at another place, be made in front of it."""
+    maker = root.owner
+    return isinstance(maker, CreateNdTdescOp) and not any(
+        is_inside(value, loop) for value in (maker.source, *maker.offsets[:-2], *maker.shape, *maker.strides))
+
+
 def _changes(term: Term, loop: scf.ForOp) -> bool:
     return is_inside(term if isinstance(term, SSAValue) else term.desc, loop)
 
 
-def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
+def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read], *, for_gpu: bool) -> None:
     main = loop if MAIN_LOOP in loop.attributes else split_loop(inserter, loop, 1)[0]
     rest = main.results[-1].first_use
     assert rest is not None
@@ -160,6 +212,8 @@ def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
     holds = reduce(lambda a, b: inserter.before(main, arith.AndIOp(a, b)), inside)
     end = inserter.before(main, SelectOp(holds, end, main.lb), "inside_end")
     main.operands = [main.lb, end, main.step, *main.iter_args]
+    if not for_gpu:
+        return
     main.attributes[DISABLE_UNROLL] = UnitAttr()
     for part in (main, rest.operation):
         assert isinstance(part, scf.ForOp)
@@ -184,8 +238,10 @@ def _box_check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> 
     row, column = (index_of(inserter, loop, Sum(tuple(loop.lb if term is counter else term for term in along.terms)))
                    for along in (at.row, at.column))
     maker = at.root.owner
-    again = CreateNdTdescOp(maker.source, [row, column], maker.shape, maker.strides, maker.result.type) if \
-        has_barrier(loop) and isinstance(maker, CreateNdTdescOp) else SetNdOffsetsOp(at.root, row, column)
+    anew = has_barrier(loop) or is_inside(at.root, loop)
+    again = CreateNdTdescOp(maker.source, [*maker.offsets[:-2], row, column], maker.shape, maker.strides,
+                            maker.result.type) if anew and isinstance(maker, CreateNdTdescOp) else \
+        SetNdOffsetsOp(at.root, row, column)
     desc = inserter.before(loop, again, at.root.name_hint)
     check = InBoundsOp(desc, box)
     inserter.before(loop, check, "inside")

@@ -29,7 +29,7 @@ from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.gather_scatter import CHUNK_BYTES, WORD_BITS, CreateTdescOp, LoadGatherOp, LoadRowsOp, scatter_of
 from xegpu.dialect.hints import hints_of
 from xegpu.ir.dtypes import DType
-from xegpu.ir.kernel_attributes import subgroup_size
+from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import SelectOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, vector_type
@@ -94,10 +94,7 @@ class ShareCoalescer:
 
     def plan(self, last: InsertStridedSliceOp) -> _Rows | None:
         """The rows of a block that can be coalesced; None if they cannot."""
-        loads, function = gathers_of(last), last.parent_op()
-        while not isinstance(function, func.FuncOp):
-            assert function is not None
-            function = function.parent_op()
+        loads, function = gathers_of(last), function_of(last)
         if loads is None or any(hints_of(load) or load.number for load in loads) or not _is_alone(last, loads):
             return None
         return _rows(loads, LaneOffsets(subgroup_size(function), block_arrays(function)))

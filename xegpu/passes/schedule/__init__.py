@@ -16,9 +16,9 @@ so that not all blocks of a sum and of what is added to it are alive at once.
 
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
 that depend on each other are far apart (but see :mod:`xegpu.passes.reorder_dpas`), and so does all that touches memory
-or waits. Where there is no block IO, loads move as well, down to the next operation that may write: the operands of
-one step of a product then take the registers of those of the step before. If those of a run of stores take as many
-registers as what is stored, the whole run waits until that is computed:
+or waits. Where there is no block IO, loads move as well, down to the next operation that may write what they read: the
+operands of one step of a product then take the registers of those of the step before. If those of a run of stores that
+may write them take as many registers as what is stored, the whole run waits until that is computed:
     %g0 = load_nd ; %g1 = load_nd ; %y0 = mulf %x0, %g0 ; store_nd %y0 ; %y1 = mulf %x1, %g1 ; store_nd %y1
 becomes
     %g0 = load_nd ; %y0 = mulf %x0, %g0 ; %g1 = load_nd ; %y1 = mulf %x1, %g1 ; store_nd %y0 ; store_nd %y1
@@ -49,14 +49,19 @@ from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import bytes_of, live_bytes
+from xegpu.dialect import reduction
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.dialect.sync import CompileHintOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.kernel_attributes import MAY_ALIAS
 from xegpu.ir.region_branch import for_loops
+from xegpu.mlir.combining_kind import operation_of
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
+from xegpu.passes.schedule.alias_analysis import AliasAnalysis
 from xegpu.passes.schedule.invariant_loads import reload_invariants
 from xegpu.passes.schedule.partial_reductions import combine_blocks, has_long_reductions
 from xegpu.passes.schedule.product_order import order_products
@@ -97,9 +102,10 @@ class Schedule:
         return rewrite(module, self._rewrite_function)
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
-        new = _scheduled(function, loads=not self.target.block_io, stores=max(self.target.registers) > 0)
+        has_registers, sinks = max(self.target.registers) > 0, not self.target.block_io
+        new = _scheduled(function, loads=sinks, stores=has_registers, far=sinks and has_registers)
         if (split := self._with_partial_reductions(function, new)) is not None:
-            function, new = split, _scheduled(split, loads=not self.target.block_io)
+            function, new = split, _scheduled(split, loads=sinks, far=sinks)
         if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
             return new
         registers = max(modes(new, self.target), default=0)
@@ -160,13 +166,22 @@ def _ordered(function: func.FuncOp) -> func.FuncOp:
     return new
 
 
-def _scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True) -> func.FuncOp:
-    """A copy of a function in the new order; with ``loads``, loads move, too, with ``stores`` runs of those."""
+def _scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True, far: bool = False) -> func.FuncOp:
+    """A copy of a function in the new order.
+
+    Args:
+        function: the kernel.
+        loads: whether loads move, too.
+        stores: whether runs of stores do then.
+        far: whether loads move past stores to other memory, what repeats a row or a column with them, and chains of a
+            reduction come side by side.
+    """
     new = copied(function)
+    aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes) if far else None
     for operation in new.walk():
         for region in operation.regions:
             for block in region.blocks:
-                _sink(block, loads, loads and stores)
+                _sink(block, loads, loads and stores, aliases)
     return new
 
 
@@ -175,7 +190,7 @@ def _may_sink_loads(loop: scf.ForOp) -> bool:
     return not is_gemm_loop(loop) and any(isinstance(inner, ProductOp) for inner in loop.body.block.ops)
 
 
-def _sink(block: Block, loads: bool, stores: bool) -> None:
+def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
     read: list[Operation] = []
@@ -186,9 +201,10 @@ def _sink(block: Block, loads: bool, stores: bool) -> None:
         if _may_move(operation) and not loads and behind.takes(operation, waiting):
             continue
         if run and not (_may_move(operation) or type(operation) in _BETWEEN_STORES):
-            order += _stored(run, read, waiting)
+            order += _stored(run, read, waiting, aliases)
             behind.note(order)
-        if _may_move(operation) or (loads and type(operation) in _LOADED):
+        if _may_move(operation) or (loads and type(operation) in _LOADED) or \
+                (aliases and isinstance(operation, reduction.BroadcastOp)):
             waiting[operation] = None
             if isinstance(operation, (LoadNdOp, LoadColumnsOp)):
                 read.append(operation)
@@ -198,6 +214,8 @@ def _sink(block: Block, loads: bool, stores: bool) -> None:
             continue
         if not _writes_nothing(operation):  # it may write what was to be read
             order += _loaded(read, waiting)
+        if aliases and isinstance(operation, reduction.ReduceOp):
+            order += _combined(operation, waiting)
         order += _needed(operation, waiting)
         if isinstance(operation, CompileHintOp):  # nothing goes past it
             order += waiting
@@ -223,23 +241,27 @@ def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Opera
     return order
 
 
-def _stored(run: list[StoreNdOp], read: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:
+def _stored(run: list[StoreNdOp], read: list[Operation], waiting: dict[Operation, None],
+            aliases: AliasAnalysis | None) -> list[Operation]:
     """A run of stores, and what they need: all that is loaded, or all that is stored, before the first of them.
 
-    The loads of a run stand before it, which may write what they read. Where they take as many registers as what is
+    The loads of a run from memory that it may write stand before it. Where they take as many registers as what is
     stored, that is computed before the run, too, each value right behind the loads that it needs.
     """
-    taken = sum(bytes_of(load.results[0]) for load in read if load in waiting)
+    written = aliases.written(run) if aliases else set()
+    before = [load for load in read if load in waiting and (aliases is None or aliases.may_alias(load, written))]
+    taken = sum(bytes_of(load.results[0]) for load in before)
     order: list[Operation] = []
     if taken and taken >= sum(bytes_of(store.value) for store in run):
         for store in run:
             order += _needed(store, waiting)
-        order += [*_loaded(read, waiting), *run]
+        order += [*_loaded(before, waiting), *run]
     else:
-        order += _loaded(read, waiting)
+        order += _loaded(before, waiting)
         for store in run:
             order += [*_needed(store, waiting), store]
     run.clear()
+    read[:] = [load for load in read if load in waiting]
     return order
 
 
@@ -318,6 +340,26 @@ def _needed(operation: Operation, waiting: dict[Operation, None]) -> list[Operat
         pending.pop()
         if user is not operation:
             order.append(user)
+    return order
+
+
+def _combined(reduce: reduction.ReduceOp, waiting: dict[Operation, None]) -> list[Operation]:
+    """Delayed operations that combine blocks for a reduction, all chains side by side, and what they need.
+
+    Chain after chain, blocks of one load would all be kept until the last.
+    """
+    links: set[Operation] = set()
+    pending = [source.owner for source in reduce.sources]
+    kind = operation_of(reduce.kind.data, of_mlir(reduce.sources[0].type.element_type))  # type: ignore[attr-defined]
+    while pending:
+        owner = pending.pop()
+        if isinstance(owner, kind) and owner in waiting and owner not in links and owner.results[0].has_one_use():
+            links.add(owner)
+            pending += [operand.owner for operand in owner.operands]
+    order: list[Operation] = []
+    for link in [each for each in waiting if each in links]:
+        order += [*_needed(link, waiting), link]
+        del waiting[link]
     return order
 
 

@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.dialect.sync import ControlBarrierArriveOp, NbarrierOp
 from xegpu.ir.create import create_like
+from xegpu.ir.kernel_attributes import block_arguments, function_of
 from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.arith import CmpIOp, SelectOp
 from xegpu.mlir.vector import shape_of
@@ -74,11 +75,10 @@ class CooperativeOperands:
         return rewrite_in_place(module, _loops, self._plan, _share_operands, erases=True)
 
     def _plan(self, loop: scf.ForOp) -> list[Operand]:
-        function = _function_of(loop)
+        function = function_of(loop)
         if any(isinstance(each, (NbarrierOp, ControlBarrierArriveOp)) for each in function.walk()):
             return []
-        arrays = {argument for argument, kind in zip(function.body.block.args, self.access, strict=True)
-                  if kind == "block"}
+        arrays = block_arguments(function, self.access)
         least = 1 if self.target.immediate_offsets else 2
         found = [operand for value in operands_b(loop.body.block)
                  if (operand := operand_of(value, loop)) is not None and operand.cost >= least
@@ -267,11 +267,3 @@ def _tile(inserter: Inserter, anchor: Operation, array: SSAValue, half: SSAValue
 def _pair(value: SSAValue) -> Pair:
     rows, columns = shape_of(value)
     return rows, columns
-
-
-def _function_of(operation: Operation) -> func.FuncOp:
-    function: Operation | None = operation
-    while not isinstance(function, func.FuncOp):
-        assert function is not None
-        function = function.parent_op()
-    return function

@@ -37,7 +37,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, UnitAttr, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.vector import BroadcastOp
@@ -49,6 +49,7 @@ from xegpu.analysis.integer_range import Range, Ranges
 from xegpu.analysis.uniformity import per_subgroup
 from xegpu.dialect.bounds import ALIGNMENT
 from xegpu.dialect.scalar import LoadScalarOp
+from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.matchers import BARRIER, number
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
@@ -148,10 +149,7 @@ def _splits(loop: scf.ForOp) -> list[_Split]:
 
 def _positions(loop: scf.ForOp) -> Mapping[SSAValue, Range] | None:
     """Ranges of the values that differ among the subgroups of a work-group; None where others may differ, too."""
-    function: Operation | None = loop
-    while not isinstance(function, func.FuncOp):
-        assert function is not None
-        function = function.parent_op()
+    function = function_of(loop)
     if any(isinstance(each, AtomicRMWTileOp) for each in function.walk()):  # numbers of their own
         return None
     ranges = Ranges.of_function(function)

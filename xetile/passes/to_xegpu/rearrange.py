@@ -10,6 +10,7 @@ A block of the result that is one of the source needs none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -60,24 +61,27 @@ def rearrange(rewriter: Rewriter, operation: Operation, numbers: Callable[..., N
     """Lower an operation that moves elements: ``numbers`` says which element of its operands each of the result is."""
     (use,) = operation.results[0].uses
     assert isinstance(use.operation, TilePackOp), "blocking packs what it lets these operations give"
-    shape = shape_of(use.operation.result)
+    rows, columns, height, width = shape_of(use.operation.result)
     parts = [rewriter.lookup(operand) for operand in operation.operands]
     blocks = [value for part in parts for value in part.values]
     starts = np.cumsum([0, *(len(part.values) for part in parts)])
     elements = numbers(operation, *(_numbered(part, int(first)) for part, first in zip(parts, starts, strict=False)))
-    values = tuple(_block(rewriter, blocks, elements[i * shape[2]:(i + 1) * shape[2], j * shape[3]:(j + 1) * shape[3]])
-                   for i in range(shape[0]) for j in range(shape[1]))
-    form = type(parts[0].encoding)((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
+    of_blocks = elements.reshape(rows, height, columns, width, 2).swapaxes(1, 2).reshape(-1, height * width, 2)
+    sources = of_blocks[:, 0, 0]
+    whole = ((of_blocks[..., 0] == sources[:, None]) & (of_blocks[..., 1] == np.arange(height * width))).all(1)
+    values = tuple(blocks[source] if is_whole and shape_of(blocks[source]) == (height, width) else
+                   _block(rewriter, blocks, block, (height, width))
+                   for source, is_whole, block in zip(sources, whole, of_blocks, strict=True))
+    form = type(parts[0].encoding)((rows * height, columns * width), (height, width))
     rewriter.set(operation.results[0], values, form)
 
 
-def _block(rewriter: Rewriter, blocks: list[SSAValue], elements: Numbers) -> SSAValue:
+def _block(rewriter: Rewriter, blocks: list[SSAValue], elements: Numbers, block: Pair) -> SSAValue:
     """The block that these elements make: one shuffle, also of what shuffles have made."""
-    block: Pair = (elements.shape[0], elements.shape[1])
     roots: dict[SSAValue, int] = {}
-    numbers, offsets = elements[..., 0].reshape(-1).copy(), elements[..., 1].reshape(-1).copy()
-    for number in np.unique(elements[..., 0]).tolist():
-        here = elements[..., 0].reshape(-1) == number
+    numbers, offsets = elements[:, 0].copy(), elements[:, 1].copy()
+    for number in np.unique(elements[:, 0]).tolist():
+        here = elements[:, 0] == number
         values, owners, inside = _sources(blocks[number], offsets[here])
         positions = np.array([roots.setdefault(value, len(roots)) for value in values])
         numbers[here], offsets[here] = positions[owners], inside
@@ -97,13 +101,13 @@ def _sources(value: SSAValue, offsets: Numbers) -> tuple[list[SSAValue], Numbers
         return [value], np.zeros(len(offsets), int), offsets
     sources = list(value.owner.sources)
     starts = np.cumsum([0, *map(_size, sources)])
-    elements = np.array(value.owner.mask.get_values())[offsets]
+    elements = np.frombuffer(value.owner.mask.data.data, "<i4")[offsets]
     owners = np.searchsorted(starts, elements, "right") - 1
     return sources, owners, elements - starts[owners]
 
 
 def _size(value: SSAValue) -> int:
-    return int(np.prod(shape_of(value)))
+    return prod(shape_of(value))
 
 
 KINDS: dict[type[Operation], Callable[..., Numbers]] = {

@@ -25,6 +25,7 @@ from codegen.opencl.prelude.predicated import STORE, store_prototype
 from codegen.opencl.values import Descriptor
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import StoreNdOp, desc_of
+from xegpu.dialect.bounds import QWORD_ALIGNED
 from xegpu.dialect.types import valid_of
 from xegpu.ir.dtypes import DType
 
@@ -33,7 +34,7 @@ _MOST_ELEMENTS = 320
 _ROWS = 8
 """Rows of a block of an accumulator."""
 _MESSAGES = (64, 32, 16)
-"""Words of a 1D block write."""
+"""Words of a 1D block write, or pairs of them."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,14 @@ class _Run:
         pitch: elements from one to the next.
         dtype: of the elements.
         lanes: of a subgroup.
+        qwords: whether they are counted from an 8-byte boundary, from which messages store pairs of words.
     """
 
     parts: tuple[_Part, ...]
     pitch: int
     dtype: DType
     lanes: int
+    qwords: bool
 
     @property
     def first(self) -> int:
@@ -108,7 +111,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     while (before := _neighbour(stores[-1], "prev_op", together)) is not None:
         stores.append(before)
     parts = tuple(part for each in reversed(stores) for part in _parts(emitter, each))
-    run = _Run(parts, pitch, dtype, emitter.subgroup)
+    run = _Run(parts, pitch, dtype, emitter.subgroup, all(QWORD_ALIGNED in each.attributes for each in stores))
     if not run.parts:
         return
     variables = dict.fromkeys(part.name for part in run.parts)
@@ -148,10 +151,12 @@ def _function(emitter: Emitter, run: _Run) -> str:
     """Define the function that stores a run, and return its name."""
     variables = dict.fromkeys((part.name, part.type_) for part in run.parts)
     renamed = {name: f"v{number}" for number, (name, _) in enumerate(variables)}
-    shift, rows = run.first % (WORD // run.dtype.bits), len({part.row for part in run.parts})
+    boundary = WORD // run.dtype.bits * (1 + run.qwords)
+    shift, rows = run.first % boundary, len({part.row for part in run.parts})
     first = min((part.row, part.column) for part in run.parts)
     columns = sorted({(part.column, part.count) for part in run.parts})
     name = f"store_run_{run.dtype}_{rows}x{columns[-1][0] + columns[-1][1] - first[1]}_pitch_{run.pitch}_at_{shift}"
+    name += "_of_qwords" * run.qwords
     parameters = ", ".join(f"{type_} {renamed[variable]}" for variable, type_ in variables)
     head = f"(global {run.dtype.register} *first, {parameters})\n{{\n  const int lane = get_sub_group_local_id();"
     every = [line for part in run.parts for line in _stored(run, part, renamed, 0, part.count)]
@@ -180,6 +185,7 @@ def _assembly(run: _Run, renamed: dict[str, str]) -> Iterator[str]:
     """Statements that put the words of a run together, and store them."""
     type_, each, line = VISA[run.dtype.bits], WORD // run.dtype.bits, run.lanes * WORD // run.dtype.bits
     start, end = run.words
+    base = start + (start % 2 if run.qwords else 0)  # the word at the second register's begin
     size = -(-((end - start) * each) // line + -3) * line  # a register in front, and two behind, for parts of words
     lines = ["{", f".decl RUN v_type=G type={type_} num_elts={size} align=GRF",
              ".decl AT v_type=G type=uq num_elts=1 align=wordx32", "mov (M1_NM, 1) AT(0,0)<1> %0(0,0)<0;1,0>"]
@@ -190,17 +196,18 @@ def _assembly(run: _Run, renamed: dict[str, str]) -> Iterator[str]:
                      f"alias=<%{number}, 0>")
     # behind the end of a row an instruction writes elements of no row: whole registers' worth of rows come later
     for part in sorted(run.parts, key=lambda part: (part.count == run.lanes, part.row, part.column)):
-        source, to = part.word * run.lanes, run.at(part) - start * each + line
+        source, to = part.word * run.lanes, run.at(part) - base * each + line
         lines.append(f"mov (M1_NM, {run.lanes}) RUN({to // line},{to % line})<1> "
                      f"IN{1 + names.index(renamed[part.name])}({source // line},{source % line})<1;1,0>")
-    for number, (word, count) in enumerate(_messages(end - start)):
-        lines.append(f".decl WORDS{number} v_type=G type=ud num_elts={count} align=GRF"
+    for number, (word, count, unit) in enumerate(_messages(start - base, end - base, run.qwords)):
+        lines.append(f".decl WORDS{number} v_type=G type={'uq' if unit > 1 else 'ud'} num_elts={count} align=GRF"
                      + (f" alias=<RUN, {4 * (word + run.lanes)}>" if word % run.lanes == 0 else ""))
         if word % run.lanes:
             at = word * each + line
             lines += [f".decl PART{number} v_type=G type={type_} num_elts={line} align=GRF alias=<WORDS{number}, 0>",
                       f"mov (M1_NM, {line}) PART{number}(0,0)<1> RUN({at // line},{at % line})<1;1,0>"]
-        lines.append(f"lsc_store.ugm (M1_NM, 1) flat[AT+{4 * word:#x}]:a64 WORDS{number}:d32x{count}t")
+        lines.append(f"lsc_store.ugm (M1_NM, 1) flat[AT+{4 * (word + base - start):#x}]:a64 "
+                     f"WORDS{number}:d{WORD * unit}x{count}t")
     text = "".join(f'    "{each_line}\\n"\n' for each_line in [*lines, "}"])
     inputs = ", ".join(f'"rw"({name})' for name in names)
     shift = start * each - run.first
@@ -208,12 +215,21 @@ def _assembly(run: _Run, renamed: dict[str, str]) -> Iterator[str]:
     yield f"  __asm__ volatile(\n{text}    : : \"rw.u\"(at), {inputs} : \"memory\");"
 
 
-def _messages(words: int) -> Iterator[tuple[int, int]]:
-    """First word and words of each message; the last one may store again what the one before it does."""
-    start = 0
-    while words - start >= _MESSAGES[-1]:
-        count = next(count for count in _MESSAGES if count <= words - start)
-        yield start, count
-        start += count
-    if start < words:
-        yield words - _MESSAGES[-1], _MESSAGES[-1]
+def _messages(start: int, end: int, qwords: bool) -> Iterator[tuple[int, int, int]]:
+    """First word of each message, how many it stores, and words of one of these; the last one may store again what the
+    one before it does, and so may the first, of one word in front of an 8-byte boundary.
+
+    Args:
+        start, end: the first word, 0 or -1, and the one behind the last.
+        qwords: whether word 0 is at an 8-byte boundary.
+    """
+    if start:
+        yield start, _MESSAGES[-1], 1
+    at = 0
+    for unit in (2, 1) if qwords else (1,):
+        while end - at >= unit * _MESSAGES[-1]:
+            count = next(count for count in _MESSAGES if unit * count <= end - at)
+            yield at, count, unit
+            at += unit * count
+    if at < end:
+        yield end - _MESSAGES[-1], _MESSAGES[-1], 1

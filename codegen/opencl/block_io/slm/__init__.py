@@ -7,7 +7,8 @@ over the edge of its array, is moved element by element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.memref import AllocOp
@@ -18,6 +19,7 @@ from codegen.opencl.block_io.block_slice import PARAMETERS
 from codegen.opencl.block_io.slm import addresses as slm_addresses
 from codegen.opencl.block_io.slm import visa
 from codegen.opencl.block_io.slm.access import LINE, SlmAccess
+from codegen.opencl.block_io.slm.visa import Address
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import UNSIGNED, ArrayValue, vector_type
@@ -52,7 +54,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
     access = SlmAccess(operation.desc, fragment, emitter.subgroup)
     emitter.values[operation.result] = fragment
     addresses = slm_addresses.addresses(emitter, operation)
-    at = _registers(addresses)
+    at = _variables_of(addresses)
     name = f"load_slm_{access.label}{_suffix(addresses)}"
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
     head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {PARAMETERS}{_declared(at)}{results})"
@@ -71,7 +73,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     renamed = fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names))))
     access = SlmAccess(operation.desc, renamed, emitter.subgroup)
     addresses = slm_addresses.addresses(emitter, operation)
-    at = _registers(addresses)
+    at = _variables_of(addresses)
     name = f"store_slm_{access.label}{_suffix(addresses)}"
     values = "".join(f", {fragment.c_type} {variable}" for variable in access.fragment.names)
     head = f"static void {name}(local {access.desc.dtype.opencl} *base, {PARAMETERS}{_declared(at)}{values})"
@@ -79,29 +81,31 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     emitter.line(f"{name}({', '.join([access.call(emitter), *at, *fragment.names])});")
 
 
-_Addresses = Sequence[tuple[str, int]]
-"""Of each message the register of its address, and the bytes from there to what it moves."""
+_Addresses = Sequence[Address]
+"""Of each message its address in a register."""
 
 
-def _registers(addresses: _Addresses) -> list[str]:
-    """The registers of addresses, each once."""
-    return [*dict.fromkeys(name for name, _ in addresses)]
+def _variables_of(addresses: _Addresses) -> dict[str, int]:
+    """The variables of addresses, each once, and the registers of each."""
+    return {address.variable: address.count for address in addresses}
 
 
-def _declared(registers: Sequence[str]) -> str:
-    """Parameters for registers of addresses."""
-    return "".join(f", uint at{i}" for i in range(len(registers)))
+def _declared(variables: Mapping[str, int]) -> str:
+    """Parameters for variables of addresses."""
+    return "".join(f", {vector_type('uint', count)} at{i}" for i, count in enumerate(variables.values()))
 
 
 def _numbered(addresses: _Addresses) -> _Addresses:
-    """Addresses by the names that they have as parameters."""
-    registers = _registers(addresses)
-    return [(f"at{registers.index(name)}", distance) for name, distance in addresses]
+    """Addresses by the names that their variables have as parameters."""
+    names = [*_variables_of(addresses)]
+    return [replace(address, variable=f"at{names.index(address.variable)}") for address in addresses]
 
 
 def _suffix(addresses: _Addresses) -> str:
     """Suffix of the name of an access function whose addresses are in registers."""
-    return "" if not addresses else "_kept" + "".join(f"_{distance}" for _, distance in _numbered(addresses))
+    if any(address.count > 1 for address in addresses):
+        return "_kept_at" + "".join(f"_{address.place}_of_{address.count}" for address in addresses)
+    return "" if not addresses else "_kept" + "".join(f"_{address.distance}" for address in addresses)
 
 
 def _access_function(emitter: Emitter, access: SlmAccess, head: str, fast: list[str], kind: str) -> None:
@@ -135,7 +139,7 @@ def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses)
         at = dict(zip(sorted((*wide, *halves)), addresses, strict=True))
         yield from visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide])
         for i in halves:
-            yield from visa.kept_half(_block_read(emitter, access, access.runs[i]), i, *at[i])
+            yield from visa.kept_half(_block_read(emitter, access, access.runs[i]), i, at[i])
         return
     if together := len(messages) > 1 and not emitter.target.immediate_offsets:
         yield from visa.together(f"base + {access.start()}", messages, near)
@@ -168,7 +172,7 @@ def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iter
             yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
         elif width == 1 or access.is_aligned(run):  # SYCL's compiler makes vstore8 two stores
             plain = f"*{_pointer(access, run, '', width)} = run{i};"
-            yield from visa.stored(plain, f"run{i}", *addresses[i]) if addresses else [plain]
+            yield from visa.stored(plain, f"run{i}", addresses[i]) if addresses else [plain]
         else:
             yield f"vstore{width}(run{i}, 0, {pointer});"
 

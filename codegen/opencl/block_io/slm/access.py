@@ -140,12 +140,12 @@ class SlmAccess:
         lane = np.arange(len(begins))
         return (down, right) if np.array_equal(lane // across * down + lane % across * right, begins) else None
 
-    def start(self) -> str:
+    def start(self, row: str = "y", column: str = "x") -> str:
         """Offset expression of the block's first element."""
-        y, x = ("y", "x") if self.form == "own" else ("x", "y")
+        y, x = (row, column) if self.form == "own" else (column, row)
         if self.in_panel:
-            (_, columns), (row, column) = self.panels.unit, self.panels.weights
-            return f"{_times('y', row)} + x / {columns} * {columns * column} + x % {columns} * {self.panels.rows}"
+            (_, columns), (down, across) = self.panels.unit, self.panels.weights
+            return f"{_times(y, down)} + {x} / {columns} * {columns * across} + {x} % {columns} * {self.panels.rows}"
         return " + ".join(_times(name, weight) for name, weight in zip((y, x), self.panels.weights, strict=True))
 
     def position(self, row: str, column: str) -> str:

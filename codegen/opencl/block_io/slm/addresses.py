@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.block_io.slm import visa
 from codegen.opencl.block_io.slm.access import SlmAccess
+from codegen.opencl.block_io.slm.visa import Address
 from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.prelude.macros import NO_VISA, SLM_ADDRESS
 from codegen.opencl.values import Fragment
@@ -26,14 +27,14 @@ _MOST = 16
 """Registers of addresses that a kernel keeps."""
 _STORED = 32
 """Bytes of a lane that the largest message stores (``d32x8``)."""
-_MACRO = f"""#ifdef {NO_VISA}
+MACRO = f"""#ifdef {NO_VISA}
 #define {SLM_ADDRESS}(at, pointer) const uint at = 0
 #else
 #define {SLM_ADDRESS}(at, pointer) uint at; __asm__("mov (M1_NM, 16) %0(0,0)<1> %1(0,0)<1;1,0>" \\
   : "=rw"(at) : "rw"((uint)(ulong)(pointer)))
 #endif
 """
-_Access = LoadNdOp | StoreNdOp
+Access = LoadNdOp | StoreNdOp
 
 
 def prepare(emitter: Emitter, create: CreateNdTdescOp) -> None:
@@ -49,28 +50,29 @@ def prepare(emitter: Emitter, create: CreateNdTdescOp) -> None:
     users = list(_users(create.result))
     for kind in (LoadNdOp, StoreNdOp):
         mine = [user for user in users if isinstance(user, kind) and user.parent is not create.parent]
-        found = [distances(emitter, user) for user in mine]
+        found = [[] if access_of(emitter, user).in_panel else distances(emitter, user) for user in mine]
         if mine and all(found):
             wanted = sorted({distance for each in found for distance in each})
             _emit(emitter, create, mine[0], wanted[:1] if emitter.target.immediate_offsets else wanted)
 
 
-def addresses(emitter: Emitter, operation: _Access) -> list[tuple[str, int]]:
-    """For each message of an access the register that has its address, and a distance from it; empty without them."""
-    root, _ = _root(operation.desc)
-    names = emitter.slm_addresses.get((root, type(operation)))
-    if names is None or operation.parent is root.owner.parent:  # type: ignore[union-attr]
-        return []
+def addresses(emitter: Emitter, operation: Access) -> list[Address]:
+    """For each message of an access where its address is; empty where it has none in a register."""
+    start, _ = root(operation.desc)
+    names = emitter.slm_addresses.get((start, type(operation)))
+    if names is None or operation.parent is start.owner.parent:  # type: ignore[union-attr]
+        return emitter.slm_halves.get(operation, [])
     first = next(iter(names))
-    return [(names[at], 0) if at in names else (names[first], at - first) for at in distances(emitter, operation)]
+    return [Address(names[at]) if at in names else Address(names[first], at - first)
+            for at in distances(emitter, operation)]
 
 
-def distances(emitter: Emitter, operation: _Access) -> list[int]:
+def distances(emitter: Emitter, operation: Access) -> list[int]:
     """Bytes from the first element of a descriptor, as it was created, to each message of an access through it; none
     where there are other messages than the largest, or loads of half as many bytes."""
     access = access_of(emitter, operation)
-    root, (row, column) = _root(operation.desc)
-    if access.in_panel or not isinstance(root.owner, CreateNdTdescOp):
+    start, (row, column) = root(operation.desc)
+    if (access.in_panel and (row or column)) or not isinstance(start.owner, CreateNdTdescOp):
         return []
     if isinstance(operation, LoadNdOp):
         form = access.runs, access.size, access.desc.sg_map.lanes
@@ -79,8 +81,8 @@ def distances(emitter: Emitter, operation: _Access) -> list[int]:
         runs = [access.runs[i] for i in first]
     else:
         runs = access.runs if all(_is_largest(access, run) for run in access.runs) else []
-    weights = _weights(access)
-    return [(row * weights[0] + column * weights[1] + run.start) * access.size for run in runs]
+    down, across = weights(access)
+    return [(row * down + column * across + run.start) * access.size for run in runs]
 
 
 def _is_largest(access: SlmAccess, run: Run) -> bool:
@@ -88,13 +90,13 @@ def _is_largest(access: SlmAccess, run: Run) -> bool:
     return not run.together and access.is_aligned(run) and len(run.words) * run.elements * access.size == _STORED
 
 
-def access_of(emitter: Emitter, operation: _Access) -> SlmAccess:
+def access_of(emitter: Emitter, operation: Access) -> SlmAccess:
     """The access of a load or store, whatever variables it loads or stores."""
     desc = desc_of(operation.desc)
     return SlmAccess(operation.desc, Fragment(desc.dtype, 0, 1, ()), emitter.subgroup)
 
 
-def _weights(access: SlmAccess) -> tuple[int, int]:
+def weights(access: SlmAccess) -> tuple[int, int]:
     """Elements in memory from one row, and from one column, of a descriptor to the next."""
     down, across = access.panels.weights
     return (down, across) if access.form == "own" else (across, down)
@@ -108,7 +110,7 @@ def _users(desc: SSAValue) -> Iterator[Operation]:
             yield use.operation
 
 
-def _root(desc: SSAValue) -> tuple[SSAValue, tuple[int, int]]:
+def root(desc: SSAValue) -> tuple[SSAValue, tuple[int, int]]:
     """The descriptor that another one is a constant distance from, and the rows and columns of that."""
     rows = columns = 0
     while isinstance(update := desc.owner, UpdateNdOffsetOp):
@@ -119,13 +121,13 @@ def _root(desc: SSAValue) -> tuple[SSAValue, tuple[int, int]]:
     return desc, (rows, columns)
 
 
-def _emit(emitter: Emitter, create: CreateNdTdescOp, user: _Access, wanted: Sequence[int]) -> None:
+def _emit(emitter: Emitter, create: CreateNdTdescOp, user: Access, wanted: Sequence[int]) -> None:
     """Emit addresses at distances in bytes from a descriptor's first element; for stores, each lane has its own."""
     if sum(map(len, emitter.slm_addresses.values())) + len(wanted) > _MOST:
         return
-    emitter.function(_MACRO, SLM_ADDRESS)
+    emitter.function(MACRO, SLM_ADDRESS)
     access, made = access_of(emitter, user), emitter.values[create.result]
-    offsets = zip((made.row, made.column), _weights(access), strict=True)
+    offsets = zip((made.row, made.column), weights(access), strict=True)
     parts = [f"({wrapping(at)}) * {weight}" for at, weight in offsets]
     if isinstance(user, StoreNdOp):
         parts.append(access.lane_offset())

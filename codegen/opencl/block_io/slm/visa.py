@@ -11,6 +11,7 @@ block get registers of their own, two of them by one 32-lane addition.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from codegen.opencl.emitter import Emitter
@@ -45,6 +46,23 @@ def _macro(words: str) -> str:
 _TOGETHER, _FEW = 8, 4
 """Messages whose addresses are made together, each of which takes a register: few where a step has more than eight
 messages, or registers run out."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the address of a message is.
+
+    Attributes:
+        variable: one register of it, or several, whose first words are addresses; for stores, all words.
+        distance: bytes from there to what the message moves.
+        place: which of the registers.
+        count: how many there are.
+    """
+
+    variable: str
+    distance: int = 0
+    place: int = 0
+    count: int = 1
 
 
 def of(runs: Sequence[Run], size: int, lanes: int) -> dict[int, int]:
@@ -126,61 +144,74 @@ def together(address: str, messages: Sequence[tuple[int, int, int]], near: int) 
 
 
 def kept(emitter: Emitter, address: str, messages: Sequence[tuple[int, int, int]],
-         addresses: Sequence[tuple[str, int]]) -> Iterator[str]:
+         addresses: Sequence[Address]) -> Iterator[str]:
     """Statements of messages whose addresses are in the first words of registers, which name their runs.
 
     Args:
         emitter: gets the macro for compilers without vISA.
         address: where the block starts.
         messages: of each the distance in bytes from there, the number of its first run, and how many it has.
-        addresses: of each the register, and the bytes from there.
+        addresses: of each its address.
     """
-    for (distance, first, count), (register, behind) in zip(messages, addresses, strict=True):
+    for (distance, first, count), at in zip(messages, addresses, strict=True):
         words = _WORDS[count]
         emitter.function(_macro(words))
         yield f"{words} wide{first};"
         yield f"#ifdef {NO_VISA}"
         yield f"{SLM_READ}{words}(wide{first}, {address}, {distance:#x});"
         yield "#else"
-        yield (f'__asm__ volatile("lsc_load.slm (M1_NM, 1) %0:d64x64t flat[%1+{behind:#x}]:a32" '
-               f': "=rw"(wide{first}) : "rw"({register}) : "memory");')
+        yield _with_address(at, 1, "lsc_load.slm (M1_NM, 1) %0:d64x64t flat[{}]:a32", f'"=rw"(wide{first})')
         yield "#endif"
         yield from _named(first, count)
 
 
-def kept_half(plain: str, first: int, register: str, behind: int) -> Iterator[str]:
+def kept_half(plain: str, first: int, at: Address) -> Iterator[str]:
     """Statements of a message of half the size, whose address is in the first word of a register.
 
     Args:
         plain: what reads it for compilers without vISA.
         first: the number of its run.
-        register: the register.
-        behind: bytes from there.
+        at: its address.
     """
     yield f"{_HALF} run{first};"
     yield f"#ifdef {NO_VISA}"
     yield f"run{first} = {plain};"
     yield "#else"
-    yield (f'__asm__ volatile("lsc_load.slm (M1_NM, 1) %0:d32x64t flat[%1+{behind:#x}]:a32" '
-           f': "=rw"(run{first}) : "rw"({register}) : "memory");')
+    yield _with_address(at, 1, "lsc_load.slm (M1_NM, 1) %0:d32x64t flat[{}]:a32", f'"=rw"(run{first})')
     yield "#endif"
 
 
-def stored(plain: str, words: str, register: str, behind: int) -> Iterator[str]:
+def stored(plain: str, words: str, at: Address) -> Iterator[str]:
     """Statements that store eight 32-bit words of each lane, at an address that a register has for each lane.
 
     Args:
         plain: the statement for compilers without vISA.
         words: the variable.
-        register: the register.
-        behind: bytes from there.
+        at: the addresses.
     """
     yield f"#ifdef {NO_VISA}"
     yield plain
     yield "#else"
-    yield (f'__asm__ volatile("lsc_store.slm (M1_NM, 16) flat[%0+{behind:#x}]:a32 %1:d32x8" '
-           f': : "rw"({register}), "rw"({words}) : "memory");')
+    yield _with_address(at, 0, "lsc_store.slm (M1_NM, 16) flat[{}]:a32 %1:d32x8", "", f', "rw"({words})')
     yield "#endif"
+
+
+def _with_address(at: Address, operand: int, message: str, result: str, value: str = "") -> str:
+    """Statement of a message.
+
+    Args:
+        at: its address.
+        operand: number of the operand that has it.
+        message: the message, with a place for it.
+        result: operand that the message writes.
+        value: operand that it reads behind the address.
+    """
+    text = message.format(f"%{operand}+{at.distance:#x}")
+    if at.count > 1:
+        alias = f"alias=<%{operand}, {4 * _REGISTER * at.place}>"
+        text = rf"{{\n.decl AT v_type=G type=ud num_elts={_REGISTER} align=GRF {alias}\n" + \
+            rf"{message.format(f'AT+{at.distance:#x}')}\n}}"
+    return f'__asm__ volatile("{text}" : {result}{" " * bool(result)}: "rw"({at.variable}){value} : "memory");'
 
 
 def _assembly(distances: Sequence[int]) -> Iterator[str]:

@@ -69,3 +69,30 @@ def test_a_tile_over_its_own_input() -> None:
     shift.on("opencl:cpu", target="cpu")[4,](memory)
     before[:, 3:3 + COLUMNS] = 2 * before[:, :COLUMNS]
     np.testing.assert_array_equal(memory, before)
+
+
+@pytest.mark.execution("opencl:cpu", "cpu")
+@pytest.mark.parametrize("columns", [16, 11])
+def test_a_store_of_a_part_of_a_block_ends_a_run(columns: int) -> None:
+    """In each step of a loop a whole block waits for the one beside it, of which a part is stored, in its own way."""
+    require_device()
+
+    @xt.kernel
+    def rows(X, Y):
+        for row in xt.range(0, X.shape[0], 4):
+            xt.store_tile(xt.load_tile(xt.init_tile(X, (row, 0), (4, 32))) * 2.0, xt.init_tile(Y, (row, 0), (4, 32)))
+
+    spec = xt.Spec((None, None), "f32")
+    text = str(rows.lower(spec, spec, target="cpu").stages["legalize"])
+    text = text.replace("[%Y_stride0, %Y_stride1]", "[%pitch, %step]")
+    first, second = re.findall(r"xegpu.store_nd %[\w, %]+", text)
+    text = text.replace(first, f"{first}{{in_bounds}} ").replace(
+        second, f"{second}{{in_bounds, valid = [4, {columns}]}} ")
+    text = re.sub(r"(func.func .*)", r"\1\n%pitch = arith.constant 32 : index\n%step = arith.constant 1 : index", text)
+    x = np.random.default_rng(columns).integers(-99, 100, (12, 32)).astype(np.float32)
+    expected = np.full_like(x, 7)
+    expected[:, :16 + columns] = 2 * x[:, :16 + columns]
+    for execution in ("numpy", "opencl:cpu"):
+        y = np.full_like(x, 7)
+        xt.parse(text)["rows"].on(execution, target="cpu")[1,](x, y)
+        np.testing.assert_array_equal(y, expected)

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.hints import hinted
+from xegpu.ir.kernel_attributes import block_arguments, function_of
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
@@ -58,15 +58,10 @@ class RaiseGathers:
         return rewrite_in_place(module, _gathers, self._plan, _raise, erases=True)
 
     def _plan(self, load: LoadGatherOp) -> Positions | None:
-        function: Operation | None = load
-        while not isinstance(function, func.FuncOp):
-            assert function is not None
-            function = function.parent_op()
+        function = function_of(load)
         tile, columns = tile_ops.tile_of(load.tile), shape_of(load.result)[-1]
-        arrays = [argument for argument, kind in zip(function.body.block.args, self.access, strict=True)
-                  if kind == "block"]
         init = load.tile.owner
-        if not isinstance(init, InitScatteredTileOp) or init.source not in arrays or \
+        if not isinstance(init, InitScatteredTileOp) or init.source not in block_arguments(function, self.access) or \
                 tile.dtype.bits not in (8, 16, 32) or columns % self.target.subgroup_size:
             return None
         found = PositionAnalysis(AffineNumbers(Ranges.of_function(function))).of(load)

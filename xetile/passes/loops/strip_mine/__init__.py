@@ -15,6 +15,9 @@ there, so that a strip of them is loaded, computed and stored before the next on
 row) is loaded for each strip, from the cache: before the loop Intel's compiler would repeat it for the rows of a strip,
 in as many registers as these take.
 
+Without block messages a single row that is updated in place is a strip, too: loads and stores of one tile share their
+addresses, which Intel's compiler would keep from the loads to the stores.
+
 The loads of a strip come behind the stores of those before it. That is correct where no array that is written shares
 elements with another argument, which a launch refuses unless the kernel says ``may_alias``, and where all accesses to
 an array that is written begin at the same row: strips have rows of their own then.
@@ -63,13 +66,13 @@ class StripMine:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         rows = independent_rows(function)
-        if rows is None:
+        if rows is None or (rows == 1 and (self.target.block_io or not any(map(_is_updated, function.walk())))):
             return function
         usable, block = self._modes(function), function.body.block
         sizes = [mode * self._fragment_bytes for mode in usable]
         if live_row_bytes(block, 1.0, sinks=not self.target.block_io) <= sizes[-1] or any(oversized_vectors(function)):
             return function
-        heights = [height for height in (16, 8, 4, 2, 1) if height < rows and rows % height == 0]
+        heights = [height for height in (16, 8, 4, 2, 1) if height < rows and rows % height == 0] or [1]
         pressures = {height: live_row_bytes(block, height / rows, sinks=not self.target.block_io) for height in heights}
         height = next((each for each in heights if pressures[each] <= sizes[-1]), heights[-1])
         new = _StripMiner(rows, height).function(function)
@@ -156,8 +159,8 @@ class _StripMiner(Rewriter):
             return
         for old, new in zip(operation.results, emitted.results, strict=True):
             self.set(old, new)
-        if isinstance(operation, InitTileOp) and _is_loaded_and_stored(operation):
-            self.stored[operation.result] = self.like(operation, operands, types).results[0]
+        if _is_updated(operation):
+            self.stored[operation.results[0]] = self.like(operation, operands, types).results[0]
 
     def _row(self) -> SSAValue:
         assert self.row is not None
@@ -173,9 +176,10 @@ class _StripMiner(Rewriter):
         return VectorType(value.type.element_type, (self.height, value.type.get_shape()[1]))
 
 
-def _is_loaded_and_stored(operation: InitTileOp) -> bool:
-    """Whether a tile is loaded and stored, as a residual is, and nothing else."""
-    return {type(use.operation) for use in operation.result.uses} == {LoadTileOp, StoreTileOp}
+def _is_updated(operation: Operation) -> bool:
+    """Whether an operation initializes a tile that is loaded and stored, as a residual is, and nothing else."""
+    return isinstance(operation, InitTileOp) and \
+        {type(use.operation) for use in operation.result.uses} == {LoadTileOp, StoreTileOp}
 
 
 def _is_of_numbers(operation: Operation) -> bool:

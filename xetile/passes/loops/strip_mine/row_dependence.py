@@ -40,13 +40,13 @@ def rows_of(value: SSAValue) -> int | None:
 def independent_rows(function: func.FuncOp) -> int | None:
     """Rows of a kernel's tile that nothing but their numbers tells apart; None if there are none.
 
-    All its vectors and tiles have as many rows, or one, which is the same for all.
+    All its vectors and tiles have as many rows, or one, which is the same for all. A tile may be a single row.
     """
     if MAY_ALIAS in function.attributes:
         return None
     stored = [rows_of(operation.tile) or 1 for operation in function.walk() if isinstance(operation, StoreTileOp)]
-    rows = max(stored, default=1)
-    if rows == 1 or not all(_keeps_rows(operation, rows) for operation in function.walk() if operation is not function):
+    rows = max(stored, default=0)
+    if not rows or not all(_keeps_rows(operation, rows) for operation in function.walk() if operation is not function):
         return None
     return rows if _may_reorder(function, rows) else None
 
@@ -54,7 +54,7 @@ def independent_rows(function: func.FuncOp) -> int | None:
 def _keeps_rows(operation: Operation, rows: int) -> bool:
     """Whether an operation makes each row of its result of that row of its operands."""
     values = (*operation.operands, *operation.results)
-    if not all(map(_is_plain, values)) or any(rows_of(value) not in (None, 1, rows) for value in values):
+    if not all(map(is_plain, values)) or any(rows_of(value) not in (None, 1, rows) for value in values):
         return False
     if isinstance(operation, TileReduceOp):
         return rows_of(operation.source) == 1 or axes_of(operation) == (1,)
@@ -68,7 +68,7 @@ def _keeps_rows(operation: Operation, rows: int) -> bool:
     return isinstance(operation, _OF_ROWS + _OF_NUMBERS + _CONTROL) or type(operation) in RECORDS
 
 
-def _is_plain(value: SSAValue) -> bool:
+def is_plain(value: SSAValue) -> bool:
     """Whether a value is no vector or tile in blocks, none of another rank than two, and not distributed."""
     if isinstance(value.type, VectorType):
         return len(value.type.get_shape()) == 2

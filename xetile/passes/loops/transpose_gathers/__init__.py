@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation
@@ -29,6 +29,7 @@ from xegpu.analysis.lane_offsets import LaneOffsets
 from xegpu.analysis.uniformity import per_subgroup
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.ir.kernel_attributes import block_arguments, function_of
 from xegpu.ir.matchers import BARRIER
 from xegpu.mlir.vector import shape_of
 from xegpu.passes.licm import is_invariant, put_before
@@ -76,13 +77,8 @@ class TransposeGathers:
         return transposed
 
     def _plan(self, loop: scf.ForOp) -> tuple[Columns, ...]:
-        function: Operation | None = loop
-        while not isinstance(function, func.FuncOp):
-            assert function is not None
-            function = function.parent_op()
-        arrays = frozenset(argument for argument, kind in zip(function.body.block.args, self.access, strict=True)
-                           if kind == "block")
-        analysis = LaneOffsets(self.target.subgroup_size, arrays)
+        function = function_of(loop)
+        analysis = LaneOffsets(self.target.subgroup_size, block_arguments(function, self.access))
         found = [columns_of(load, loop, analysis) for load in gathers_in(loop) if load.parent is loop.body.block]
         differing = per_subgroup(function) if any(isinstance(inner, BarrierOp) for inner in loop.walk()) else set()
         return tuple(columns for columns in found if columns is not None and differing.isdisjoint(columns.numbers))
