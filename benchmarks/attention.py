@@ -18,7 +18,7 @@ from benchmarks.timing import PAUSE, TURN, import_torch, interleaved, ratios
 _HEADS, _LENGTH = 8, 1024
 _ROWS = (4096, 1024), (8192, 250), (8192, 100), (16384, 64)
 """Rows and columns of softmax."""
-_ROWS_A_GROUP = 16
+_ROWS_A_GROUP = 64
 _SHORT, _SHORT_ROWS_A_GROUP = 256, 128
 """Elements of a tile that stay in a processor's registers, half of which they are with AVX-512: one row of as many
 columns, or several shorter ones; and rows of a work-group."""
@@ -27,7 +27,7 @@ Runs = dict[str, Callable[[], object]]
 
 @xt.kernel
 def softmax(X: Any, Y: Any, *, BN: int = 64) -> None:
-    """Softmax of rows, 16 a work-group: three times over a row, which L1 holds."""
+    """Softmax of rows, 64 a work-group: three times over a row, which L1 holds."""
     first, width, at = xt.group_id(0) * _ROWS_A_GROUP, X.shape[1], (1, BN)
     for row in xt.range(first, xt.minimum(first + _ROWS_A_GROUP, X.shape[0])):
         highest, total = xt.full(at, -math.inf, xt.f32), xt.zeros(at, xt.f32)

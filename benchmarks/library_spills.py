@@ -180,6 +180,10 @@ def _of_rows(target: Target) -> Iterator[Case]:
         yield f"softmax {dtype}", _lowering(softmax, x, x, target=target)
         yield f"softmax of 256 {dtype}", _lowering(softmax, x, x, BN=256, target=target)
         yield f"norm of 256 {dtype}", _lowering(residual_norm, x, x, x, x, target=target)
+        for rows, columns in ((8, 250), (8, 1000), (2, 1023)):
+            yield f"softmax of {columns} {dtype}", _lowering(softmax, x, x, BM=rows, BN=columns, target=target)
+        for rows, columns in ((8, 250), (2, 1023), (1, 1024)):
+            yield f"norm of {columns} {dtype}", _lowering(residual_norm, x, x, x, x, BM=rows, BN=columns, target=target)
         for name, step in ROW_STEPS.items():
             yield f"{name} {dtype}", _lowering(of_rows, x, _matrix(xt.f32), target=target, step=step)
 

@@ -185,7 +185,8 @@ def four_bits_of_rows(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, B
 
 
 @xt.kernel
-def pairs_of_four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, step: int = 128) -> None:
+def pairs_of_four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int = 64, step: int = 128,
+                       times: bool = True) -> None:
     """Weights of 4 bits in an array of u4 or i4, with scales and zero points for groups of 128 rows."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
     acc = xt.zeros((BM, BN), xt.f32)
@@ -194,7 +195,8 @@ def pairs_of_four_bits(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, 
         scale = xt.load_tile(xt.init_tile(S, (k // 128, n), (1, BN)))
         zero = xt.load_tile(xt.init_tile(Z, (k // 128, n), (1, BN)))
         a = xt.load_tile(xt.init_tile(A, (m, k), (BM, step)))
-        acc = xt.tile_mma(a, (weights - zero) * scale, acc)
+        weights = weights - zero
+        acc = xt.tile_mma(a, weights * scale if times else weights, acc)
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 

@@ -235,7 +235,10 @@ class LoadNdOp(HintedOp):
     """A block from memory; ``packed`` gives it in VNNI form, ``in_bounds`` says that all of it is inside its array.
 
     Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not, or it has
-    ``valid`` (:mod:`xegpu.dialect.types`).
+    ``valid`` (:mod:`xegpu.dialect.types`). Then ``qword_aligned`` says that its descriptor stands at a multiple of 8
+    bytes but for constant distances: 1D block messages of 64-bit words begin there, each of twice as many bytes.
+    ``row_behind`` says that the array has another row behind the block's last one, and that rows begin at least as
+    many elements apart as the block has columns: as many elements behind its columns may be read.
     """
 
     name = "xegpu.load_nd"
@@ -246,6 +249,8 @@ class LoadNdOp(HintedOp):
     transpose_bit_width = opt_prop_def(IntegerAttr)
     in_bounds = opt_prop_def(UnitAttr)
     valid = opt_prop_def(IntegersAttr)
+    qword_aligned = opt_prop_def(UnitAttr)
+    row_behind = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
@@ -351,7 +356,7 @@ class StoreNdOp(HintedOp):
     """Block store; elements outside the array are dropped. ``in_bounds`` says that there are none.
 
     Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then,
-    unless it has ``valid`` (:mod:`xegpu.dialect.types`).
+    unless it has ``valid`` (:mod:`xegpu.dialect.types`), or the target is a processor; ``qword_aligned`` as a load.
     """
 
     name = "xegpu.store_nd"
@@ -361,6 +366,7 @@ class StoreNdOp(HintedOp):
     desc = operand_def(DESC)
     in_bounds = opt_prop_def(UnitAttr)
     valid = opt_prop_def(IntegersAttr)
+    qword_aligned = opt_prop_def(UnitAttr)
     traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
 

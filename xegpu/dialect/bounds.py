@@ -35,9 +35,6 @@ from xegpu.support.errors import Invalid
 
 ALIGNMENT = 4
 """Subgroup block reads take rows that begin at a multiple of these bytes."""
-QWORD_ALIGNED = "xegpu.qword_aligned"
-"""Attribute of a load or store of a part of a block in memory: but for constant distances, its descriptor stands at a
-multiple of 8 bytes, where 1D block messages of 64-bit words begin, of which each has twice as much."""
 STORE_ALIGNMENT = 16
 """Subgroup block writes go to a multiple of these bytes."""
 SURFACE_ALIGNMENT = 64
@@ -88,7 +85,8 @@ class InBoundsOp(IRDLOperation):
 
     ``inside`` also says that its rows begin at a multiple of ``alignment`` bytes (4 where it is left out), where
     messages need that. ``rows`` and ``columns`` are how far the box could go on, down and to the right, and still lie
-    inside; they are negative where it does not.
+    inside; they are negative where it does not. With ``pitch``, ``inside`` also says that rows begin at least as many
+    elements apart.
     """
 
     name = "xegpu.in_bounds"
@@ -96,6 +94,7 @@ class InBoundsOp(IRDLOperation):
     desc = operand_def(DESC)
     box = prop_def(IntegersAttr)
     alignment = opt_prop_def(IntegerAttr)
+    pitch = opt_prop_def(IntegerAttr)
     inside = result_def(i1)
     rows = result_def(IndexType)
     columns = result_def(IndexType)
@@ -103,9 +102,11 @@ class InBoundsOp(IRDLOperation):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc $box attr-dict `:` type($desc)"
 
-    def __init__(self, desc: SSAValue, box: tuple[int, int, int, int], alignment: int = ALIGNMENT) -> None:
+    def __init__(self, desc: SSAValue, box: tuple[int, int, int, int], alignment: int = ALIGNMENT,
+                 pitch: int = 0) -> None:
         super().__init__(operands=[desc], result_types=[i1, IndexType(), IndexType()], properties={
-            "box": integers(box), "alignment": None if alignment == ALIGNMENT else IntegerAttr(alignment, i64)})
+            "box": integers(box), "alignment": None if alignment == ALIGNMENT else IntegerAttr(alignment, i64),
+            "pitch": IntegerAttr(pitch, i64) if pitch else None})
 
     @property
     def bytes_of_alignment(self) -> int:

@@ -123,6 +123,8 @@ def _in_bounds(machine: Interpreter, operation: InBoundsOp, operands: Sequence[A
     inside = exists & (row + top >= 0) & (column + left >= 0) & (row + bottom <= height) & (column + right <= width)
     if (multiple := operation.bytes_of_alignment) > 1:
         inside = inside & ((address | pitch | (column + left) * size) % multiple == 0)
+    if operation.pitch is not None:
+        inside = inside & (pitch >= operation.pitch.value.data * size)
     rows, columns = height - (row + bottom), width - (column + right)
     return [np.bool_(inside) if np.ndim(inside) == 0 else inside, rows, columns]
 

@@ -21,12 +21,14 @@ from xetile.frontend.tracer import current
 
 
 def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
-    """Scalar SSA value of type ``dtype``, from a Python number or a run-time scalar.
+    """Scalar SSA value of type ``dtype``, from a Python number or a run-time scalar; an i32 becomes an index.
 
     Raises:
         ElementTypeError: it is neither, or a number of another type.
     """
     if isinstance(value, ScalarBase):
+        if (value.dtype, dtype) == (dtypes.i32, dtypes.index):
+            return convert(value.ssa, dtype)
         if value.dtype is not dtype:
             location = current().location()
             raise ElementTypeError("XT1203", f"a {value.describe()} is used where a number of type {dtype} is required",

@@ -41,6 +41,9 @@ _BLOCK_CLOCKS = {1: (3.3, 12.6), 2: (3.3, 6.3)}
 """Clocks of a core that copying a block, or a part of one, costs a subgroup: two messages with an address a lane and
 one that stores for A, four and one for B, in 8 bits eight and one, what is selected between, and a prefetch, as
 above."""
+_VECTOR_COLUMNS, _VECTOR_CLOCKS = 8, 4.1
+"""Columns of a part of a block of B in 16 bits that two messages read, one for each of a lane's rows
+(:func:`xegpu.passes.loops.interleave_columns.reads_on`), and what copying it costs, as above."""
 _BARRIER_CLOCKS = 50
 """Clocks of a core for the barrier of a step in which copies of one operand or both are exchanged, as above."""
 _GATHERED_ELEMENTS = 1 << 31
@@ -165,6 +168,8 @@ def _reading(layouts: tuple[Layout | None, Layout | None], tiling: Tiling, insid
         blocks = rows * columns / math.prod(block)
         is_exchanged = layout.is_exchanged and is_inside and not tiling.shared  # in one loop, which has all registers
         if is_exchanged and sharers > 1:
+            if side == 1 and bytes_ == 2 and tiling.columns == _VECTOR_COLUMNS * subgroups:
+                each = _VECTOR_CLOCKS
             clocks += max(blocks * subgroups / sharers, subgroups) * each
             barrier = _BARRIER_CLOCKS
         elif is_exchanged and not (rows % block[0] or columns % block[1]):

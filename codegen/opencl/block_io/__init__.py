@@ -230,6 +230,8 @@ def _in_bounds(emitter: Emitter, operation: InBoundsOp) -> None:
     if (multiple := operation.bytes_of_alignment) > 1:
         bits = f"(uint)(ulong){desc.array.name} | (uint)({desc.pitch}) * {size}u | (uint)({first[1]}) * {size}u"
         conditions.append(f"(({bits}) & {multiple - 1}u) == 0")
+    if operation.pitch is not None:
+        conditions.append(f"{desc.pitch} >= {operation.pitch.value.data}")
     emitter.define(operation.inside, "bool", " && ".join(conditions))
     for result, end, coordinate in ((operation.rows, desc.height, last[0]), (operation.columns, desc.width, last[1])):
         if result.first_use is not None:

@@ -102,7 +102,7 @@ def values(emitter: Emitter, load: LoadNdOp, fragment: Fragment) -> list[str]:
 
 def _sides(load: LoadNdOp) -> tuple[str, ...]:
     """Suffixes of the pointers to a row."""
-    return ("here", "there") if _elements(load) > 1 else ("here",)
+    return ("here", "there") if _elements(load) > 1 and load.row_behind is None else ("here",)
 
 
 def _rows(desc: Descriptor, rows: int, load: LoadNdOp) -> str:

@@ -9,7 +9,8 @@ word that has its second one. Where rows begin in the middle of a word (``odd``)
 So elements 0, 2, 4 ... are one half of ``here``, the lower one or the upper one, and 1, 3, 5 ... the other half of
 ``there``: one select of strided regions (vISA) for each element, where shifts take half as many again. Where words
 of one row follow each other in the result, one selects of two registers; so does it where the words of even columns
-stand in front of those of odd ones (:mod:`xegpu.passes.loops.interleave_columns`).
+stand in front of those of odd ones (:mod:`xegpu.passes.loops.interleave_columns`). Where a vector may go on behind the
+columns (``row_behind``), one has all words, and ``there`` is ``here`` from the next register on.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class WordRun:
         label: name of its words, where it is not that of its place.
         by_place: whether words of columns that have the same place in a word of memory stand side by side.
         bits: of an element, 8 or 16.
+        reads_on: whether one vector of a row has all words, and may go on behind its columns: there is no ``there``.
     """
 
     variable: int
@@ -64,6 +66,7 @@ class WordRun:
     label: str = ""
     by_place: bool = False
     bits: int = 16
+    reads_on: bool = False
 
     @property
     def name(self) -> str:
@@ -75,6 +78,8 @@ class WordRun:
         """Words of each row's ``here`` and ``there``; the latter is not read where it is 0."""
         if len(self.rows) == 1:
             return self.width, self.width
+        if self.reads_on:
+            return self.width, 0
         if self.bits == 8:
             return -(-self.width // 4), -(-self.width // 4)
         return (self.width + 1) // 2, self.width // 2
@@ -114,7 +119,8 @@ def runs(load: LoadNdOp) -> list[WordRun]:
     desc = desc_of(load.desc)
     if is_by_place(load):
         bits = desc.dtype.bits
-        return [WordRun(0, tuple(range(32 // bits)), 0, desc.shape[1], by_place=True, bits=bits)]
+        return [WordRun(0, tuple(range(32 // bits)), 0, desc.shape[1], by_place=True, bits=bits,
+                        reads_on=load.row_behind is not None)]
     return runs_in_order(desc)
 
 
@@ -199,7 +205,8 @@ def _combine(emitter: Emitter, run: WordRun) -> str:
     if run.bits == 8:
         return unaligned_bytes.combine(emitter, len(run.rows), run.width, by_place=run.by_place)
     rows, result = range(len(run.rows)), vector_type("uint", run.width)
-    name = f"words_of_{len(run.rows)}_rows_{run.width}{'_by_parity' if run.by_place else ''}"
+    name = f"words_of_{len(run.rows)}_rows_{run.width}{'_by_parity' if run.by_place else ''}" + \
+        ("_of_one_vector" if run.reads_on else "")
     vectors = {f"{word}{row}": count for row in rows
                for count, word in zip(run.widths, ("here", "there"), strict=True) if count}
     odd = [f"odd{row}" for row in rows]
@@ -233,6 +240,13 @@ def _selects(run: WordRun) -> Iterator[str]:
     that few selects wait for the registers of others.
     """
     step = 2 if _in_pairs(run) else 1
+    if run.reads_on:  # the next word of each is the next register
+        for number in range(len(run.rows)):
+            for at in reversed(range(0, run.width // 2, step)):
+                for place, (word, half) in enumerate(((at, 1), (at + 1, 0))):
+                    yield (f"(P{number}) sel (M1_NM, {16 * step}) O({at + place * run.width // 2},{number})<2> "
+                           f"here{number}({word},{half})<2;1,0> here{number}({at},{place})<2;1,0>")
+        return
     for at in reversed(range(0, run.widths[0], step)):
         for row, odd in (("there", 0), ("here", 1)):
             for number in range(len(run.rows)):
@@ -249,12 +263,16 @@ def _selects(run: WordRun) -> Iterator[str]:
 
 def _portable(run: WordRun) -> Iterator[str]:
     """Statements without vISA: words whose halves are exchanged if ``odd``, and halves of two combined."""
-    here, there = ([f"({word}{row} >> (odd{row} << 4) | {word}{row} << (odd{row} << 4))"
-                    for row in range(len(run.rows))] for word in ("here", "there"))
+    halves = run.width // 2
+    vectors = [(f"here{row}.lo", f"(odd{row} ? here{row}.{_next(halves)} : here{row}.lo)") if run.reads_on else
+               (f"here{row}", f"there{row}") for row in range(len(run.rows))]
+    here, there = ([f"({vector} >> (odd{row} << 4) | {vector} << (odd{row} << 4))"
+                    for row, vector in enumerate(side)] for side in zip(*vectors, strict=True))
     if len(run.rows) == 1:
         yield f"return ({here[0]} & 0xffffu) | ({there[0]} & 0xffff0000u);"
         return
-    first, second = (vector_type("uint", count) if count else "" for count in run.widths)
+    first, second = (vector_type("uint", count) if count else ""
+                     for count in ((halves, halves) if run.reads_on else run.widths))
     yield f"const {first} even = ({here[0]} & 0xffffu) | ({here[1]} << 16);"
     if not second:
         yield "return even;"
@@ -266,6 +284,11 @@ def _portable(run: WordRun) -> Iterator[str]:
     parts = [f"{side}{'' if count == 1 else f'.s{at:x}'}" for at in range(run.widths[0])
              for side, count in zip(("even", "odd"), run.widths, strict=True) if at < count]
     yield f"return ({vector_type('uint', run.width)})({', '.join(parts)});"
+
+
+def _next(count: int) -> str:
+    """Component of a vector: as many words, from the second one on."""
+    return "s" + "".join(f"{at:x}" for at in range(1, count + 1))
 
 
 def vector_widths(count: int, most: int = 8) -> list[tuple[int, int]]:

@@ -51,6 +51,7 @@ class Dequantization:
         whole: type of weights that are bytes; None of those of 4 bits.
         flip: which bits of the weights are inverted.
         signed: whether weights of 4 bits are then from -8 to 7: as they are if the sign is inverted, less 8.
+        scaled: whether there is a scale; for bf16 there is.
     """
 
     result: DType
@@ -66,6 +67,7 @@ class Dequantization:
     whole: DType | None = None
     flip: int = 0
     signed: bool = False
+    scaled: bool = True
 
     @property
     def name(self) -> str:
@@ -77,6 +79,7 @@ class Dequantization:
         words += f"_of_whole_{self.whole}" if self.whole else ""
         words += f"_flipped_{self.flip}" if self.flip else ""
         words += "_signed" if self.signed else ""
+        words += "" if self.scaled else "_unscaled"
         words += f"_biased_{self.block}_of_{self.blocks}" if self.blocks else ""
         return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
 
@@ -92,7 +95,8 @@ class Dequantization:
             yield source.upper(), byte if self.bytes else "ud", self.source_width * 16, source
         if self.zero is None:
             yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
-        yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
+        if self.scaled:
+            yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
         if (self.result is f16 or self._takes_bias) and not self.blocks and self.whole is None:
             # immediate operands of bfn have 16 bits
             yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", self.mask_and_bias(), strict=True))
@@ -169,12 +173,12 @@ class Dequantization:
         else:
             for register in range(0, self.width, self.step):
                 yield _masked(16 * self.step, f"U({register},0)", f"P({register},0)")
-        for number, line in enumerate(self._differences()):
-            for register in range(self.width):
+        lines = [*self._differences(), *(["mul (M1_NM, 32) {to} {of} S(0,0)<1;1,0>"] if self.scaled else [])]
+        for number, line in enumerate(lines):
+            is_last = number == len(lines) - 1
+            for at, register in enumerate(self._order() if is_last else range(self.width)):
                 of = f"Q({register * self.blocks + self.block},0)" if self.blocks and not number else f"H({register},0)"
-                yield line.format(to=f"H({register},0)<1>", of=f"{of}<1;1,0>")
-        for to, register in enumerate(self._order()):
-            yield f"mul (M1_NM, 32) R({to},0)<1> H({register},0)<1;1,0> S(0,0)<1;1,0>"
+                yield line.format(to=f"{'R' if is_last else 'H'}({at},0)<1>", of=f"{of}<1;1,0>")
 
     def _order(self) -> Sequence[int]:
         """For each pair of the result, which of the source's it is."""

@@ -125,7 +125,8 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     fields, bit = operation.rows_of_word, operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
     row = (*emitter.words(operation.zero), *emitter.words(operation.scale))
-    dequantization = partial(Dequantization, flip=operation.flipped, signed=operation.signed is not None)
+    dequantization = partial(Dequantization, flip=operation.flipped, signed=operation.signed is not None,
+                             scaled=dtype is not f16 or integral_range(operation.scale) != Range(1, 1))
     if (columns := operation.columns) is not None:
         blocks, block = _blocks(columns, result.width) if dtype is f16 else (0, 0)
         called = dequantization(dtype, 0, result.width, zeros is not None, constant, blocks=blocks, block=block)

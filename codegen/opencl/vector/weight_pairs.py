@@ -81,15 +81,16 @@ def paired_fields_function(emitter: Emitter, words: int) -> str:
     """Define a function that pairs each two consecutive weights of words, and return its name.
 
     They are the lowest bits of the halves of one of 32 bits: the first pair of each word, then the second of each ...
+    What the halves hold beside their weights is masked later.
     """
     pairs = words * len(NIBBLES) // 2
     name, source, result = f"paired_fields_of_{words}", vector_type("uint", words), vector_type("uint", pairs)
     step = registers_at_once(words)
     lines = [f".decl P v_type=G type=ud num_elts={pairs * 16} align=GRF alias=<%0, 0>",
-             f".decl W v_type=G type=ud num_elts={words * 16} align=GRF alias=<%1, 0>",
-             f".decl X v_type=G type=ud num_elts={2 * step * 16} align=GRF",
-             *(line for row in range(0, words, step) for line in _paired_fields(row, words, step))]
-    parts = [f"(words >> {shift} & 0xffffu) | (words >> {shift + NIBBLES.step} << 16)" for shift in NIBBLES[::2]]
+             f".decl B v_type=G type=ub num_elts={words * 64} align=GRF alias=<%1, 0>",
+             *(_paired_nibbles(step, f"P({pair * words + row},0)", f"B({row},{pair})<4;1,0>")
+               for row in range(0, words, step) for pair in range(len(NIBBLES) // 2))]
+    parts = [f"(words >> {shift} & 0xffu) * {_APART:#x}u" for shift in NIBBLES[::2]]
     assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
     emitter.function(f"static {result} {name}({source} words)\n{{\n#ifdef {NO_VISA}\n"
                      f"  return ({result})({', '.join(parts)});\n#else\n  {result} pairs;\n  __asm__(\n{assembly}"
@@ -97,21 +98,13 @@ def paired_fields_function(emitter: Emitter, words: int) -> str:
     return name
 
 
-def _paired_fields(row: int, words: int, step: int) -> Iterator[str]:
-    """The vISA of :func:`paired_fields_function`, of ``step`` words from a row on.
+_APART = 1 << 16 - NIBBLES.step | 1
+"""Factor of a byte: its lower weight stays at bit 0, its upper one comes to bit 16. Bytes of 8 bits do not overlap."""
 
-    What the halves hold beside their weights is masked later.
-    """
-    lanes, half, shifted = 16 * step, f"W({row},0)<1;1,0>", f"X({step},0)"
-    for pair in range(0, 4, 2):  # two pairs of each half of a word
-        if pair:
-            yield f"shr (M1_NM, {lanes}) X(0,0)<1> {half} 16:ud"
-            half = "X(0,0)<1;1,0>"
-        to, following = (f"P({(pair + each) * words + row},0)" for each in range(2))
-        yield f"shl (M1_NM, {lanes}) {shifted}<1> {half} {16 - NIBBLES.step}:ud"
-        # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
-        yield f"bfn.xd8 (M1_NM, {lanes}) {to}<1> 0xffff:uw {half} {shifted}<1;1,0>"
-        yield f"shr (M1_NM, {lanes}) {following}<1> {to}<1;1,0> {2 * NIBBLES.step}:ud"
+
+def _paired_nibbles(step: int, to: str, source: str) -> str:
+    """vISA for a pair of 16 bits of both weights of each byte of a region, in ``step`` registers."""
+    return f"mul (M1_NM, {16 * step}) {to}<1> {source} {_APART:#x}:uw"
 
 
 BIAS, SIGN = 0x6400, 0x80
@@ -149,15 +142,9 @@ def paired_nibbles_function(emitter: Emitter, width: int) -> str:
     What the halves hold beside a weight is masked later.
     """
     name, source, words = f"paired_nibbles_of_{width}", vector_type("uchar", width), vector_type("uint", width)
-    step, lines = registers_at_once(width), []
-    for row in range(0, width, step):
-        at, lanes = row % TEMPORARY_ROWS, 16 * step
-        lines += [f"mov (M1_NM, {lanes}) X({at},0)<1> {byte_row('B', row)}<1;1,0>",
-                  f"shl (M1_NM, {lanes}) W({row},0)<1> X({at},0)<1;1,0> 12:ud",
-                  # xd8 of bfn is the truth table of a ? b : c; zeros extend the mask to 32 bits
-                  f"bfn.xd8 (M1_NM, {lanes}) W({row},0)<1> 0xffff:uw X({at},0)<1;1,0> W({row},0)<1;1,0>"]
-    return _of_bytes(emitter, name, {"bytes": source}, words, width, lines,
-                     f"convert_{words}(bytes) | (convert_{words}(bytes) & 0xf0u) << 12")
+    step = registers_at_once(width)
+    lines = [_paired_nibbles(step, f"W({row},0)", f"{byte_row('B', row)}<1;1,0>") for row in range(0, width, step)]
+    return _of_bytes(emitter, name, {"bytes": source}, words, width, lines, f"convert_{words}(bytes) * {_APART:#x}u")
 
 
 def _of_bytes(emitter: Emitter, name: str, sources: Mapping[str, str], words: str, width: int, lines: Iterable[str],

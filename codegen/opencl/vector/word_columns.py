@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import vector_type
-from codegen.opencl.vector.lane_exchange import index_table
+from codegen.opencl.vector.lane_exchange import index_table, number_table
 from xegpu.layout.word_columns import WordColumns
 
 _HALF = 16
@@ -62,14 +62,17 @@ class ColumnFunction:
                     ("D", "uw", 16)]
         operands = '"rw"(words), "rw"((ushort)down)'
         if self.masked is not None:
-            declared += [("U", "ud", 16), ("M", "ud", 1), ("E", "ud", 1)]
-            operands += ', "rw"(up)' + "".join(f', "rw.u"({bits:#x}u)' for bits in self.masked)
+            if not self.is_bytes:
+                declared.append(("U", "ud", 16))
+                operands += ', "rw"(up)'
+            declared += [("M", "ud", 1), ("E", "ud", 1)]
+            operands += "".join(f', "rw.u"({bits:#x}u)' for bits in self.masked)
         lines = [f".decl {name} v_type=G type={type_} num_elts={count} align={'GRF' if count > 1 else 'dword'} "
                  f"alias=<%{number}, 0>" for number, (name, type_, count) in enumerate(declared)]
         lines += [".decl H v_type=G type=uw num_elts="
                   f"{self.width * 32} align=GRF alias=<P, 0>", *self._lines()]
         assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
-        rotation = f"  const uint up = ({_HALF}u - down) & 31u;\n" if self.masked else ""
+        rotation = f"  const uint up = ({_HALF}u - down) & 31u;\n" if self.masked and not self.is_bytes else ""
         emitter.function(f"static {result} {self.name}({kind} words, uint down)\n{{\n#ifdef {NO_VISA}\n"
                          f"  const uint lane = get_sub_group_local_id();\n{self._portable(result)}#else\n"
                          f"{rotation}  {result} weights;\n"
@@ -124,4 +127,8 @@ class ColumnFunction:
 
 def shifts(columns: WordColumns, lane: str) -> str:
     """OpenCL C for the number of bits by which a lane's word is shifted to the right."""
-    return f"{index_table([bits // 4 for bits in columns.bits], lane)} * 4u"
+    count = len(columns.bits)
+    period = next(period for period in range(1, count + 1) if columns.bits == columns.bits[:period] * (count // period))
+    table = number_table(columns.bits[:period], lane if period == count else f"({lane} % {period}u)")
+    assert table is not None  # entries of three bits at most
+    return table

@@ -64,7 +64,7 @@ class GlobalMemory:
         self._shift = np.array([each.data.ctypes.data - each.address - _ORIGIN for each in self.allocations], np.int64)
         self._with_holes = [number for number, each in enumerate(self.allocations) if each.holes is not None]
 
-    def locate(self, addresses: Integers, size: int, slack: int = 1) -> tuple[Integers, Mask]:
+    def locate(self, addresses: Integers, size: int, slack: int = 1, *, holes: bool = True) -> tuple[Integers, Mask]:
         """Offsets of accesses in :meth:`store`, and which of them reach outside of every allocation.
 
         Args:
@@ -72,6 +72,7 @@ class GlobalMemory:
             size: bytes of each.
             slack: granularity of the check, ``size`` or 1: with 4, an aligned access of 4 bytes is inside if it has a
                 byte of an allocation.
+            holes: whether bytes of no element are outside, too.
         """
         if not self.allocations:
             return addresses, np.ones(addresses.shape, np.bool_)
@@ -81,7 +82,7 @@ class GlobalMemory:
         else:
             number = np.maximum(np.searchsorted(self._starts, addresses, "right") - 1, 0)
             outside = (addresses < self._starts[number]) | (addresses + size > round_up(self._ends[number], slack))
-        for holed in self._with_holes:
+        for holed in self._with_holes if holes else ():
             outside |= self._in_holes(self.allocations[holed], addresses, size, (number == holed) & ~outside, slack)
         return addresses + self._shift[number], outside
 

@@ -106,9 +106,12 @@ def _global_offsets(message: Message, addresses: Integers, size: int, rows: Inte
     slack = 4 if memory.word_slack and size == 4 else 1
     at, outside = memory.globals.locate(addresses, size, slack)
     if verb == "reads" and message.data_bytes == _WORD and outside.any() and not (addresses % _WORD).any():
-        # A word that has an element may be read whole: memory is never mapped by less.
-        words = (memory.globals.locate(addresses + first, _WORD, _WORD)[1] for first in range(0, size, _WORD))
-        outside = np.logical_or.reduce(list(words))
+        # A word that has an element may be read whole: memory is never mapped by less. A vector that has one may go on
+        # to where an array has others: what lies between is mapped as well.
+        starts = [addresses + first for first in range(0, size, _WORD)]
+        without = [memory.globals.locate(start, _WORD, _WORD)[1] for start in starts]
+        beyond = [memory.globals.locate(start, _WORD, _WORD, holes=False)[1] for start in starts]
+        outside = np.logical_and.reduce(without) | np.logical_or.reduce(beyond)
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
         raise Finding("XT6101", f"{verb} {memory.globals.describe(int(addresses[first]), size)}",

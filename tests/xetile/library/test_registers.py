@@ -15,6 +15,7 @@ SPILLED = (
     ("int4_matmul 32x64 bf16, groups of 32", 16), ("scaled_matmul 128x128 e4m3 x e4m3", 16),
     ("scaled_matmul 64x64 e5m2 x e5m2", 8), ("attention f16, heads of 32", 8), ("sort f16", 0),
     ("softmax of 256 f32", 0), ("norm of 256 f16", 0),
+    ("softmax of 250 f16", 0), ("norm of 1023 f16", 0), ("norm of 1024 bf16", 0),
 )
 """Kernels that spilled once, and the dpas of their hot loops."""
 

@@ -53,7 +53,7 @@ def test_a_remainder_is_launched_by_itself_where_that_saves_time(target: str, si
         assert taken < clocks(*ALL)
     rows, columns, depth = (-(-number // 8) * 8 for number in size)
     even = min(plan.clocks for plan in plans(rows, columns, depth, 1, dtypes.bf16, record))
-    assert taken + LAUNCH_CLOCKS <= 1.5 * (even + LAUNCH_CLOCKS)
+    assert taken <= 1.5 * even
 
 
 def test_views_have_the_memory_of_their_elements() -> None:

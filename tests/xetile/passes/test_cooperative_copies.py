@@ -122,6 +122,18 @@ def test_blocks_of_few_words(side: str, execution: Execution, types: Types, word
 
 
 @pytest.mark.unoptimised
+@pytest.mark.parametrize("pitch", [34, 33, 31, 9, 8, 7, 3, 0], ids=lambda pitch: f"pitch {pitch}")
+def test_one_vector_of_a_row_ends_in_the_array(pitch: int) -> None:
+    """A vector of words that has 8 columns wherever they begin goes on behind them; not in an array's last row, nor
+    where rows overlap so far that an earlier one is as near to its end."""
+    generator, k, n = np.random.default_rng(7), 160, 32
+    a, b = integers(generator, xt.bf16, 64, k), unaligned(generator, xt.bf16, k, n, pitch, 1, behind=n - pitch)
+    args = viewed(a, xt.bf16), viewed(b, xt.bf16)
+    assert "by_parity_of_one_vector(" in gemm_shared.lower(*args, xt.Spec((64, n), xt.f32), target="pvc", **MAPS).opencl
+    check(MACHINE.bind(gemm_shared), args, (1, 1), multiplied(a, b, xt.f32), **MAPS)
+
+
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("words", [1, 2])
 def test_nothing_is_read_behind_an_array(words: int) -> None:
     """The last of one or two bytes that a lane takes of a row may be an array's last: it has no next word."""
@@ -150,9 +162,10 @@ def test_where_it_applies() -> None:
 
 def test_two_steps_where_they_have_the_registers() -> None:
     """Both halves of the buffer in a step, on pvc where less than 0.92 of the registers is carried and loaded,
-    or 0.94 where a step copies one block."""
+    or 0.94 where a step copies one block, but 0.9 where it reads a row by one vector."""
     odd, small = specs(BF16, 4096, 50257, 4096), {"BM": 128, "BN": 128, "sg": (4, 2)}
-    assert "unroll" in work_group_gemm.lower(*odd, target="pvc", **LARGE).stages
+    assert "unroll" not in work_group_gemm.lower(*odd, target="pvc", **LARGE).stages
+    assert "unroll" in work_group_gemm.lower(*specs(BF16, 4096, 4096, 4097), target="pvc", **LARGE).stages
     assert "unroll" in work_group_gemm.lower(*odd, target="pvc", **small).stages
     assert "unroll" not in work_group_gemm.lower(*specs(BF16, 4096, 50257, 4097), target="pvc", **small).stages
     assert "unroll" in work_group_gemm.lower(*odd, target="bmg", **small).stages
@@ -176,7 +189,8 @@ def test_addresses_that_flip(types: Types, depths: tuple[int, ...], execution: E
         b = unaligned(generator, types.b, k, 128, 129, 0)
         args = viewed(a, types.a), viewed(b, types.b)
         text = work_group_gemm.lower(*args, xt.Spec((128, 128), types.acc), target="pvc", **maps).opencl
-        assert "flip2(&at" in text and "flip2_back(&at" in text
+        assert "flip2(&at" in text
+        assert "flip2_back(&at" in text
         assert "flip" not in work_group_gemm.lower(*args, xt.Spec((128, 128), types.acc), target="bmg", **maps).opencl
         check(execution.bind(work_group_gemm), args, (1, 1), multiplied(a, b, types.acc), **maps)
 
@@ -214,23 +228,23 @@ def test_stages_read_back() -> None:
 @pytest.mark.everything
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_instructions(target: str) -> None:
-    """A subgroup reads its share of B by four messages, that of A by two, and stores it by one; nothing is spilled.
+    """A subgroup reads its share of A or B by two messages, and stores it by one; nothing is spilled.
 
     The subgroups leave the loop without checks together: their barrier is that of the whole work-group. In the loop, no
     pointer is multiplied by a pitch; halves of words of two registers are selected by an instruction. Two steps each
-    have a half of the buffer in shared local memory.
+    have a half of the buffer in shared local memory, where they have the registers.
     """
     require_ocloc()
-    for columns, inner, loads, messages, least in ((50257, 4096, 4, 9, 0.36), (4096, 4097, 2, 5, 0.41)):
+    for columns, inner, messages, least in ((50257, 4096, 9, 0.38), (4096, 4097, 5, 0.41)):
         low = work_group_gemm.lower(*specs(BF16, 4096, columns, inner), target=target, **LARGE)
-        report = low.report(remedies=False)
-        assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 2 * 32)
-        assert (report.loop["load"], report.loop["slm"]) == (2 * loads, 2 * messages)
+        report, steps = low.report(remedies=False), 1 if (target, inner) == ("pvc", 4096) else 2
+        assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, steps * 32)
+        assert (report.loop["load"], report.loop["slm"]) == (steps * 2, steps * messages)
         assert report.density >= least
         hot = next(iter(low.isa().kernels.values())).asm.splitlines()
         hot = [hot[number] for number in hot_lines("\n".join(hot))]
         assert not any(" mul " in line for line in hot)
-        assert sum(" sel " in line for line in hot) == 2 * 8
+        assert sum(" sel " in line for line in hot) == steps * 8
         assert "intel_work_group_barrier_arrive" in low.opencl
 
 
@@ -238,9 +252,10 @@ def test_instructions(target: str) -> None:
 def test_instructions_where_addresses_flip() -> None:
     """An addition flips two addresses, or one; no scalar makes any, and no message's register is waited for."""
     require_ocloc()
-    for types, step, least in ((BF16, 32, 0.28), (I8, 64, 0.21)):
+    for types, step, least in ((BF16, 32, 0.30), (I8, 64, 0.23)):
         for constants, count in ((LARGE, (14, 8)), ({"BM": 128, "BN": 128, "sg": (4, 2)}, (16, 8))):
-            low = work_group_gemm.lower(*specs(types, 4096, 50257, 4097), target="pvc", acc=types.acc, BK=step, **constants)
+            low = work_group_gemm.lower(*specs(types, 4096, 50257, 4097), target="pvc", acc=types.acc, BK=step,
+                                        **constants)
             report = low.report(remedies=False)
             assert (report.spill_size, report.private_size, report.loop["dpas"]) == (0, 0, 32)
             assert (report.loop["slm"], report.loop["scalar"] <= 13) == (count[0], True)

@@ -25,7 +25,7 @@ import numpy as np
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp as SplatOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import signed_limits, signed_range
@@ -105,7 +105,7 @@ def fuse_dequantize(function: func.FuncOp) -> None:
 def _replace(pack: PackOp, weights: _Weights, matcher: _Matcher) -> None:
     """Replace a packing of weights by their dequantization."""
     element = pack.source.type.element_type  # type: ignore[attr-defined]
-    words, added = weights.words, list[Operation]()
+    added = list[Operation]()
 
     def add(operation: Operation) -> SSAValue:
         operation.location = pack.location
@@ -122,15 +122,20 @@ def _replace(pack: PackOp, weights: _Weights, matcher: _Matcher) -> None:
         return value if value.type == vector_type((1, 1), element) else \
             add(SIToFPOp(value, vector_type((1, 1), element)))
 
-    if shape_of(words)[0] != weights.units:
-        words = add(ExtractStridedSliceOp(words, (weights.first, 0), (weights.units, shape_of(words)[1])))
-    if element_of(words) in PAIRS.values():
-        words = add(BitcastOp(words, u8.mlir))
+    def taken() -> SSAValue:
+        words = weights.words
+        if shape_of(words)[0] != weights.units:
+            words = add(ExtractStridedSliceOp(words, (weights.first, 0), (weights.units, shape_of(words)[1])))
+        return add(BitcastOp(words, u8.mlir)) if element_of(words) in PAIRS.values() else words
+
     assert pack.sg_map is not None
     assert pack.parent is not None
-    result = add(DequantizeOp(words, row(weights.zero), row(weights.scale), weights.shift, pack.sg_map.data,
-                              pack.result.type, weights.fields, weights.columns, whole=weights.whole,
-                              flip=weights.flip, signed=weights.signed))
+    key = pack.parent, weights.words, weights.first, weights.units
+    if key not in matcher.taken:
+        matcher.taken[key] = taken()
+    result = add(DequantizeOp(matcher.taken[key], row(weights.zero), row(weights.scale), weights.shift,
+                              pack.sg_map.data, pack.result.type, weights.fields, weights.columns,
+                              whole=weights.whole, flip=weights.flip, signed=weights.signed))
     for operation in added:
         pack.parent.insert_op_before(operation, pack)
     result.name_hint = pack.result.name_hint
@@ -170,9 +175,12 @@ class _Matcher:
         found: what is known, for a value and what was looked for.
         bits: of which bits integers are put together.
         values: zero points and scales.
+        taken: words that operands of a block share, which the emitter then unpacks once: for a fragment, the first unit
+            and how many.
     """
 
     def __init__(self) -> None:
+        self.taken: dict[tuple[Block, SSAValue, int, int], SSAValue] = {}
         self.found: dict[tuple[SSAValue, _Leaf], Elements] = {}
         self.bits = BitProvenance()
         self.values: list[_Number] = [0, 1]

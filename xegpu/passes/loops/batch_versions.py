@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
-from xegpu.dialect.bounds import QWORD_ALIGNED, STORE_ALIGNMENT, InBoundsOp, NoAliasOp
+from xegpu.dialect.bounds import STORE_ALIGNMENT, InBoundsOp, NoAliasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
@@ -247,7 +247,8 @@ class Versions:
         whole = self._described(matrix, one, self.inserter.constant(size), self.inserter.constant(16 * size))
         self._holds[self._before(InBoundsOp(whole, (0, 0, 1, size), STORE_ALIGNMENT), "inside")] = None
         for message in matrix.messages:
-            message.attributes[QWORD_ALIGNED] = UnitAttr()
+            if not isinstance(message, PrefetchNdOp):
+                message.properties["qword_aligned"] = UnitAttr()
 
     def _on_rows(self, matrix: Matrix, rows: SSAValue) -> SSAValue:
         """A descriptor before the loop on the first rows of all matrices as one."""

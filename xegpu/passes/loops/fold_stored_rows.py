@@ -23,7 +23,6 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
-from xegpu.dialect.bounds import QWORD_ALIGNED
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hinted
 from xegpu.ir.matchers import MAIN_LOOP, number
@@ -251,7 +250,7 @@ class StoredRowFolder(ClippedRowFolder):
         load = hinted(LoadNdOp(inserter.before(message, UpdateNdOffsetOp(surface, offsets))), message)
         valid = part.count, max(min(columns - left, old.shape[1] * old.block.array_length), 0)
         load.properties |= {"in_bounds": UnitAttr(), "valid": integers(valid)}
-        load.attributes |= {name: value for name, value in message.attributes.items() if name == QWORD_ALIGNED}
+        load.qword_aligned = message.qword_aligned
         return inserter.before(message, load, message.result.name_hint)
 
     def _blocks_with(self, part: Part) -> tuple[Part, ...]:

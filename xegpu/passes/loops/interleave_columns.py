@@ -50,6 +50,8 @@ _LANES = 16
 """Columns of a block of B and of an accumulator, one for each lane."""
 _WIDTHS = (8, 16)
 """Columns of a copy of which two registers are put together at once, and which fill whole blocks."""
+_ONE_VECTOR = 8
+"""Columns of 16 bits of which a vector of as many words has all, wherever in a word they begin."""
 _Order = tuple[int, ...]
 
 
@@ -65,6 +67,13 @@ def is_by_place(load: LoadNdOp) -> bool:
     return bool(order) and bool(uses) and all(
         isinstance(user, ShuffleRowsOp) and user.v1 is user.v2 is load.result
         and user.mask.get_values() == order for user in uses)
+
+
+def reads_on(load: LoadNdOp) -> int:
+    """Elements behind its columns that a copy reads, where the array has them (``row_behind``): one vector of words
+    then has a row's columns wherever they begin."""
+    desc = desc_of(load.desc)
+    return desc.shape[1] if is_by_place(load) and desc.dtype.bits == 16 and desc.shape[1] == _ONE_VECTOR else 0
 
 
 def _order_of(desc: TensorDesc) -> _Order:

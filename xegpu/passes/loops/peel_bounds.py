@@ -14,6 +14,9 @@ any. A load takes part whose position is the counter, values from before the loo
 for each other in a step, they must leave the first loop together: then the box that is checked has the blocks of all of
 them.
 
+On a processor, loops that load and store blocks along their rows take part with all of both: where a branch depends on
+the counter, its compiler masks what follows.
+
 A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
 (``%acc * %scale`` in an attention kernel), is marked ``xegpu.disable_rotate``. Intel's compiler puts the reads of such
 elements at the head of a rotated loop, whose body always follows; they are then in registers twice across the branches
@@ -23,7 +26,7 @@ of the checks, and spill. Where the loop can be left at its head, the compiler s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -52,6 +55,7 @@ from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.arith import SelectOp
+from xegpu.passes.loops.interleave_columns import reads_on
 from xegpu.passes.loops.unroll import split_loop
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.rewrite.offsets import index_of
@@ -106,12 +110,14 @@ class _Read:
         position: where it begins.
         box: the rows and columns that it reads, without what is added to its position from step to step.
         key: what it has in common with others that one check can stand for.
+        reads_on: elements that are read behind the columns of its box, in a row of memory; 0 in most.
     """
 
     load: LoadNdOp | StoreNdOp
     position: Position
     box: _Box
     key: Any
+    reads_on: int = 0
 
 
 def _reads(loop: scf.ForOp) -> list[_Read]:
@@ -152,8 +158,8 @@ def _uniform(read: _Read, ranges: Ranges) -> _Read | None:
         return None
     box = (top + row[1], left + column[1], bottom + row[2], right + column[2])
     surface, *_, size, offset = read.key
-    return _Read(read.load, Position(at.root, row[0], column[0]), box, (surface, row[0].terms, column[0].terms, size,
-                                                                        offset))
+    return replace(read, position=Position(at.root, row[0], column[0]), box=box,
+                   key=(surface, row[0].terms, column[0].terms, size, offset))
 
 
 def _read(load: LoadNdOp | StoreNdOp, loop: scf.ForOp, *, anew: bool = False) -> _Read | None:
@@ -175,10 +181,10 @@ def _read(load: LoadNdOp | StoreNdOp, loop: scf.ForOp, *, anew: bool = False) ->
     aligns = size < ALIGNMENT and not is_unaligned_copy(desc)
     if aligns and counter in at.column.terms and (step is None or step * size % ALIGNMENT):
         return None
-    top, left = at.row.constant, at.column.constant
-    box = (top, left, top + desc.shape[0], left + desc.shape[1] * desc.block.array_length)
+    top, left, on = at.row.constant, at.column.constant, reads_on(load) if isinstance(load, LoadNdOp) else 0
+    box = (top, left, top + desc.shape[0] + (on > 0), left + desc.shape[1] * desc.block.array_length)
     surface = surface_of(at.root) or (at.root,)
-    return _Read(load, at, box, (surface, at.row.terms, at.column.terms, size, left * size % ALIGNMENT))
+    return _Read(load, at, box, (surface, at.row.terms, at.column.terms, size, left * size % ALIGNMENT), on)
 
 
 def _is_made_of_values_before(root: SSAValue, loop: scf.ForOp) -> bool:
@@ -196,16 +202,18 @@ def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read], *, for_gpu: b
     main = loop if MAIN_LOOP in loop.attributes else split_loop(inserter, loop, 1)[0]
     rest = main.results[-1].first_use
     assert rest is not None
-    boxes: dict[Any, tuple[Position, _Box]] = {}
+    boxes: dict[Any, tuple[Position, _Box, int]] = {}
     for read in reads:
         read.load.properties["in_bounds"] = UnitAttr()
-        position, (top, left, bottom, right) = boxes.get(read.key, (read.position, read.box))
+        if read.reads_on:
+            read.load.properties["row_behind"] = UnitAttr()
+        position, (top, left, bottom, right), on = boxes.get(read.key, (read.position, read.box, 0))
         boxes[read.key] = position, (min(top, read.box[0]), min(left, read.box[1]), max(bottom, read.box[2]),
-                                     max(right, read.box[3]))
+                                     max(right, read.box[3])), max(on, read.reads_on)
     inside: list[SSAValue] = []
     ends: list[SSAValue] = [main.ub]
-    for position, box in boxes.values():
-        checked, reach = _box_check(inserter, main, position, box)
+    for position, box, on in boxes.values():
+        checked, reach = _box_check(inserter, main, position, box, on)
         inside.append(checked)
         ends += [inserter.add(main, inserter.add(main, main.lb, far), 1) for far in reach]
     end = reduce(lambda a, b: inserter.before(main, arith.MinSIOp(a, b)), ends)
@@ -232,8 +240,10 @@ def _computes_with_carried(loop: scf.ForOp) -> bool:
                for argument in loop.body.block.args for use in argument.uses)
 
 
-def _box_check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tuple[SSAValue, list[SSAValue]]:
-    """Bounds check of a box at the first step, and its limits along the axes on which the counter moves it."""
+def _box_check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box,
+               on: int) -> tuple[SSAValue, list[SSAValue]]:
+    """Bounds check of a box at the first step, and its limits along the axes on which the counter moves it; ``on``
+    elements behind its columns are read, too, and lie in the row behind its last one, or in front of it."""
     counter = loop.body.block.args[0]
     row, column = (index_of(inserter, loop, Sum(tuple(loop.lb if term is counter else term for term in along.terms)))
                    for along in (at.row, at.column))
@@ -243,7 +253,7 @@ def _box_check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> 
                             maker.result.type) if anew and isinstance(maker, CreateNdTdescOp) else \
         SetNdOffsetsOp(at.root, row, column)
     desc = inserter.before(loop, again, at.root.name_hint)
-    check = InBoundsOp(desc, box)
+    check = InBoundsOp(desc, box, pitch=on)
     inserter.before(loop, check, "inside")
     return check.inside, [far for far, along in ((check.rows, at.row), (check.columns, at.column))
                           if counter in along.terms]

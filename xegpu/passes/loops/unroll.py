@@ -44,6 +44,7 @@ from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
 from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
 from xegpu.ir.region_branch import for_loops
+from xegpu.passes.loops.interleave_columns import reads_on
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xegpu.target.grf_mode import requested_registers
@@ -60,6 +61,8 @@ _ROOM, _ROOM_OF_ONE = 0.92, 0.94
 """Part of the registers that a loop with copies, or with that of one block, carries and loads, up to which it is
 unrolled where messages take no distances, and each address has a register: fitted on pvc (0.91 and 0.94 spilled
 nothing; 0.94 with two blocks did)."""
+_ROOM_OF_VECTORS = 0.9
+"""The same where a copy reads a row's words by one vector: 0.906 spilled."""
 _ROOM_WITH_PREFETCHES = 0.9
 """The same, on all targets, where rows that are copied are prefetched, by pointers in registers: 0.906 spilled."""
 
@@ -165,8 +168,10 @@ def _pays_for_copies(loop: scf.ForOp, target: Target) -> bool:
     function = function_of(loop)
     registers = requested_registers(function) or min(target.registers)
     taken = loop_bytes(loop) * subgroup_size(loop) / target.register_bytes
-    copies = sum(isinstance(operation, LoadNdOp) and is_copy(operation) for operation in loop.body.block.ops)
-    room = 1 if target.immediate_offsets else _ROOM_OF_ONE if copies == 1 else _ROOM
+    copies = [operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp) and is_copy(operation)]
+    room = 1 if target.immediate_offsets else _ROOM_OF_ONE if len(copies) == 1 else _ROOM
+    if not target.immediate_offsets and any(map(reads_on, copies)):
+        room = _ROOM_OF_VECTORS
     if any(isinstance(operation, PrefetchNdOp) and desc_of(operation.desc).block.access == "rows"
            for operation in loop.body.block.ops):
         room = _ROOM_WITH_PREFETCHES

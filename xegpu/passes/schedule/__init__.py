@@ -81,7 +81,9 @@ _MARGIN = 1.15
 """Estimated bytes of fragments, as a part of the largest register file, to which nothing is spilled: fitted,
 between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled nothing, 1.31 and more did)."""
 _REDUCED = 0.6
-"""The same above which reductions combine blocks as they are computed."""
+"""The same above which reductions combine blocks as they are computed, and loads move past stores."""
+_WORTH = 0.9
+"""Part of the bytes that loads which move past stores leave at most: two percent less spilled more, by addresses."""
 _COMFORTABLE = 0.97
 """The same where loads from before a loop stay before it, if it can load them again: of loops of attention for pvc and
 bmg those of 0.95 and 0.96 spilled nothing, those of 0.98 to 1.04 mostly did."""
@@ -103,13 +105,18 @@ class Schedule:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         has_registers, sinks = max(self.target.registers) > 0, not self.target.block_io
-        new = _scheduled(function, loads=sinks, stores=has_registers, far=sinks and has_registers)
-        if (split := self._with_partial_reductions(function, new)) is not None:
-            function, new = split, _scheduled(split, loads=sinks, far=sinks)
+        new = _scheduled(function, loads=sinks, stores=has_registers)
+        is_reduced = has_registers and has_long_reductions(function)
+        taken = live_bytes(new, grouped=False) if has_registers and (sinks or is_reduced) else 0
+        if taken > self._room(new, _REDUCED):
+            if is_reduced:
+                combine_blocks(function := copied(function))
+            far = _scheduled(function, loads=sinks, far=sinks)
+            if is_reduced or live_bytes(far, grouped=False) <= taken * _WORTH:
+                new = far
         if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
             return new
-        registers = max(modes(new, self.target), default=0)
-        room = registers * self.target.register_bytes / self.target.subgroup_size * _MARGIN
+        room = self._room(new, _MARGIN)
         if live_bytes(new) <= room:
             return new
         sunk = _scheduled(function, loads=True)
@@ -133,16 +140,10 @@ class Schedule:
                       for operation in new.walk())  # coalesced later, by addresses made before the loop
         return next(fitting, new if gathers else choices[pressures.index(min(pressures))])
 
-
-    def _with_partial_reductions(self, function: func.FuncOp, new: func.FuncOp) -> func.FuncOp | None:
-        """A copy of a function in whose reductions blocks are combined as they are computed; None if they all fit."""
-        registers = max(modes(new, self.target), default=0)
-        room = registers * self.target.register_bytes / self.target.subgroup_size * _REDUCED
-        if not registers or not has_long_reductions(function) or live_bytes(new, grouped=False) <= room:
-            return None
-        split = copied(function)
-        combine_blocks(split)
-        return split
+    def _room(self, function: func.FuncOp, part: float) -> float:
+        """Bytes of a part of the largest register file that a function may have, for each lane."""
+        registers = max(modes(function, self.target), default=0)
+        return registers * self.target.register_bytes / self.target.subgroup_size * part
 
 
 def _is_published(load: LoadGatherOp) -> bool:

@@ -151,8 +151,11 @@ def operand_error(function: str, side: Any) -> ElementTypeError:
 
 
 def _scalar_binary(operator: str, left: Any, right: Any) -> ScalarBase:
-    """Binary operator on run-time scalars, folded where that is possible."""
+    """Binary operator on run-time scalars, folded where that is possible; of an index and an i32 one on indices."""
     like = left if isinstance(left, ScalarBase) else right
+    if {dtypes.i32, dtypes.index} == {getattr(side, "dtype", None) for side in (left, right)}:
+        like = left if left.dtype is dtypes.index else right
+        left, right = (like.like(scalar(side)) for side in (left, right))
     dtype = like.dtype
     operands = scalar(left, dtype), scalar(right, dtype)
     rule = rules_of(dtype).get(operator)

@@ -156,12 +156,22 @@ def _range(v: VectorBase, key: Any, extent: int, axis: int) -> range:
     if any(part is not None and type(part) is not int for part in parts) or parts[2] == 0:
         raise ShapeError("XT1246", f"the slice {_slice_text(parts)} is not one between compile-time integers",
                          "slices have fixed sizes and a step other than 0; a single row or column may be at a run-time "
-                         "index: v[k], v[:, k]", location, notes(location, it=v))
+                         f"index: v[k], v[:, k]{_phase_hint(v, parts, axis)}", location, notes(location, it=v))
     found = range(*slice(*parts).indices(extent))
     if not found:
         raise ShapeError("XT1248", f"the slice {_slice_text(parts)} takes nothing of dimension {axis} of a "
                          f"{v.describe()}", f"it has {extent} elements", location, notes(location, it=v))
     return found if found.step == 1 or len(found) > 1 else range(found.start, found.start + 1)
+
+
+def _phase_hint(v: VectorBase, parts: list[Any], axis: int) -> str:
+    """Hint for every nth column from a run-time one on, below n: a column of rows of n."""
+    start, stop, step = parts
+    if not isinstance(start, ScalarBase) or stop is not None or type(step) is not int or step < 2 or \
+            axis != len(v.shape) - 1 or v.shape[-1] % step:
+        return ""
+    shape = ", ".join(map(str, (*v.shape[:-1], v.shape[-1] // step)))
+    return f"; of a k below {step} this is xt.reshape(xt.reshape(v, (-1, {step}))[:, k], ({shape}{',' * (axis == 0)}))"
 
 
 def _slice_text(parts: list[Any]) -> str:

@@ -25,7 +25,6 @@ from codegen.opencl.prelude.macros import FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.analysis.block_position import OffsetOf, position_of, sum_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, desc_of
-from xegpu.dialect.bounds import QWORD_ALIGNED
 from xegpu.dialect.types import valid_of
 
 _READ = "intel_sub_group_block_read"
@@ -157,7 +156,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
             emitter.line(f"{name} = ({fragment.c_type})(0);")
         return
     distance = min(together.values())
-    qwords = all(QWORD_ALIGNED in other.attributes for other in together)
+    qwords = all(other.qword_aligned is not None for other in together)
     boundary = max(distance // each - 8 * emitter.subgroup, 0)  # what is behind may be read, for a whole message
     start = distance - (boundary + boundary % (1 + qwords)) * each
     parts = []

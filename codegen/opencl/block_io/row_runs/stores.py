@@ -25,7 +25,6 @@ from codegen.opencl.prelude.predicated import STORE, store_prototype
 from codegen.opencl.values import Descriptor
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import StoreNdOp, desc_of
-from xegpu.dialect.bounds import QWORD_ALIGNED
 from xegpu.dialect.types import valid_of
 from xegpu.ir.dtypes import DType
 
@@ -111,7 +110,7 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
     while (before := _neighbour(stores[-1], "prev_op", together)) is not None:
         stores.append(before)
     parts = tuple(part for each in reversed(stores) for part in _parts(emitter, each))
-    run = _Run(parts, pitch, dtype, emitter.subgroup, all(QWORD_ALIGNED in each.attributes for each in stores))
+    run = _Run(parts, pitch, dtype, emitter.subgroup, all(each.qword_aligned is not None for each in stores))
     if not run.parts:
         return
     variables = dict.fromkeys(part.name for part in run.parts)

@@ -103,9 +103,12 @@ def _numbered(addresses: _Addresses) -> _Addresses:
 
 def _suffix(addresses: _Addresses) -> str:
     """Suffix of the name of an access function whose addresses are in registers."""
-    if any(address.count > 1 for address in addresses):
-        return "_kept_at" + "".join(f"_{address.place}_of_{address.count}" for address in addresses)
-    return "" if not addresses else "_kept" + "".join(f"_{address.distance}" for address in addresses)
+    if all(address.count == 1 for address in addresses):
+        return "" if not addresses else "_kept" + "".join(f"_{address.distance}" for address in addresses)
+    places = {name: "".join(str(address.place) for address in addresses if address.variable == name)
+              for name in _variables_of(addresses)}
+    return "_kept_at" + "".join(f"_{places[name]}{'' if len(places[name]) == count else f'_of_{count}'}"
+                                for name, count in _variables_of(addresses).items())
 
 
 def _access_function(emitter: Emitter, access: SlmAccess, head: str, fast: list[str], kind: str) -> None:

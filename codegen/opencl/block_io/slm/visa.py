@@ -153,16 +153,20 @@ def kept(emitter: Emitter, address: str, messages: Sequence[tuple[int, int, int]
         messages: of each the distance in bytes from there, the number of its first run, and how many it has.
         addresses: of each its address.
     """
-    for (distance, first, count), at in zip(messages, addresses, strict=True):
-        words = _WORDS[count]
-        emitter.function(_macro(words))
-        yield f"{words} wide{first};"
+    most = _FEW if any(at.count > 1 for at in addresses) else 1
+    for start in range(0, len(messages), most):
+        part, places = messages[start:start + most], addresses[start:start + most]
+        for _, first, count in part:
+            emitter.function(_macro(_WORDS[count]))
+            yield f"{_WORDS[count]} wide{first};"
         yield f"#ifdef {NO_VISA}"
-        yield f"{SLM_READ}{words}(wide{first}, {address}, {distance:#x});"
+        yield from (f"{SLM_READ}{_WORDS[count]}(wide{first}, {address}, {distance:#x});"
+                    for distance, first, count in part)
         yield "#else"
-        yield _with_address(at, 1, "lsc_load.slm (M1_NM, 1) %0:d64x64t flat[{}]:a32", f'"=rw"(wide{first})')
+        yield _loads([f"wide{first}" for _, first, _ in part], "d64x64t", places)
         yield "#endif"
-        yield from _named(first, count)
+        for _, first, count in part:
+            yield from _named(first, count)
 
 
 def kept_half(plain: str, first: int, at: Address) -> Iterator[str]:
@@ -177,7 +181,7 @@ def kept_half(plain: str, first: int, at: Address) -> Iterator[str]:
     yield f"#ifdef {NO_VISA}"
     yield f"run{first} = {plain};"
     yield "#else"
-    yield _with_address(at, 1, "lsc_load.slm (M1_NM, 1) %0:d32x64t flat[{}]:a32", f'"=rw"(run{first})')
+    yield _loads([f"run{first}"], "d32x64t", [at])
     yield "#endif"
 
 
@@ -192,26 +196,36 @@ def stored(plain: str, words: str, at: Address) -> Iterator[str]:
     yield f"#ifdef {NO_VISA}"
     yield plain
     yield "#else"
-    yield _with_address(at, 0, "lsc_store.slm (M1_NM, 16) flat[{}]:a32 %1:d32x8", "", f', "rw"({words})')
+    register, declared = _register(at, 0, "AT")
+    message = f"lsc_store.slm (M1_NM, 16) flat[{register}+{at.distance:#x}]:a32 %1:d32x8"
+    yield f'__asm__ volatile("{_block(declared, [message])}" : : "rw"({at.variable}), "rw"({words}) : "memory");'
     yield "#endif"
 
 
-def _with_address(at: Address, operand: int, message: str, result: str, value: str = "") -> str:
-    """Statement of a message.
+def _loads(results: Sequence[str], form: str, addresses: Sequence[Address]) -> str:
+    """Statement of messages that load variables, each from its address."""
+    variables = [*dict.fromkeys(at.variable for at in addresses)]
+    declared, messages = list[str](), list[str]()
+    for i, at in enumerate(addresses):
+        register, more = _register(at, len(results) + variables.index(at.variable), f"AT{i}")
+        declared += more
+        messages.append(f"lsc_load.slm (M1_NM, 1) %{i}:{form} flat[{register}+{at.distance:#x}]:a32")
+    outputs, inputs = (", ".join(f'"{kind}"({name})' for name in names)
+                       for kind, names in (("=rw", results), ("rw", variables)))
+    return f'__asm__ volatile("{_block(declared, messages)}" : {outputs} : {inputs} : "memory");'
 
-    Args:
-        at: its address.
-        operand: number of the operand that has it.
-        message: the message, with a place for it.
-        result: operand that the message writes.
-        value: operand that it reads behind the address.
-    """
-    text = message.format(f"%{operand}+{at.distance:#x}")
-    if at.count > 1:
-        alias = f"alias=<%{operand}, {4 * _REGISTER * at.place}>"
-        text = rf"{{\n.decl AT v_type=G type=ud num_elts={_REGISTER} align=GRF {alias}\n" + \
-            rf"{message.format(f'AT+{at.distance:#x}')}\n}}"
-    return f'__asm__ volatile("{text}" : {result}{" " * bool(result)}: "rw"({at.variable}){value} : "memory");'
+
+def _register(at: Address, operand: int, name: str) -> tuple[str, list[str]]:
+    """Name of the register of an address in virtual assembly, and its declaration where it is one of several."""
+    if at.count == 1:
+        return f"%{operand}", []
+    return name, [f".decl {name} v_type=G type=ud num_elts={_REGISTER} align=GRF "
+                  f"alias=<%{operand}, {4 * _REGISTER * at.place}>"]
+
+
+def _block(declared: Sequence[str], messages: Sequence[str]) -> str:
+    """Text of messages, in a block of their own with what they declare."""
+    return r"\n".join(["{", *declared, *messages, "}"] if declared or len(messages) > 1 else messages)
 
 
 def _assembly(distances: Sequence[int]) -> Iterator[str]:

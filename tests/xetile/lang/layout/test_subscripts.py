@@ -195,6 +195,24 @@ def test_what_is_refused(function: Any, code: str) -> None:
     assert raised.value.code == code
 
 
+@xt.kernel
+def every_eighth(A, C, *, way=None):
+    k = xt.group_id(0)
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 32)))
+    columns = xt.reshape(xt.reshape(v, (-1, 8))[:, k], (16, 4)) if way else v[:, k::8]
+    xt.store_tile(columns, xt.init_tile(C, (k * 16, 0), (16, 4)))
+
+
+@pytest.mark.parametrize("execution", FEW, ids=str)
+def test_columns_from_a_run_time_one_on_are_written_as_the_message_says(execution: Execution) -> None:
+    a, c = integers(np.random.default_rng(6), xt.i16, 16, 32), np.zeros((8 * 16, 4), np.int16)
+    with pytest.raises(xt.ShapeError) as raised:
+        every_eighth.on("numpy")[8](a, c)
+    assert "this is xt.reshape(xt.reshape(v, (-1, 8))[:, k], (16, 4))" in str(raised.value)
+    execution.bind(every_eighth)[8](a, c, way="the message's")
+    np.testing.assert_array_equal(c, np.concatenate([a[:, k::8] for k in range(8)]))
+
+
 @pytest.mark.parametrize("function", [lambda v: v[3], lambda v: xt.reshape(v, -1), lambda v: xt.shift(v, 1),
                                       lambda v: xt.concatenate([v, v])])
 def test_a_work_groups_vector_is_not_cut(function: Any) -> None:

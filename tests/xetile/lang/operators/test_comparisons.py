@@ -138,6 +138,30 @@ def test_an_index_beside_integers(execution: Execution) -> None:
     np.testing.assert_array_equal(w, np.where(j + p[:, None] == i, (j << 33) - i, -1))
 
 
+@xt.kernel
+def segments(X, ends, Y):
+    """Numbers of a table as they are: as an offset, a bound of a loop, and in sums and remainders with indices."""
+    i = xt.group_id(0)
+    first, last = xt.load_scalar(ends, i), xt.load_scalar(ends, i + 1)
+    total = xt.zeros((1, 32), xt.i32)
+    for k in xt.range(first, last):
+        total = total + xt.load_tile(xt.init_tile(X, (k, 0), (1, 32)))
+    total = total + xt.load_tile(xt.init_tile(X, (first, i), (1, 32)))
+    number = (first - 9 - i) % (i + 4) + (first - 9) % xt.scalar(4) * 10 + xt.where(first < i * 3, 100, 0)
+    xt.store_tile(total + number, xt.init_tile(Y, (last - first + i * 8, 0), (1, 32)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_an_i32_as_an_index(execution: Execution) -> None:
+    x = np.random.default_rng(4).integers(-99, 99, (9, 40)).astype(np.int32)
+    ends, y, expected = np.array([0, 2, 2, 7, 9], np.int32), np.zeros((32, 32), np.int32), np.zeros((32, 32), np.int32)
+    execution.bind(segments)[4](x, ends, y)
+    for i, (first, last) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
+        number = (first - 9 - i) % (i + 4) + (first - 9) % 4 * 10 + (100 if first < i * 3 else 0)
+        expected[last - first + i * 8] = x[first:last, :32].sum(0) + x[first, i:i + 32] + number
+    np.testing.assert_array_equal(y, expected)
+
+
 INTEGERS = {"eq": np.equal, "ne": np.not_equal, "slt": np.less, "sle": np.less_equal, "sgt": np.greater,
             "sge": np.greater_equal, "ult": np.less, "ule": np.less_equal, "ugt": np.greater, "uge": np.greater_equal}
 FLOATS = {"false": lambda a, b: a != a, "oeq": np.equal, "ogt": np.greater, "oge": np.greater_equal, "olt": np.less,
