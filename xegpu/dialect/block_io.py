@@ -120,10 +120,8 @@ class CreateNdTdescOp(DescribedOp):
             raise Invalid("XT3006", "a descriptor of one dimension does not know where its memory ends\n"
                           "write boundary_check = false, and keep it inside", alone=True)
         if desc.block.array_length > 1:
-            raise Invalid("XT3007", "a descriptor of one dimension has no blocks side by side\n"
-                          f"leave array_length out, and make it {desc.block.array_length * desc.shape[0]} elements "
-                          f"long",
-                          alone=True)
+            raise Invalid("XT3007", "a descriptor of one dimension has no blocks side by side\nleave array_length out, "
+                          f"and make it {desc.block.array_length * desc.shape[0]} elements long", alone=True)
         if desc.sg_map is not None and (desc.sg_map.wi_layout[0], desc.sg_map.wi_data[0]) != (1, 1):
             raise Invalid("XT3008",
                           "the outer dimension of wi_layout and wi_data is 1 for a descriptor of one dimension, not "

@@ -1,6 +1,6 @@
-"""Failures on a rank of a test, by the name of the case; each rank prints what it caught, as JSON.
+"""Failures on a rank of a test, by the names of cases, one after the other; each prints what was caught, as JSON.
 
-    mpiexec -n 3 python -m mpi4py tests/xetile/distributed/failing.py agreed
+    mpiexec -n 3 python -m mpi4py tests/xetile/distributed/failing.py agreed later
 """
 
 from __future__ import annotations
@@ -222,4 +222,5 @@ def raised() -> None:
     xd.matmul(*blocks(), grid=GRID)
 
 
-{each.__name__: each for each in (agreed, later, absent, apart, stuck, killed, raised)}[sys.argv[1]]()
+for name in sys.argv[1:]:
+    {each.__name__: each for each in (agreed, later, absent, apart, stuck, killed, raised)}[name]()

@@ -86,9 +86,15 @@ AGREED = {
 
 
 def test_an_error_of_one_rank_is_raised_on_all() -> None:
-    done = run(3, "failing.py", "agreed")
+    """Before a call, and in a later one, for which the ranks are ready after all those."""
+    done = run(3, "failing.py", "agreed", "later")
     assert done.returncode == 0, done.stdout + done.stderr
-    every: list[tuple[dict[str, Any], bool]] = json.loads(done.stdout)
+    agreed, later = map(json.loads, done.stdout.splitlines())
+    _check_agreed(agreed)
+    _check_later(later)
+
+
+def _check_agreed(every: list[tuple[dict[str, Any], bool]]) -> None:
     assert [usable for _, usable in every] == [True] * 3
     for found, _ in every:
         assert found.keys() == AGREED.keys()
@@ -98,11 +104,8 @@ def test_an_error_of_one_rank_is_raised_on_all() -> None:
             assert found[name] == every[0][0][name]
 
 
-def test_an_error_of_one_rank_in_a_later_call() -> None:
+def _check_later(every: list[Any]) -> None:
     """Without a timeout: the others wait for its messages, and are told. A wrong block, and an error of a product."""
-    done = run(3, "failing.py", "later")
-    assert done.returncode == 0, done.stdout + done.stderr
-    every = json.loads(done.stdout)
     found = every[0][0]
     assert [each for each, _ in every] == [found] * 3
     assert found[1::2] == [True] * 4
