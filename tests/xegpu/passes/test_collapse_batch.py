@@ -174,7 +174,8 @@ def test_any_view_of_an_operand_gives_the_same_products(execution: Execution, ki
     ((33, 33, 33), "f16", np.float16), ((40, 40, 40), "bf16", np.float32), ((17, 35, 33), "i8", np.int32),
     ((20, 22, 26), "u8", np.int32), ((28, 20, 36), "f16", np.float16), ((40, 40, 40), "i8", np.int32),
     ((28, 24, 48), "u8", np.int32), ((28, 28, 28), "i8", np.int32), ((33, 33, 33), "bf16", np.float32),
-    ((32, 17, 33), "f16", np.float32), ((48, 33, 17), "i8", np.int32), ((35, 34, 21), "bf16", ml_dtypes.bfloat16)])
+    ((32, 17, 33), "f16", np.float32), ((48, 33, 17), "i8", np.int32), ((35, 34, 21), "bf16", ml_dtypes.bfloat16),
+    ((42, 42, 7), "i8", np.int8)])
 def test_every_type_and_size(size: tuple[int, int, int], dtype: str, out: Any, execution: Execution) -> None:
     check(execution, size, ("plain", "plain", "plain"), dtype, out)
 

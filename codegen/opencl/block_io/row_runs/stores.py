@@ -34,6 +34,8 @@ _ROWS = 8
 """Rows of a block of an accumulator."""
 _MESSAGES = (64, 32, 16)
 """Words of a 1D block write, or pairs of them."""
+_MOST_LANES = 32
+"""Elements that an instruction moves, in vISA."""
 
 
 @dataclass(frozen=True)
@@ -203,8 +205,9 @@ def _assembly(run: _Run, renamed: dict[str, str]) -> Iterator[str]:
                      + (f" alias=<RUN, {4 * (word + run.lanes)}>" if word % run.lanes == 0 else ""))
         if word % run.lanes:
             at = word * each + line
-            lines += [f".decl PART{number} v_type=G type={type_} num_elts={line} align=GRF alias=<WORDS{number}, 0>",
-                      f"mov (M1_NM, {line}) PART{number}(0,0)<1> RUN({at // line},{at % line})<1;1,0>"]
+            lines.append(f".decl PART{number} v_type=G type={type_} num_elts={line} align=GRF alias=<WORDS{number}, 0>")
+            lines += [f"mov (M1_NM, {min(line, _MOST_LANES)}) PART{number}(0,{to})<1> "
+                      f"RUN({(at + to) // line},{(at + to) % line})<1;1,0>" for to in range(0, line, _MOST_LANES)]
         lines.append(f"lsc_store.ugm (M1_NM, 1) flat[AT+{4 * (word + base - start):#x}]:a64 "
                      f"WORDS{number}:d{WORD * unit}x{count}t")
     text = "".join(f'    "{each_line}\\n"\n' for each_line in [*lines, "}"])
