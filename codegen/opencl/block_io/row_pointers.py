@@ -163,7 +163,7 @@ def _declare(emitter: Emitter, load: LoadNdOp, desc: Descriptor, step: str, shar
         for down, element, like in zip(run.rows, elements, likes, strict=True):
             row = desc.row.offset if len(run.rows) == 4 and desc.row.offset % each == 0 else 0
             key = (desc.array.name, desc.pitch, desc.row.terms, desc.row.offset - row, down, desc.column.terms,
-                   column % each, run.most_odd, move)
+                   column % each, run.most_odd, move, load.row_behind is None)
             if key not in shared:
                 odd, _, _ = emitter.names(f"{stem}_row", lambda row: (f"{row}_odd", f"{row}_here", f"{row}_there"))
                 name = odd.removesuffix("_odd")

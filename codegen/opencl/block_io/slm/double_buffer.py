@@ -134,6 +134,8 @@ def _messages(emitter: Emitter, loop: scf.ForOp, operation: Access,
             term not in halves and number(term) is None and is_inside(term, loop) for terms in sums for term in terms):
         return
     (axis, half), = flipped
+    if access.in_panel and half.flip % access.panels.unit[axis]:  # not as far from everywhere in a panel
+        return
     row, column = (_in_first_step(emitter, terms, halves) for terms in sums)
     array = emitter.values[create.source].name
     parts = [array, access.start(f"({wrapping(row)})", f"({wrapping(column)})")]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import xetile as xt
@@ -95,3 +97,31 @@ def test_cooperative_loads(target: str, types: tuple[str, ...]) -> None:
 def test_an_exchange(target: str) -> None:
     require_ocloc()
     check(pairs.lower(xt.Spec(FREE, xt.f32), xt.Spec(FREE, xt.f32), target=target))
+
+
+@xt.kernel
+def halves_side_by_side(A, B, C):
+    """Product of 16 rows by 32 columns, whose B lies in halves, the second one from the middle of a panel on."""
+    shared, half, acc = xt.alloc_slm((32, 80), B.dtype), xt.scalar(0, xt.index), xt.zeros((16, 32), xt.f32)
+    for k in xt.range(0, A.shape[1], 32):
+        for column in range(0, 32, 8):
+            part = xt.load_tile(xt.init_tile(B, (k, column), (32, 8), inner_blocks=(32, 8)))
+            xt.store_tile(part, xt.init_tile(shared, (0, half + column), (32, 8), inner_blocks=(32, 8)))
+        xt.barrier()
+        b = xt.load_tile(xt.init_tile(shared, (0, half), (32, 32)))
+        acc = xt.tile_mma(xt.load_tile(xt.init_tile(A, (0, k), (16, 32))), b, acc)
+        half = 40 - half
+    xt.store_tile(acc, xt.init_tile(C, (0, 0), (16, 32)))
+
+
+def test_addresses_do_not_flip_to_the_middle_of_a_panel():
+    """As many columns on is not as many bytes on from each column of a panel; text says that halves are inside."""
+    require_ocloc()
+    a, b = (np.random.default_rng(1).integers(-4, 5, shape).astype(ml_dtypes.bfloat16)
+            for shape in ((16, 96), (96, 33)))
+    specs = xt.Spec((16, 96), "bf16"), xt.Spec((96, 32), "bf16", (33, 1)), xt.Spec((16, 32), "f32")
+    text = halves_side_by_side.lower(*specs, target="pvc").stages["distribute-lanes"]
+    kernel = xt.parse(text.replace("memory_scope = slm", "memory_scope = slm, boundary_check = false"))
+    c = np.full((16, 32), 7, np.float32)
+    kernel["halves_side_by_side"].on("machine:pvc")[1](a, b[:, :32], c)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b[:, :32].astype(np.float32))
