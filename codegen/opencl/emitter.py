@@ -17,7 +17,7 @@ from codegen.opencl.prelude.macros import LIKELY, NO_VISA
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, empty, vector_type, width_of
-from xegpu.analysis.register_pressure import fragment_bytes
+from xegpu.analysis.register_pressure import fragment_bytes, live_bytes
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.matchers import DISABLE_LICM, number
@@ -86,6 +86,12 @@ class Emitter:
             return True
         registers = requested_registers(self.kernel) or min(self.target.registers)
         return fragment_bytes(self.kernel) * self.subgroup > _CROWDED * registers * self.target.register_bytes
+
+    @cached_property
+    def live_registers(self) -> float:
+        """Registers that the fragments of a GPU's kernel take at once, in the order in which it is written."""
+        assert self.kernel is not None
+        return live_bytes(self.kernel) * self.subgroup / self.target.register_bytes
 
     def line(self, text: str) -> None:
         """Append a line, preceded by a comment with the author's line if that changed."""

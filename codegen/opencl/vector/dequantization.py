@@ -28,6 +28,9 @@ _BYTE_BIAS = 1.5 * 2.0**23
 BYTES = (i8, u8)
 """Words of two weights."""
 
+_ROUNDED_ROWS = 2
+"""Rows of differences in registers at a time, beside floats that wait for the next operand: of more pvc spills two."""
+
 _TWICE = 0x10001
 """Factor that copies 16 bits to both halves of a word."""
 
@@ -46,8 +49,9 @@ class Dequantization:
             For f16 their pairs come in the order of :func:`codegen.opencl.vector.weight_pairs.paired_fields_function`.
         fields: weights of one of those words.
         bytes: for bf16, whether weights are in bytes in the place of words.
-        blocks, block: for f16, how many operands' pairs of 16 bits, with their bias, come in turn, and which one's are
-            taken; with 0 blocks pairs are of this one, and have no bias yet.
+        blocks, block: how many operands' weights come in turn, and which one's are taken: for f16 pairs of 16 bits with
+            their bias, for bf16 floats, each times a power of two of its lane's. With 0 blocks weights are of this
+            operand, and have no bias yet.
         whole: type of weights that are bytes; None of those of 4 bits.
         flip: which bits of the weights are inverted.
         signed: whether weights of 4 bits are then from -8 to 7: as they are if the sign is inverted, less 8.
@@ -80,8 +84,13 @@ class Dequantization:
         words += f"_flipped_{self.flip}" if self.flip else ""
         words += "_signed" if self.signed else ""
         words += "" if self.scaled else "_unscaled"
-        words += f"_biased_{self.block}_of_{self.blocks}" if self.blocks else ""
+        words += f"_{'scaled' if self.floats else 'biased'}_{self.block}_of_{self.blocks}" if self.blocks else ""
         return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
+
+    @property
+    def floats(self) -> bool:
+        """Whether weights are floats that a power of two for each lane scales."""
+        return self.result is bf16 and self.blocks > 0
 
     @property
     def step(self) -> int:
@@ -92,8 +101,11 @@ class Dequantization:
         """Names, types and elements of the vISA's operands, and OpenCL C that gives them."""
         for source in self.sources():
             byte = "b" if self.whole is i8 else "ub"
-            yield source.upper(), byte if self.bytes else "ud", self.source_width * 16, source
-        if self.zero is None:
+            yield source.upper(), byte if self.bytes else "f" if self.floats else "ud", self.source_width * 16, source
+        if self.floats:
+            yield "Z", "bf", 16, "zero"
+            yield "K", "f", 16, "power"
+        elif self.zero is None:
             yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
         if self.scaled:
             yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
@@ -197,6 +209,10 @@ class Dequantization:
         """From words ``A`` and ``C`` by f32, whose 24 bits change no sum or product of bf16 that is rounded again."""
         yield f".decl B v_type=G type=bf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
         # Few temporary registers, in turn: one variable for all rows would live as long as the statement.
+        if self.floats:
+            yield f".decl D v_type=G type=bf num_elts={_ROUNDED_ROWS * 32} align=GRF"
+            yield from self._scaled_products()
+            return
         yield f".decl F v_type=G type=f num_elts={TEMPORARY_ROWS * 16} align=GRF"
         yield f".decl U v_type=G type=ud num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
         yield f".decl I v_type=G type=d num_elts={TEMPORARY_ROWS * 16} align=GRF alias=<F, 0>"
@@ -250,6 +266,14 @@ class Dequantization:
                 if shift else f"add (M1_NM, 16) {d}<1> {f}<1;1,0> (-)Z(0,0)<1;1,0>"
             yield f"mul (M1_NM, 16) {self._to(row)} {d}<1;1,0> S(0,0)<1;1,0>"
 
+    def _scaled_products(self) -> Iterator[str]:
+        """Differences that are rounded, times the scale, of floats with a power of two for each lane."""
+        for row in range(2 * self.width):
+            d, register = f"D({row % _ROUNDED_ROWS},0)", row % self.width * self.blocks + self.block
+            yield f"mad (M1_NM, 16) {d}<1> {'AC'[row // self.width]}({register},0)<1;1,0> K(0,0)<1;1,0> " \
+                "(-)Z(0,0)<1;1,0>"
+            yield f"mul (M1_NM, 16) {self._to(row)} {d}<1;1,0> S(0,0)<1;1,0>"
+
     def _biased_products(self, first: int, words: str, shift: int) -> Iterator[str]:
         """Differences times the scale, of the rows of an instruction, of weights with the bits of a bias."""
         at, lanes = first % TEMPORARY_ROWS, 16 * self.step
@@ -272,7 +296,8 @@ class Dequantization:
         for element in range(2):
             source, shift = f"({pairs} >> ({words})({16 * element + self.shift}))", self.shift
             if self.result is bf16:
-                rows = [f"{'ac'[row // self.width]}{f'.s{row % self.width:x}' if self.width > 1 else ''}"
+                places = [row % self.width * max(self.blocks, 1) + self.block for row in range(2 * self.width)]
+                rows = [f"{'ac'[row // self.width]}{f'.s{places[row]:x}' if self.source_width > 1 else ''}"
                         for row in range(element, 2 * self.width, 2)]
                 if self.words:
                     rows = [f"w.s{row // self.fields:x} >> {NIBBLES[row % self.fields]}"
@@ -285,6 +310,8 @@ class Dequantization:
             if self._inverted and not self.blocks:  # where it is not done with the bias
                 bits = f"({bits}) ^ ({words})({self._inverted})"
             weights = computed(converted(bits, u32, self.result, self.width), self.result, self.width)
+            if self.floats:
+                weights = f"(as_{vector_type('float', self.width)}({source}) * as_float(power))"
             if self._offset:
                 weights = f"({weights} - {self._offset})"
             row = vector_type(self.result.register, self.width)
@@ -310,7 +337,8 @@ class Dequantization:
                              for _, _, elements, expression in self.inputs())
         source = vector_type("uchar" if self.bytes else "uint", self.source_width)
         parameters = ", ".join(f"{source} {name}" for name in self.sources())
-        emitter.function(f"static {words} {self.name}({parameters}, {register} zero, {register} scale)\n{{\n"
+        parameters += f", {register} zero, {register} scale{', uint power' if self.floats else ''}"
+        emitter.function(f"static {words} {self.name}({parameters})\n{{\n"
                          f"#ifdef {NO_VISA}\n" + "\n".join(self.portable()) + f"\n#else\n  {row}\n  {words} words;\n"
                          f'  __asm__(\n{lines}    : "=rw"(words) : {operands});\n'
                          "  return words;\n#endif\n}\n")

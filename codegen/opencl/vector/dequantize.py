@@ -29,13 +29,18 @@ from codegen.opencl.vector.weight_pairs import (
 from codegen.opencl.vector.word_columns import ColumnFunction, shifts
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import integral_range
-from xegpu.dialect.convert_layout import SIGN_BIT, DequantizeOp, word_of
+from xegpu.dialect.convert_layout import MASK, SIGN_BIT, DequantizeOp, word_of
 from xegpu.ir.dtypes import DType, bf16, f16, i8, i32
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.vector import shape_of
+from xegpu.target.grf_mode import requested_registers
 
 _EXACT_ZEROS: dict[DType, Range] = {f16: Range(-512, 1023), bf16: Range(-240, 255)}
 """Integers that are exact with a bias added to them, and whose differences from weights are exact."""
+
+_ROOM = 1.5
+"""Part of the registers that fragments may take, as they are written, beside floats of two operands: the compiler loads
+later where registers run short. Fitted on pvc, where 1.4 spilled nothing and 2 two registers."""
 
 _LONGEST = 16
 """Elements of the longest vector of OpenCL C."""
@@ -98,20 +103,38 @@ def _blocks(columns: WordColumns, width: int) -> tuple[int, int]:
     return 2, columns.start // step % 2
 
 
+def _blocks_of_floats(emitter: Emitter, operation: DequantizeOp, columns: WordColumns, width: int, *,
+                      is_exact: bool) -> tuple[int, int]:
+    """For bf16, how many blocks the same instructions mask, and which an operand is; (0, 0) where a bias is better: it
+    inverts bits, and alone takes fewer instructions than a power of two for each lane if differences are exact."""
+    if operation.signed is not None or operation.flipped:
+        return 0, 0
+    blocks, block = _blocks(columns, width)
+    if blocks > 1:
+        assert emitter.kernel is not None
+        registers = requested_registers(emitter.kernel) or max(emitter.target.registers)
+        if emitter.live_registers + 2 * width * blocks > _ROOM * registers:
+            blocks, block = 1, 0
+    return (0, 0) if blocks == 1 and is_exact else (blocks, block)
+
+
 def _of_columns(emitter: Emitter, operation: DequantizeOp, words: Fragment, columns: WordColumns,
                 called: Dequantization) -> Iterator[str]:
     """Arguments for the variables of a result whose weights are in words along rows."""
     block, is_bytes, rows = operation.parent, words.dtype in BYTES, 2 * called.width
     masked = called.mask_and_bias() if called.result is f16 else None
-    down = emitter.common(block, "shifts", "uint", shifts(columns, "get_sub_group_local_id()"))
+    each = emitter.common(block, "shifts", "uint", shifts(columns, "get_sub_group_local_id()"))
+    if called.floats:
+        each = emitter.common(block, "masks", "uint", f"{MASK}u << {each}")
     whole = replace(columns, start=columns.start - called.block * columns.step)
 
     def argument(row: int, rows: int) -> str:
         unit, units = row * columns.pitch // emitter.subgroup, columns.units(rows)
         start = whole.start + row * columns.pitch % emitter.subgroup
-        function = ColumnFunction(replace(whole, start=start), units, rows, max(called.blocks, 1), is_bytes, masked)
+        function = ColumnFunction(replace(whole, start=start), units, rows, max(called.blocks, 1), is_bytes, masked,
+                                  called.floats)
         name, part = function.define(emitter), _unsigned(words, unit, units)
-        return emitter.common(block, "columns", vector_type("uint", function.width), f"{name}({part}, {down})")
+        return emitter.common(block, "columns", vector_type("uint", function.width), f"{name}({part}, {each})")
 
     for first in range(0, 2 * shape_of(operation.result)[0], rows):
         halves = (first,) if masked else (first, first + called.width)
@@ -128,9 +151,14 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     dequantization = partial(Dequantization, flip=operation.flipped, signed=operation.signed is not None,
                              scaled=dtype is not f16 or integral_range(operation.scale) != Range(1, 1))
     if (columns := operation.columns) is not None:
-        blocks, block = _blocks(columns, result.width) if dtype is f16 else (0, 0)
-        called = dequantization(dtype, 0, result.width, zeros is not None, constant, blocks=blocks, block=block)
+        blocks, block = _blocks(columns, result.width) if dtype is f16 else \
+            _blocks_of_floats(emitter, operation, columns, result.width, is_exact=zeros is not None)
+        is_exact, constant = (False, None) if dtype is bf16 and blocks else (zeros is not None, constant)
+        called = dequantization(dtype, 0, result.width, is_exact, constant, blocks=blocks, block=block)
         name = called.function(emitter)
+        if called.floats:
+            down = shifts(columns, "get_sub_group_local_id()")  # 127 is the exponent's bias, 23 the mantissa's bits
+            row = (*row, emitter.common(operation.parent, "powers", "uint", f"(127u - {down}) << 23"))
         emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in
                                                   _of_columns(emitter, operation, words, columns, called)])
         return

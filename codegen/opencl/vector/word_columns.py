@@ -1,7 +1,8 @@
 """Weights of 4 bits in words along a row, in a register each: functions in vISA and in OpenCL C.
 
 A word is read by the lanes of all its columns through a register region (``<1;8,0>``: eight lanes each of consecutive
-words), and shifted in each lane by another number of bits. One instruction does so for 32 columns of a row: those of
+words), and shifted in each lane by another number of bits, or masked by another mask: what a weight in its place is too
+large by is a power of two, by which a float is scaled later. One instruction does so for 32 columns of a row: those of
 two blocks of an operand, whose registers therefore come in turn.
 """
 
@@ -14,6 +15,7 @@ from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import vector_type
 from codegen.opencl.vector.lane_exchange import index_table, number_table
+from codegen.opencl.vector.weight_pairs import registers_at_once
 from xegpu.layout.word_columns import WordColumns
 
 _HALF = 16
@@ -32,6 +34,8 @@ class ColumnFunction:
         is_bytes: whether words have 8 bits.
         masked: mask and bias of the weights, of which two rows are in the halves of words of the result; None where
             each row has a register, and unmasked bits beside its weight.
+        floats: whether each row has a register of floats, of the weights where they are in their words; the parameter
+            is then each lane's mask in the place of its shift.
     """
 
     columns: WordColumns
@@ -39,7 +43,8 @@ class ColumnFunction:
     rows: int
     blocks: int
     is_bytes: bool
-    masked: tuple[int, int] | None
+    masked: tuple[int, int] | None = None
+    floats: bool = False
 
     @property
     def name(self) -> str:
@@ -47,7 +52,8 @@ class ColumnFunction:
         region, masked = self.columns.region, self.masked or ()
         assert region is not None
         numbers = (self.rows, self.blocks, self.columns.start, self.columns.pitch, *region, self.units)
-        return "_".join(["paired_columns_of" if self.masked else "columns_of", *map(str, numbers),
+        kind = "paired_columns_of" if self.masked else "float_columns_of" if self.floats else "columns_of"
+        return "_".join([kind, *map(str, numbers),
                          *(f"{bits:x}" for bits in masked), *(["bytes"] if self.is_bytes else [])])
 
     @property
@@ -56,11 +62,12 @@ class ColumnFunction:
         return self.blocks * self.rows // (2 if self.masked else 1)
 
     def define(self, emitter: Emitter) -> str:
-        """Define the function, of words and for each lane the bits to shift by, and return its name."""
+        """Define the function, of words and for each lane the bits to shift by or its mask, and return its name."""
         kind, result = vector_type("uchar" if self.is_bytes else "uint", self.units), vector_type("uint", self.width)
+        parameter = "mask" if self.floats else "down"
         declared = [("P", "ud", self.width * 16), ("W", "ub" if self.is_bytes else "ud", self.units * 16),
-                    ("D", "uw", 16)]
-        operands = '"rw"(words), "rw"((ushort)down)'
+                    ("M", "ud", 16) if self.floats else ("D", "uw", 16)]
+        operands = f'"rw"(words), "rw"({"mask" if self.floats else "(ushort)down"})'
         if self.masked is not None:
             if not self.is_bytes:
                 declared.append(("U", "ud", 16))
@@ -69,11 +76,12 @@ class ColumnFunction:
             operands += "".join(f', "rw.u"({bits:#x}u)' for bits in self.masked)
         lines = [f".decl {name} v_type=G type={type_} num_elts={count} align={'GRF' if count > 1 else 'dword'} "
                  f"alias=<%{number}, 0>" for number, (name, type_, count) in enumerate(declared)]
-        lines += [".decl H v_type=G type=uw num_elts="
-                  f"{self.width * 32} align=GRF alias=<P, 0>", *self._lines()]
+        alias, kind_of_alias, each = ("F", "f", 16) if self.floats else ("H", "uw", 32)
+        lines += [f".decl {alias} v_type=G type={kind_of_alias} num_elts={self.width * each} align=GRF alias=<P, 0>",
+                  *self._lines()]
         assembly = "".join(f'    "{line}\\n"\n' for line in ("{", *lines, "}"))
         rotation = f"  const uint up = ({_HALF}u - down) & 31u;\n" if self.masked and not self.is_bytes else ""
-        emitter.function(f"static {result} {self.name}({kind} words, uint down)\n{{\n#ifdef {NO_VISA}\n"
+        emitter.function(f"static {result} {self.name}({kind} words, uint {parameter})\n{{\n#ifdef {NO_VISA}\n"
                          f"  const uint lane = get_sub_group_local_id();\n{self._portable(result)}#else\n"
                          f"{rotation}  {result} weights;\n"
                          f'  __asm__(\n{assembly}    : "=rw"(weights) : {operands});\n  return weights;\n#endif\n}}\n')
@@ -89,6 +97,12 @@ class ColumnFunction:
 
     def _lines(self) -> Iterator[str]:
         lanes, down, up = 16 * self.blocks, "D(0,0)<0;16,1>", "U(0,0)<0;16,1>"
+        if self.floats:
+            for row in range(self.rows):
+                yield f"and (M1_NM, {lanes}) P({row * self.blocks},0)<1> {self._words(row)} M(0,0)<0;16,1>"
+            step = registers_at_once(self.width)
+            yield from (f"mov (M1_NM, {16 * step}) F({at},0)<1> P({at},0)<1;1,0>" for at in range(0, self.width, step))
+            return
         if self.masked is None:
             for row in range(self.rows):
                 yield f"shr (M1_NM, {lanes}) P({row * self.blocks},0)<1> {self._words(row)} {down}"
@@ -118,11 +132,12 @@ class ColumnFunction:
         return "".join(lines) + f"  return ({result})({names});\n"
 
     def _taken(self, row: int, block: int) -> str:
-        """OpenCL C for the shifted words of a row."""
+        """OpenCL C for the shifted words of a row, or the floats."""
         unit, first = divmod(self.columns.start + row * self.columns.pitch + block * self.columns.step, 16)
         lanes = index_table([first + offset for offset in self.columns.offsets], "lane")
         word = f"words.s{unit:x}" if self.units > 1 else "words"
-        return f"(intel_sub_group_shuffle((uint){word}, {lanes}) >> down)"
+        moved = f"intel_sub_group_shuffle((uint){word}, {lanes})"
+        return f"as_uint(convert_float({moved} & mask))" if self.floats else f"({moved} >> down)"
 
 
 def shifts(columns: WordColumns, lane: str) -> str:

@@ -30,7 +30,6 @@ from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.prelude.macros import NO_VISA, SLM_ADDRESS
 from codegen.opencl.values import Coordinate
 from xegpu.analysis.block_position import is_inside
-from xegpu.analysis.register_pressure import live_bytes
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.matchers import main_loop_of, number
 from xegpu.target.grf_mode import requested_registers
@@ -91,8 +90,7 @@ def _has_registers(emitter: Emitter, count: int) -> bool:
     assert emitter.kernel is not None
     kept = sum(map(len, emitter.slm_addresses.values()))
     registers = requested_registers(emitter.kernel) or max(emitter.target.registers)
-    fragments = live_bytes(emitter.kernel) * emitter.subgroup / emitter.target.register_bytes
-    return kept + count <= _MOST and fragments + count <= _ROOM * registers
+    return kept + count <= _MOST and emitter.live_registers + count <= _ROOM * registers
 
 
 def close(emitter: Emitter, loop: scf.ForOp) -> None:
