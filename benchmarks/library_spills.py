@@ -186,6 +186,8 @@ def _of_rows(target: Target) -> Iterator[Case]:
             yield f"norm of {columns} {dtype}", _lowering(residual_norm, x, x, x, x, BM=rows, BN=columns, target=target)
         for name, step in ROW_STEPS.items():
             yield f"{name} {dtype}", _lowering(of_rows, x, _matrix(xt.f32), target=target, step=step)
+        sort = {"step": ROW_STEPS["sort"], "BN": 128}
+        yield f"sort of 128 {dtype}", _lowering(of_rows, x, _matrix(xt.f32), target=target, **sort)
 
 
 def main() -> None:

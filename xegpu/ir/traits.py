@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from xdsl.dialects import memref
+from xdsl.dialects import gpu, memref
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import OpTrait
+from xdsl.traits import NoMemoryEffect, OpTrait
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ _FOREIGN: dict[type[Operation], tuple[OpTrait, ...]] = {
     memref.CastOp: (MovesView(),),
     memref.LoadOp: (ReadsMemory((0,)),),
     memref.StoreOp: (WritesMemory(1),),
+    **dict.fromkeys((gpu.BlockIdOp, gpu.BlockDimOp, gpu.GridDimOp, gpu.GlobalIdOp, gpu.ThreadIdOp, gpu.LaneIdOp,
+                     gpu.SubgroupIdOp), (NoMemoryEffect(),)),
 }
 """Traits of operations of xDSL's dialects, whose classes are not ours to change."""
 
@@ -84,6 +86,16 @@ def read_operands(kind: type[Operation]) -> tuple[int, ...]:
 def written_operand(kind: type[Operation]) -> int | None:
     """The operand whose memory operations of a class write, None if they write none."""
     return next((trait.operand for trait in _traits(kind) if isinstance(trait, WritesMemory)), None)
+
+
+def has_no_memory_effect(operation: Operation) -> bool:
+    """Whether an operation neither reads nor writes memory (``NoMemoryEffect``); those of positions do not."""
+    return _has_no_effect(type(operation))
+
+
+@cache
+def _has_no_effect(kind: type[Operation]) -> bool:
+    return any(isinstance(trait, NoMemoryEffect) for trait in _traits(kind))
 
 
 def _traits(kind: type[Operation]) -> tuple[OpTrait, ...]:

@@ -258,3 +258,20 @@ def test_rows_that_are_stored_in_turn(execution: Execution) -> None:
     result = x.copy()
     execution.bind(replaced_rows)[1](result, y)
     np.testing.assert_array_equal(result, [x[1] + 1, x[0] + y[0]])
+
+
+def sorted_rows(X, Y, *, BM=8, BN=64):  # type: ignore[no-untyped-def]
+    """Rows of X, sorted, at a place that is asked for behind the load."""
+    x = xt.load_tile(xt.init_tile(X, (0, 0), (BM, BN)))
+    y = xt.init_tile(Y, (xt.group_id(0) * BM, 0), (BM, BN))
+    xt.store_tile(xt.sort(x), y)
+
+
+def test_comparators_stand_together() -> None:
+    """The smaller and the larger of two values stand together: a lane's row is in registers once. Loads wait past
+    positions."""
+    lowered = xt.kernel(sorted_rows).lower(*[xt.Spec((None, None), xt.f32)] * 2, target="dg2")
+    stage = lowered.stages["schedule"]
+    assert stage.index("gpu.block_id") < stage.index(".load_nd ")
+    row = 64 * 4
+    assert lowered.live_bytes() <= 1.5 * row

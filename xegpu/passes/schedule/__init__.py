@@ -7,6 +7,8 @@ becomes
     %x0 = addf %c0, %b ; %y0 = mulf %x0, %x0 ; store_nd %y0, ...
     %x1 = addf %c1, %b ; %y1 = mulf %x1, %x1 ; store_nd %y1, ...
 
+Two that alone use the same two values stay together (comparators of a sorting network): these values are dead then.
+
 Where something is computed of what was loaded, and leaves fewer registers taken than before, it stands right behind the
 load instead:
     %c0 = load_nd ; %c1 = load_nd ; %s0 = addf %acc0, %c0 ; %s1 = addf %acc1, %c1
@@ -40,12 +42,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
 from xegpu.analysis.register_pressure import bytes_of, live_bytes
@@ -59,6 +61,7 @@ from xegpu.dialect.sync import CompileHintOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import MAY_ALIAS
 from xegpu.ir.region_branch import for_loops
+from xegpu.ir.traits import has_no_memory_effect
 from xegpu.mlir.combining_kind import operation_of
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 from xegpu.passes.schedule.alias_analysis import AliasAnalysis
@@ -341,7 +344,18 @@ def _needed(operation: Operation, waiting: dict[Operation, None]) -> list[Operat
         pending.pop()
         if user is not operation:
             order.append(user)
+            if twin := _twin(user, waiting):
+                del waiting[twin]
+                order.append(twin)
     return order
+
+
+def _twin(operation: Operation, waiting: dict[Operation, None]) -> Operation | None:
+    """Delayed operation that is the only other user of both of an operation's operands: behind it these are dead."""
+    users = [[use.operation for use in islice(value.uses, 3)] for value in operation.operands]
+    if len(users) != 2 or len(users[0]) != 2 or {*users[0]} != {*users[1]}:
+        return None
+    return next((user for user in users[0] if user in waiting and len({*user.operands}) == 2), None)
 
 
 def _combined(reduce: reduction.ReduceOp, waiting: dict[Operation, None]) -> list[Operation]:
@@ -376,10 +390,10 @@ def _writes_nothing(operation: Operation) -> bool:
     """Whether loads may move past an operation; past a branch, if they may past all of both sides."""
     if isinstance(operation, scf.IfOp):
         return all(_writes_nothing(inner) for inner in operation.walk() if inner is not operation)
-    return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or operation.has_trait(NoMemoryEffect)
+    return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or has_no_memory_effect(operation)
 
 
 def _may_move(operation: Operation) -> bool:
     kind = operation.name.partition(".")[0] in _DIALECTS or type(operation) in _MOVES
-    return kind and operation.has_trait(NoMemoryEffect) and len(operation.results) == 1 \
+    return kind and has_no_memory_effect(operation) and len(operation.results) == 1 \
         and isinstance(operation.results[0].type, VectorType)

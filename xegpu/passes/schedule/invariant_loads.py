@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from xdsl.dialects import func, scf
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis.register_pressure import VIEWS
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
@@ -26,6 +25,7 @@ from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.matchers import VERSIONED
+from xegpu.ir.traits import has_no_memory_effect
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import copy_operation
 
@@ -108,7 +108,7 @@ def _spares_arrays(operation: Operation) -> bool:
     """Whether an operation writes nothing but shared local memory."""
     if isinstance(operation, StoreNdOp):
         return desc_of(operation.desc).block.memory_scope == "slm"
-    return isinstance(operation, (*_READS, BarrierOp)) or operation.has_trait(NoMemoryEffect)
+    return isinstance(operation, (*_READS, BarrierOp)) or has_no_memory_effect(operation)
 
 
 def _waits_behind_products(loop: scf.ForOp) -> bool:

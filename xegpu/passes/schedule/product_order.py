@@ -15,9 +15,9 @@ What uses a result moves behind the group.
 from __future__ import annotations
 
 from xdsl.ir import Block, Operation
-from xdsl.traits import NoMemoryEffect
 
 from xegpu.dialect.dpas import DpasOp
+from xegpu.ir.traits import has_no_memory_effect
 from xegpu.passes.reorder_dpas import ordered
 
 
@@ -32,7 +32,7 @@ def order_products(block: Block) -> None:
                     any(value.owner in group.products for value in operands):
                 group.close()
             group.add(operation)
-        elif operation is block.last_op or (needs and not operation.has_trait(NoMemoryEffect)):
+        elif operation is block.last_op or (needs and not has_no_memory_effect(operation)):
             group.close()
         elif needs:
             group.users[operation] = None

@@ -21,12 +21,12 @@ from collections.abc import Iterable, Iterator
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.traits import NoMemoryEffect
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.dialect.types import TensorDescType
+from xegpu.ir.traits import has_no_memory_effect
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
 from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.target.targets import Target
@@ -35,7 +35,7 @@ from xegpu.target.targets import Target
 def slice_products(loop: scf.ForOp, target: Target) -> None:
     """Reorder the body of a loop in place; a loop that writes memory, waits, or has a single slice stays as it is."""
     block = loop.body.block
-    if not all(operation.has_trait(NoMemoryEffect) or isinstance(operation, (LoadNdOp, PrefetchNdOp, scf.YieldOp))
+    if not all(has_no_memory_effect(operation) or isinstance(operation, (LoadNdOp, PrefetchNdOp, scf.YieldOp))
                for operation in block.ops) or any(operation.regions for operation in block.ops):
         return
     for load in [operation for operation in block.ops if isinstance(operation, LoadNdOp)]:
