@@ -152,8 +152,10 @@ def _init_tile(rewriter: _ColumnPadder, operation: InitTileOp) -> None:
 def _end(rewriter: _ColumnPadder, width: SSAValue, first: SSAValue, columns: int) -> SSAValue:
     """Where columns from ``first`` on end, in an array of some width; 0 for a tile that lies in front of the array."""
     start, known = number(first), number(width)
-    if start is not None and known is not None:
-        return rewriter.constant(max(min(start + columns, known), 0))
+    if start is not None and start + columns < 1 << 31:  # devices compute indices in 32 bits
+        end = max(start + columns, 0)
+        return rewriter.constant(min(end, known)) if known is not None else \
+            rewriter.emit(arith.MinSIOp(width, rewriter.constant(end)))
     last = rewriter.emit(arith.MinSIOp(first, rewriter.add(width, -columns)))  # first + columns may overflow
     return rewriter.emit(arith.MaxSIOp(rewriter.add(last, columns), rewriter.constant(0)))
 
