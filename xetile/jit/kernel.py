@@ -55,6 +55,9 @@ class Kernel(BaseKernel):
                  subgroups: tuple[int, int] = (1, 1), registers: int | None = None, *, fast_division: bool = False,
                  fast_math: bool = False, may_alias: bool = False) -> None:
         super().__init__()
+        self._captures: Captures | None = None
+        self._recorded: dict[tuple[str, int], Any] = {}  # constants of recordings, by name and identity
+        self._flat: dict[Hashable, BaseKernel] = {}  # for structured arguments, by their structures
         if not inspect.isfunction(function):
             option = f"subgroups={function!r}" if isinstance(function, tuple) else "grid=..."
             raise ArgumentError("XT1001", f"@xt.kernel decorates a function, not {function!r}",
@@ -73,9 +76,6 @@ class Kernel(BaseKernel):
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
-        self._captures: Captures | None = None
-        self._recorded: dict[tuple[str, int], Any] = {}  # constants of recordings, by name and identity
-        self._flat: dict[Hashable, BaseKernel] = {}  # for structured arguments, by their structures
         self.may_alias = may_alias
 
     def __repr__(self) -> str:
