@@ -47,6 +47,15 @@ def sums(X, Y, *, BN=19):
                   xt.init_tile(Y, (0, 0), (2, 1)))
 
 
+@xt.kernel
+def anywhere(X, N, Y, T, *, BN=19):
+    """A tile from a column of run time on, and its sums, where what lies outside is 5."""
+    at, column = (4, BN), xt.load_scalar(N, (0, 0))
+    x = xt.load_tile(xt.init_tile(X, (0, column), at), padding=5)
+    xt.store_tile(x + 1, xt.init_tile(Y, (0, column), at))
+    xt.store_tile(xt.tile_reduce("add", x, 1), xt.init_tile(T, (0, 0), (4, 1)))
+
+
 COMBINED = {"add": np.add, "min": np.minimum, "max": np.maximum, "mul": np.multiply, "and": np.bitwise_and,
             "or": np.bitwise_or, "xor": np.bitwise_xor}
 
@@ -94,6 +103,20 @@ def test_tiles_that_loops_move(execution: Execution, width: int) -> None:
     expected = y.copy()
     expected[:4, :250] -= (total * total.max(1, keepdims=True) + total.sum())[:, :min(width, 250)]
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("execution", [*EXECUTIONS, MACHINE], ids=str)
+@pytest.mark.parametrize("column", [-100, -20, -19, -5, 45, 50, (1 << 31) - 11, 3 - (1 << 31)])
+def test_tiles_in_front_of_an_array_and_behind_it(execution: Execution, column: int) -> None:
+    """They lie in frames whose other elements are neither read nor written."""
+    frames = np.random.default_rng(1).integers(0, 100, (2, 8, 320)).astype(np.float32)
+    expected, (x, y) = frames[1].copy(), frames[:, 2:6, 130:180]
+    total = np.empty((4, 1), np.float32)
+    execution.bind(anywhere)[1,](x, np.array([[column]], np.int32), y, total)
+    inside = [j for j in range(50) if column <= j < column + 19]
+    expected[2:6, 130:180][:, inside] = x[:, inside] + 1
+    np.testing.assert_array_equal(frames[1], expected)
+    np.testing.assert_array_equal(total[:, 0], x[:, inside].sum(1) + 5 * (19 - len(inside)))
 
 
 def is_padded(kernel: Any, *specs: Any, target: str = "dg2", **constants: Any) -> bool:

@@ -4,7 +4,7 @@
     %x = load_tile %t : vector<8x250xf32>
     %s = tile_reduce <add> %x [1]
 becomes, for 8 lanes
-    %limit = minsi %columns, (addi %n, 250)
+    %limit = maxsi (addi (minsi %n, (addi %columns, -250)), 250), 0
     %t = init_tile %X, [%m, %n], [%rows, %limit], ... : !tile<8x256xf32>
     %x = load_tile %t : vector<8x256xf32>
     %s = tile_reduce <add> (select (cmpi slt (iota [1]), 250), %x, -0.0) [1]
@@ -141,14 +141,23 @@ def _init_tile(rewriter: _ColumnPadder, operation: InitTileOp) -> None:
         return
     offsets = [rewriter.single(offset) for offset in operation.offsets]
     source, sizes, strides = spelled_out(rewriter, operation)
-    end = rewriter.add(offsets[-1], tile_of(operation.result).shape[1])
     *others, width = sizes
-    known = [size for size in (number(width), number(end)) if size is not None]
-    limit = rewriter.constant(min(known)) if len(known) == 2 else \
-        rewriter.shared(("end", width, end), lambda: rewriter.emit(arith.MinSIOp(width, end)))  # type: ignore[type-var]
+    columns = tile_of(operation.result).shape[1]
+    limit = rewriter.shared(("end", width, offsets[-1], columns), lambda: _end(rewriter, width, offsets[-1], columns))
     tile = InitTileOp(source, offsets, [*others, limit], strides, rewriter.padded(operation.result.type))
     tile.attributes.update({name: value for name, value in operation.attributes.items() if name != IN_BOUNDS})
     rewriter.set(operation.result, rewriter.emit(tile))
+
+
+def _end(rewriter: _ColumnPadder, width: SSAValue, first: SSAValue, columns: int) -> SSAValue:
+    """Where columns from ``first`` on end, in an array of some width; 0 for a tile that lies in front of the array."""
+    start, known = number(first), number(width)
+    if start is not None and start + columns < 1 << 31:  # devices compute indices in 32 bits
+        end = max(start + columns, 0)
+        return rewriter.constant(min(end, known)) if known is not None else \
+            rewriter.emit(arith.MinSIOp(width, rewriter.constant(end)))
+    last = rewriter.emit(arith.MinSIOp(first, rewriter.add(width, -columns)))  # first + columns may overflow
+    return rewriter.emit(arith.MaxSIOp(rewriter.add(last, columns), rewriter.constant(0)))
 
 
 def _tile_reduce(rewriter: _ColumnPadder, operation: TileReduceOp) -> None:
