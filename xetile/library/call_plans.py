@@ -66,9 +66,9 @@ def planned(function: Callable[P, R]) -> Callable[P, R]:
             known = table[key] = _Signature([_reach(array) for array in arrays])
         overlaps = known.overlaps(arrays)
         plan = known.plans.get(overlaps)
-        if plan is not None and plan.is_valid():
+        if plan is not None and (launches := plan.launches()) is not None:
             try:
-                result = plan.launch(arrays, args[0])
+                result = plan.launch(launches, arrays, args[0])
             except XeError as error:
                 at_the_call(error)
                 raise
@@ -178,19 +178,21 @@ class CallPlan:
     def __init__(self, steps: list[_Step], result: tuple[tuple[int, ...], Any] | None, scratch: list[int]) -> None:
         self._steps, self._result, self._scratch = steps, result, scratch
 
-    def is_valid(self) -> bool:
-        """Whether every launch would be the same now."""
+    def launches(self) -> list[tuple[LaunchPlan, Any]] | None:
+        """Each launch's plan and dpctl's kernel, which other threads may drop meanwhile; None where one differs now."""
+        found = []
         for step in self._steps:
             step.kernel.refresh()
-            plan = step.plan()
-            if plan is None or plan.kernel is None:
-                return False
-        return True
+            if (plan := step.plan()) is None or (kernel := plan.kernel) is None:
+                return None
+            found.append((plan, kernel))
+        return found
 
-    def launch(self, arrays: Sequence[Any], like: Any) -> Any:
+    def launch(self, launches: Sequence[tuple[LaunchPlan, Any]], arrays: Sequence[Any], like: Any) -> Any:
         """Repeat the launches.
 
         Args:
+            launches: what :meth:`launches` found.
             arrays: dpctl's, of the plan's signature.
             like: the call's first argument.
 
@@ -207,12 +209,11 @@ class CallPlan:
         blocks = [ALLOCATOR.take(arrays[0].sycl_queue, size) for size in self._scratch]
         sources += [block.memory for block in blocks]
         starts, event = [source._pointer for source in sources], None
-        for step in self._steps:
-            plan, values = step.plan(), step.values.copy()
-            assert plan is not None  # is_valid
+        for step, (plan, kernel) in zip(self._steps, launches, strict=True):
+            values = step.values.copy()
             for slot, source, distance in step.pointers:
                 values[slot] = starts[source] + distance
-            event = launched(plan.queue, plan.kernel, values, plan.global_range, plan.local_range,
+            event = launched(plan.queue, kernel, values, plan.global_range, plan.local_range,
                              (sources,)).sycl_event
         for block in blocks:
             ALLOCATOR.give_back(block, event)
