@@ -47,7 +47,7 @@ def attention(Q, K, V, O, *, D=64, BM=128, BN=64, subgroups=8, causal=False):  #
 
 def constants(target: str) -> dict[str, object]:
     """Tile sizes that fit a target's registers."""
-    return {"BM": 64, "BN": 16} if target in ("dg2", "arl", "cpu") else {}
+    return {"BM": 64 if target == "cpu" else 32, "BN": 16} if target in ("dg2", "arl", "cpu") else {}
 
 
 def main() -> None:
