@@ -42,9 +42,7 @@ def test_where_it_applies(target: str) -> None:
 
 
 @pytest.mark.everything
-def test_machine_code_spills_less() -> None:
-    """Where blocks are not combined, 736 bytes are spilled for 1,024 columns."""
+def test_machine_code_spills_nothing() -> None:
     require_ocloc()
     report = squares.lower(F32, F32, F32, target="dg2", BN=1024).report(remedies=False)
-    assert report.spill_size <= 384
-    assert report.private_size == 0
+    assert (report.spill_size, report.private_size) == (0, 0)

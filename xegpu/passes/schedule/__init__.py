@@ -114,9 +114,11 @@ class Schedule:
         if taken > self._room(new, _REDUCED):
             if is_reduced:
                 combine_blocks(function := copied(function))
-            far = _scheduled(function, loads=sinks, far=sinks)
-            if is_reduced or live_bytes(far, grouped=False) <= taken * _WORTH:
-                new = far
+                new = _scheduled(function, loads=sinks, stores=has_registers)
+            if not is_reduced or live_bytes(new, grouped=False) > self._room(new, _REDUCED):
+                far = _scheduled(function, loads=sinks, far=sinks)
+                if is_reduced or live_bytes(far, grouped=False) <= taken * _WORTH:
+                    new = far
         if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
             return new
         room = self._room(new, _MARGIN)
