@@ -33,7 +33,7 @@ def test_rows_of_16_bits_take_a_register_each() -> None:
     """64 rows that are sorted, and as many results of comparisons: half as many bytes would fit 128 registers."""
     require_ocloc()
     report = dict(kernels(xt.TARGETS["pvc"]))["sort f16"]().report(remedies=False)
-    assert (report.spill_size, report.private_size, report.registers) == (0, 0, 256)
+    assert (report.spill_size, report.private_size, report.registers) == (0, 0, 128)
 
 
 FAMILIES = (r"matmul \S+ f16", r"matmul \S+ bf16", r"matmul \S+ f32", r"matmul \S+ [iu]8", "split-K", "stream-K",
