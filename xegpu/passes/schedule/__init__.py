@@ -40,32 +40,21 @@ order that needs the fewest registers is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ModuleOp, VectorType
-from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from xegpu.analysis.gemm_loops import is_gemm_loop
-from xegpu.analysis.register_pressure import bytes_of, live_bytes
-from xegpu.dialect import reduction
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
-from xegpu.dialect.convert_layout import ConvertLayoutOp, WidenOp
+from xegpu.analysis.register_pressure import live_bytes
+from xegpu.dialect.block_io import StoreNdOp, desc_of
 from xegpu.dialect.dpas import ProductOp
-from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
-from xegpu.dialect.scalar import LoadScalarOp
-from xegpu.dialect.sync import CompileHintOp
-from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.kernel_attributes import MAY_ALIAS
+from xegpu.dialect.gather_scatter import LoadGatherOp
 from xegpu.ir.region_branch import for_loops
-from xegpu.ir.traits import has_no_memory_effect
-from xegpu.mlir.combining_kind import operation_of
-from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
-from xegpu.passes.schedule.alias_analysis import AliasAnalysis
+from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp
 from xegpu.passes.schedule.invariant_loads import reload_invariants
+from xegpu.passes.schedule.list_scheduler import list_scheduled
 from xegpu.passes.schedule.partial_reductions import combine_blocks, has_long_reductions
 from xegpu.passes.schedule.product_order import order_products
 from xegpu.passes.schedule.product_slices import slice_products
@@ -73,13 +62,6 @@ from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.grf_mode import modes
 from xegpu.target.targets import Target
 
-_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadColumnsOp)
-"""Operations that are not moved, and write no memory."""
-_BETWEEN_STORES = (StoreNdOp, CreateNdTdescOp, UpdateNdOffsetOp)
-"""Operations in a run of stores, beside those that move."""
-_DIALECTS = ("arith", "math")
-_MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
-_LOADED = (LoadNdOp, LoadColumnsOp, ExtractOp)
 _MARGIN = 1.15
 """Estimated bytes of fragments, as a part of the largest register file, to which nothing is spilled: fitted,
 between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled nothing, 1.31 and more did)."""
@@ -108,15 +90,15 @@ class Schedule:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         has_registers, sinks = max(self.target.registers) > 0, not self.target.block_io
-        new = _scheduled(function, loads=sinks, stores=has_registers)
+        new = list_scheduled(function, loads=sinks, stores=has_registers)
         is_reduced = has_registers and has_long_reductions(function)
         taken = live_bytes(new, grouped=False) if has_registers and (sinks or is_reduced) else 0
         if taken > self._room(new, _REDUCED):
             if is_reduced:
                 combine_blocks(function := copied(function))
-                new = _scheduled(function, loads=sinks, stores=has_registers)
+                new = list_scheduled(function, loads=sinks, stores=has_registers)
             if not is_reduced or live_bytes(new, grouped=False) > self._room(new, _REDUCED):
-                far = _scheduled(function, loads=sinks, far=sinks)
+                far = list_scheduled(function, loads=sinks, far=sinks)
                 if is_reduced or live_bytes(far, grouped=False) <= taken * _WORTH:
                     new = far
         if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
@@ -124,21 +106,21 @@ class Schedule:
         room = self._room(new, _MARGIN)
         if live_bytes(new) <= room:
             return new
-        sunk = _scheduled(function, loads=True)
+        sunk = list_scheduled(function, loads=True)
         taken = live_bytes(sunk, grouped=False)
         if taken <= room * _COMFORTABLE / _MARGIN:
             return sunk
-        ordered = _scheduled(_ordered(function), loads=True)
+        ordered = list_scheduled(_ordered(function), loads=True)
         if live_bytes(ordered, grouped=False) <= room * _COMFORTABLE / _MARGIN:
             return ordered
         sliced, again = copied(function), copied(function)
         for loop in [each for each in for_loops(sliced) if _may_sink_loads(each)] if taken > room else []:
             slice_products(loop, self.target)
         is_reloaded = reload_invariants(again)
-        reloaded = _scheduled(again, loads=True) if is_reloaded else sunk
+        reloaded = list_scheduled(again, loads=True) if is_reloaded else sunk
         choices = [sliced, reloaded] if taken > room else [reloaded, sunk]
         if taken > room and is_reloaded:
-            choices.append(_scheduled(_ordered(again), loads=True))
+            choices.append(list_scheduled(_ordered(again), loads=True))
         pressures = [live_bytes(each, grouped=False) for each in choices]
         fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
         gathers = any(isinstance(operation, LoadGatherOp) and not _is_published(operation)
@@ -172,230 +154,6 @@ def _ordered(function: func.FuncOp) -> func.FuncOp:
     return new
 
 
-def _scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True, far: bool = False) -> func.FuncOp:
-    """A copy of a function in the new order.
-
-    Args:
-        function: the kernel.
-        loads: whether loads move, too.
-        stores: whether runs of stores do then.
-        far: whether loads move past stores to other memory, what repeats a row or a column with them, and chains of a
-            reduction come side by side.
-    """
-    new = copied(function)
-    aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes) if far else None
-    for operation in new.walk():
-        for region in operation.regions:
-            for block in region.blocks:
-                _sink(block, loads, loads and stores, aliases)
-    return new
-
-
 def _may_sink_loads(loop: scf.ForOp) -> bool:
     """Whether a loop multiplies and does more, so that its loads may move where registers do not suffice."""
     return not is_gemm_loop(loop) and any(isinstance(inner, ProductOp) for inner in loop.body.block.ops)
-
-
-def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None) -> None:
-    """Put a block's operations in the new order: what may move waits until something that stays needs it."""
-    waiting: dict[Operation, None] = {}
-    read: list[Operation] = []
-    run: list[StoreNdOp] = []
-    order: list[Operation] = []
-    behind = _Behind()
-    for operation in block.ops:
-        if _may_move(operation) and not loads and behind.takes(operation, waiting):
-            continue
-        if run and not (_may_move(operation) or type(operation) in _BETWEEN_STORES):
-            order += _stored(run, read, waiting, aliases)
-            behind.note(order)
-        if _may_move(operation) or (loads and type(operation) in _LOADED) or \
-                (aliases and isinstance(operation, reduction.BroadcastOp)):
-            waiting[operation] = None
-            if isinstance(operation, (LoadNdOp, LoadColumnsOp)):
-                read.append(operation)
-            continue
-        if stores and isinstance(operation, StoreNdOp):
-            run.append(operation)
-            continue
-        if not _writes_nothing(operation):  # it may write what was to be read
-            order += _loaded(read, waiting)
-        if aliases and isinstance(operation, reduction.ReduceOp):
-            order += _combined(operation, waiting)
-        order += _needed(operation, waiting)
-        if isinstance(operation, CompileHintOp):  # nothing goes past it
-            order += waiting
-            waiting.clear()
-            behind.forget()
-        order.append(operation)
-        behind.note(order)
-    order[-1:-1] = waiting  # what nothing needs stays in front of the terminator
-    order = behind.woven(order)
-    for operation in order:
-        operation.detach()  # type: ignore[no-untyped-call]
-    block.add_ops(order)
-
-
-def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:
-    """Loads that wait, and what they need, in front of what may write."""
-    order: list[Operation] = []
-    for load in read:
-        if load in waiting:
-            del waiting[load]
-            order += [*_needed(load, waiting), load]
-    read.clear()
-    return order
-
-
-def _stored(run: list[StoreNdOp], read: list[Operation], waiting: dict[Operation, None],
-            aliases: AliasAnalysis | None) -> list[Operation]:
-    """A run of stores, and what they need: all that is loaded, or all that is stored, before the first of them.
-
-    The loads of a run from memory that it may write stand before it. Where they take as many registers as what is
-    stored, that is computed before the run, too, each value right behind the loads that it needs.
-    """
-    written = aliases.written(run) if aliases else set()
-    before = [load for load in read if load in waiting and (aliases is None or aliases.may_alias(load, written))]
-    taken = sum(bytes_of(load.results[0]) for load in before)
-    order: list[Operation] = []
-    if taken and taken >= sum(bytes_of(store.value) for store in run):
-        for store in run:
-            order += _needed(store, waiting)
-        order += [*_loaded(before, waiting), *run]
-    else:
-        order += _loaded(before, waiting)
-        for store in run:
-            order += [*_needed(store, waiting), store]
-    run.clear()
-    read[:] = [load for load in read if load in waiting]
-    return order
-
-
-class _Behind:
-    """Operations to schedule right behind the last of their operands, since they lower the register pressure."""
-
-    def __init__(self) -> None:
-        self._positions: dict[Operation, int] = {}
-        self._followers: dict[Operation, list[Operation]] = {}
-        self._noted = 0
-        self._order: list[Operation] = []
-
-    def note(self, order: list[Operation]) -> None:
-        """Take note of what was put in order since the last time."""
-        self._order = order
-        self._positions |= {order[position]: position for position in range(self._noted, len(order))}
-        self._noted = len(order)
-
-    def forget(self) -> None:
-        """Scheduling barrier: operations from here on stay behind it."""
-        self._positions.clear()
-
-    def takes(self, operation: Operation, waiting: dict[Operation, None]) -> bool:
-        """Put an operation, and what waits to be its operands, behind the last of what they are made of, if it fits."""
-        sources = _operand_sources(operation, waiting)
-        makers = [value.owner for value in sources if isinstance(value.owner, Operation)]
-        positions = [position for maker in makers if (position := self._positions.get(maker)) is not None]
-        if not positions or not any(isinstance(maker, LoadNdOp) for maker in makers) or \
-                any(maker in waiting for maker in makers) or not all(map(_is_last, sources)) or \
-                sum(map(_taken, sources)) <= bytes_of(operation.results[0]):
-            return False
-        last, moved = max(positions), [*_needed(operation, waiting), operation]
-        self._followers.setdefault(self._order[last], []).extend(moved)
-        self._positions |= dict.fromkeys(moved, last)
-        return True
-
-    def woven(self, order: list[Operation]) -> list[Operation]:
-        """An order with all these in their places."""
-        return [each for operation in order for each in (operation, *self._followers.get(operation, ()))]
-
-
-def _is_last(value: SSAValue) -> bool:
-    """Whether a value has one use only, or takes no registers."""
-    return value.has_one_use() or not _taken(value)
-
-
-def _taken(value: SSAValue) -> int:
-    """Bytes that a value takes; a number that all elements share takes none."""
-    return 0 if isinstance(value.owner, BroadcastOp) else bytes_of(value)
-
-
-def _operand_sources(operation: Operation, waiting: dict[Operation, None], deep: int = 3) -> list[SSAValue]:
-    """Definitions of an operation's operands, traced through delayed operations without other users."""
-    found: list[SSAValue] = []
-    for value in operation.operands:
-        owner = value.owner
-        if deep and isinstance(owner, Operation) and owner in waiting and \
-                (value.has_one_use() or isinstance(owner, BroadcastOp)):
-            found += _operand_sources(owner, waiting, deep - 1)
-        else:
-            found.append(value)
-    return found
-
-
-def _needed(operation: Operation, waiting: dict[Operation, None]) -> list[Operation]:
-    """Delayed operations that an operation needs, operands before their users; they are delayed no more."""
-    order: list[Operation] = []
-    pending = [(operation, iter(_operand_definitions(operation)))]
-    while pending:
-        user, operands = pending[-1]
-        owner = next((owner for owner in operands if owner in waiting), None)
-        if owner is not None:
-            del waiting[owner]
-            pending.append((owner, iter(_operand_definitions(owner))))
-            continue
-        pending.pop()
-        if user is not operation:
-            order.append(user)
-            if twin := _twin(user, waiting):
-                del waiting[twin]
-                order.append(twin)
-    return order
-
-
-def _twin(operation: Operation, waiting: dict[Operation, None]) -> Operation | None:
-    """Delayed operation that is the only other user of both of an operation's operands: behind it these are dead."""
-    users = [[use.operation for use in islice(value.uses, 3)] for value in operation.operands]
-    if len(users) != 2 or len(users[0]) != 2 or {*users[0]} != {*users[1]}:
-        return None
-    return next((user for user in users[0] if user in waiting and len({*user.operands}) == 2), None)
-
-
-def _combined(reduce: reduction.ReduceOp, waiting: dict[Operation, None]) -> list[Operation]:
-    """Delayed operations that combine blocks for a reduction, all chains side by side, and what they need.
-
-    Chain after chain, blocks of one load would all be kept until the last.
-    """
-    links: set[Operation] = set()
-    pending = [source.owner for source in reduce.sources]
-    kind = operation_of(reduce.kind.data, of_mlir(reduce.sources[0].type.element_type))  # type: ignore[attr-defined]
-    while pending:
-        owner = pending.pop()
-        if isinstance(owner, kind) and owner in waiting and owner not in links and owner.results[0].has_one_use():
-            links.add(owner)
-            pending += [operand.owner for operand in owner.operands]
-    order: list[Operation] = []
-    for link in [each for each in waiting if each in links]:
-        order += [*_needed(link, waiting), link]
-        del waiting[link]
-    return order
-
-
-def _operand_definitions(operation: Operation) -> Iterator[Operation]:
-    """Definitions of the operands of an operation, and of those of the operations in its body."""
-    for inner in operation.walk():
-        for operand in inner.operands:
-            if isinstance(operand.owner, Operation):
-                yield operand.owner
-
-
-def _writes_nothing(operation: Operation) -> bool:
-    """Whether loads may move past an operation; past a branch, if they may past all of both sides."""
-    if isinstance(operation, scf.IfOp):
-        return all(_writes_nothing(inner) for inner in operation.walk() if inner is not operation)
-    return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or has_no_memory_effect(operation)
-
-
-def _may_move(operation: Operation) -> bool:
-    kind = operation.name.partition(".")[0] in _DIALECTS or type(operation) in _MOVES
-    return kind and has_no_memory_effect(operation) and len(operation.results) == 1 \
-        and isinstance(operation.results[0].type, VectorType)
