@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.attention_kernels import paged_cache
+from benchmarks.trial_kernels.attention_kernels import paged_cache
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution, first_stages
 from tests.xetile.passes.test_cooperative_loads import without_places
