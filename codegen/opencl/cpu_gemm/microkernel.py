@@ -6,7 +6,7 @@
     for (; k + 1 <= ends; k += 1) {
       if (k % 16 == 0) {
         XETILE_FETCH(from_a + min(row_a + 0, rows - 1) * pitch_a + k); ...
-        XETILE_FETCH(next0); ...  XETILE_FETCH_L1(from + 384 + k / 16 * 48); ...
+        XETILE_FETCH(next_row); ...  XETILE_L1_FETCH(from + 384 + k / 16 * 48); ...
       }
       const float16 b0_0 = panel[k * 4], ...;
       { const float16 x = (float16)(a0[k]); c0_0 = fma(x, b0_0, c0_0); ... } ...
@@ -17,8 +17,9 @@ The register tile is six rows by four vectors: 24 multiply-adds hide their few l
 rows: lines of A a power of two apart fall into the same set of L1, and each is needed for 16 steps of K. Their K loop
 is unrolled, since row pointers are reloaded from memory.
 
-Each line is prefetched once; lines of one row of B together, as each row is another page. Without prefetches of A, whose rows are pages apart, each few rows wait for their first
-lines: an eighth of the time where A is in the memory behind L2.
+Each line is prefetched once; lines of one row of B together, as each row is another page. Without prefetches of A,
+whose rows are pages apart, each few rows wait for their first lines: an eighth of the time where A is in the memory
+behind L2.
 """
 
 from __future__ import annotations
@@ -256,12 +257,13 @@ class RowsOfSums:
         rows, each = (-(-each // lines), lines) if each > lines else \
             (1, next(count for count in range(each, lines + 1) if lines % count == 0))
         turns = lines // each
-        for i in range(rows):
-            row = f"turn / {turns}" if turns > 1 else f"turn * {rows} + {i}"
-            line = f" + turn % {turns} * {each * numbers.in_a_line}" if turns > 1 else ""
-            yield (f"global const {numbers.b.opencl} *next{i} = B + (k0 + min({row}, furthest)) * pitch_b + "
-                   f"ahead + first{line};")
-            yield " ".join(f"{FETCH}(next{i} + {number * numbers.in_a_line});" for number in range(each))
+        row = f"turn / {turns}" if turns > 1 else f"turn * {rows} + i"
+        line = f" + turn % {turns} * {each * numbers.in_a_line}" if turns > 1 else ""
+        yield f"for (int i = 0; i < {rows}; ++i) {{"
+        yield (f"  global const {numbers.b.opencl} *next_row = B + (k0 + min({row}, furthest)) * pitch_b + "
+               f"ahead + first{line};")
+        yield "  " + " ".join(f"{FETCH}(next_row + {number * numbers.in_a_line});" for number in range(each))
+        yield "}"
 
     def _next_rows(self) -> Iterator[str]:
         """Declarations of the next rows of A and their K: in this panel, or behind the last ones in the next.

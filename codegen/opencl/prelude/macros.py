@@ -12,8 +12,8 @@ FILL = "XETILE_FILL"
 """The same for functions that give their results through pointers, which fewer compilers can keep."""
 FETCH = "XETILE_FETCH"
 """``FETCH(pointer)``: prefetch of a cache line; nothing, unless it is defined for a processor."""
-FETCH_L1 = "XETILE_FETCH_L1"
-"""``FETCH_L1(pointer)``: prefetch of a cache line into the first cache, for a processor alone."""
+FETCH_L1 = "XETILE_L1_FETCH"
+"""``FETCH_L1(pointer)``: the same into the first cache."""
 LIKELY = "XETILE_LIKELY"
 """``LIKELY(condition)``: a condition that mostly holds; itself, unless it is defined for a processor."""
 LDEXP = "XETILE_LDEXP"
@@ -80,7 +80,7 @@ def name_of(macro: tuple[str, str]) -> str:
 
 def fallbacks(text: str) -> str:
     """Definitions of the optional macros that a text uses, as nothing or what is in them, unless they are defined."""
-    optional = ((CALL, ""), (FILL, ""), (CPU_FETCH[0], ""), (CPU_LIKELY[0], "(condition)"))
+    optional = ((CALL, ""), (FILL, ""), (CPU_FETCH[0], ""), (CPU_FETCH_L1[0], ""), (CPU_LIKELY[0], "(condition)"))
     used = [macro for macro in optional if name_of(macro) in text]
     lines = [f"#ifndef {name_of(macro)}\n{define(macro)}#endif\n" for macro in used]
     return "".join([*lines, "\n" * bool(used)])
