@@ -19,7 +19,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import predicated_words, row_pointers, store_runs, unaligned_words
+from codegen.opencl.block_io import predicated_words, row_pointers, row_prefetch, store_runs, unaligned_words
 from codegen.opencl.block_io.block_slice import (
     BLOCK_READS,
     KEPT,
@@ -211,6 +211,7 @@ def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[Bloc
         return [f"{name} = {function(emitter, piece, fragment)}({arguments_of(emitter, operation.desc, *piece.at)});"
                 for name, piece in zip(fragment.names, pieces, strict=True)]
 
+    row_prefetch.fetch_rows(emitter, operation)
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     inlined = statements([replace(piece, in_bounds=True) for piece in pieces], _inlined_function)
     if operation.in_bounds is not None or pieces[0].promised:
