@@ -25,7 +25,7 @@ from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, is_widened
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MmaShape, Target
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import AtomicRMWTileOp
+from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadColumnsOp
 from xetile.dialect.mma import LoadMmaOp, TileMmaOp, TileMmaScaledOp
 from xetile.dialect.vector import TilePackOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
@@ -147,9 +147,11 @@ class BlockSizes:
         return form if fits else None
 
     def is_published(self, tile: SSAValue) -> bool:
-        """Whether all that is stored through a tile is widened to operand B, which others load."""
-        return self.published_form(tile) is not None and all(self.widens(use.operation.operands[0].owner) == "b"  # type: ignore[arg-type]
-                                                     for use in self.tiles.uses(tile))
+        """Whether all that is stored through a tile comes in words of operand B, which others load: it is widened, or
+        gathered as columns."""
+        stored = [use.operation.operands[0].owner for use in self.tiles.uses(tile)]
+        return self.published_form(tile) is not None and all(
+            isinstance(owner, LoadColumnsOp) or self.widens(owner) == "b" for owner in stored)  # type: ignore[arg-type]
 
     def widened_tile(self, tile: SSAValue) -> str:
         """Common result of :meth:`widened` for all loads of a tile's web."""

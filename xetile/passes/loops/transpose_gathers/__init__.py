@@ -26,7 +26,7 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation
 
 from xegpu.analysis.lane_offsets import LaneOffsets
-from xegpu.analysis.uniformity import per_subgroup
+from xegpu.analysis.uniformity import by_subgroup, per_subgroup
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.kernel_attributes import block_arguments, function_of
@@ -81,7 +81,8 @@ class TransposeGathers:
         analysis = LaneOffsets(self.target.subgroup_size, block_arguments(function, self.access))
         found = [columns_of(load, loop, analysis) for load in gathers_in(loop) if load.parent is loop.body.block]
         differing = per_subgroup(function) if any(isinstance(inner, BarrierOp) for inner in loop.walk()) else set()
-        return tuple(columns for columns in found if columns is not None and differing.isdisjoint(columns.numbers))
+        return tuple(columns for columns in found if columns is not None and not any(
+            value in differing and (value in columns.last or by_subgroup(value) is None) for value in columns.numbers))
 
 
 def _transpose(inserter: Inserter, load: LoadGatherOp, _: bool) -> None:
