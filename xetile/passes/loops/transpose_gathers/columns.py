@@ -136,8 +136,8 @@ class Columns:
         return shape_of(self.load.result)[self.along]
 
 
-def columns_of(load: LoadGatherOp, loop: scf.ForOp, analysis: LaneOffsets) -> Columns | None:
-    """What a gather needs to become one of whole columns, or rows; None if it cannot."""
+def columns_of(load: LoadGatherOp, loop: scf.ForOp | None, analysis: LaneOffsets) -> Columns | None:
+    """What a gather, in a loop or in none, needs to become one of whole columns, or rows; None if it cannot."""
     transposed = is_transposed(load)
     if load.padding is not None or hints_of(load) or not (_is_operand_b(load) if transposed else is_published(load)):
         return None
@@ -145,7 +145,7 @@ def columns_of(load: LoadGatherOp, loop: scf.ForOp, analysis: LaneOffsets) -> Co
                  if (found := _columns_along(load, along, loop, analysis)) is not None), None)
 
 
-def _columns_along(load: LoadGatherOp, along: int, loop: scf.ForOp, analysis: LaneOffsets) -> Columns | None:
+def _columns_along(load: LoadGatherOp, along: int, loop: scf.ForOp | None, analysis: LaneOffsets) -> Columns | None:
     """The same of a gather whose rows run along an axis."""
     init, test = load.tile.owner, load.mask.owner
     assert isinstance(init, InitScatteredTileOp)
@@ -168,7 +168,7 @@ def _columns_along(load: LoadGatherOp, along: int, loop: scf.ForOp, analysis: La
         return None
     ends_in_words = not any(analysis.multiple_of(term, dtype.bytes) % words for term in first.numbers) and all(
         _ends_in_words(end, analysis.arrays, words) for end in last)
-    fixed = not any(is_inside(value, loop) for value in (*first.numbers, *last, *sum(floors, ())))
+    fixed = loop is not None and not any(is_inside(value, loop) for value in (*first.numbers, *last, *sum(floors, ())))
     return Columns(load, along, offsets.rows, start.numbers, high.rows[0], first.numbers, last, floors, fixed,
                     ends_in_words)
 

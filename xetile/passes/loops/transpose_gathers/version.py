@@ -55,6 +55,11 @@ def version_loop(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -
             _load_columns(inserter, columns.load, columns, {}, whole=columns.fixed and holds is None)
 
 
+def load_masked_columns(inserter: Inserter, load: LoadGatherOp, columns: Columns) -> None:
+    """Put a gather of columns, each word of which is asked for, in the place of one of elements."""
+    _load_columns(inserter, load, columns, {}, whole=False)
+
+
 def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -> SSAValue | None:
     """Whether all rows end before the columns that are loaded, or behind them; None if that is known."""
     holds: list[SSAValue] = []
