@@ -365,22 +365,35 @@ def _block_read(bits: int, width: int, name: str, at: str, half: int) -> Iterato
 
 
 def _interleave(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
+    """The function that makes 32-bit words of pairs of a block's rows; empty where there is none."""
+    if block.lanes.wi_data != (2, 1) or block.row_bits != 16 or block.shape[1] != block.subgroup:
+        return ""
+    return interleaving(emitter, fragment.width)
+
+
+def interleaving(emitter: Emitter, count: int) -> str:
     """Define the function that makes 32-bit words of pairs of rows of 16 elements, and return its name.
 
     A register of 64 bytes holds two such rows, and an instruction of 32 lanes moves a row of each of two registers to
-    every other half of a word. Intel's compiler takes one of 16 lanes for each row. Empty where there is none.
+    every other half of a word. Intel's compiler takes one of 16 lanes for each row.
+
+    Args:
+        emitter: gets the function.
+        count: how many words there are.
+
+    Returns:
+        the name; empty where there is none.
     """
-    if block.lanes.wi_data != (2, 1) or block.row_bits != 16 or block.shape[1] != block.subgroup or \
-            emitter.target.register_bytes != 4 * block.subgroup or fragment.width == 1:
+    if emitter.target.register_bytes != 4 * emitter.subgroup or count % 2:
         return ""
-    name, count = f"interleaved_{2 * fragment.width}_rows", fragment.width
+    name, result = f"interleaved_{2 * count}_rows", vector_type("uint", count)
     lines = ["{", *(f".decl {variable} v_type=G type=uw num_elts={32 * count} align=GRF alias=<%{number}, 0>"
                     for number, variable in enumerate("OI")),
              *(f"mov (M1_NM, 32) O({at},{half})<2> I({at},{16 * half})<32;16,1>"
                for at in range(0, count, 2) for half in (0, 1)), "}"]
     assembly = "".join(f'    "{line}\\n"\n' for line in lines)
-    emitter.function(f"static {fragment.c_type} {name}(ushort{2 * count} rows)\n{{\n#ifdef {NO_VISA}\n"
-                     f"  return as_{fragment.c_type}(rows);\n#else\n  {fragment.c_type} words;\n  __asm__(\n{assembly}"
+    emitter.function(f"static {result} {name}(ushort{2 * count} rows)\n{{\n#ifdef {NO_VISA}\n"
+                     f"  return as_{result}(rows);\n#else\n  {result} words;\n  __asm__(\n{assembly}"
                      f"    : \"=rw\"(words) : \"rw\"(rows));\n  return words;\n#endif\n}}\n")
     return name
 

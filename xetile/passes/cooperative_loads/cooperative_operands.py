@@ -245,7 +245,8 @@ def _as_columns(inserter: Inserter, operand: Operand, rows: SSAValue) -> SSAValu
     """A gather of a subgroup's share of the transpose of a gather."""
     load = rows.owner
     assert isinstance(load, LoadGatherOp)
-    assert isinstance(init := load.tile.owner, InitScatteredTileOp)
+    init = load.tile.owner
+    assert isinstance(init, InitScatteredTileOp)
     transposed = Transposer(inserter, load, operand.share_of)
     type_ = TileType(tile_ops.tile_of(load.tile)).with_(shape=operand.shape, wg_map=operand.shares)
     tile = transposed.insert(InitScatteredTileOp(init.source, transposed(init.indices), type_))

@@ -154,7 +154,8 @@ def operand_of(value: SSAValue, loop: scf.ForOp) -> Operand | None:
             _gathered(load, body, (columns, rows) if transposes else (rows, columns))
         if transposes:
             shares, cost = _shares((rows, columns), map_.subgroups, _COLUMNS, range(1, rows + 1)), _GATHERED_COLUMNS
-            found = found if has_lines(load.operands[0].owner.operands[1]) and has_lines(load.operands[1]) else None
+            found = found if found is not None and all(map(has_lines, (found[0][-1].operands[1], load.operands[1]))) \
+                else None
         else:
             shares, cost = _row_shares((rows, columns), map_.subgroups), _GATHERED
     else:

@@ -90,11 +90,9 @@ class TransposeGathers:
 
 
     def _masked(self, load: LoadGatherOp) -> Columns | None:
-        """A gather of columns that is published in front of a loop."""
+        """A gather of columns that is published, and that no loop is versioned for, as in front of one."""
         function = function_of(load)
-        if load.parent_op() is not function and not isinstance(load.parent_op(), scf.IfOp) or not is_published(load):
-            return None
-        columns = columns_of(load, None, self._analysis(function))
+        columns = columns_of(load, None, self._analysis(function)) if is_published(load) else None
         return columns if columns is not None and columns.in_columns and columns.in_words else None
 
 

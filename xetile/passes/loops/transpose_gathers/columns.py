@@ -72,8 +72,8 @@ class _Count:
             return cls(1, () if owner.start is None or number(owner.start) == 0 else (owner.start,)) \
                 if owner.axis.value.data == along else None
         if isinstance(owner, arith.MuliOp):
-            return next((cls.of(side, analysis, along) for side, other in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs))
-                         if analysis.is_one(other)), None)
+            sides = (owner.lhs, owner.rhs), (owner.rhs, owner.lhs)
+            return next((cls.of(side, analysis, along) for side, other in sides if analysis.is_one(other)), None)
         if not isinstance(owner, SelectOp) or not isinstance(test := owner.condition.owner, CmpIOp) or \
                 test.name_of_predicate != "sge" or test.lhs is not owner.lhs or \
                 not isinstance(zero := test.rhs.owner, BroadcastOp) or number(zero.source) != 0:
