@@ -10,6 +10,8 @@ and where %b is operand B of products in a loop
       scf.for ... { %b = load_columns %K, %rows2 + first, %ends2 - first {whole} ; ... }
     } else { scf.for ... { %b = load_columns %K, ... ; ... } } {xegpu.versioned}
 
+So are gathers of columns that a subgroup stores to shared local memory, where all take them as operand B.
+
 The elements of a row are contiguous, and so are those that a lane has of operand B in VNNI form: a lane reads words of
 its own row, and nothing is transposed in registers. The loop is there twice, since a row may end in the middle of
 what is loaded, which few do: then each word is asked for.
