@@ -16,10 +16,10 @@ cache are.
 
 A share of what is converted has whole blocks of the words that :class:`~xegpu.dialect.convert_layout.WidenOp` takes:
 its result lies in registers as DPAS takes operand B, is stored as it lies, and loaded as it lies by all. Of what is
-gathered a share is whole rows; of what is gathered and transposed, as keys are, it is blocks of the transpose, which are
-gathered as columns and lie in registers so, too. The double buffer takes a barrier a step; the loads run a step ahead, but never behind
-the last one where a step's place is looked up in a table. They come behind the first product of a step where others
-follow, to wait for memory while those are done; gathers come last, since they take registers.
+gathered a share is whole rows; of what is gathered and transposed, as keys are, it is blocks of the transpose, which
+are gathered as columns and lie in registers so, too. The double buffer takes a barrier a step; the loads run a step
+ahead, but never behind the last one where a step's place is looked up in a table. They come behind the first product
+of a step where others follow, to wait for memory while those are done; gathers come last, since they take registers.
 
 A conversion of one instruction a register (e5m2 to f16, which is a shift) stays where it is on targets whose messages
 take no constant distance from an address: there, more messages and the barrier take what is saved.
