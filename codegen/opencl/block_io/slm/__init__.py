@@ -16,7 +16,6 @@ from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
 from codegen.opencl.block_io.block_slice import PARAMETERS
-from codegen.opencl.block_io.element_loads import interleaving
 from codegen.opencl.block_io.slm import addresses as slm_addresses
 from codegen.opencl.block_io.slm import visa
 from codegen.opencl.block_io.slm.access import LINE, SlmAccess
@@ -24,6 +23,7 @@ from codegen.opencl.block_io.slm.visa import Address
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import UNSIGNED, ArrayValue, vector_type
+from codegen.opencl.vector.interleaving import interleaving
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import static_form
