@@ -105,8 +105,7 @@ def panels_of(operation: AllocOp) -> Panels:
     panels = operation.attributes.get(PANELS)
     if not isinstance(panels, ArrayAttr):
         return Panels.row_major(height, width)
-    rows, columns = (number.value.data for number in panels)
-    return Panels(height, width, rows, columns)
+    return Panels(height, width, *(number.value.data for number in panels))
 
 
 def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAttr[Any]]:
@@ -126,7 +125,7 @@ def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAt
         mine = [maker for maker in makers if array_of(maker.source) is allocation.memref]
         panels = _best(allocation, mine, webs)
         if panels is not None and not panels.is_row_major:
-            numbers = [IntegerAttr(number, i64) for number in (panels.rows, panels.columns)]
+            numbers = [IntegerAttr(number, i64) for number in (panels.rows, panels.columns, panels.slab)[:2 + (panels.slab > 0)]]
             found[allocation] = ArrayAttr(numbers)
     return found
 
@@ -168,6 +167,11 @@ def _wanted(allocated: Panels, maker: CreateNdTdescOp, webs: Webs) -> Panels:
     if lanes_across == 1 and any(load.transposes for load in loads):
         return Panels(allocated.height, allocated.width, 1, columns)  # a lane reads its row
     assert rows % data_down == 0
+    import os
+    row_bytes = columns * desc.block.array_length * desc.dtype.bytes
+    slab = 512 // row_bytes
+    if step == 1 and desc.dtype.bytes < 4 and data_down == 1 and desc.block.array_length > 1 and slab >= 8 and slab < rows and loads and not os.environ.get("NOSLAB"):
+        return Panels(allocated.height, allocated.width, data_down, min(unit_columns, allocated.width), slab)
     return Panels(allocated.height, allocated.width, data_down, min(unit_columns, allocated.width))
 
 

@@ -29,12 +29,14 @@ class Panels:
         height, width: rows and columns of the matrix.
         rows: interleaved rows, whose elements of one column are adjacent.
         columns: columns of a panel.
+        slab: rows of a slab, each of which is a matrix of panels by itself; 0 where all rows are one.
     """
 
     height: int
     width: int
     rows: int
     columns: int
+    slab: int = 0
 
     @classmethod
     def row_major(cls, height: int, width: int) -> Panels:
@@ -47,24 +49,33 @@ class Panels:
         return self.rows == 1 and self.columns == self.width
 
     @property
+    def label(self) -> str:
+        """Its rows, columns and slab, as part of a name."""
+        return f"{self.rows}x{self.columns}{f'_slabs_{self.slab}' if self.slab else ''}"
+
+    @property
     def fits(self) -> bool:
         """Whether panels divide the matrix evenly, so that it needs no padding."""
-        return self.height % self.rows == 0 and self.width % self.columns == 0
+        return self.height % (self.slab or self.rows) == 0 and self.width % self.columns == 0
 
     def position(self, row: Any, column: Any) -> Any:
         """Linear index of an element; for integers and for arrays of them."""
-        panel, word = column // self.columns * self.height * self.columns, row // self.rows * self.rows * self.columns
-        return panel + word + column % self.columns * self.rows + row % self.rows
+        height = self.slab or self.height
+        slab, panel = row // height * height * self.width, column // self.columns * height * self.columns
+        word = row % height // self.rows * self.rows * self.columns
+        return slab + panel + word + column % self.columns * self.rows + row % self.rows
 
     @property
     def weights(self) -> tuple[int, int]:
         """Strides of row and column in the linear index, at multiples of :attr:`unit`."""
+        if self.slab:
+            return self.width, self.slab
         return (self.width, 1) if self.is_row_major else (self.columns, self.height)
 
     @property
     def unit(self) -> tuple[int, int]:
         """Rows and columns at whose multiples a block of any shape has the layout that it has at (0, 0)."""
-        return (1, 1) if self.is_row_major else (self.rows, self.columns)
+        return (1, 1) if self.is_row_major else (self.slab or self.rows, self.columns)
 
 
 @dataclass(frozen=True)
