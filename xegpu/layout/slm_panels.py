@@ -8,6 +8,10 @@ message of 256 or 512 bytes moves as much of it.
     16 columns, 1 row       row-major panels: operand A of 16 bits, and accumulators
     16 columns, 2 rows      a word for each column of two rows: operand B of 16 bits
     all columns, 1 row      row-major order
+
+A matrix may be split into *slabs* of 8 rows first, each a matrix of panels by itself. So 8 rows of 32 columns
+of 16 bits are one message, which has an operand A of each product in a step of K = 32, where 16 rows of 16 columns have
+those of half of it: products then wait for each other's loads.
 """
 
 from __future__ import annotations
@@ -18,7 +22,10 @@ from typing import Any
 import numpy as np
 
 Positions = np.ndarray[Any, Any]
-_WORDS = 8
+MESSAGE = 512
+"""Bytes of the largest message: 64 elements of 64 bits (``d64x64t``), or 8 words of 16 lanes (``d32x8``)."""
+RUN = 8
+"""Most words of a lane in one run; rows of an operand A."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Panels:
         height, width: rows and columns of the matrix.
         rows: interleaved rows, whose elements of one column are adjacent.
         columns: columns of a panel.
-        slab: rows of a slab, each of which is a matrix of panels by itself; 0 where all rows are one.
+        slab: rows of a slab; 0 where all rows are one.
     """
 
     height: int
@@ -169,7 +176,7 @@ def _grouped(starts: Positions, step: int) -> list[list[int]]:
 def _cut(chain: list[int]) -> list[list[int]]:
     groups = []
     while chain:
-        width = next(width for width in (_WORDS, 4, 2, 1) if width <= len(chain))
+        width = next(width for width in (RUN, 4, 2, 1) if width <= len(chain))
         groups.append(chain[:width])
         chain = chain[width:]
     return groups

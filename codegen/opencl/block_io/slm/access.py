@@ -192,7 +192,7 @@ def _times(name: str, weight: int) -> str:
 
 
 def _digits(offsets: np.ndarray[Any, Any], number: str) -> list[tuple[str, int]] | None:
-    """Offsets, of which the first is 0, as a sum of digits of their number, each with its weight, the lowest digit last;
+    """Offsets, of which the first is 0, as a sum of digits of their number, each with its weight, the lowest one last;
     None where there is no such sum."""
     values = count = len(offsets)
     while values > 1 and not np.array_equal(offsets[:values], offsets[1] * np.arange(values)):
