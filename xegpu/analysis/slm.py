@@ -149,14 +149,13 @@ def _best(allocation: AllocOp, makers: Sequence[CreateNdTdescOp], webs: Webs) ->
 
 
 def _in_slabs(panels: Panels, makers: Sequence[CreateNdTdescOp], webs: Webs) -> bool:
-    """Whether all that is loaded from panels is operands A, of which a message then has several panels' columns, and
-    everything lies at multiples of a slab."""
-    accesses = [(maker, use.operation) for maker in makers for use in webs.uses(maker.result)
-                if isinstance(use.operation, (LoadNdOp, StoreNdOp))]
-    loads = [maker for maker, access in accesses if isinstance(access, LoadNdOp)]
-    return panels.rows == 1 and panels.height % RUN == 0 and bool(loads) and all(
-        _rows_of_operands(maker, panels) for maker in loads) and not any(
-        multiple_of(access.desc, axis=-2 if geometry(maker) == "own" else -1) % RUN for maker, access in accesses)
+    """Whether all that panels hold is operands A, whose transpose is stored, and lies at multiples of a slab's rows."""
+    users = [(maker, use.operation) for maker in makers for use in webs.uses(maker.result)]
+    loads = [(maker, user.desc) for maker, user in users if isinstance(user, LoadNdOp)]
+    stores = [(maker, user.desc) for maker, user in users if isinstance(user, StoreNdOp)]
+    return panels.rows == 1 and panels.height % RUN == 0 and bool(loads) and \
+        all(_rows_of_operands(maker, panels) and multiple_of(desc, axis=-2) % RUN == 0 for maker, desc in loads) and \
+        all(geometry(maker) == "exchanged" and multiple_of(desc, axis=-1) % RUN == 0 for maker, desc in stores)
 
 
 def _rows_of_operands(maker: CreateNdTdescOp, panels: Panels) -> bool:

@@ -131,7 +131,7 @@ class SlmAccess:
 
     @cached_property
     def lane_terms(self) -> list[tuple[str, int]] | None:
-        """Offset of a lane's first element from lane 0's, a sum: digits of the lane's number, each with its weight;
+        """Offset of a lane's first element from lane 0's, a sum: quotients of the lane's number, each with its weight;
         None where there is no such sum."""
         row, column = self.where() if self.form == "own" else self.where()[::-1]
         begins, across = self.panels.position(row, column)[:, 0], self.desc.sg_map.wi_layout[1]
@@ -139,8 +139,8 @@ class SlmAccess:
         down, right = begins[::across], begins[:across]
         if not np.array_equal(np.add.outer(down, right).ravel(), begins):
             return None
-        rows = _digits(down, lane if across == 1 else f"{lane} / {across}")
-        columns = _digits(right, f"{lane} % {across}")
+        rows = _quotients(down, lane if across == 1 else f"{lane} / {across}")
+        columns = _quotients(right, lane if across == len(begins) else f"{lane} % {across}")
         return None if rows is None or columns is None else rows + columns
 
     def start(self, row: str = "y", column: str = "x") -> str:
@@ -177,7 +177,7 @@ class SlmAccess:
     def lane_offset(self) -> str:
         """Offset of a lane's first element from lane 0's."""
         assert self.lane_terms is not None
-        return " + ".join(f"{digit} * {weight}" for digit, weight in self.lane_terms) or "0"
+        return " + ".join(f"{quotient} * {weight}" for quotient, weight in self.lane_terms) or "0"
 
     def is_aligned(self, run: Run) -> bool:
         """Whether a run's words are naturally aligned on every lane."""
@@ -191,17 +191,17 @@ def _times(name: str, weight: int) -> str:
     return name if weight == 1 else f"{name} * {weight}"
 
 
-def _digits(offsets: np.ndarray[Any, Any], number: str) -> list[tuple[str, int]] | None:
-    """Offsets, of which the first is 0, as a sum of digits of their number, each with its weight, the lowest one last;
+def _quotients(offsets: np.ndarray[Any, Any], number: str) -> list[tuple[str, int]] | None:
+    """Offsets, of which the first is 0, as a sum of quotients of their number by powers of two, each with its weight;
     None where there is no such sum."""
     values = count = len(offsets)
-    while values > 1 and not np.array_equal(offsets[:values], offsets[1] * np.arange(values)):
-        values //= 2
-    if count == 1 or not offsets.any():
+    if not offsets.any():
         return []
-    higher = offsets[::values]
-    if not np.array_equal(np.add.outer(higher, offsets[:values]).ravel(), offsets):
+    while values > 2 and not np.array_equal(offsets[:values], offsets[1] * np.arange(values)):
+        values = max(values // 2, 2)
+    weight = int(offsets[1])
+    rest = offsets - weight * np.arange(count)
+    if not np.array_equal(rest, np.repeat(rest[::values], values)[:count]):
         return None
-    above = _digits(higher, f"{number} / {values}")
-    lowest = (number if values == count else f"{number} % {values}", int(offsets[1]))
-    return None if above is None else [*above, lowest]
+    above = _quotients(rest[::values], f"{number} / {values}")
+    return None if above is None else [(number, weight), *above] if weight else above
