@@ -140,7 +140,8 @@ class SlmAccess:
         if not np.array_equal(np.add.outer(down, right).ravel(), begins):
             return None
         rows = _quotients(down, lane if across == 1 else f"{lane} / {across}")
-        columns = _quotients(right, lane if across == len(begins) else f"{lane} % {across}")
+        whole = across == len(begins) and self.panels.slab  # else a remainder spares instructions, whatever it is of
+        columns = _quotients(right, lane if whole else f"{lane} % {across}")
         return None if rows is None or columns is None else rows + columns
 
     def start(self, row: str = "y", column: str = "x") -> str:
