@@ -290,7 +290,7 @@ def _single(emitter: Emitter, access: SlmAccess, variable: int, kind: str) -> It
 def _bounds_checked_access(emitter: Emitter, access: SlmAccess, kind: str) -> str:
     """Define a bounds-checked element access, and return its name."""
     element, unsigned, panels = access.desc.dtype.opencl, UNSIGNED[8 * access.size], access.panels
-    name = f"{kind}_slm_{element}_of_{panels.height}x{panels.width}_panels_{panels.rows}x{panels.columns}_{access.form}"
+    name = f"{kind}_slm_{element}_of_{panels.height}x{panels.width}_panels_{panels.label}_{access.form}"
     inside = "(uint)y < (uint)height && (uint)x < (uint)width"
     at = access.position("y", "x")
     if kind == "load":

@@ -18,10 +18,8 @@ from math import prod
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA, SLM_READ
 from xegpu.dialect.block_io import LoadNdOp, desc_of
-from xegpu.layout.slm_panels import Run
+from xegpu.layout.slm_panels import MESSAGE, Run
 
-_BYTES = 512
-"""Bytes of the largest SLM message: 64 elements of 64 bits (``d64x64t``)."""
 _WORDS = {1: "uint8", 2: "ushort16"}
 """What a message fills, by the number of runs that it has."""
 _HALF = "ushort8"
@@ -79,9 +77,9 @@ def of(runs: Sequence[Run], size: int, lanes: int) -> dict[int, int]:
         length = len(run.words) * run.elements * size * lanes
         if not run.together or found.get(i - 1) == 2:
             continue
-        if length == _BYTES:
+        if length == MESSAGE:
             found[i] = 1
-        elif 2 * length == _BYTES and runs[i + 1:] and _follows(run, runs[i + 1], length // size):
+        elif 2 * length == MESSAGE and runs[i + 1:] and _follows(run, runs[i + 1], length // size):
             found[i] = 2
     return found
 
@@ -94,7 +92,7 @@ def halves(runs: Sequence[Run], size: int, lanes: int) -> list[int]:
     """
     wide = of(runs, size, lanes)
     return [i for i, run in enumerate(runs) if run.together and i not in wide and wide.get(i - 1) != 2
-            and run.elements * size == 2 and 2 * len(run.words) * run.elements * size * lanes == _BYTES]
+            and run.elements * size == 2 and 2 * len(run.words) * run.elements * size * lanes == MESSAGE]
 
 
 def _follows(run: Run, other: Run, elements: int) -> bool:
@@ -130,7 +128,7 @@ def together(address: str, messages: Sequence[tuple[int, int, int]], near: int, 
         immediate: whether messages take distances.
     """
     write = _at_distances if immediate else _assembly
-    most = _TOGETHER if near <= _TOGETHER * _BYTES else _FEW
+    most = _TOGETHER if near <= _TOGETHER * MESSAGE else _FEW
     for start in range(0, len(messages), most):
         part = messages[start:start + most]
         yield from (f"{_WORDS[count]} wide{first};" for _, first, count in part)
