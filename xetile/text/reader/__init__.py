@@ -158,7 +158,7 @@ class Reader(DenseLiteralParser):
         if token.kind is not MLIRTokenKind.BYTES_LIT:
             return super().parse_optional_str_literal()
         try:
-            found = StringLiteral.from_span(token.span).string_contents
+            found: str = StringLiteral.from_span(token.span).string_contents
         except UnicodeDecodeError:
             return None
         self._consume_token()
