@@ -15,7 +15,7 @@ import pytest
 
 import xetile as xt
 from benchmarks.published import FIGURES, LARGEST_ERROR, table
-from benchmarks.trial_kernels import backward_dq
+from benchmarks.trial_kernels.attention_backward import backward_dq
 from codegen.perf.performance_model import LoopIteration, Prediction, predict, product_traffic
 from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
