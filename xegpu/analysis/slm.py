@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -11,20 +12,21 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, NoneAttr, 
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.webs import Webs
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, desc_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.gather_scatter import BlockElementsOp, CreateTdescOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared, shared_argument, static_form
 from xegpu.ir.use_def import array_of, arrays_of, root_definitions
-from xegpu.layout.slm_panels import Panels
+from xegpu.layout.slm_panels import MESSAGE, RUN, Panels
 from xegpu.support.errors import Invalid, ShapeError, TargetError
 from xegpu.support.notes import defined_at, notes_at
 from xegpu.target.targets import Target
 
 PANELS = "xegpu.panels"
-"""Attribute of an allocation: interleaved rows, and columns of a panel."""
+"""Attribute of an allocation: interleaved rows, columns of a panel, and rows of a slab where there are several."""
 
 
 def verify_memory(operation: Operation) -> None:
@@ -105,8 +107,7 @@ def panels_of(operation: AllocOp) -> Panels:
     panels = operation.attributes.get(PANELS)
     if not isinstance(panels, ArrayAttr):
         return Panels.row_major(height, width)
-    rows, columns = (number.value.data for number in panels)
-    return Panels(height, width, rows, columns)
+    return Panels(height, width, *(number.value.data for number in panels))
 
 
 def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAttr[Any]]:
@@ -126,8 +127,8 @@ def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAt
         mine = [maker for maker in makers if array_of(maker.source) is allocation.memref]
         panels = _best(allocation, mine, webs)
         if panels is not None and not panels.is_row_major:
-            numbers = [IntegerAttr(number, i64) for number in (panels.rows, panels.columns)]
-            found[allocation] = ArrayAttr(numbers)
+            numbers = (panels.rows, panels.columns, *([panels.slab] if panels.slab else []))
+            found[allocation] = ArrayAttr([IntegerAttr(number, i64) for number in numbers])
     return found
 
 
@@ -142,8 +143,27 @@ def _best(allocation: AllocOp, makers: Sequence[CreateNdTdescOp], webs: Webs) ->
     if not fitting:
         return None
     best = max(fitting, key=lambda panels: (fitting.count(panels), panels.rows))
-    return best if all(panels.rows == best.rows for panels in fitting) else Panels(
-        best.height, best.width, 1, best.columns)
+    if any(panels.rows != best.rows for panels in fitting):
+        return Panels(best.height, best.width, 1, best.columns)
+    return replace(best, slab=RUN) if len(fitting) == len(wanted) and _in_slabs(best, makers, webs) else best
+
+
+def _in_slabs(panels: Panels, makers: Sequence[CreateNdTdescOp], webs: Webs) -> bool:
+    """Whether all that panels hold is operands A, whose transpose is stored, and lies at multiples of a slab's rows."""
+    users = [(maker, use.operation) for maker in makers for use in webs.uses(maker.result)]
+    loads = [(maker, user.desc) for maker, user in users if isinstance(user, LoadNdOp)]
+    stores = [(maker, user.desc) for maker, user in users if isinstance(user, StoreNdOp)]
+    return panels.rows == 1 and panels.height % RUN == 0 and bool(loads) and \
+        all(_rows_of_operands(maker, panels) and multiple_of(desc, axis=-2) % RUN == 0 for maker, desc in loads) and \
+        all(geometry(maker) == "exchanged" and multiple_of(desc, axis=-1) % RUN == 0 for maker, desc in stores)
+
+
+def _rows_of_operands(maker: CreateNdTdescOp, panels: Panels) -> bool:
+    """Whether a message has as many rows of a descriptor's blocks, side by side in several panels, as an operand A."""
+    desc = desc_of(maker.result)
+    columns = desc.shape[1] * desc.block.array_length
+    return geometry(maker) == "own" and desc.shape[0] % RUN == 0 and columns > panels.columns and \
+        RUN * columns * desc.dtype.bytes == MESSAGE
 
 
 def _arrays_of(webs: Webs, desc: SSAValue) -> set[SSAValue]:

@@ -8,6 +8,10 @@ message of 256 or 512 bytes moves as much of it.
     16 columns, 1 row       row-major panels: operand A of 16 bits, and accumulators
     16 columns, 2 rows      a word for each column of two rows: operand B of 16 bits
     all columns, 1 row      row-major order
+
+A matrix may be split into *slabs* of 8 rows first, each a matrix of panels by itself. So 8 rows of 32 columns
+of 16 bits are one message, which has an operand A of each product in a step of K = 32, where 16 rows of 16 columns have
+those of half of it: products then wait for each other's loads.
 """
 
 from __future__ import annotations
@@ -18,7 +22,10 @@ from typing import Any
 import numpy as np
 
 Positions = np.ndarray[Any, Any]
-_WORDS = 8
+MESSAGE = 512
+"""Bytes of the largest message: 64 elements of 64 bits (``d64x64t``), or 8 words of 16 lanes (``d32x8``)."""
+RUN = 8
+"""Most words of a lane in one run; rows of an operand A."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +36,14 @@ class Panels:
         height, width: rows and columns of the matrix.
         rows: interleaved rows, whose elements of one column are adjacent.
         columns: columns of a panel.
+        slab: rows of a slab; 0 where all rows are one.
     """
 
     height: int
     width: int
     rows: int
     columns: int
+    slab: int = 0
 
     @classmethod
     def row_major(cls, height: int, width: int) -> Panels:
@@ -47,24 +56,33 @@ class Panels:
         return self.rows == 1 and self.columns == self.width
 
     @property
+    def label(self) -> str:
+        """Its rows, columns and slab, as part of a name."""
+        return f"{self.rows}x{self.columns}{f'_slabs_{self.slab}' if self.slab else ''}"
+
+    @property
     def fits(self) -> bool:
         """Whether panels divide the matrix evenly, so that it needs no padding."""
-        return self.height % self.rows == 0 and self.width % self.columns == 0
+        return self.height % (self.slab or self.rows) == 0 and self.width % self.columns == 0
 
     def position(self, row: Any, column: Any) -> Any:
         """Linear index of an element; for integers and for arrays of them."""
-        panel, word = column // self.columns * self.height * self.columns, row // self.rows * self.rows * self.columns
-        return panel + word + column % self.columns * self.rows + row % self.rows
+        height = self.slab or self.height
+        slab, panel = row // height * height * self.width, column // self.columns * height * self.columns
+        word = row % height // self.rows * self.rows * self.columns
+        return slab + panel + word + column % self.columns * self.rows + row % self.rows
 
     @property
     def weights(self) -> tuple[int, int]:
         """Strides of row and column in the linear index, at multiples of :attr:`unit`."""
+        if self.slab:
+            return self.width, self.slab
         return (self.width, 1) if self.is_row_major else (self.columns, self.height)
 
     @property
     def unit(self) -> tuple[int, int]:
         """Rows and columns at whose multiples a block of any shape has the layout that it has at (0, 0)."""
-        return (1, 1) if self.is_row_major else (self.rows, self.columns)
+        return (1, 1) if self.is_row_major else (self.slab or self.rows, self.columns)
 
 
 @dataclass(frozen=True)
@@ -158,7 +176,7 @@ def _grouped(starts: Positions, step: int) -> list[list[int]]:
 def _cut(chain: list[int]) -> list[list[int]]:
     groups = []
     while chain:
-        width = next(width for width in (_WORDS, 4, 2, 1) if width <= len(chain))
+        width = next(width for width in (RUN, 4, 2, 1) if width <= len(chain))
         groups.append(chain[:width])
         chain = chain[width:]
     return groups

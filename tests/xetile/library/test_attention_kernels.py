@@ -10,14 +10,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks.attention_kernels import (
+from benchmarks.trial_kernels import TRIALS
+from benchmarks.trial_kernels.attention_kernels import (
     backward_dkdv_in_parts,
     gathered_keys,
     packed_sequences,
     paged_cache,
     triton_tutorial,
 )
-from benchmarks.trial_kernels import TRIALS
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Execution
 

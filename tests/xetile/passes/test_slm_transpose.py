@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -110,7 +112,7 @@ def test_the_product_of_the_tutorial(shape: tuple[int, int], execution: Executio
 
 
 @pytest.mark.parametrize(("shape", "target"), [
-    ((256, 128), "pvc"), ((256, 128), "bmg"), ((64, 256), "bmg"),
+    ((256, 128), "pvc"), ((256, 128), "bmg"), ((64, 256), "bmg"), ((128, 64), "bmg"),
     *(pytest.param((128, 128), target, marks=pytest.mark.everything) for target in ("pvc", "bmg")),
     pytest.param((128, 256), "pvc", marks=pytest.mark.everything)], ids=str)
 def test_the_machine_code(shape: tuple[int, int], target: str) -> None:
@@ -123,16 +125,33 @@ def test_the_machine_code(shape: tuple[int, int], target: str) -> None:
     assert stored.hot.total / stored.unrolled <= 1.5 * plain.hot.total / plain.unrolled
 
 
+@pytest.mark.parametrize("execution", [BMG, Execution("machine:bmg", "bmg")], ids=str)
+@pytest.mark.parametrize("types", [BF16, I8], ids=str)
+def test_steps_by_twos(types: Types, execution: Execution) -> None:
+    """Two steps of 16 x 16 load before either multiplies: a main loop of eight steps, and steps that are left over."""
+    generator, depth = np.random.default_rng(4), 512 // types.a.bits
+    a, b = by_columns(generator, types.a, 80, 19 * depth + 4), integers(generator, types.b, 19 * depth + 4, 80)
+    constants = {"acc": types.acc, "BM": 16, "BN": 16, "BK": depth}
+    check(execution.bind(product), (a, b), (5, 5), multiplied(a, b, types.acc), **constants)
+    lowered = product.lower(a, b, np.zeros((80, 80), types.acc.numpy), target="bmg", **constants)
+    main = lowered.opencl[lowered.opencl.index("kernel void"):]
+    order = re.findall(r"block_read_transform|  load_slm|matrix_mad", main[main.index("for ("):])
+    runs = [len(list(group)) for name, group in groupby(order, "matrix_mad".__eq__) if name]
+    assert runs == [8, 8, 8, 8, 4]
+
+
 def test_addresses_stay_in_registers() -> None:
     """A step of 32 x 32 by 32 makes none: four messages store and four load, on Xe2 at distances from one register."""
     require_ocloc()
     specs = [xt.Spec((4096, 4096), xt.bf16, strides) for strides in ((1, 4096), (4096, 1))]
-    for target, most in (("pvc", 42), ("bmg", 32)):
+    for target, most in (("pvc", 41), ("bmg", 31)):
         report = product.lower(*specs, xt.Spec((4096, 4096), xt.f32), target=target).report()
         assert report.loop["slm"] == 8 * report.unrolled
         assert report.loop["vector"] == 1  # the comparison that ends the loop
         assert report.hot.total / report.unrolled <= most
         assert report.spill_size + report.private_size == 0
+    few = product.lower(*specs, xt.Spec((4096, 4096), xt.f32), target="bmg", BM=8).report()
+    assert few.loop["slm"] == 3 * few.unrolled  # 16 rows are stored, 8 are loaded by one message
 
 
 @xt.kernel

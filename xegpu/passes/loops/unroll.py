@@ -21,6 +21,9 @@ such messages, gains nothing and would build for minutes: such a main loop is ma
 the text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at
 least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
 
+Steps in which a subgroup transposes an operand in shared local memory are written by twos, where registers hold two
+(:mod:`xegpu.passes.loops.pair_steps`).
+
 A loop whose author asks for barriers every so many steps (``xegpu.barrier``) gets them here, around the first step of
 that many: the subgroups of a work-group then stay together.
 """
@@ -45,6 +48,7 @@ from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.passes.loops.interleave_columns import reads_on
+from xegpu.passes.loops.pair_steps import pair_steps, pays_in_pairs
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xegpu.target.grf_mode import requested_registers
@@ -93,6 +97,7 @@ class Unroll:
         for name in OPTIONS:
             loop.attributes.pop(name, None)
         step, body = loop.step, list(loop.body.block.ops)[:-1]
+        in_pairs = not asked and not has_copies(loop) and pays_in_pairs(loop, self.target)
         if factor == 1:
             if period:
                 _between_barriers(inserter, body)
@@ -107,6 +112,8 @@ class Unroll:
             if period == 1:
                 _between_barriers(inserter, list(rest.body.block.ops)[:-1])
         steps = repeat(inserter, main, body, step, factor)
+        if in_pairs:
+            pair_steps(inserter, steps)
         if period and factor % period == 0:
             for position in range(0, factor, period):
                 _between_barriers(inserter, steps[position])

@@ -48,6 +48,7 @@ from xegpu.dialect.sync import SubgroupBarrierOp
 from xegpu.ir.dtypes import f32, i32, of_mlir
 from xegpu.ir.memref import SHARED_SPACE, exchanged, is_shared
 from xegpu.ir.use_def import array_of
+from xegpu.layout.slm_panels import MESSAGE
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, vector_type
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import rewrite
@@ -61,8 +62,6 @@ from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 
 _BITS = (8, 16)
 """Element sizes that no message transposes, but which one loads in words of several rows."""
-_BYTES = 512
-"""Bytes of the largest message that stores to shared local memory."""
 _MANY = 3
 """Messages of a step that store, from which on a prefetch behind them saves instructions."""
 
@@ -250,7 +249,7 @@ def _bytes(block: Block) -> int:
 def _messages(store: tile_ops.StoreTileOp) -> int:
     """Messages of 512 bytes that a store takes."""
     tile = tile_ops.tile_of(store.tile)
-    return prod(tile.shape) * tile.dtype.bytes // _BYTES
+    return prod(tile.shape) * tile.dtype.bytes // MESSAGE
 
 
 def _next_tile(store: tile_ops.StoreTileOp) -> SSAValue | None:

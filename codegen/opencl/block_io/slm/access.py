@@ -78,7 +78,7 @@ class SlmAccess:
         """Suffix that makes the access function's name unique."""
         lanes, panels = self.desc.sg_map, self.panels
         return (f"{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{self.desc.block.array_length}_of_{panels.height}x"
-                f"{panels.width}_panels_{panels.rows}x{panels.columns}_{self.form}"
+                f"{panels.width}_panels_{panels.label}_{self.form}"
                 f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}"
                 f"_by_{self.aligned}{'_in' if self.in_panel else ''}"
                 f"{'' if self.desc.block.boundary_check else '_inside'}")
@@ -122,7 +122,7 @@ class SlmAccess:
             return []
         row, column = self.where() if self.form == "own" else self.where()[::-1]
         found = runs(self.panels.position(row, column), self.size, self.aligned)
-        return found if all(run.together for run in found) or self.lane_weights else []
+        return found if all(run.together for run in found) or self.lane_terms is not None else []
 
     @property
     def repeats(self) -> bool:
@@ -130,15 +130,19 @@ class SlmAccess:
         return bool(self.desc.sg_map.lanes < self.subgroup)
 
     @cached_property
-    def lane_weights(self) -> tuple[int, int] | None:
-        """Weights of a lane's row and column (in the map) in its offset from lane 0."""
+    def lane_terms(self) -> list[tuple[str, int]] | None:
+        """Offset of a lane's first element from lane 0's, a sum: quotients of the lane's number, each with its weight;
+        None where there is no such sum."""
         row, column = self.where() if self.form == "own" else self.where()[::-1]
-        begins = self.panels.position(row, column)[:, 0]
-        begins, across = begins - begins[0], self.desc.sg_map.wi_layout[1]
-        down = int(begins[across]) if len(begins) > across else 0
-        right = int(begins[1]) if across > 1 else 0
-        lane = np.arange(len(begins))
-        return (down, right) if np.array_equal(lane // across * down + lane % across * right, begins) else None
+        begins, across = self.panels.position(row, column)[:, 0], self.desc.sg_map.wi_layout[1]
+        begins, lane = begins - begins[0], "(int)get_sub_group_local_id()"
+        down, right = begins[::across], begins[:across]
+        if not np.array_equal(np.add.outer(down, right).ravel(), begins):
+            return None
+        rows = _quotients(down, lane if across == 1 else f"{lane} / {across}")
+        whole = across == len(begins) and self.panels.slab  # else a remainder spares instructions, whatever it is of
+        columns = _quotients(right, lane if whole else f"{lane} % {across}")
+        return None if rows is None or columns is None else rows + columns
 
     def start(self, row: str = "y", column: str = "x") -> str:
         """Offset expression of the block's first element."""
@@ -153,7 +157,11 @@ class SlmAccess:
         if self.form == "other":
             return f"({row}) * pitch + ({column}) * step"
         down, across = (row, column) if self.form == "own" else (column, row)
-        return f"slm_position({down}, {across}, {self.panels.height}, {self.panels.rows}, {self.panels.columns})"
+        panels, slab = self.panels, self.panels.slab
+        if not slab:
+            return f"slm_position({down}, {across}, {panels.height}, {panels.rows}, {panels.columns})"
+        return (f"({down}) / {slab} * {slab * panels.width} + "
+                f"slm_position(({down}) % {slab}, {across}, {slab}, {panels.rows}, {panels.columns})")
 
     def call(self, emitter: Emitter) -> str:
         """Arguments of the access function: the matrix and the block's offsets."""
@@ -169,20 +177,32 @@ class SlmAccess:
 
     def lane_offset(self) -> str:
         """Offset of a lane's first element from lane 0's."""
-        weights, across, lane = self.lane_weights, self.desc.sg_map.wi_layout[1], "(int)get_sub_group_local_id()"
-        assert weights is not None
-        row = lane if across == 1 else f"{lane} / {across}"
-        down = "" if weights[0] == 0 else f"{row} * {weights[0]}"
-        right = "" if weights[1] == 0 else f"{lane} % {across} * {weights[1]}"
-        return " + ".join(part for part in (down, right) if part) or "0"
+        assert self.lane_terms is not None
+        return " + ".join(f"{quotient} * {weight}" for quotient, weight in self.lane_terms) or "0"
 
     def is_aligned(self, run: Run) -> bool:
         """Whether a run's words are naturally aligned on every lane."""
-        weights = self.lane_weights
-        assert weights is not None
+        assert self.lane_terms is not None
+        weights = [weight for _, weight in self.lane_terms]
         offsets = (self.aligned, *(size * self.size for size in (run.start, *weights)))
         return not any(offset % (len(run.words) * run.elements * self.size) for offset in offsets)
 
 
 def _times(name: str, weight: int) -> str:
     return name if weight == 1 else f"{name} * {weight}"
+
+
+def _quotients(offsets: np.ndarray[Any, Any], number: str) -> list[tuple[str, int]] | None:
+    """Offsets, of which the first is 0, as a sum of quotients of their number by powers of two, each with its weight;
+    None where there is no such sum."""
+    values = count = len(offsets)
+    if not offsets.any():
+        return []
+    while values > 2 and not np.array_equal(offsets[:values], offsets[1] * np.arange(values)):
+        values = max(values // 2, 2)
+    weight = int(offsets[1])
+    rest = offsets - weight * np.arange(count)
+    if not np.array_equal(rest, np.repeat(rest[::values], values)[:count]):
+        return None
+    above = _quotients(rest[::values], f"{number} / {values}")
+    return None if above is None else [(number, weight), *above] if weight else above

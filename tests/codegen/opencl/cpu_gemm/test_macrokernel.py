@@ -13,6 +13,7 @@ import pytest
 
 import xetile as xt
 from codegen.opencl import cpu_gemm
+from codegen.opencl.cpu_gemm.microkernel import Numbers, RowsOfSums
 from codegen.opencl.prelude.macros import CALL
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue
@@ -177,3 +178,18 @@ def test_which_products_are_whole() -> None:
     assert not MicrokernelShape(1, 1024, i8, i8).fits
     assert MicrokernelShape(16, 48, f16, f16).fits
     assert not MicrokernelShape(16, 40, f16, f16).fits
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize(("width", "parts"), [(4, 43), (4, 22), (4, 6), (3, 11), (2, 3), (1, 2)])
+def test_all_lines_of_the_next_panel_are_prefetched(width: int, parts: int, group: int) -> None:
+    dtype = {1: f32, 2: bf16, 4: i8}[group]
+    rows = RowsOfSums(Numbers(dtype, dtype, group, 128 * group), 5, width, width * 16, parts)
+    text, found = "\n".join(rows._fetched_b()).replace("/", "//"), set()
+    match = re.search(r"i < (\d+).*\n.*B \+ \(k0 \+ (.*)\) \* pitch_b \+ ahead \+ first(.*);", text)
+    assert match is not None
+    for turn, i in itertools.product(range(parts * 8), range(int(match[1]))):
+        names = {"turn": turn, "i": i, "furthest": 128 * group - 1, "min": min}
+        row, column = eval(match[2], names), eval(match[3] or "0", names)
+        found |= {(row, column + int(at)) for at in re.findall(r"XETILE_FETCH\(next_row \+ (\d+)\)", text)}
+    assert found == {(row, column) for row in range(128 * group) for column in range(0, width * 16, 64 // dtype.bytes)}

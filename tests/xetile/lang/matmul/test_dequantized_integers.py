@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import whole_bytes
+from benchmarks.trial_kernels.quantized_weights import whole_bytes
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution
 from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, ROWS, TILE, TYPES, operands

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import four_bits
+from benchmarks.trial_kernels.quantized_weights import four_bits
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, FEW, Array, Execution
 from xetile.compiler.compiled import CompiledKernel

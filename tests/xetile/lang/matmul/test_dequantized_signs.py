@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import AWQ, in_columns
+from benchmarks.trial_kernels.quantized_weights import AWQ, in_columns
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, FEW, Execution
 from tests.xetile.lang.matmul.test_dequantized_bytes import packed

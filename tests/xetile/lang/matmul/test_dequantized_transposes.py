@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import four_bits_of_rows, pairs_of_four_bits
+from benchmarks.trial_kernels.quantized_weights import four_bits_of_rows, pairs_of_four_bits
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, FEW, Array, Execution
 from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TYPES, operands
