@@ -1,8 +1,9 @@
 """Selection of the cases of a parametrised test: covering arrays of its parameters.
 
 The default run takes few, in which each value of each parameter occurs (strength 1). An execution is two values, where
-a kernel runs and the target of its code: each feature runs everywhere and for each target that it is tested for, and
-each file has all pairs of them, which its features take by turns. ``pytest --everything`` takes cases in which each
+a kernel runs and the kind of its target's code: each feature runs everywhere and in each kind that it is tested for,
+and each file has all pairs of places and targets, which its features take by turns. Of cases that have as many new
+values the cheapest is taken, as NumPy is where nothing is built. ``pytest --everything`` takes cases in which each
 pair of values of two parameters occurs (strength 2): faults of three values at once are rare.
 HYPOTHESIS_PROFILE=thorough takes all. ``@pytest.mark.everything`` leaves a test or a set of parameters to
 ``--everything``.
@@ -18,16 +19,23 @@ from zlib import crc32
 
 import pytest
 
+from xegpu.target.targets import TARGETS
+
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
 """All cases that were collected, also those that are left out."""
 
 
-def covering(cases: Sequence[Mapping[str, Hashable]], strength: int = 1) -> list[int]:
+_COSTS = {"numpy": 0, "numpy:program": 1, "numpy:xegpu": 1}
+"""Places where kernels run, by the time of a case: as they are, lowered. Elsewhere they are built, too: 2."""
+
+
+def covering(cases: Sequence[Mapping[str, Hashable]], strength: int = 1, costs: Sequence[int] = ()) -> list[int]:
     """Greedy set cover: positions of cases, in order, that together have every value of every parameter.
 
     Args:
         cases: the parameters of each case, by name.
         strength: every combination of values of so many parameters, as far as it occurs.
+        costs: of each case, of which the cheapest is taken where several have as many new values.
     """
     values = [frozenset(combinations(sorted(case.items(), key=lambda item: item[0]), min(strength, len(case))))
               for case in cases]
@@ -35,7 +43,7 @@ def covering(cases: Sequence[Mapping[str, Hashable]], strength: int = 1) -> list
     chosen = [i for i, case in enumerate(values) if not cases[i] or any(count[value] == 1 for value in case)]
     missing = set(count).difference(*(values[i] for i in chosen))
     while missing:
-        best = max(range(len(values)), key=lambda i: (len(values[i] & missing), -i))
+        best = max(range(len(values)), key=lambda i: (len(values[i] & missing), -costs[i] if costs else 0, -i))
         chosen.append(best)
         missing -= values[best]
     return sorted(chosen)
@@ -64,7 +72,7 @@ def default_run(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[p
         for function, cases in _groups(file, "[").items():
             turn = crc32(function.encode()) % len(cases)  # so that functions differ in the pairs that they take
             cases = cases[turn:] + cases[:turn]
-            taken |= {cases[i] for i in covering([_halves(case) for case in cases])}
+            taken |= {cases[i] for i in covering([_halves(case) for case in cases], costs=[*map(_cost, cases)])}
         missing -= {pair for case in file if case in taken for pair in executions(case)}
         for case in file:
             if new := missing.intersection(executions(case)):
@@ -83,12 +91,22 @@ def _is_execution(value: Any) -> bool:
 
 
 def _halves(item: pytest.Item) -> dict[str, Hashable]:
-    """The parameters of a case, with where it runs and the target as two."""
+    """The parameters of a case, with where it runs and the kind of code as two."""
     found: dict[str, Hashable] = {}
     for name, value in values(item).items():
-        halves = {f"{name}: where": value.where, f"{name}: target": value.target} if _is_execution(value) else {}
-        found |= halves or {name: _key(value)}
+        found |= {f"{name}: where": value.where, f"{name}: code": kind_of_code(value.target)} \
+            if _is_execution(value) else {name: _key(value)}
     return found
+
+
+def _cost(item: pytest.Item) -> int:
+    return max((_COSTS.get(where, 2) for where, _ in executions(item)), default=0)
+
+
+def kind_of_code(target: Any) -> Any:
+    """A target by its subgroup size, the CPU's code by itself; anything else as it is."""
+    known = TARGETS.get(target) if isinstance(target, str) else None
+    return target if known is None else ("subgroup of", known.subgroup_size, target == "cpu")
 
 
 def everything_run(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

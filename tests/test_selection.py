@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kernels import Execution
-from tests.selection import COLLECTED, covering, default_run, everything_run, parameters, values
-from xegpu.target.targets import TARGETS
+from tests.selection import COLLECTED, covering, default_run, everything_run, kind_of_code, parameters, values
 
 
 def test_every_value_of_every_parameter_occurs() -> None:
@@ -48,15 +47,15 @@ def test_equal_values_of_different_types_are_different() -> None:
     assert len({parameters(Item(value))["value"] for value in values}) == 9  # type: ignore[arg-type]
 
 
+def test_the_cheapest_of_cases_with_as_many_new_values_is_taken() -> None:
+    cases = [{"kind": kind, "where": where} for kind in "abc" for where in (1, 2)]
+    chosen = [cases[i] for i in covering(cases, costs=[case["where"] for case in cases])]
+    assert sorted(case["where"] for case in chosen) == [1, 1, 2]
+
+
 def test_tests_without_parameters_are_taken() -> None:
     assert covering([{}]) == [0]
     assert covering([]) == []
-
-
-def _kind(target: Any) -> Any:
-    """A target by its subgroup size, the CPU's code by itself; anything else as it is."""
-    known = TARGETS.get(target) if isinstance(target, str) else None
-    return target if known is None else ("subgroup of", known.subgroup_size, target == "cpu")
 
 
 def _values(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str], names: Sequence[str], *,
@@ -66,10 +65,10 @@ def _values(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str], name
     for item in items:
         for name, value in values(item).items():
             if name in names and isinstance(value, Execution):
-                both = value.where, _kind(value.target)
+                both = value.where, value.target if pairs else kind_of_code(value.target)
                 found[of(item)] |= {both} if pairs else set(both)
             elif name in names:
-                found[of(item)].add(_kind(value))
+                found[of(item)].add(kind_of_code(value))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -128,6 +129,8 @@ def start(
 ) -> Event:
     """Submit a kernel with arguments in dpctl's types; common end of :func:`submit` and of repeated launches.
 
+    Asynchronous but on an in-order queue of a CPU device where dpnp is loaded, whose work would overtake the kernel.
+
     Args:
         args: ctypes scalars that dpctl accepts, and memory objects; or all of them as the C interface takes them.
         global_range, local_range: work-items, in SYCL's order of dimensions; of the C interface if ``args`` are.
@@ -151,8 +154,20 @@ def start(
             raise _refusal(queue, kernel, kinds, global_range[::-1], local_range[::-1]) from error
     if order:
         order.add_event_pair(event, event)
+    if order is None and _is_overtaken(queue):
+        event.wait()
     _keep_until(event, keep_alive)
     return event
+
+
+def _is_overtaken(queue: Queue) -> bool:
+    """Whether dpnp's work may overtake a launch on an in-order queue.
+
+    On a CPU device dpnp 0.20 calls oneMKL for arithmetic of f32 and f64, in host tasks that wait for the events of its
+    sequential order manager and for nothing else. That manager cannot have the event of a launch either: dpnp then
+    submits the next host task without giving up the interpreter's lock, for which the one before it waits.
+    """
+    return "dpnp" in sys.modules and queue.sycl_device.is_cpu
 
 
 def order_after(queue: Queue, event: Event) -> None:

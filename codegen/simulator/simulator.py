@@ -184,6 +184,7 @@ class _Machine:
             file.fill(UNDEFINED)
         for file in (threads.flag.view(np.uint8), threads.address, threads.control, threads.state):
             file.fill(0)
+        threads.number()
         header = threads.grf[0].view(np.uint32)
         header[...] = 0  # .0: the arguments start at offset 0; .5: scratch memory is the thread's own
         header[:, [1, 6, 7]] = threads.group_id

@@ -16,6 +16,11 @@ ADDRESS_BYTES = 32
 CONTROL_BYTES = 16
 ACCUMULATORS = 8
 LANES = 32
+THREAD_IDS = 1 << 14
+"""Numbers of hardware threads in sr0.0, which has 14 bits for them."""
+_ABSENT_BITS = (3, 6)
+"""Bits of them that are 0 on dg2 and arl, from the lowest on: an engine has 8 threads, and a half of 16 engines 8. Code
+leaves them out to find a thread's private memory."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Threads:
         flag: flag registers f0..f3, a byte of each bit (0 or 1).
         address: a0, 16 words.
         control: cr0.
-        state: sr0 and other state registers, zero.
+        state: sr0 and other state registers; sr0.0 is the thread's number, the others are zero.
         group: slot of the thread's work-group among those that are resident.
         subgroup: number of the thread in its work-group.
         group_id: coordinates of the work-group in the grid: x, y, z.
@@ -57,6 +62,14 @@ class Threads:
                    np.zeros((4, count, LANES), np.bool_), np.zeros((1, count, ADDRESS_BYTES), np.uint8),
                    np.zeros((1, count, CONTROL_BYTES), np.uint8), np.zeros((1, count, CONTROL_BYTES), np.uint8),
                    group, subgroup, group_id)
+
+    def number(self) -> None:
+        """Give each thread a number in sr0.0."""
+        numbers = np.arange(len(self), dtype=np.uint32)
+        for bit in _ABSENT_BITS:
+            low = np.uint32((1 << bit) - 1)
+            numbers = numbers & low | (numbers & ~low) << np.uint32(1)
+        self.state[0].view(np.uint32)[:, 0] = numbers
 
     def __len__(self) -> int:
         return len(self.group)

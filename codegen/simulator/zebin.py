@@ -100,8 +100,17 @@ class KernelRecord:
     @cached_property
     def scratch_bytes(self) -> int:
         """Bytes of scratch memory of a thread: spilled registers and private arrays."""
-        buffers = self.information.get("per_thread_memory_buffers") or []
-        return sum(int(each["size"]) for each in buffers if each.get("type") == "scratch")
+        return sum(int(each["size"]) for each in self._buffers if each.get("type") == "scratch")
+
+    @property
+    def private_bytes(self) -> int:
+        """Bytes of private memory of a thread that lie in a buffer of the driver's, not in scratch memory."""
+        return sum(int(each["size"]) * (self.simd_size if each.get("is_simt_thread") else 1) for each in self._buffers
+                   if each.get("type") == "global" and each.get("usage") == "private_space")
+
+    @property
+    def _buffers(self) -> Sequence[Mapping[str, Any]]:
+        return self.information.get("per_thread_memory_buffers") or []
 
 
 def read_kernels(binary: bytes) -> dict[str, KernelRecord]:

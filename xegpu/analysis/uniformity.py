@@ -7,14 +7,16 @@ all subgroups. A branch yields one value for each result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 
-from xdsl.dialects import func, scf
-from xdsl.dialects.gpu import BarrierOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.gpu import BarrierOp, SubgroupIdOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.ir.matchers import BARRIER
+from xegpu.ir.kernel_attributes import function_of, subgroup_count
+from xegpu.ir.matchers import BARRIER, number
 from xegpu.ir.region_branch import REGION_BRANCHES, forwarded, is_loop, outgoing
 from xegpu.support.errors import Invalid, Note, TraceError, XeError, error_parts
 from xegpu.support.location import author_location
@@ -97,6 +99,31 @@ def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
             found.add(value)
             new += [reached for use in value.uses for reached in _reached(use.operation, use.index)]
     return found
+
+
+_ARITHMETIC: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: operator.add, arith.SubiOp: operator.sub, arith.MuliOp: operator.mul, arith.AndIOp: operator.and_,
+    arith.FloorDivSIOp: operator.floordiv}
+"""What offsets of a subgroup's part of a tile are computed by."""
+
+
+def by_subgroup(value: SSAValue) -> tuple[int, ...] | None:
+    """An index of each subgroup of a work-group, in the order of their ids, where it is computed of these and of
+    constants alone; None for others."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return None
+    count = subgroup_count(function_of(owner))
+    if isinstance(owner, SubgroupIdOp):
+        return tuple(range(count))
+    if (known := number(value)) is not None:
+        return (known,) * count
+    if type(owner) not in _ARITHMETIC:
+        return None
+    left, right = map(by_subgroup, owner.operands)
+    if left is None or right is None or (isinstance(owner, arith.FloorDivSIOp) and 0 in right):
+        return None
+    return tuple(map(_ARITHMETIC[type(owner)], left, right))
 
 
 def _reached(user: Operation, index: int) -> list[SSAValue]:

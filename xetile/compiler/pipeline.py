@@ -53,6 +53,7 @@ from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
 from xetile.passes.loops.strip_mine import StripMine
+from xetile.passes.loops.strip_mine.columns import StripMineColumns
 from xetile.passes.loops.strip_mine.pad_columns import PadColumns
 from xetile.passes.loops.swap_operands import SwapOperands
 from xetile.passes.loops.transpose_gathers import TransposeGathers
@@ -120,6 +121,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("pad-columns", lambda options: PadColumns(options.target)
         if max(options.target.registers) and not options.target.block_io else None),
     ("strip-mine", lambda options: StripMine(options.target, options.access)
+        if max(options.target.registers) else None),
+    ("strip-mine-columns", lambda options: StripMineColumns(options.target)
         if max(options.target.registers) else None),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("concatenated-operands", lambda options: ConcatenatedOperands(options.target)

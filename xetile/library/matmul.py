@@ -289,7 +289,7 @@ def _launch_part(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilo
     else:
         tiling, inside = choose(*size, sharing=sharing), (False, False)
     if device.fuses_loads and bias is None and epilogue.is_identity and _is_stored_by_microkernel(a, b, c, tiling):
-        tiling = with_one_subgroup(tiling)
+        tiling = with_one_subgroup(tiling, rows, engine)
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
     ending = {**epilogue.constants, "spread": spread}
     last = ((c if bias is None else bias).argument, *epilogue.factors(sums))

@@ -20,6 +20,7 @@ from codegen.opencl.arith.conversion import bitcast, convert
 from codegen.opencl.arith.operands import finish, literal, operand_groups, stored
 from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, FAST, FAST_FUNCTIONS, PROCESSOR_FUNCTIONS, TEXT
+from codegen.opencl.arith.zero import difference, is_from_zero
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import UNSIGNED, Coordinate, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, f16, f64, i1, index, of_mlir
@@ -38,8 +39,12 @@ def binary(emitter: Emitter, operation: Operation) -> None:
             expressions.append(integer.binary(emitter, operation, group[0], group[1], dtype, width))
             continue
         left, right = (computed(value, dtype, width) for value in group)
-        combined = division.quotient(emitter, left, right, width) if _is_divided_in_steps(emitter, operation, dtype) \
-            else TEXT[kind].combine(left, right, width)
+        if _is_divided_in_steps(emitter, operation, dtype):
+            combined = division.quotient(emitter, left, right, width)
+        elif is_from_zero(emitter, operation):
+            combined = difference(left, right, dtype, width)
+        else:
+            combined = TEXT[kind].combine(left, right, width)
         expressions.append(rounded(combined, dtype, width))
     finish(emitter, operation, expressions)
 

@@ -19,7 +19,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import predicated_words, row_pointers, store_runs, unaligned_words
+from codegen.opencl.block_io import predicated_words, row_pointers, row_prefetch, store_runs, unaligned_words
 from codegen.opencl.block_io.block_slice import (
     BLOCK_READS,
     KEPT,
@@ -43,6 +43,7 @@ from codegen.opencl.emitter import (
 )
 from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
+from codegen.opencl.vector.interleaving import interleaving
 from xegpu.analysis.gemm_loops import has_barrier, is_copy
 from xegpu.analysis.register_pressure import loop_bytes
 from xegpu.dialect.block_io import LoadNdOp, desc_of
@@ -211,6 +212,7 @@ def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[Bloc
         return [f"{name} = {function(emitter, piece, fragment)}({arguments_of(emitter, operation.desc, *piece.at)});"
                 for name, piece in zip(fragment.names, pieces, strict=True)]
 
+    row_prefetch.fetch_rows(emitter, operation)
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     inlined = statements([replace(piece, in_bounds=True) for piece in pieces], _inlined_function)
     if operation.in_bounds is not None or pieces[0].promised:
@@ -365,24 +367,10 @@ def _block_read(bits: int, width: int, name: str, at: str, half: int) -> Iterato
 
 
 def _interleave(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> str:
-    """Define the function that makes 32-bit words of pairs of rows of 16 elements, and return its name.
-
-    A register of 64 bytes holds two such rows, and an instruction of 32 lanes moves a row of each of two registers to
-    every other half of a word. Intel's compiler takes one of 16 lanes for each row. Empty where there is none.
-    """
-    if block.lanes.wi_data != (2, 1) or block.row_bits != 16 or block.shape[1] != block.subgroup or \
-            emitter.target.register_bytes != 4 * block.subgroup or fragment.width == 1:
+    """The function that makes 32-bit words of pairs of a block's rows; empty where there is none."""
+    if block.lanes.wi_data != (2, 1) or block.row_bits != 16 or block.shape[1] != block.subgroup:
         return ""
-    name, count = f"interleaved_{2 * fragment.width}_rows", fragment.width
-    lines = ["{", *(f".decl {variable} v_type=G type=uw num_elts={32 * count} align=GRF alias=<%{number}, 0>"
-                    for number, variable in enumerate("OI")),
-             *(f"mov (M1_NM, 32) O({at},{half})<2> I({at},{16 * half})<32;16,1>"
-               for at in range(0, count, 2) for half in (0, 1)), "}"]
-    assembly = "".join(f'    "{line}\\n"\n' for line in lines)
-    emitter.function(f"static {fragment.c_type} {name}(ushort{2 * count} rows)\n{{\n#ifdef {NO_VISA}\n"
-                     f"  return as_{fragment.c_type}(rows);\n#else\n  {fragment.c_type} words;\n  __asm__(\n{assembly}"
-                     f"    : \"=rw\"(words) : \"rw\"(rows));\n  return words;\n#endif\n}}\n")
-    return name
+    return interleaving(emitter, fragment.width)
 
 
 def _words_read(emitter: Emitter, block: WholeBlock, fragment: Fragment) -> Iterator[str]:

@@ -4,7 +4,10 @@
     float16 c0_0 = 0, ...;
     if (k0 || adds) { c0_0 = vload16(0, from); ... }
     for (; k + 1 <= ends; k += 1) {
-      if (k % 16 == 0) { XETILE_FETCH(from_a + min(row_a + 0, rows - 1) * pitch_a + k); ...  XETILE_FETCH(B + ...); }
+      if (k % 16 == 0) {
+        XETILE_FETCH(from_a + min(row_a + 0, rows - 1) * pitch_a + k); ...
+        XETILE_FETCH(next_row); ...  XETILE_L1_FETCH(from + 384 + k / 16 * 48); ...
+      }
       const float16 b0_0 = panel[k * 4], ...;
       { const float16 x = (float16)(a0[k]); c0_0 = fma(x, b0_0, c0_0); ... } ...
     }
@@ -14,8 +17,9 @@ The register tile is six rows by four vectors: 24 multiply-adds hide their few l
 rows: lines of A a power of two apart fall into the same set of L1, and each is needed for 16 steps of K. Their K loop
 is unrolled, since row pointers are reloaded from memory.
 
-Each line is prefetched once. Without prefetches of A, whose rows are pages apart, each few rows wait for their first
-lines: an eighth of the time where A is in the memory behind L2.
+Each line is prefetched once; lines of one row of B together, as each row is another page. Without prefetches of A,
+whose rows are pages apart, each few rows wait for their first lines: an eighth of the time where A is in the memory
+behind L2.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from codegen.opencl.prelude.macros import FETCH
+from codegen.opencl.prelude.macros import FETCH, FETCH_L1
 from codegen.opencl.values import inline_floats
 from xegpu.ir.dtypes import DType, f32
 from xegpu.target.gemm_microkernel import LANES
@@ -217,15 +221,10 @@ class RowsOfSums:
         for row in self.names:
             yield " ".join(f"{name} {sign}= s{v} << 7;" for v, name in enumerate(row))
 
-    @property
-    def _lines_of_b(self) -> int:
-        """Cache lines of these columns in the rows of B that one row of a panel packs."""
-        return self.numbers.group * -(-self.width * LANES // self.numbers.in_a_line)
-
     def _loops(self) -> Iterator[str]:
         """K loop, unrolled in narrow tiles, with prefetches where a cache line of A begins."""
         together = max(_TOGETHER // self.width, 1)
-        yield "int k = 0;"
+        yield "long k = 0;"  # an int would be widened for each address
         for count in sorted({together, 1}, reverse=True):
             yield f"for (; k + {count} <= ends; k += {count}) {{"
             if count == together:
@@ -236,18 +235,34 @@ class RowsOfSums:
             yield "}"
 
     def _fetched(self) -> Iterator[str]:
-        """Prefetches: a line of each of the next rows of A, and a share of the lines of B for the next panel."""
-        numbers, lines = self.numbers, self._lines_of_b
-        each = -(-lines * LANES // self.parts)
+        """Prefetches: a line of each of the next rows of A, a share of the lines of B for the next panel, and of the
+        next sums, which L1 has no more."""
+        numbers = self.numbers
         yield "if (first == 0) {"
         yield from (f"  {FETCH}(from_a + min(row_a + {i}, rows - 1) * pitch_a + k * {numbers.group});"
                     for i in range(self.height))
         yield "}"
-        yield f"for (int i = 0; i < {each}; ++i) {{"
-        yield f"  const int line = min(part * {each} + i, {lines * LANES - 1});"
-        yield f"  const int ahead_k = min((k + line / {lines}) * {numbers.group} + line % {numbers.group}, furthest);"
-        yield (f"  {FETCH}(B + (k0 + ahead_k) * pitch_b + ahead + first + "
-               f"line % {lines} / {numbers.group} * {numbers.in_a_line});")
+        yield f"const int turn = part * ((ends + {LANES - 1}) / {LANES}) + (int)k / {LANES};"
+        yield from self._fetched_b()
+        if self.width * LANES == self.pitch:
+            each = -(-self.height * self.width * LANES * numbers.group // numbers.deepest)
+            at = f"from + {self.height * self.pitch} + k / {LANES} * {each * LANES}"
+            yield " ".join(f"{FETCH_L1}({at} + {i * LANES});" for i in range(each))
+
+    def _fetched_b(self) -> Iterator[str]:
+        """Prefetches of a turn: some rows of B, or lines of one, so that after all turns the next panel is in L2."""
+        numbers = self.numbers
+        lines = -(-self.width * LANES // numbers.in_a_line)
+        each = -(-numbers.group * lines * LANES // self.parts)
+        rows, each = (-(-each // lines), lines) if each > lines else \
+            (1, next(count for count in range(each, lines + 1) if lines % count == 0))
+        turns = lines // each
+        row = f"turn / {turns}" if turns > 1 else f"turn * {rows} + i"
+        line = f" + turn % {turns} * {each * numbers.in_a_line}" if turns > 1 else ""
+        yield f"for (int i = 0; i < {rows}; ++i) {{"
+        yield (f"  global const {numbers.b.opencl} *next_row = B + (k0 + min({row}, furthest)) * pitch_b + "
+               f"ahead + first{line};")
+        yield "  " + " ".join(f"{FETCH}(next_row + {number * numbers.in_a_line});" for number in range(each))
         yield "}"
 
     def _next_rows(self) -> Iterator[str]:

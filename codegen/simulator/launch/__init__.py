@@ -17,6 +17,7 @@ from codegen.simulator.launch.payload import Sizes, cross_thread_data, implicit_
 from codegen.simulator.memory import Memory
 from codegen.simulator.memory.global_memory import Allocation
 from codegen.simulator.simulator import load, run
+from codegen.simulator.threads import THREAD_IDS
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,11 @@ def launch(binary: bytes, kernel: str, target: str, arguments: Sequence[bytes], 
     if any(record["arg_type"] == "printf_buffer" for record in records):
         buffer = print_buffer.new_buffer()
         memory.globals.register(Allocation("the print buffer", buffer.ctypes.data, buffer))
+    private = np.zeros(program.kernel.private_bytes * THREAD_IDS, np.uint8)  # touched by those alone that there are
+    if len(private):
+        memory.globals.register(Allocation("private memory", private.ctypes.data, private))
     implicit = implicit_arguments(groups, group_size, {each.name: each.address for each in sections},
-                                  0 if buffer is None else buffer.ctypes.data)
+                                  0 if buffer is None else buffer.ctypes.data, private.ctypes.data)
     memory.surfaces = surfaces(records, arguments, implicit)
     payload = cross_thread_data(records, arguments, implicit)
     counts = run(program, memory, payload, groups, group_size)

@@ -31,8 +31,8 @@ def surfaces(records: Sequence[Mapping[str, Any]], arguments: Sequence[bytes],
         for each in records if each.get("addrmode") == "bindless"}
 
 
-def implicit_arguments(groups: Sizes, group_size: Sizes, sections: Mapping[str, int],
-                       print_buffer: int) -> dict[str, bytes]:
+def implicit_arguments(groups: Sizes, group_size: Sizes, sections: Mapping[str, int], print_buffer: int,
+                       private: int) -> dict[str, bytes]:
     """Arguments that the compiler adds, by their kind.
 
     Args:
@@ -40,6 +40,7 @@ def implicit_arguments(groups: Sizes, group_size: Sizes, sections: Mapping[str, 
         group_size: work-items of a work-group along x, y, z.
         sections: addresses of the binary's data sections.
         print_buffer: address of the buffer for ``printf``.
+        private: address of all threads' private memory.
     """
     dimensions = max((axis for axis in (3, 2) if groups[axis - 1] * group_size[axis - 1] > 1), default=1)
     local, count = struct.pack("<3I", *group_size), struct.pack("<3I", *groups)
@@ -50,6 +51,7 @@ def implicit_arguments(groups: Sizes, group_size: Sizes, sections: Mapping[str, 
         "const_base": struct.pack("<Q", sections.get(".data.const", sections.get(".bss.const", 0))),
         "global_base": struct.pack("<Q", sections.get(".data.global", sections.get(".bss.global", 0))),
         "printf_buffer": struct.pack("<Q", print_buffer),
+        "private_base_stateless": struct.pack("<Q", private),
         "buffer_offset": b"",  # pointers start where their buffers do
         "global_id_offset": b"",  # ids start at 0
     }
@@ -84,6 +86,6 @@ def _argument_bytes(record: Mapping[str, Any], arguments: Sequence[bytes], impli
         return arguments[int(record["arg_index"])][start:]
     if kind not in implicit:
         raise Finding("XT6109", f"the kernel has the implicit argument {kind}, which is not simulated",
-                      "64-bit atomic updates in shared local memory take it on dg2 and arl, whose compiler emulates "
-                      "them: run such a kernel on another device")
+                      "those that OpenCL C and the language's operations are compiled to are; report this one with "
+                      "the kernel")
     return implicit[kind]

@@ -175,7 +175,8 @@ def test_any_view_of_an_operand_gives_the_same_products(execution: Execution, ki
     ((20, 22, 26), "u8", np.int32), ((28, 20, 36), "f16", np.float16), ((40, 40, 40), "i8", np.int32),
     ((28, 24, 48), "u8", np.int32), ((28, 28, 28), "i8", np.int32), ((33, 33, 33), "bf16", np.float32),
     ((32, 17, 33), "f16", np.float32), ((48, 33, 17), "i8", np.int32), ((35, 34, 21), "bf16", ml_dtypes.bfloat16),
-    ((42, 42, 7), "i8", np.int8)])
+    ((42, 42, 7), "i8", np.int8), ((44, 44, 44), "f16", np.float32), ((46, 45, 46), "bf16", np.float32),
+    ((48, 48, 48), "i8", np.int32), ((36, 36, 36), "bf16", np.float32)])
 def test_every_type_and_size(size: tuple[int, int, int], dtype: str, out: Any, execution: Execution) -> None:
     check(execution, size, ("plain", "plain", "plain"), dtype, out)
 
@@ -261,6 +262,21 @@ def test_products_that_overwrite_operands_of_later_ones(kernel: Any, target: str
     np.testing.assert_array_equal(memory.astype(np.float32), expected)
 
 
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_products_that_overwrite_rows_of_their_operand(target: str) -> None:
+    """Rows of A are loaded behind what is stored only where that is none of them."""
+    n, rows, size = 3, 40, 60
+    memory = view(RNG.integers(-4, 5, (1, n * rows + 16, size)).astype(ml_dtypes.bfloat16), "plain")[0]
+    b = view(np.stack([np.eye(size)[RNG.permutation(size)] for _ in range(n)]).astype(ml_dtypes.bfloat16), "plain")
+    expected = memory.astype(np.float32)
+    for i in range(n):
+        product = expected[i * rows:(i + 1) * rows] @ b[i].astype(np.float32)
+        expected[i * rows + 16:(i + 1) * rows + 16] = product
+    a, c = (part.reshape(n, rows, size) for part in (memory[:-16], memory[16:]))
+    xt.kernel(may_alias=True)(products.function).on("numpy:xegpu", target=target)[1](a, b, c, n, M=rows, N=64, K=64)
+    np.testing.assert_array_equal(memory.astype(np.float32), expected)
+
+
 @pytest.mark.parametrize("execution", EXECUTIONS[4:7], ids=str)
 def test_results_that_are_read_again_in_their_step(execution: Execution) -> None:
     """Stores do not move behind the loads of what they stored."""
@@ -312,7 +328,8 @@ def test_loads_of_several_matrices_keep_their_cache_hints() -> None:
 
 @pytest.mark.parametrize(("size", "dtype", "pvc", "bmg"), [
     (16, "bf16", 20, 16), (32, "bf16", 56, 31), (17, "bf16", 195, 170), (24, "bf16", 84, 70), (28, "bf16", 190, 165),
-    (33, "bf16", 425, 365), (40, "i8", 285, 245), (48, "i8", 230, 190)])
+    (33, "bf16", 425, 365), (40, "i8", 285, 225), (48, "i8", 230, 175), (44, "bf16", 355, 260),
+    (46, "bf16", 730, 565), (36, "bf16", 315, 232)])
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_addresses_and_bounds_are_not_asked_for_again_in_each_step(size: int, dtype: str, pvc: int, bmg: int,
                                                                    target: str) -> None:

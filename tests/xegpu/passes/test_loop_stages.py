@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.attention_kernels import paged_cache
+from benchmarks.trial_kernels.attention_kernels import paged_cache
 from tests.kernels import integers, wide
 from xegpu.dialect.block_io import CreateNdTdescOp
 from xegpu.dialect.bounds import InBoundsOp

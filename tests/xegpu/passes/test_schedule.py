@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import backward_dkdv, backward_dq
+from benchmarks.trial_kernels.attention_backward import backward_dkdv, backward_dq
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Execution, integers
 

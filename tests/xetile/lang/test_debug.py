@@ -47,6 +47,14 @@ def test_a_line_for_each_instance_and_each_element(execution: Any, wg_map: Any, 
     np.testing.assert_array_equal(c, a + 1)
 
 
+def test_every_stage_reads_back(capfd: Any) -> None:
+    a, c = np.ones((16, 8), np.float16), np.zeros((16, 8), np.float16)
+    lowered = says.lower(a, c, 5, wg_map=None, shape=(8, 8), target="pvc")
+    for text in lowered.stages.values():
+        xt.parse(text)["says"].on("numpy:xegpu")[1](a, c, 5)
+        assert capfd.readouterr().out == '100% "0" of   5\\ 1.50 f {-1099511627776} é\n'
+
+
 @xt.kernel
 def claims(A, C, n, *, wg_map, shape):
     g = xt.group_id(0)

@@ -10,14 +10,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks.attention_kernels import (
+from benchmarks.trial_kernels import TRIALS
+from benchmarks.trial_kernels.attention_kernels import (
     backward_dkdv_in_parts,
     gathered_keys,
     packed_sequences,
     paged_cache,
     triton_tutorial,
 )
-from benchmarks.trial_kernels import TRIALS
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Execution
 
@@ -78,11 +78,12 @@ def test_keys_of_an_index_vector(execution: Execution, keys: int, both: bool) ->
     generator = np.random.default_rng(keys)
     slots = generator.integers(0, 90, (keys, 1)).astype(np.int32)
     slots[[0, 3, 17, keys - 1], 0] = -1, 90, slots[5, 0], 2
-    q, (cached_k, cached_v), plain = _normal(1, 2, 37, 64), _normal(2, 2, 90, 64), _normal(3, 2, keys, 64)
+    q, (cached_k, cached_v), plain = _normal(1, 2, 37, 32), _normal(2, 2, 90, 32), _normal(3, 2, keys, 32)
     there = (slots >= 0) & (slots < 90)
     k, v = (np.where(there, cache[slots[:, 0] * there[:, 0]], 0) for cache in (cached_k, cached_v))
     out = np.full(q.shape, 7, np.float32)
-    execution.bind(gathered_keys)[1, 2](q, cached_k, cached_v if both else plain, out, slots, both=both)
+    execution.bind(gathered_keys)[2, 2](q, cached_k, cached_v if both else plain, out, slots, both=both,
+                                        **{**SMALL, "BN": 64})
     np.testing.assert_allclose(out, _attention(q, k[None], v[None] if both else plain), atol=0.03)
 
 

@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks.attention_scores import CAP, KEPT, SCORES, WINDOW, scored_attention
 from benchmarks.trial_kernels import TRIALS
+from benchmarks.trial_kernels.attention_scores import CAP, KEPT, SCORES, WINDOW, scored_attention
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Execution
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.attention_kernels import paged_cache
+from benchmarks.trial_kernels.attention_kernels import gathered_keys, paged_cache
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution, first_stages
 from tests.xetile.passes.test_cooperative_loads import without_places
@@ -232,6 +232,23 @@ def test_gathered_rows_that_end_in_a_tile(execution: Execution, width: int, firs
     np.testing.assert_array_equal(out, q.astype(np.int64) @ k.T.astype(np.int64) @ taken)
 
 
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize(("width", "sg"), [(32, 4), (40, 4), (62, 2)])
+def test_gathered_keys_that_end_in_a_tile(execution: Execution, width: int, sg: int) -> None:
+    """Rows of K end where the share of a subgroup does, so that others have nothing, or in the middle of one."""
+    generator = np.random.default_rng(width)
+    q, k, v = (generator.integers(-2, 3, (rows, D)).astype(np.float16) for rows in (37, 50, 50))
+    slots = generator.permutation(50)[:33, None].astype(np.int32)
+    slots[[4, 9, 32], 0] = -1, 50, 7
+    out = np.full((37, D), 7, np.float32)
+    execution.bind(gathered_products)[2](q, k[:, :width], v, out, slots, sg=sg)
+    named = slots[:, 0]
+    inside = ((named >= 0) & (named < 50))[:, None]
+    taken_k, taken_v = (np.where(inside, each[named % 50].astype(np.int64), 0) for each in (k, v))
+    taken_k[:, width:] = 0
+    np.testing.assert_array_equal(out, q.astype(np.int64) @ taken_k.T @ taken_v)
+
+
 def _stages(*, dtype: Any = xt.e4m3, target: str = "pvc", pitch: int = D, **options: Any) -> list[str]:
     keys = xt.Spec((None, D), dtype, (pitch, 1))
     rows = xt.Spec((None, D), options.get("to", xt.f16))
@@ -267,6 +284,7 @@ def test_where_it_applies_to_gathers() -> None:
             assert without_places(again.opencl) == without_places(low.opencl)
             assert "{whole}" in text
             assert "xegpu.load_gather" not in text
+            assert text.count("memref.alloc") == 2
 
 
 def test_steps_without_a_mask() -> None:
@@ -293,4 +311,16 @@ def test_instructions(target: str, least: float) -> None:
                                target=target).report(remedies=False)
     assert (report.spill_size, report.private_size) == (0, 0)
     assert (report.loop["load_block2d"], report.loop["slm"]) == (4, 36)
+    assert report.density > least
+
+
+@pytest.mark.parametrize(("target", "least"), [("pvc", 0.12), ("bmg", 0.13)])
+def test_instructions_of_gathered_keys(target: str, least: float) -> None:
+    """A step of eight subgroups: two gathers and two stores of a share, and 16 loads of blocks."""
+    require_ocloc()
+    heads = xt.Spec((None, None, 64), xt.bf16)
+    report = gathered_keys.lower(heads, xt.Spec((None, 64), xt.bf16), heads, heads, xt.Spec((None, 1), xt.i32),
+                                 target=target).report(remedies=False)
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.loop["slm"] == 18
     assert report.density > least

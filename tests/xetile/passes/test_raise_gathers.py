@@ -13,7 +13,7 @@ import xetile as xt
 from tests.kernels import EXECUTIONS, FEW, Execution, first_stages
 
 pytestmark = pytest.mark.unoptimised
-BM, BN = 32, 64
+BM, BN = 32, 32
 HEIGHT, WIDTH = 43, 80
 
 PATTERNS: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
@@ -48,13 +48,13 @@ def copied(A, Y, *, pattern, column=0, dtype=xt.i32, layout=(1, 1)):
 
 def expected(a: Any, pattern: Callable[[Any, Any], Any], dtype: Any, height: int, column: int) -> Any:
     """Rows of an array, zeros where it has none."""
-    result = np.zeros((height, 2 * BN), a.dtype)
+    result = np.zeros((height, 3 * BN), a.dtype)
     for k in range(0, height, BM):
         with np.errstate(over="ignore"):
             rows = pattern(np.arange(BM, dtype=dtype), np.asarray(k, dtype)).astype(np.int64)
         for i, row in enumerate(rows[:height - k].tolist()):
             if 0 <= row < HEIGHT:
-                columns = np.arange(2 * BN) + column
+                columns = np.arange(3 * BN) + column
                 inside = (columns >= 0) & (columns < WIDTH)
                 result[k + i, inside] = a[row, columns[inside]]
     return result
@@ -64,9 +64,9 @@ def check(execution: Execution, pattern: str, *, element: Any = np.float16, dtyp
           layout: tuple[int, int] = (1, 1), height: int = 70, column: int = 0) -> None:
     rng = np.random.default_rng(height)
     a = rng.integers(-100, 100, (HEIGHT, WIDTH)).astype(element)
-    y = np.full((height + 1, 2 * BN), 9, element)
+    y = np.full((height + 1, 3 * BN), 9, element)
     make, _ = PATTERNS[pattern]
-    execution.bind(copied)[2](a, y[:-1], pattern=make, column=column, dtype=dtype, layout=layout)
+    execution.bind(copied)[3](a, y[:-1], pattern=make, column=column, dtype=dtype, layout=layout)
     number = np.int64 if dtype is xt.index else dtype.numpy
     np.testing.assert_array_equal(y[:-1], expected(a, make, number, height, column))
     assert (y[-1] == 9).all()
@@ -178,7 +178,7 @@ def test_words_of_four_bits(execution: Execution, form: str, layout: tuple[int, 
     a = rng.integers(-3, 4, (16 * layout[0], depth)).astype(np.float16)
     scale, zero = (rng.integers(1, high, (2, columns)).astype(np.float16) for high in (3, 16))
     c = np.full((16 * layout[0], columns), 7, np.float32)
-    execution.bind(four_bits)[2](a, words, scale, zero, c, form=form, layout=layout)
+    execution.bind(four_bits)[4](a, words, scale, zero, c, form=form, layout=layout)
     group = np.arange(depth) // 64
     np.testing.assert_array_equal(c, a.astype(np.int64) @ ((weights[:depth] - zero[group]) * scale[group]))
 

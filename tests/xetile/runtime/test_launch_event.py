@@ -54,3 +54,17 @@ def test_a_launch_on_a_queue(profiling: bool) -> None:
             with pytest.raises(DeviceError, match="XT1064"):
                 _ = event.milliseconds
     np.testing.assert_array_equal(dpnp.asnumpy(array), 30)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_arithmetic_of_dpnp_waits_for_a_launch(in_order: bool) -> None:
+    dpnp, dpctl = require_dpnp(), pytest.importorskip("dpctl")
+    queue = dpctl.SyclQueue(DEVICE_FILTER, property=["in_order"] if in_order else [])
+    array, other = (dpnp.zeros((8, 16), dtype="f4", sycl_queue=queue) for _ in range(2))
+    queue.wait()
+    counted(array, 200_000)  # milliseconds
+    difference = array - other
+    counted(array, 1)
+    product = difference * array
+    np.testing.assert_array_equal(dpnp.asnumpy(difference), 200_000)
+    np.testing.assert_array_equal(dpnp.asnumpy(product), np.float32(200_000) * np.float32(200_001))

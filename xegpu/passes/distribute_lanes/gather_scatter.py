@@ -28,6 +28,7 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.ir.dtypes import of_mlir
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import ShapeCastOp, shape_of
+from xegpu.passes.distribute_lanes.operand_roles import published_columns
 from xegpu.rewrite.rewriter import Rule
 
 
@@ -61,7 +62,8 @@ def _load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
 
 
 def _load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
-    packed, form = operation.packed is not None, rewriter.line(shape_of(operation.offsets)[0])
+    packed = operation.packed is not None or published_columns(rewriter.webs, operation)
+    form = rewriter.line(shape_of(operation.offsets)[0])
     offsets, lengths = (rewriter.converted(rewriter.lookup(line), form.lanes)
                         for line in (operation.offsets, operation.lengths))
     new_op = LoadColumnsOp(rewriter.single(operation.source), offsets, lengths, operation.rows,
@@ -69,7 +71,7 @@ def _load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
     lanes = lane_map.operand_b(form.shape[1], of_mlir(operation.result.type.element_type).bits) \
         if packed else form.lanes  # type: ignore[attr-defined]
     rewriter.set(operation.result, rewriter.emit(new_op),
-                 replace(form, shape=(operation.rows, form.shape[1]), lanes=lanes, packed=packed))
+                 replace(form, shape=(operation.rows, form.shape[1]), lanes=lanes, packed=operation.packed is not None))
 
 
 def _store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:

@@ -19,6 +19,7 @@ from xegpu.analysis.memory_access import access_kind, geometry
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
+from xegpu.dialect.gather_scatter import LoadColumnsOp
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, tf32, u8
 from xegpu.ir.use_def import arrays_of, root_definitions
@@ -231,7 +232,7 @@ def _computed_words(webs: Webs, desc: SSAValue, target: Target) -> bool:
 
 def published_operand(webs: Webs, desc: SSAValue) -> bool:
     """Whether what is stored through a descriptor to shared local memory becomes operand B of DPAS, in whole blocks,
-    and is nothing but widened."""
+    and comes in its words: it is widened, or gathered as columns."""
     return webs.note("published", desc, lambda desc: _published_operand(webs, desc))
 
 
@@ -241,8 +242,23 @@ def _published_operand(webs: Webs, desc: SSAValue) -> bool:
             parameters.shape[0] % 16 or parameters.sg_map is not None:
         return False
     users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
-    return bool(users) and all(isinstance(user, StoreNdOp) and isinstance(user.value.owner, CONVERSIONS)
+    return bool(users) and all(isinstance(user, StoreNdOp) and _comes_in_operand_b(user.value)
                                and _side_of_copy(webs, user) == "b" for user in users)
+
+
+def _comes_in_operand_b(value: SSAValue) -> bool:
+    owner = value.owner
+    if isinstance(owner, ExtractStridedSliceOp):
+        return isinstance(owner.source.owner, LoadColumnsOp)
+    return isinstance(owner, (*CONVERSIONS, LoadColumnsOp))
+
+
+def published_columns(webs: Webs, load: LoadColumnsOp) -> bool:
+    """Whether columns are only stored, to be operand B of DPAS (:func:`published_operand`)."""
+    users = [user for use in load.result.uses for user in (
+        [each.operation for each in use.operation.results[0].uses]
+        if isinstance(use.operation, ExtractStridedSliceOp) else [use.operation])]
+    return bool(users) and all(isinstance(user, StoreNdOp) and published_operand(webs, user.desc) for user in users)
 
 
 def uses_of_value(webs: Webs, value: SSAValue) -> set[str]:

@@ -20,7 +20,7 @@ from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import integers
 from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of, valid_part
-from xegpu.passes.loops.clipped_folding import ClippedFolding
+from xegpu.passes.loops.clipped_folding import ClippedFolding, late_loads
 from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder
 from xegpu.passes.loops.fold_rows import Folding, RowFolder, moved
 from xegpu.passes.loops.fold_stored_rows import StoredFolding, StoredRowFolder
@@ -39,10 +39,12 @@ class Versions:
     Attributes:
         inserter: for the function.
         loop: the loop.
+        registers: bytes of registers of a lane.
     """
 
     inserter: Inserter
     loop: scf.ForOp
+    registers: float
     _made: dict[Any, SSAValue] = field(default_factory=dict)
     _holds: dict[SSAValue, None] = field(default_factory=dict)
     _rows: dict[tuple[SSAValue, ...], Operation] = field(default_factory=dict)
@@ -57,7 +59,7 @@ class Versions:
             folding: which of the matrices that one loads and stores two rows as one.
         """
         inserter, single, between = self.inserter, None, None
-        if any(matrix.is_clipped for matrix in matrices):
+        if is_clipped := any(matrix.is_clipped for matrix in matrices):
             self._store_early(self.loop)
         if MAIN_LOOP not in self.loop.attributes:
             period = max(matrix.period for matrix in matrices)
@@ -72,6 +74,8 @@ class Versions:
             self._ask(self.loop.step, "ule", farthest)
         for matrix in matrices:
             self._ask_of(matrix)
+        for loop in filter(None, (self.loop, between, single)) if is_clipped else ():
+            self._load_late(loop)
         end = reduce(lambda a, b: self._before(arith.MinSIOp(a, b)), ends)
         if single is not None:
             self._run_to(single, end if period == 1 else self._first_of(single, end))
@@ -134,12 +138,30 @@ class Versions:
             for load in loads if matrix.is_stored else ():
                 yield self._before(NoAliasOp(every[load], every[matrix]), "apart")
 
-    def _store_early(self, loop: scf.ForOp) -> None:
-        """Put stores behind what they store, and what others store behind them: few results have registers at once."""
-        block = loop.body.block
+    def _load_late(self, loop: scf.ForOp) -> None:
+        """Put loads behind stores where registers are short; in a loop that runs only where these do not meet."""
+        matrices = matrices_of(loop)
+        if late := late_loads(loop, matrices, self.registers):
+            self._store_early(loop, late)
+        if loop is self.loop:
+            loads = {matrix.maker.source: matrix for matrix in matrices if not {*matrix.messages}.isdisjoint(late)}
+            self._holds |= dict.fromkeys(self._are_apart(matrices, [*loads.values()]))
+
+    def _store_early(self, loop: scf.ForOp, late: Sequence[Operation] = ()) -> None:
+        """Put stores behind what they store, and what others store behind them: few results have registers at once.
+
+        Args:
+            loop: the loop.
+            late: loads that wait, too, for what is stored before it depends on them.
+        """
+        block, waits = loop.body.block, {*late}
+        for operation in block.ops:
+            if any(value.owner in waits for value in operation.operands):
+                waits.add(operation)
         last = max((place for place, operation in enumerate(block.ops) if not operation.has_trait(Pure)
-                    and not isinstance(operation, (StoreNdOp, scf.YieldOp))), default=-1)
-        waiting = [*block.ops][last + 1:-1]
+                    and not isinstance(operation, (StoreNdOp, scf.YieldOp)) and operation not in waits), default=-1)
+        waiting = [operation for place, operation in enumerate([*block.ops][:-1])
+                   if place > last or operation in waits]
         ordered: dict[Operation, None] = {}
 
         def place(operation: Operation) -> None:

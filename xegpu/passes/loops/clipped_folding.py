@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import scf
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.bounds import SURFACE_ALIGNMENT
 from xegpu.dialect.dpas import DpasOp
+from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import MAIN_LOOP, number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
@@ -173,6 +176,35 @@ def is_operand_a(message: Operation) -> bool:
                    and values_of(user.offsets)[0] % BLOCK == 0
                    and all(isinstance(each.operation, DpasOp) and each.index == 0 for each in user.result.uses))
                for value in values for use in value.uses)
+
+
+def late_loads(loop: scf.ForOp, matrices: Sequence[Matrix], registers: float) -> list[Operation]:
+    """Loads of operand A behind its first rows, if all that a step loads and then stores takes more than the registers.
+
+    Intel's compiler computes all sums before it stores any, whatever the order, if operands are loaded before that.
+
+    Args:
+        loop: the loop.
+        matrices: what it reaches; these loads may follow the stores to others.
+        registers: bytes of registers of a lane.
+    """
+    reached = {message: matrix for matrix in matrices for message in matrix.messages}
+    messages = [operation for operation in loop.body.block.ops if isinstance(operation, (LoadNdOp, StoreNdOp))]
+    loads = [message for message in messages if isinstance(message, LoadNdOp)]
+    values = [message.result if isinstance(message, LoadNdOp) else message.value for message in messages]
+    written = {matrix.maker.source for matrix in matrices if matrix.is_stored}
+    if messages[:len(loads)] != loads or sum(map(_bytes, values)) <= registers or \
+            not all(message in reached for message in messages) or \
+            not all(load.packed is not None or is_operand_a(load) for load in loads):
+        return []
+    return [load for load in loads
+            if load.packed is None and top_of(load) > 0 and reached[load].maker.source not in written]
+
+
+def _bytes(fragment: SSAValue) -> int:
+    """Bytes of a fragment in a lane's part of registers."""
+    assert isinstance(fragment.type, VectorType)
+    return prod(fragment.type.get_shape()) * of_mlir(fragment.type.element_type).bits // 8
 
 
 def top_of(message: Operation) -> int:

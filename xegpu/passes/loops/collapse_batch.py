@@ -45,6 +45,7 @@ from xegpu.ir.region_branch import for_loops
 from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, MOST_PRODUCTS, Matrix, heights, matrices_of
 from xegpu.passes.loops.unroll import MOST_MESSAGES
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
+from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 if TYPE_CHECKING:
@@ -80,7 +81,17 @@ class CollapseBatch:
             return
         folding = _folding_of(loop, matrices, self.target)
         factor = _factor(loop, matrices, self.target) if folding is None else folding.factor
-        Versions(inserter, loop).split(matrices, factor, folding)
+        Versions(inserter, loop, _registers(loop, self.target)).split(matrices, factor, folding)
+
+
+def _registers(loop: scf.ForOp, target: Target) -> float:
+    """Bytes of registers that a lane has in a loop."""
+    function = loop.parent_op()
+    while not isinstance(function, func.FuncOp):
+        assert function is not None
+        function = function.parent_op()
+    mode = requested_registers(function) or min(target.registers)
+    return mode * target.register_bytes / target.subgroup_size
 
 
 def _taken(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:

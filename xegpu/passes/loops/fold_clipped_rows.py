@@ -73,6 +73,7 @@ class ClippedRowFolder:
     before: Callable[[Operation, str | None], SSAValue]
     _surfaces: dict[SSAValue, Matrix] = field(default_factory=dict)
     _whole: dict[tuple[SSAValue, ...], list[SSAValue]] = field(default_factory=dict)
+    _loaded: dict[tuple[object, ...], SSAValue] = field(default_factory=dict)
 
     @property
     def _blocks(self) -> tuple[tuple[Part, ...], ...]:
@@ -228,13 +229,30 @@ class ClippedRowFolder:
             erase(message)
 
     def _load_part(self, matrix: Matrix, message: LoadNdOp, part: Part, rows: int, row: SSAValue) -> SSAValue:
-        """Load a part of a block, and rows behind it up to a power of two."""
-        inserter, left = self.inserter, position_of(message.desc).column.constant
-        shape = 1 << (part.count - 1).bit_length(), desc_of(message.desc).shape[1]
-        surface = self._surface(matrix, part, rows, type_of(matrix, message).with_(shape=shape, access="block"))
-        offsets = [inserter.add(message, row, part.first), inserter.constant(left)]
+        """Load a part of a block, and rows behind it up to a power of two, or with its neighbour in the surface."""
+        inserter, left, old = self.inserter, position_of(message.desc).column.constant, desc_of(message.desc)
+        first, count = self._span(message, part)
+        key = identity(matrix), part.side, first, count, left, old.shape[1], old.block.array_length
+        if key in self._loaded:
+            return self._loaded[key]
+        kind = type_of(matrix, message).with_(shape=(count, old.shape[1]), access="block")
+        surface = self._surface(matrix, part, rows, kind)
+        offsets = [inserter.add(message, row, first), inserter.constant(left)]
         load = hinted(LoadNdOp(inserter.before(message, UpdateNdOffsetOp(surface, offsets))), message)
-        return inserter.before(message, load, message.result.name_hint)
+        self._loaded[key] = inserter.before(message, load, message.result.name_hint)
+        return self._loaded[key]
+
+    def _span(self, message: LoadNdOp, part: Part) -> tuple[int, int]:
+        """First row in its surface and number of rows of the load that a part is in: two blocks together where nothing
+        is stored between the loads of a step."""
+        assert message.parent is not None
+        is_store = [isinstance(operation, StoreNdOp) for operation in message.parent.ops
+                    if isinstance(operation, (LoadNdOp, StoreNdOp))]
+        first = part.first - part.first % (2 * BLOCK)
+        whole = [other for block in self._blocks for other in block
+                 if other.side == part.side and first <= other.first < first + 2 * BLOCK and other.count == BLOCK]
+        return (first, 2 * BLOCK) if len(whole) > 1 and is_store == sorted(is_store) else \
+            (part.first, 1 << (part.count - 1).bit_length())
 
     def _joined(self, loads: Sequence[SSAValue], parts: Sequence[Part], position: Sequence[int],
                 anchor: Operation) -> SSAValue:
@@ -242,6 +260,7 @@ class ClippedRowFolder:
         if position:
             loads = [self.inserter.before(anchor, ExtractOp(load, position, vector_type(shape[1:], element)))
                      for load, (shape, element) in zip(loads, map(_vector, loads), strict=True)]
+        loads = [self._rows_of_part(load, part, anchor) for load, part in zip(loads, parts, strict=True)]
         joined, rows = loads[0], parts[0].count
         for load, part in zip(loads[1:], parts[1:], strict=True):
             (behind, _), _ = _vector(joined)
@@ -250,6 +269,13 @@ class ClippedRowFolder:
         (count, _), _ = _vector(joined)
         block = [min(at, rows - 1) for at in range(BLOCK)]
         return joined if count == BLOCK else self._shuffled(joined, joined, block, anchor)
+
+    def _rows_of_part(self, load: SSAValue, part: Part, anchor: Operation) -> SSAValue:
+        """What a part has of its load: all, or the first or second block of two."""
+        (rows, each), _ = _vector(load)
+        first = part.first % rows
+        return load if rows <= BLOCK else \
+            self.inserter.before(anchor, ExtractStridedSliceOp(load, [first, 0], [BLOCK, each]))
 
     def _store(self, matrix: Matrix, message: StoreNdOp, rows: int, row: SSAValue) -> None:
         """Store a block of the sums by parts to the surfaces that see their rows."""

@@ -17,7 +17,9 @@ must be copied or made anew depends on how the text says where a block lies:
   how it came about; else it is computed again at every step, or the address of a neighbouring block is copied and
   changed;
 - where fragments take nearly all registers, blocks share addresses: with messages that take distances, they lie off
-  one value that the compiler cannot see through, elsewhere one address is set several times a step;
+  one value that the compiler cannot see through, elsewhere one address is set several times a step. With distances,
+  those of a loop that stores to several columns share them anyway: each has its own otherwise, in which a step sets
+  the row;
 - a prefetch gets a *payload*: an address made before the loop, changed right before each use. Only ``set`` is used for
   that. ``add`` after a read is miscompiled: the read moves past it.
 
@@ -99,7 +101,7 @@ class HoistPayloads:
             inserter = Inserter(function)
             for loop in for_loops(function):
                 if messages := _messages(loop):
-                    room = _has_room(loop, self.target)
+                    room = not _may_share(loop, self.target) and _has_room(loop, self.target)
                     apart = sum(isinstance(message, StoreNdOp) for message in messages) <= _MOST
                     _LoopAddresses(inserter, loop, self.target.immediate_offsets, room, apart).hoist(messages)
             if inserter.inserted:
@@ -110,8 +112,11 @@ class HoistPayloads:
 
 
 def _may_share(loop: scf.ForOp, target: Target) -> bool:
-    """Whether blocks of a loop shall share addresses, to save registers, and messages take distances between them."""
-    return target.immediate_offsets and bool(_messages(loop)) and not _has_room(loop, target)
+    """Whether blocks of a loop shall share addresses, and messages take distances between them: to save registers, or
+    as it stores to several columns."""
+    messages = _messages(loop) if target.immediate_offsets else []
+    columns = {position_of(message.desc).column.constant for message in messages if isinstance(message, StoreNdOp)}
+    return len(columns) > 1 or (bool(messages) and not _has_room(loop, target))
 
 
 def _has_room(loop: scf.ForOp, target: Target) -> bool:
@@ -198,7 +203,8 @@ class _LoopAddresses:
         inserter: for the function.
         loop: the loop.
         distances: whether messages take constant distances.
-        room: whether there are registers for an address of each message; if not, blocks share them where they can.
+        room: whether each message shall have an address, and there are registers for them; if not, blocks share them
+            where they can.
         apart: whether the compiler shall keep an address for each store, and not copy a neighbour's in each step. What
             it copies to is a register that another store reads, and protected by four instructions.
     """

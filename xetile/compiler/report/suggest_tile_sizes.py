@@ -11,19 +11,17 @@ from itertools import combinations_with_replacement, product
 from math import inf, prod
 from typing import Any
 
-from xdsl.dialects import func, gpu, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ShapedType
-from xdsl.ir import BlockArgument, SSAValue
 
 from xegpu.analysis.register_pressure import live_bytes
-from xegpu.ir.matchers import number
 from xegpu.passes.grf_mode import fragment_share
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
 from xetile.compiler.origin import Origin, Variant
+from xetile.compiler.report.coverage import covers_the_same
 from xetile.compiler.report.largest_vector import largest_vector
 from xetile.dialect.stage import only_function
-from xetile.dialect.tile_ops import InitTileOp, UpdateTileOffsetOp, tile_of
 
 _SMALLEST = 2  # what halving leaves at least
 _BUILDS = 4  # each takes Intel's compiler a second or more
@@ -37,6 +35,8 @@ _HOPELESS = 1.25
 """Where more than this part of all registers is alive at once, no compiler was seen to keep it there."""
 SECONDS = 5.0
 """Processor time for which remedies are looked for, unless the caller has more: no build begins later."""
+_LONG = 60.0
+"""Seconds that are proposed where the time was up; ten times those that were asked for if these are more."""
 _BUSY = 4
 """How many times as long it may take by the clock, on a machine that is busy with other things."""
 
@@ -48,24 +48,43 @@ class Remedy:
     Attributes:
         constants: what to change; None if nothing that was tried helps.
         tried: each change that did not help, with the bytes that stay in memory.
-        cut_off: whether the time was up before all candidates were tried.
+        cut_off: whether the time was up before all candidates were looked at.
         advice: what else may help, where none of the constants does.
+        too_large: the smallest change that was looked at, where none seemed worth building, with the bytes a lane that
+            it has alive by an estimate.
+        room: bytes a lane of all registers.
+        has_sizes: whether the kernel has a constant that is a tile size and can be halved.
+        seconds: of processor time that the search had.
     """
 
     constants: Mapping[str, int] | None
     tried: tuple[tuple[Mapping[str, int], int], ...] = ()
     cut_off: bool = False
     advice: str = ""
+    too_large: tuple[Mapping[str, int], int] | None = None
+    room: float = 0.0
+    has_sizes: bool = True
+    seconds: float = 0.0
 
     def __str__(self) -> str:
         if self.constants is not None:
             return f"{_assignments(self.constants)} avoids it (built, and looked at)"
-        more = "; the time for trying was up, report(remedies=60) takes a minute" if self.cut_off else ""
-        more += f"; {self.advice}" if self.advice else ""
-        if not self.tried:
-            return f"lower the tile sizes: no constant of the kernel could be halved to see which{more}"
-        return "lower the tile sizes: " + ", ".join(f"{_assignments(change)} still leaves {size} bytes in memory"
-                                                    for change, size in self.tried) + more
+        found = [f"{_assignments(change)} still leaves {size} bytes in memory" for change, size in self.tried]
+        if self.too_large is not None:
+            change, size = self.too_large
+            found.append(f"by an estimate {_assignments(change)} still has {size} bytes a lane alive, and all "
+                         f"registers have {self.room:.0f}")
+        if self.cut_off:
+            longer = max(_LONG, 10 * self.seconds)
+            more = f"the time for trying was up, report(remedies={longer:.0f}) has {longer:.0f} seconds"
+        elif found:
+            more = ""
+        elif self.has_sizes:
+            more = "no constant that is a tile size could be halved so that the kernel still covers its arrays"
+        else:
+            more = "no constant of the kernel is a tile size that could be halved"
+        return "; ".join(each for each in ("lower the tile sizes: " + (", ".join(found) or more),
+                                           more if found else "", self.advice) if each)
 
 
 def find_remedy(origin: Origin, kernel: Variant, target: Target, seconds: float) -> Remedy:
@@ -82,12 +101,15 @@ def find_remedy(origin: Origin, kernel: Variant, target: Target, seconds: float)
         seconds: of processor time, after which no other candidate is tried; the first is tried in any case. Half of
             it is for estimates.
     """
-    search, live = _Search(origin, kernel), kernel.live_bytes()
+    search, live = _Search(origin, kernel, seconds), kernel.live_bytes()
     tried: list[tuple[Mapping[str, int], int]] = []
     room = max(target.registers) * target.register_bytes / target.subgroup_size
     limit = room * fragment_share(only_function(kernel.legal))
-    while len(tried) < _BUILDS and (not tried or search.elapsed <= seconds):
-        found = search.next_variant(limit, min(live, room * _HOPELESS), inf if tried else seconds)
+    while len(tried) < _BUILDS:
+        if tried and search.elapsed > seconds:
+            search.cut_off = True
+            break
+        found = search.next_variant(limit, min(live, room * _HOPELESS))
         if found is None:
             break
         size, change, variant = found
@@ -95,7 +117,8 @@ def find_remedy(origin: Origin, kernel: Variant, target: Target, seconds: float)
             return Remedy(change, tuple(tried))
         tried.append((change, left))
         limit = min(limit, size * _AFTER_SPILLS)
-    return Remedy(None, tuple(tried), search.elapsed > seconds, largest_vector(kernel.tiles(), target))
+    return Remedy(None, tuple(tried), search.cut_off, largest_vector(kernel.tiles(), target),
+                  None if tried else search.smallest(), room, search.has_sizes, seconds)
 
 
 class _Search:
@@ -104,34 +127,48 @@ class _Search:
     Args:
         origin: makes the kernel again with other constants.
         kernel: it, as it is.
+        seconds: of processor time, half of which is for estimates; the first is made in any case.
+
+    Attributes:
+        cut_off: whether the time was up before all variants were looked at.
+        has_sizes: whether a constant is a tile size, as far as was seen.
     """
 
-    def __init__(self, origin: Origin, kernel: Variant) -> None:
+    def __init__(self, origin: Origin, kernel: Variant, seconds: float) -> None:
         self._origin, self._recorded, self._live = origin, kernel.function, kernel.live_bytes()
         self._start, self._start_by_clock = _processor_time(), time.monotonic()
+        self._seconds, self.cut_off, self.has_sizes = seconds, False, False
         self._seen: dict[_Halvings, _Candidate | None] = {}
         self._built: set[_Halvings] = set()
         self._error = 1.0  # of what is foretold, in the last estimate
+        self._savings: dict[str, float] = {}
         tiles = _tile_bytes(kernel)
-        self._savings = {name: saved for name in _extent_constants(origin, self._recorded)
-                         if (saved := self._saving(name, tiles))}
+        for name, half in _halves(origin, self._recorded):
+            self.has_sizes = True
+            if self._savings and self.elapsed > seconds / 4:
+                self.cut_off = True
+                break
+            if (saved := _saving(half, tiles)) > 0:
+                self._savings[name] = saved
 
     @property
     def elapsed(self) -> float:
         """Seconds of processor time since the search began; at least a part of those that have passed."""
         return max(_processor_time() - self._start, (time.monotonic() - self._start_by_clock) / _BUSY)
 
-    def next_variant(self, limit: float, most: float, seconds: float) -> _Candidate | None:
+    def next_variant(self, limit: float, most: float) -> _Candidate | None:
         """The largest variant within a limit that was not given before; else the smallest that is known.
 
         Args:
             limit: bytes that may be alive.
             most: bytes above which no variant is given.
-            seconds: since the search began, after half of which no other variant is estimated if there is one.
         """
         for halvings in self._promising(limit):
             is_known = any(found is not None and found[0] < most for found in self._seen.values())
-            if self.elapsed > (seconds / 2 if is_known else max(seconds, SECONDS)):
+            until = inf if not self._seen or self._built else self._seconds / 2 if is_known else \
+                max(self._seconds, SECONDS)
+            if self.elapsed > until:
+                self.cut_off = True
                 break
             self._estimate(halvings)
         known = {halvings: found for halvings, found in self._seen.items()
@@ -143,6 +180,11 @@ class _Search:
             min(known, key=lambda each: known[each][0])
         self._built.add(chosen)
         return known[chosen]
+
+    def smallest(self) -> tuple[Mapping[str, int], int] | None:
+        """Constants of the variant with the lowest estimate, and that; None where no variant has one."""
+        found = [(change, size) for size, change, _ in filter(None, self._seen.values())]
+        return min(found, key=lambda each: each[1], default=None)
 
     def _promising(self, limit: float) -> Iterator[_Halvings]:
         """Halvings that should fit, the largest first, then the smallest of the others, until one is seen to fit.
@@ -166,8 +208,7 @@ class _Search:
     @cached_property
     def _foretold(self) -> list[tuple[float, _Halvings]]:
         """All halvings of the constants that save something, and the bytes that they should leave."""
-        counts = [range(min(_MOST_HALVINGS, (self._origin.constants[name] // _SMALLEST).bit_length() - 1) + 1)
-                  for name in self._savings]
+        counts = [range(min(_MOST_HALVINGS, _times_even(self._origin.constants[name])) + 1) for name in self._savings]
         found = [tuple((name, count) for name, count in zip(self._savings, each, strict=True) if count)
                  for each in product(*counts) if 0 < sum(each) <= _MOST_HALVINGS]
         return [(self._foretell(halvings), halvings) for halvings in found]
@@ -176,19 +217,19 @@ class _Search:
         """Bytes that halvings should leave: what each takes off is half of its constant's part."""
         return self._live * prod(1 - self._savings[name] * 2 * (1 - 0.5 ** count) for name, count in halvings)
 
-    def _saving(self, name: str, tiles: int) -> float:
-        """The part of a subgroup's tiles that a constant's halving saves; 0 where it saves none, or is no variant."""
-        variant = _variant(self._origin, self._recorded, {name: self._origin.constants[name] >> 1})
-        try:
-            return 0.0 if variant is None else min(max(1 - _tile_bytes(variant) / tiles, 0.0), 0.5)
-        except XeError:
-            return 0.0
-
     def _estimate(self, halvings: _Halvings) -> None:
         self._seen[halvings] = found = _candidate(
             self._origin, self._recorded, {name: self._origin.constants[name] >> count for name, count in halvings})
         if found is not None:
             self._error = found[0] / self._foretell(halvings)
+
+
+def _saving(half: Variant, tiles: int) -> float:
+    """The part of a subgroup's tiles that the halving of a constant saves; 0 where it saves none, or does not lower."""
+    try:
+        return min(max(1 - _tile_bytes(half) / tiles, 0.0), 0.5)
+    except XeError:
+        return 0.0
 
 
 def _tile_bytes(variant: Variant) -> int:
@@ -224,7 +265,7 @@ def _variant(origin: Origin, recorded: func.FuncOp, change: Mapping[str, int]) -
     """Variant with other constants, as recorded; None if there is none, or it computes something else."""
     try:
         variant = origin.again(change)
-        return variant if _same_problem(recorded, variant.function) else None
+        return variant if covers_the_same(recorded, variant.function) else None
     except XeError:
         return None
 
@@ -254,16 +295,33 @@ def first_change(origin: Origin, recorded: func.FuncOp, fits: Callable[[Variant]
 
 def _variants(origin: Origin, recorded: func.FuncOp, halvings: int) -> Iterator[tuple[Mapping[str, int], Variant]]:
     """Candidates that lower, and compute the same in smaller tiles, with so many halvings."""
-    for chosen in combinations_with_replacement(_extent_constants(origin, recorded), halvings):
+    names = [name for name in _even_constants(origin) if _is_extent(origin, recorded, name)]
+    for chosen in combinations_with_replacement(names, halvings):
         halved = {name: origin.constants[name] >> chosen.count(name) for name in dict.fromkeys(chosen)}
-        if min(halved.values()) >= _SMALLEST and (found := _candidate(origin, recorded, halved)) is not None:
+        if all(chosen.count(name) <= _times_even(origin.constants[name]) for name in halved) and \
+                (found := _candidate(origin, recorded, halved)) is not None:
             yield found[1:]
 
 
-def _extent_constants(origin: Origin, recorded: func.FuncOp) -> list[str]:
-    """Names of the constants that may be tile sizes, and can be halved."""
+def _halves(origin: Origin, recorded: func.FuncOp) -> list[tuple[str, Variant]]:
+    """Constants that are tile sizes, and the kernel with half of each; first those that make most elements fewer."""
+    found = []
+    for name in _even_constants(origin):
+        half = _variant(origin, recorded, {name: origin.constants[name] >> 1})
+        if half is not None and _extents(half.function) != _extents(recorded):
+            found.append((sum(map(prod, _extents(half.function))), name, half))
+    return [(name, half) for _, name, half in sorted(found, key=lambda each: each[0])]
+
+
+def _even_constants(origin: Origin) -> list[str]:
+    """Names of the constants that may be halved, at least once."""
     return [name for name, value in origin.constants.items()
-            if type(value) is int and value > _SMALLEST and value % 4 == 0 and _is_extent(origin, recorded, name)]
+            if type(value) is int and value > _SMALLEST and value % 4 == 0]
+
+
+def _times_even(value: int) -> int:
+    """How often a number can be halved, so that a whole number of at least :data:`_SMALLEST` is left."""
+    return min((value & -value).bit_length(), (value // _SMALLEST).bit_length()) - 1
 
 
 def _is_extent(origin: Origin, recorded: func.FuncOp, name: str) -> bool:
@@ -278,35 +336,6 @@ def _is_extent(origin: Origin, recorded: func.FuncOp, name: str) -> bool:
 def _extents(function: func.FuncOp) -> list[tuple[int, ...]]:
     return [result.type.get_shape() for op in function.walk() for result in op.results
             if isinstance(result.type, ShapedType)]
-
-
-def _same_problem(recorded: func.FuncOp, changed: func.FuncOp) -> bool:
-    """Whether smaller tiles still cover the arrays: a tile that does not move along a dimension covers all of it.
-
-    A head size, or the length of a row that is normalised, is an extent of the problem and no tile size.
-    """
-    pairs = list(zip(*([op for op in function.walk() if isinstance(op, InitTileOp)]
-                       for function in (recorded, changed)), strict=False))
-    moves = {tuple(tile_of(op.tile).shape): [number(offset) != 0 for offset in op.offsets]
-             for op in changed.walk() if isinstance(op, UpdateTileOffsetOp) and len(op.offsets) == 2}
-    for before, after in pairs:
-        if len(after.offsets) < 2:  # a tile of single elements
-            continue
-        shape = tuple(tile_of(after.result).shape)
-        for dim, (old, new) in enumerate(zip(tile_of(before.result).shape, shape, strict=True)):
-            if old != new and not moves.get(shape, (False, False))[dim] and not _varies(after.offsets[dim - 2]):
-                return False
-    return True
-
-
-def _varies(offset: SSAValue) -> bool:
-    """Whether an offset differs between work-groups, subgroups or iterations."""
-    if isinstance(offset, BlockArgument):
-        return isinstance(offset.block.parent_op(), scf.ForOp)
-    owner = offset.owner
-    if isinstance(owner, (gpu.BlockIdOp, gpu.SubgroupIdOp)):
-        return True
-    return not isinstance(owner, BlockArgument) and any(map(_varies, getattr(owner, "operands", ())))
 
 
 def _assignments(change: Mapping[str, int]) -> str:

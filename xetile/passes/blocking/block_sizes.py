@@ -25,7 +25,7 @@ from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, is_widened
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MmaShape, Target
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import AtomicRMWTileOp
+from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadColumnsOp, LoadGatherOp
 from xetile.dialect.mma import LoadMmaOp, TileMmaOp, TileMmaScaledOp
 from xetile.dialect.vector import TilePackOp, TileUnpackOp
 from xetile.dialect.wg_map import Pair
@@ -147,9 +147,11 @@ class BlockSizes:
         return form if fits else None
 
     def is_published(self, tile: SSAValue) -> bool:
-        """Whether all that is stored through a tile is widened to operand B, which others load."""
-        return self.published_form(tile) is not None and all(self.widens(use.operation.operands[0].owner) == "b"  # type: ignore[arg-type]
-                                                     for use in self.tiles.uses(tile))
+        """Whether all that is stored through a tile comes in words of operand B, which others load: it is widened, or
+        gathered as columns."""
+        stored = [use.operation.operands[0].owner for use in self.tiles.uses(tile)]
+        return self.published_form(tile) is not None and all(
+            isinstance(owner, LoadColumnsOp) or self.widens(owner) == "b" for owner in stored)  # type: ignore[arg-type]
 
     def widened_tile(self, tile: SSAValue) -> str:
         """Common result of :meth:`widened` for all loads of a tile's web."""
@@ -236,6 +238,8 @@ class BlockSizes:
             blocks, length = self._message("read_transform" if transform else "read", dtype, columns, shape)
             if transform and dtype.bits == 8 and shape[0] % _SLM_ROWS == 0 and self._is_alone_in_slm(tile):
                 blocks = _SLM_ROWS, blocks[1]
+            elif transform and dtype.bits == 16 and self._is_gathered(tile):
+                blocks = form.k, blocks[1]
             return blocks, self._side_by_side(tile, shape, blocks, length)
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
@@ -260,6 +264,16 @@ class BlockSizes:
             return None
         line = _LINE_BYTES // dtype.bytes
         return self.target.largest_block("read", dtype.bits, columns, (rows, width + -width % line))
+
+    def _is_gathered(self, tile: SSAValue) -> bool:
+        """Whether a tile's array in shared local memory has rows or columns that subgroups gather: addresses and masks
+        of what they gather next are in registers, too, and a block of a product's depth takes as few messages."""
+        array = array_of(tile)
+        return is_shared(array.type) and any(
+            isinstance(store.operation, tile_ops.StoreTileOp) and isinstance(
+                store.operation.operands[0].owner, (LoadColumnsOp, LoadGatherOp))
+            for use in array.uses if isinstance(use.operation, tile_ops.InitTileOp)
+            for store in self.tiles.uses(use.operation.results[0]))
 
     def _is_alone_in_slm(self, tile: SSAValue) -> bool:
         """Whether operand B lies in shared local memory, and A elsewhere: loads of both there share the registers."""

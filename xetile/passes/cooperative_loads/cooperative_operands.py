@@ -16,9 +16,10 @@ cache are.
 
 A share of what is converted has whole blocks of the words that :class:`~xegpu.dialect.convert_layout.WidenOp` takes:
 its result lies in registers as DPAS takes operand B, is stored as it lies, and loaded as it lies by all. Of what is
-gathered a share is whole rows. The double buffer takes a barrier a step; the loads run a step ahead, but never behind
-the last one where a step's place is looked up in a table. They come behind the first product of a step where others
-follow, to wait for memory while those are done; gathers come last, since they take registers.
+gathered a share is whole rows; of what is gathered and transposed, as keys are, it is blocks of the transpose, which
+are gathered as columns and lie in registers so, too. The double buffer takes a barrier a step; the loads run a step
+ahead, but never behind the last one where a step's place is looked up in a table. They come behind the first product
+of a step where others follow, to wait for memory while those are done; gathers come last, since they take registers.
 
 A conversion of one instruction a register (e5m2 to f16, which is a shift) stays where it is on targets whose messages
 take no constant distance from an address: there, more messages and the barrier take what is saved.
@@ -45,7 +46,7 @@ from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import LoadGatherOp
+from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.types import TileParameters, TileType, WgMapAttr
@@ -54,6 +55,7 @@ from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes.cooperative_loads.redundant_operands import Operand, operand_of, operands_b
 from xetile.passes.distribute_subgroups import slm_bytes
 from xetile.passes.loops.index_set_splitting import straight_product_loops
+from xetile.passes.loops.transpose_gathers.transposer import Transposer
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ def _loops(around: Operation) -> Iterator[scf.ForOp]:
 def _is_folded(transpose: TileTransposeOp) -> bool:
     """Whether a loaded value is transposed, before or behind its conversion."""
     owner = transpose.source.owner
-    return isinstance(owner.operands[0].owner if isinstance(owner, CONVERSIONS) else owner, tile_ops.LoadTileOp)
+    return isinstance(owner.operands[0].owner if isinstance(owner, CONVERSIONS) else owner,
+                      (tile_ops.LoadTileOp, LoadGatherOp))
 
 
 def _share_operands(inserter: Inserter, loop: scf.ForOp, operands: Sequence[Operand]) -> None:
@@ -149,7 +152,7 @@ def _share_operands(inserter: Inserter, loop: scf.ForOp, operands: Sequence[Oper
 def _anchor(operands: Sequence[Operand], operand: Operand, end: Operation) -> Operation:
     """Where a step loads a share of the next one: rows that are gathered at its end, since their addresses and masks
     take registers, others behind its first product, or in front of the only one."""
-    if operand.conversion is None:
+    if operand.is_gathered:
         return end
     first = operands[0].products[-1] if len(operands) > 1 else operands[0].products[0]
     behind = first.next_op if any(isinstance(each, TileMmaOp) for each in _after(first)) else first
@@ -212,8 +215,9 @@ def _loaded(inserter: Inserter, anchor: Operation, operand: Operand, loop: scf.F
     def copied(operation: Operation) -> SSAValue:
         new = create_like(operation, [values.get(value, value) for value in operation.operands],
                           [_type_of_share(operand, result) for result in operation.results])
-        if isinstance(wg_map := operation.properties.get("wg_map", operation.attributes.get("wg_map")), WgMapAttr):
-            map_ = WgMapAttr(operand.share_of(wg_map.data, _pair(operation.results[0])))
+        wg_map = operation.properties.get("wg_map", operation.attributes.get("wg_map"))
+        if isinstance(wg_map, WgMapAttr) and not operand.is_transposed:
+            map_ = WgMapAttr(operand.share_of(_pair(operation.results[0])))
             (new.properties if "wg_map" in operation.properties else new.attributes)["wg_map"] = map_
         new.attributes.pop(tile_ops.IN_BOUNDS, None)  # of the steps that there are
         value = inserter.before(anchor, new)
@@ -228,8 +232,26 @@ def _loaded(inserter: Inserter, anchor: Operation, operand: Operand, loop: scf.F
         tile = inserter.before(anchor, tile_ops.UpdateTileOffsetOp(tile, by))
     values[operand.load.operands[0]] = tile
     share = copied(operand.load)
+    if operand.is_gathered and operand.is_transposed:
+        share = _as_columns(inserter, operand, share)
+        for operation in (operand.load, *reversed(operand.sources)):
+            if not (copy := values[operation.results[0]]).uses:
+                assert isinstance(copy.owner, Operation)
+                erase(copy.owner)
     share.name_hint = "share"
     return share
+
+
+def _as_columns(inserter: Inserter, operand: Operand, rows: SSAValue) -> SSAValue:
+    """A gather of a subgroup's share of the transpose of a gather."""
+    load = rows.owner
+    assert isinstance(load, LoadGatherOp)
+    init = load.tile.owner
+    assert isinstance(init, InitScatteredTileOp)
+    transposed = Transposer(inserter, load, operand.share_of)
+    type_ = TileType(tile_ops.tile_of(load.tile)).with_(shape=operand.shape, wg_map=operand.shares)
+    tile = transposed.insert(InitScatteredTileOp(init.source, transposed(init.indices), type_))
+    return transposed.insert(LoadGatherOp(tile, transposed(load.mask)))
 
 
 def _type_of_share(operand: Operand, value: SSAValue) -> Attribute:
@@ -239,14 +261,14 @@ def _type_of_share(operand: Operand, value: SSAValue) -> Attribute:
     tile = tile_ops.tile_of(value)
     if operand.conversion is not None:
         return TileType(tile).with_(wg_map=operand.shares.transposed() if operand.is_transposed else operand.shares)
-    assert tile.encoding.wg_map is not None
-    return TileType(tile).with_(wg_map=operand.share_of(tile.encoding.wg_map, tile.shape))
+    rows, columns = tile.shape
+    return value.type if operand.is_transposed else TileType(tile).with_(wg_map=operand.share_of((rows, columns)))
 
 
 def _publish(inserter: Inserter, anchor: Operation, operand: Operand, value: SSAValue, array: SSAValue,
              half: SSAValue) -> None:
     """Store a share, converted, to the rows of shared local memory from ``half`` on."""
-    if operand.is_transposed:
+    if operand.is_transposed and not operand.is_gathered:
         value = inserter.before(anchor, TileTransposeOp(value, operand.shares))
     if operand.conversion is not None:
         type_ = VectorType(operand.element, operand.shape)

@@ -3,6 +3,7 @@ make them, for :mod:`xetile.passes.cooperative_loads.cooperative_operands`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -23,14 +24,19 @@ from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.vector import IotaOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
+from xetile.passes.loops.transpose_gathers.transposer import has_lines
 
 _COSTS = {(e4m3, f16): 3, (e4m3, bf16): 5, (e5m2, f16): 1, (e5m2, bf16): 3, (i8, f16): 2, (i8, bf16): 2, (u8, f16): 2,
           (u8, bf16): 2}
 """Instructions a register of what is converted, counted for pvc and bmg."""
 _GATHERED = 16
 """The same of rows that are gathered element by element, and put together to words of two rows."""
+_GATHERED_COLUMNS = 2
+"""The same of rows that are gathered as columns: addresses of 64 bits, masks, and a message for eight registers."""
 _BLOCK = (32, 16)
 """Rows and columns of the words of operand B that are loaded and converted at once."""
+_COLUMNS = (16, 16)
+"""Rows and columns of operand B in 16 bits of which a lane gathers a column."""
 _LEAST = 2048
 """Least bytes of an operand of a subgroup in a step: to make fewer takes less than a barrier."""
 _MAPPED = (BroadcastOp, IotaOp, TileBroadcastOp, InitScatteredTileOp, tile_ops.InitTileOp)
@@ -103,12 +109,16 @@ class Operand:
         """Size of the double buffer."""
         return 2 * prod(self.shape) * of_mlir(self.element).bytes
 
-    def share_of(self, map_: WgMap, shape: Pair) -> WgMap:
-        """The map in the place of one of what a gather is made of: rows in shares, of all columns."""
-        rows, columns = self.shape
-        assert map_.subgroups == self.shares.subgroups
-        return WgMap(self.shares.sg_layout, (self.shares.sg_data[0] if shape[0] == rows else shape[0],
-                                             columns if shape[1] == columns else shape[1]))
+    @property
+    def is_gathered(self) -> bool:
+        """Whether its rows are gathered; as columns if it is transposed, too."""
+        return self.conversion is None
+
+    def share_of(self, shape: Pair) -> WgMap:
+        """The map of a vector that a gather is made of: of its rows and columns, or one of them, in shares."""
+        down, across = (part if size == whole else size
+                        for size, whole, part in zip(shape, self.shape, self.shares.sg_data, strict=True))
+        return WgMap(self.shares.sg_layout, (down, across))
 
 
 def operands_b(body: Block) -> list[SSAValue]:
@@ -140,12 +150,18 @@ def operand_of(value: SSAValue, loop: scf.ForOp) -> Operand | None:
         return None
     found: tuple[tuple[Operation, ...], Pair | None] | None
     if is_gathered:
-        found = None if transposes or conversion is not None or tile.dtype not in (f16, bf16) else \
-            _gathered(load, body, (rows, columns))
-        shares, cost = _row_shares((rows, columns), map_.subgroups), _GATHERED
+        found = None if conversion is not None or tile.dtype not in (f16, bf16) else \
+            _gathered(load, body, (columns, rows) if transposes else (rows, columns))
+        if transposes:
+            shares, cost = _shares((rows, columns), map_.subgroups, _COLUMNS, range(1, rows + 1)), _GATHERED_COLUMNS
+            found = found if found is not None and all(map(has_lines, (found[0][-1].operands[1], load.operands[1]))) \
+                else None
+        else:
+            shares, cost = _row_shares((rows, columns), map_.subgroups), _GATHERED
     else:
         found = None if conversion is None or len(transposes) > 1 else _origin(load.operands[0], loop)
-        shares, cost = _shares((rows, columns), map_.subgroups), 0 if conversion is None else _cost(conversion)
+        shares = _shares((rows, columns), map_.subgroups, _BLOCK, range(rows, 0, -1))
+        cost = 0 if conversion is None else _cost(conversion)
     if found is None or shares is None or not cost:
         return None
     return Operand(tuple(products), chain, conversion, *found, bool(transposes), map_, shares, cost)
@@ -251,13 +267,19 @@ def _slice(operation: Operation, body: Block, *, vectors: bool = False) -> tuple
     return (*found,) if visit(operation) else None
 
 
-def _shares(shape: Pair, subgroups: int) -> WgMap | None:
-    """The map in which each subgroup has as many blocks of an operand; None if there is none."""
-    (rows, columns), (height, width) = shape, _BLOCK
+def _shares(shape: Pair, subgroups: int, block: Pair, counts: Iterable[int]) -> WgMap | None:
+    """The map in which each subgroup has as many blocks of an operand; None if there is none.
+
+    Args:
+        shape: of the operand.
+        subgroups: how many there are.
+        block: rows and columns of a block.
+        counts: how many shares there may be down the operand, the best first.
+    """
+    (rows, columns), (height, width) = shape, block
     if rows % height or columns % width or (rows // height) * (columns // width) % subgroups:
         return None
-    down = next((count for count in range(rows // height, 0, -1)
-                 if rows // height % count == 0 and subgroups % count == 0
+    down = next((count for count in counts if rows // height % count == 0 and subgroups % count == 0
                  and columns // width % (subgroups // count) == 0), None)
     return None if down is None else WgMap((down, subgroups // down), (rows // down, columns // (subgroups // down)))
 

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 from xegpu.dialect.types import SgMapAttr, TensorDescType
 from xegpu.ir.dtypes import unsigned_type
@@ -151,6 +151,18 @@ class Reader(DenseLiteralParser):
         for operation in operations_:
             operation.detach()  # type: ignore[no-untyped-call]
         return ModuleOp(operations_)
+
+    def parse_optional_str_literal(self) -> str | None:
+        """Parse a text. MLIR prints letters beyond ASCII as escapes of UTF-8, which are bytes to xDSL's parser."""
+        token = next_token(self)
+        if token.kind is not MLIRTokenKind.BYTES_LIT:
+            return super().parse_optional_str_literal()
+        try:
+            found: str = StringLiteral.from_span(token.span).string_contents
+        except UnicodeDecodeError:
+            return None
+        self._consume_token()
+        return found
 
     def _parse_block_body(self, block: Block) -> None:
         """Parse the operations of a block; aliases may be defined between them, as in the specification."""

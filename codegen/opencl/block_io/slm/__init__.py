@@ -23,6 +23,7 @@ from codegen.opencl.block_io.slm.visa import Address
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import CALL
 from codegen.opencl.values import UNSIGNED, ArrayValue, vector_type
+from codegen.opencl.vector.interleaving import interleaving
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import static_form
@@ -144,8 +145,9 @@ def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses)
         for i in halves:
             yield from visa.kept_half(_block_read(emitter, access, access.runs[i]), i, at[i])
         return
-    if together := len(messages) > 1 and not emitter.target.immediate_offsets:
-        yield from visa.together(f"base + {access.start()}", messages, near)
+    if together := len(messages) > 1:
+        yield from visa.together(f"base + {access.start()}", messages, near,
+                                 immediate=emitter.target.immediate_offsets)
     for i, run in enumerate(access.runs):
         if i in wide:
             if not together:
@@ -169,7 +171,7 @@ def _block_read(emitter: Emitter, access: SlmAccess, run: Run) -> str:
 def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iterator[str]:
     for i, run in enumerate(access.runs):
         word, width = UNSIGNED[8 * access.size * run.elements], len(run.words)
-        yield f"const {vector_type(word, width)} run{i} = {_gathered(access, run, word)};"
+        yield f"const {vector_type(word, width)} run{i} = {_gathered(emitter, access, run, word)};"
         pointer = _pointer(access, run, "")
         if run.together:
             yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
@@ -180,12 +182,17 @@ def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iter
             yield f"vstore{width}(run{i}, 0, {pointer});"
 
 
-def _gathered(access: SlmAccess, run: Run, word: str) -> str:
+def _gathered(emitter: Emitter, access: SlmAccess, run: Run, word: str) -> str:
     """Words of a run, extracted from a fragment's variables."""
     fragment, numbers = access.fragment, [number for group in run.words for number in group]
     count = fragment.width * fragment.per_lane
     if len(numbers) == count and numbers == list(range(numbers[0], numbers[0] + count)) and numbers[0] % count == 0:
-        return f"as_{vector_type(word, len(run.words))}({fragment.names[numbers[0] // count]})"
+        type_, variable = vector_type(word, len(run.words)), fragment.names[numbers[0] // count]
+        if run.together and fragment.per_lane == 1 and (access.size, run.elements) == (2, 2) and \
+                access.desc.sg_map.lanes == emitter.subgroup and \
+                (interleave := interleaving(emitter, len(run.words))):
+            return f"{interleave}(as_ushort{count}({variable}))"
+        return f"as_{type_}({variable})"
     elements = ([_element_bits(access, number) for number in group] for group in run.words)
     return _vector(word, [_packed_word(group, access.size) for group in elements])
 

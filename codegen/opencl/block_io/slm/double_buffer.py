@@ -77,7 +77,7 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     groups = defaultdict[int, list[_Message]](list)
     for message in messages:
         groups[message.flip].append(message)
-    by = {distance: emitter.name("flip") for distance in sorted({abs(flip) for flip in groups})}
+    by = {distance: emitter.name("by") for distance in sorted({abs(flip) for flip in groups})}
     for distance, name in by.items():
         emitter.line(f"int {name} = {distance};")
     emitter.slm_flips[loop] = {message.half.position: by[abs(message.flip)] for message in messages}

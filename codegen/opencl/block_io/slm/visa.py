@@ -1,7 +1,8 @@
 """512-byte SLM block loads, in inline virtual assembly (vISA).
 
 The block reads of OpenCL C move 256 bytes of words of 16 bits, which is half of what a message can, and Intel's
-compiler computes an address for each of them. Here the distances stand in the instructions.
+compiler computes an address for each of them. Here the distances stand in the instructions, and the messages of a
+block in one statement: in one each, Intel's compiler loaded them one after another where registers were short.
 
 On devices whose messages take no distances (``Target.immediate_offsets``) each message has an address in a register,
 and a register that a message may not have read yet costs four instructions before it is written. So all messages of a
@@ -117,14 +118,16 @@ def lines(emitter: Emitter, address: str, distance: int, first: int, count: int)
     yield from _named(first, count)
 
 
-def together(address: str, messages: Sequence[tuple[int, int, int]], near: int) -> Iterator[str]:
+def together(address: str, messages: Sequence[tuple[int, int, int]], near: int, *, immediate: bool) -> Iterator[str]:
     """Statements of several messages, which name their runs.
 
     Args:
         address: where the block starts.
         messages: of each the distance in bytes from there, the number of its first run, and how many it has.
         near: bytes that this operation and others near it load from shared local memory.
+        immediate: whether messages take distances.
     """
+    write = _at_distances if immediate else _assembly
     most = _TOGETHER if near <= _TOGETHER * MESSAGE else _FEW
     for start in range(0, len(messages), most):
         part = messages[start:start + most]
@@ -134,7 +137,7 @@ def together(address: str, messages: Sequence[tuple[int, int, int]], near: int) 
                     for distance, first, count in part)
         yield "#else"
         results = ", ".join(f'"=rw"(wide{first})' for _, first, _ in part)
-        assembly = "".join(f'"{line}\\n" ' for line in _assembly([distance for distance, _, _ in part]))
+        assembly = "".join(f'"{line}\\n" ' for line in write([distance for distance, _, _ in part]))
         yield f"__asm__ volatile({assembly}: {results} : \"rw.u\"((uint)(ulong)({address})) : \"memory\");"
         yield "#endif"
         for _, first, count in part:
@@ -244,6 +247,15 @@ def _assembly(distances: Sequence[int]) -> Iterator[str]:
             yield f"add (M1_NM, 1) AT({i},0)<1> %{count}(0,0)<0;1,0> {distances[i]:#x}:ud"
             i += 1
     yield from (f"lsc_load.slm (M1_NM, 1) %{i}:d64x64t flat[AT{i}]:a32" for i in range(count))
+    yield "}"
+
+
+def _at_distances(distances: Sequence[int]) -> Iterator[str]:
+    """vISA of messages at immediate distances from one address, in the first word of a register."""
+    yield "{"
+    yield ".decl ADDRESS v_type=G type=ud num_elts=1 align=GRF"
+    yield f"mov (M1_NM, 1) ADDRESS(0,0)<1> %{len(distances)}(0,0)<0;1,0>"
+    yield from (f"lsc_load.slm (M1_NM, 1) %{i}:d64x64t flat[ADDRESS+{at:#x}]:a32" for i, at in enumerate(distances))
     yield "}"
 
 

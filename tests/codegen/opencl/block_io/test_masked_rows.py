@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from codegen.opencl.prelude.macros import FETCH_L1
 from tests.conftest import require_device
 from tests.kernels import Bordered, integers
 
@@ -80,3 +81,27 @@ def test_rows_on_a_processor_have_a_variable_a_word() -> None:
     text = softmax.lower(*[xt.Spec((None, None), xt.f32)] * 2, target="cpu").opencl
     vectors = {line.strip() for line in text.splitlines() if re.search(r"\b(float|int|short)8\b", line)}
     assert all(line.endswith("= (float8)(0.0f);") for line in vectors), vectors  # zeros, which the loop begins with
+
+
+@xt.kernel
+def less_their_maximum(X, Y, *, BM=1, BN=64):
+    """Y = X less the maximum of 64 elements of a row, BM rows a step of a loop."""
+    for row in xt.range(1, X.shape[0], BM):
+        x = xt.load_tile(xt.init_tile(X, (row, 3), (BM, BN)))
+        xt.store_tile(x - xt.tile_reduce("max", x, 1), xt.init_tile(Y, (row, 3), (BM, BN)))
+
+
+@pytest.mark.execution("opencl:cpu")
+@pytest.mark.parametrize(("rows", "ahead"), [(1, (8,)), (2, (8, 9))])
+def test_rows_that_a_loop_comes_to_are_prefetched(rows: int, ahead: tuple[int, ...]) -> None:
+    require_device()
+    rng = np.random.default_rng(1)
+    x, y = integers(rng, "f32", 12, 72), integers(rng, "f32", 12, 72)
+    expected = y.copy()
+    less_their_maximum.on("numpy")[1](x, expected, BM=rows)
+    text = less_their_maximum.lower(x, y, target="cpu", BM=rows).opencl
+    fetched = re.findall(FETCH_L1 + r"\(X \+ \(int\)\(\(uint\)row\w* \+ (\d+)\) \* \(long\)\w+ \+ 3 \+ (\d+)\);", text)
+    assert sorted((int(row), int(column)) for row, column in fetched) == [
+        (row, column) for row in ahead for column in (0, 16, 32, 48)]
+    less_their_maximum.on("opencl:cpu", target="cpu")[1](x, y, BM=rows)
+    np.testing.assert_array_equal(y, expected)

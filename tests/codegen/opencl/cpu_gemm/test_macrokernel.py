@@ -13,6 +13,7 @@ import pytest
 
 import xetile as xt
 from codegen.opencl import cpu_gemm
+from codegen.opencl.cpu_gemm.microkernel import Numbers, RowsOfSums
 from codegen.opencl.prelude.macros import CALL
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue
@@ -65,36 +66,38 @@ def test_edges_and_odd_depths(kind: Any) -> None:
 BYTES = tuple(itertools.product((np.int8, np.uint8), repeat=2))
 
 
-def _check_bytes(shape: tuple[int, int, int], kinds: Any, columns: int) -> None:
+def _check_bytes(shape: tuple[int, int, int], kinds: Any, columns: int, first: int) -> None:
     """All values of both types, in C with a border that must stay."""
     (m, n, k), rng = shape, np.random.default_rng(sum(shape))
     limits = [np.iinfo(kind) for kind in kinds]
     a, b = (rng.integers(limit.min, limit.max, size, limit.dtype, endpoint=True)
             for limit, size in zip(limits, ((m, k), (k, n)), strict=True))
-    for first in (0, 1):  # sums from zero are one call with their store
-        expected = np.pad(first + a.astype(np.int32) @ b.astype(np.int32), 1, constant_values=7)
-        for where in ("opencl:cpu", "numpy:xegpu"):
-            c = np.full((m + 2, n + 2), 7, np.int32)
-            run = gemm.on(where, target="cpu")[-(-m // 32), -(-n // columns)]
-            run(a, b, c[1:-1, 1:-1], columns=columns, acc=xt.i32, first=first)
-            np.testing.assert_array_equal(c, expected, f"{shape} from {first} in {where}")
+    expected = np.pad(first + a.astype(np.int32) @ b.astype(np.int32), 1, constant_values=7)
+    for where in ("opencl:cpu", "numpy:xegpu"):
+        c = np.full((m + 2, n + 2), 7, np.int32)
+        run = gemm.on(where, target="cpu")[-(-m // 32), -(-n // columns)]
+        run(a, b, c[1:-1, 1:-1], columns=columns, acc=xt.i32, first=first)
+        np.testing.assert_array_equal(c, expected, f"{shape} in {where}")
 
 
 @pytest.mark.parametrize("kinds", BYTES, ids=lambda kinds: "_".join(kind.__name__ for kind in kinds))
 @pytest.mark.parametrize("columns", [64, pytest.param(80, marks=pytest.mark.everything),
                                      pytest.param(16, marks=pytest.mark.everything)])
-def test_products_of_bytes(kinds: Any, columns: int) -> None:
-    """Depths that are no multiple of four; deeper than a panel of one vector (1024) and of four (320)."""
+@pytest.mark.parametrize("first", [0, 1])
+def test_products_of_bytes(kinds: Any, columns: int, first: int) -> None:
+    """Depths that are no multiple of four; deeper than a panel of one vector (1024) and of four (320). Sums from zero
+    are one call with their store."""
     require_device()
     for shape in (*SHAPES, (33, 66, 1043)):
-        _check_bytes(shape, kinds, columns)
+        _check_bytes(shape, kinds, columns, first)
 
 
 def test_bytes_on_a_processor_without_their_dot_product(monkeypatch: pytest.MonkeyPatch) -> None:
     require_device()
     monkeypatch.setattr(program_source, "has_feature", lambda name: False)
     gemm.forget()
-    _check_bytes(SHAPES[1], BYTES[0], 64)
+    for first in (0, 1):
+        _check_bytes(SHAPES[1], BYTES[0], 64, first)
     gemm.forget()
 
 
@@ -175,3 +178,18 @@ def test_which_products_are_whole() -> None:
     assert not MicrokernelShape(1, 1024, i8, i8).fits
     assert MicrokernelShape(16, 48, f16, f16).fits
     assert not MicrokernelShape(16, 40, f16, f16).fits
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize(("width", "parts"), [(4, 43), (4, 22), (4, 6), (3, 11), (2, 3), (1, 2)])
+def test_all_lines_of_the_next_panel_are_prefetched(width: int, parts: int, group: int) -> None:
+    dtype = {1: f32, 2: bf16, 4: i8}[group]
+    rows = RowsOfSums(Numbers(dtype, dtype, group, 128 * group), 5, width, width * 16, parts)
+    text, found = "\n".join(rows._fetched_b()).replace("/", "//"), set()
+    match = re.search(r"i < (\d+).*\n.*B \+ \(k0 \+ (.*)\) \* pitch_b \+ ahead \+ first(.*);", text)
+    assert match is not None
+    for turn, i in itertools.product(range(parts * 8), range(int(match[1]))):
+        names = {"turn": turn, "i": i, "furthest": 128 * group - 1, "min": min}
+        row, column = eval(match[2], names), eval(match[3] or "0", names)
+        found |= {(row, column + int(at)) for at in re.findall(r"XETILE_FETCH\(next_row \+ (\d+)\)", text)}
+    assert found == {(row, column) for row in range(128 * group) for column in range(0, width * 16, 64 // dtype.bytes)}

@@ -15,7 +15,7 @@ import pytest
 
 import xetile as xt
 from benchmarks.published import FIGURES, LARGEST_ERROR, table
-from benchmarks.trial_kernels import backward_dq
+from benchmarks.trial_kernels.attention_backward import backward_dq
 from codegen.perf.performance_model import LoopIteration, Prediction, predict, product_traffic
 from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
@@ -24,6 +24,7 @@ from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
 from xetile.compiler.report.roofline import plot
 from xetile.compiler.report.slow_access import slow_accesses
+from xetile.compiler.report.suggest_tile_sizes import Remedy
 from xetile.compiler.report.table import Row, Table
 from xetile.dialect.stage import only_function
 from xetile.tools.cli import main
@@ -199,7 +200,7 @@ def test_what_is_no_extent_is_not_proposed() -> None:
 
 def test_a_row_that_no_tile_size_makes_shorter() -> None:
     """Where no constant helps, the vector that takes most registers is named, with the author's line."""
-    @xt.kernel
+    @xt.kernel(may_alias=True)  # else loops over strips of columns would fit
     def centred(X, Y, *, columns=4096):
         x = xt.load_tile(xt.init_tile(X, (xt.group_id(0), 0), (1, columns)))
         middle = x - xt.tile_reduce("add", x, 1) * (1 / columns)
@@ -213,6 +214,37 @@ def test_a_row_that_no_tile_size_makes_shorter() -> None:
     line = centred.function.__code__.co_firstlineno + 2
     assert f"the largest vector of a subgroup, 1x4096 f32 of line {line}, takes 256 of 256 registers: distribute it " \
         "to more subgroups" in str(remedy)
+    assert "no constant of the kernel is a tile size" in str(remedy)
+
+
+def test_a_search_without_time_looks_at_the_most_promising_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is past any budget when it is first read again: BN, with most elements, is halved until it fits."""
+    require_ocloc()
+    lowered = by_subgroup.lower(*SPECS, target="dg2", BM=32, BN=64)
+    ticks = itertools.count(0, 1000)
+    clock = SimpleNamespace(thread_time=lambda: float(next(ticks)), monotonic=time.monotonic)
+    monkeypatch.setattr("xetile.compiler.report.suggest_tile_sizes.time", clock)
+    looked_at, estimate = [], CompiledKernel.live_bytes
+    monkeypatch.setattr(CompiledKernel, "live_bytes", lambda self: looked_at.append(self) or estimate(self))
+    remedy = lowered.report().remedy
+    assert remedy is not None
+    assert remedy.constants is not None
+    assert set(remedy.constants) == {"BN"}
+    assert len([each for each in looked_at if each is not lowered]) == 1
+
+
+def test_what_is_said_where_nothing_was_built() -> None:
+    change = {"BM": 2, "BN": 8}
+    assert str(Remedy(None, cut_off=True, seconds=5)) == \
+        "lower the tile sizes: the time for trying was up, report(remedies=60) has 60 seconds"
+    assert str(Remedy(None, ((change, 64),), cut_off=True, seconds=60)) == \
+        "lower the tile sizes: BM=2, BN=8 still leaves 64 bytes in memory; " \
+        "the time for trying was up, report(remedies=600) has 600 seconds"
+    assert "by an estimate BM=2, BN=8 still has 1500 bytes a lane alive, and all registers have 1024" in \
+        str(Remedy(None, too_large=(change, 1500), room=1024.0))
+    assert "still covers its arrays" in str(Remedy(None))
+    assert "no constant of the kernel is a tile size" in str(Remedy(None, has_sizes=False, advice="other"))
+    assert str(Remedy(None, ((change, 64),), advice="other")).endswith("64 bytes in memory; other")
 
 
 def test_a_busy_machine_proposes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import xetile as xt
-from benchmarks.attention_scores import scored_attention
+from benchmarks.trial_kernels.attention_scores import scored_attention
 from xegpu.target.targets import find_target
 from xetile.compiler.report.slow_functions import slow_functions
 from xetile.dialect.stage import only_function

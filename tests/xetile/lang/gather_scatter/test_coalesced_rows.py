@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks import trial_kernels
+from benchmarks.trial_kernels import gathered_rows
 from tests.kernels import NUMPY, Array, Execution, integers, wide
 
 SOME = [NUMPY, Execution("numpy:xegpu", "pvc"), Execution("opencl:cpu", "pvc"), Execution("opencl:cpu", "bmg"),
@@ -122,7 +122,7 @@ def test_rows_that_are_gathered_by_elements(target: str, pitch: int, type_: str)
     assert "coalesce-gathers" not in lowered(target, pitch, type_).stages
 
 
-@pytest.mark.parametrize("kernel", [trial_kernels.rows_of, trial_kernels.moved_rows], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", [gathered_rows.rows_of, gathered_rows.moved_rows], ids=lambda kernel: kernel.name)
 def test_stages_before_leave_large_tiles_as_they_are(kernel: xt.Kernel) -> None:
     """A row a gather, and its bounds, though a loop of so many would take more registers than there are."""
     arrays = [xt.Spec((None, None), dtype) for dtype in (xt.bf16, xt.i32, xt.bf16, xt.f32)]

@@ -194,6 +194,6 @@ def test_rows_of_integers_subtracted_before_the_conversion(name: str, plus: int,
 def test_which_rows_of_integers_are_fused(plus: int, wide: bool, fused: bool) -> None:
     matrix, rows = xt.Spec((4096, 4096), xt.f16), xt.Spec((32, 4096), xt.f16)
     lowered = less_rows.lower(matrix, xt.Spec((512, 4096), xt.i32), rows, xt.Spec(rows.shape, xt.i32),
-                              xt.Spec((4096, 4096), xt.f32), target="pvc", plus=plus, wide=wide)
+                              xt.Spec((4096, 4096), xt.f32), target="pvc", plus=plus, wide=wide, BN=16)
     assert ("xegpu.dequantize" in lowered.stages["distribute-lanes"]) == fused
     assert ("_less_integers" in lowered.opencl) == fused

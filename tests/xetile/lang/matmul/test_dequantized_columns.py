@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import AWQ, in_columns
+from benchmarks.trial_kernels.quantized_weights import AWQ, in_columns
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution
-from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TYPES
+from tests.xetile.lang.matmul.test_dequantized_operands import MACHINES, ROWS, TYPES
 from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
@@ -52,26 +52,26 @@ FORMS: dict[str, tuple[Callable[..., Any] | None, Any, str, dict[str, Any]]] = {
 
 
 def narrowed(execution: Execution, constants: dict[str, Any]) -> dict[str, Any]:
-    """Fewer columns on the CPU device where the target moves each over lanes: 64 are a megabyte, built in 15 s."""
-    if execution.where != "opencl:cpu" or find_target(execution.target).block_io \
-            or constants.get("unpack") is side_by_side:
+    """Groups of two steps; fewer columns where the target moves each over lanes: 64 are a megabyte, built in 15 s."""
+    constants = {**constants, "group": ROWS}
+    if find_target(execution.target).block_io or constants.get("unpack") is side_by_side:
         return constants
     return {**constants, "BN": 32 if constants.get("BN", 64) > 64 else 16}
 
 
 def operands(name: str, form: str) -> tuple[list[Array], Array, dict[str, Any]]:
     """Operands, the product with a permutation of rows as rounded as it is written, and constants."""
-    dtype, depth, columns, (unpack, kind, order, constants) = TYPES[name], 2 * GROUP, 160, FORMS[form]
+    dtype, depth, columns, (unpack, kind, order, constants) = TYPES[name], 2 * ROWS, 160, FORMS[form]
     if unpack is side_by_side:
         columns = 128
-    rng, group = np.random.default_rng(7), np.arange(depth) // GROUP
-    stored = [rng.integers(0, 1 << 32, (rows, columns // 8), np.uint32) for rows in (depth, depth // GROUP)]
+    rng, group = np.random.default_rng(7), np.arange(depth) // ROWS
+    stored = [rng.integers(0, 1 << 32, (rows, columns // 8), np.uint32) for rows in (depth, depth // ROWS)]
     shifts = np.array(ORDERS[order], np.uint32)
     weights, zeros = ((words[..., None] >> shifts & 15).astype(np.float32) for words in stored)
     if unpack is side_by_side:  # of the eight words of a tile
         weights, zeros = (each.reshape(len(each), -1, 8, 8).swapaxes(2, 3) for each in (weights, zeros))
     weights, zeros = (each.reshape(len(each), columns) for each in (weights, zeros))
-    scales = (rng.standard_normal((depth // GROUP, columns)) * 0.37).astype(np.float32).astype(dtype)
+    scales = (rng.standard_normal((depth // ROWS, columns)) * 0.37).astype(np.float32).astype(dtype)
     if constants.get("less", True):
         weights = weights - zeros[group]
     weights = (weights * scales[group].astype(np.float32)).astype(dtype).astype(np.float32)

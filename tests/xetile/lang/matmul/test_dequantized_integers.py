@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import whole_bytes
+from benchmarks.trial_kernels.quantized_weights import whole_bytes
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution
-from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TILE, TYPES, operands
+from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, ROWS, TILE, TYPES, operands
 
 pytestmark = pytest.mark.unoptimised
 
@@ -26,9 +26,9 @@ FORMS: dict[str, tuple[Any, Any, dict[str, Any]]] = {  # types of weights and ze
 
 def of_integers(name: str, form: str) -> tuple[list[Array], Array, dict[str, Any]]:
     """Operands, the product with a permutation of rows as rounded as it is written, and constants."""
-    dtype, depth, columns, (kind, less, constants) = TYPES[name], 2 * GROUP, 45, FORMS[form]
-    _, scales, zeros, _ = operands(dtype, depth, columns)
-    rng, group = np.random.default_rng(12), np.arange(depth) // GROUP
+    dtype, depth, columns, (kind, less, constants) = TYPES[name], 2 * ROWS, 45, FORMS[form]
+    _, scales, zeros, _ = operands(dtype, 2 * GROUP, columns)
+    rng, group = np.random.default_rng(12), np.arange(depth) // ROWS
     stored = np.resize(np.arange(256, dtype=np.uint8), (depth, columns)).view(kind)
     if less is not None:
         limits = np.iinfo(less)
@@ -50,7 +50,7 @@ def test_whole_bytes(name: str, form: str, execution: Execution) -> None:
     """All bytes, each rounded as it is written, bit for bit, with zero points that round and such that do not."""
     arrays, expected, constants = of_integers(name, form)
     c = np.full_like(expected, 99)
-    execution.bind(whole_bytes)[expected.shape[0] // 32, 2](*arrays, c, **constants, BN=TILE)
+    execution.bind(whole_bytes)[expected.shape[0] // 32, 2](*arrays, c, **constants, BN=TILE, group=ROWS)
     np.testing.assert_array_equal(c, expected)
 
 
@@ -76,5 +76,5 @@ def test_zero_points_in_the_bias(form: str) -> None:
     """Signed bytes have a bias of their own, to which zero points are added that are integers."""
     arrays, expected, constants = of_integers("f16", form)
     c = np.full_like(expected, 99)
-    MACHINES[0].bind(whole_bytes)[expected.shape[0] // 32, 2](*arrays, c, **constants, BN=TILE)
+    MACHINES[0].bind(whole_bytes)[expected.shape[0] // 32, 2](*arrays, c, **constants, BN=TILE, group=ROWS)
     np.testing.assert_array_equal(c, expected)

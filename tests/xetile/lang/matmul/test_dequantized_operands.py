@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import four_bits
+from benchmarks.trial_kernels.quantized_weights import four_bits
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, FEW, Array, Execution
 from xetile.compiler.compiled import CompiledKernel
@@ -19,6 +19,8 @@ pytestmark = pytest.mark.unoptimised
 TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 MACHINES = [Execution(f"machine:{gpu}", gpu) for gpu in ("pvc", "bmg")]
 GROUP = 128
+ROWS = 64
+"""Rows of a group where products of kernels that unroll it run: two steps of 32."""
 TILE = 32
 """Columns of a work-group where products run; the machine code that is counted has 64."""
 
@@ -112,27 +114,27 @@ def test_integer_zero_points_take_one_sum(name: str, zeros: str) -> None:
     rows = xt.Spec((4096 // GROUP, 4096), name)
     lowered = integer_zeros.lower(xt.Spec((4096, 4096), name), xt.Spec((512, 4096), xt.u32), rows,
                                   xt.Spec(rows.shape, np.dtype(kind).name), xt.Spec((4096, 4096), xt.f32), target="pvc",
-                                  zero=constant, nibble=nibble)
+                                  zero=constant, nibble=nibble, BN=16)
     assert ("_less_" in lowered.opencl) == (zeros in EXACT)
 
 
 @xt.kernel
 def consecutive(A: Any, W: Any, S: Any, Z: Any, C: Any, *, step: int = 32, less: bool = True, times: bool = True,
-                late: bool = False, minus: int = 0, BN: int = 64) -> None:
+                late: bool = False, minus: int = 0, BN: int = 64, group: int = GROUP) -> None:
     """Weights as GPTQ stores them: rows 8 * i to 8 * i + 7 are bits 0, 4, ... 28 of row i of words. With ``late`` rows
     are put together when they are dequantized, and the last of a word is shifted alone."""
     m, n = xt.group_id(0) * 32, xt.group_id(1) * BN
     acc = xt.zeros((32, BN), xt.f32)
-    for k in xt.range(0, A.shape[1], GROUP):
-        scale = xt.load_tile(xt.init_tile(S, (k // GROUP, n), (1, BN)))
-        zero = xt.load_tile(xt.init_tile(Z, (k // GROUP, n), (1, BN)))
+    for k in xt.range(0, A.shape[1], group):
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // group, n), (1, BN)))
 
         def dequantized(fields: Any, scale: Any = scale, zero: Any = zero) -> Any:
             weights = (fields - minus).to(A.dtype) if minus else fields.to(A.dtype)
             weights = weights - zero if less else weights
             return weights * scale if times else weights
 
-        for part in range(0, GROUP, step):
+        for part in range(0, group, step):
             words = xt.load_tile(xt.init_tile(W, ((k + part) // 8, n), (step // 8, BN)))
             fields = [words >> 28 if late and number == 7 else (words >> (4 * number)) & 15 for number in range(8)]
             rows = [(dequantized(field[row:row + 1]) if late else field[row:row + 1])
@@ -155,10 +157,11 @@ FORMS: dict[str, tuple[Any, dict[str, Any]]] = {  # type of the words, constants
 @pytest.mark.parametrize("name", TYPES)
 def test_rows_of_one_word(name: str, form: str, execution: Execution) -> None:
     """Each weight is rounded as it is written, bit for bit, whatever the sign of the word."""
-    dtype, depth, columns, (kind, constants) = TYPES[name], 2 * GROUP, 45, FORMS[form]
-    words, scales, zeros, _ = operands(dtype, depth, columns)
+    dtype, depth, columns, (kind, constants) = TYPES[name], 2 * ROWS, 45, FORMS[form]
+    words, scales, zeros, _ = operands(dtype, 2 * GROUP, columns)
+    words = words[:depth // 8]
     fields = (words[:, None] >> (4 * np.arange(8, dtype=np.uint32))[:, None] & 15).reshape(depth, columns)
-    weights, group = fields.astype(np.float32) - constants.get("minus", 0), np.arange(depth) // GROUP
+    weights, group = fields.astype(np.float32) - constants.get("minus", 0), np.arange(depth) // ROWS
     if constants.get("less", True):
         weights = (weights - zeros[group].astype(np.float32)).astype(dtype).astype(np.float32)
     if constants.get("times", True):
@@ -166,7 +169,7 @@ def test_rows_of_one_word(name: str, form: str, execution: Execution) -> None:
     c = np.full((depth, columns), 99, np.float32)
     a = np.eye(depth, dtype=np.float32)[np.random.default_rng(1).permutation(depth)]
     execution.bind(consecutive)[depth // 32, 2](a.astype(dtype), words.view(kind), scales, zeros, c, **constants,
-                                                BN=TILE)
+                                                BN=TILE, group=ROWS)
     np.testing.assert_array_equal(c, a @ weights)
 
 
@@ -176,7 +179,7 @@ def test_what_is_not_fused(name: str, constants: dict[str, Any]) -> None:
     """Integers that may be rounded, and a second zero point."""
     matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((32, 4096), name)
     lowered = consecutive.lower(matrix, xt.Spec((512, 4096), xt.i32), rows, rows, xt.Spec((4096, 4096), xt.f32),
-                                target="pvc", **constants)
+                                target="pvc", BN=TILE, group=32, **constants)
     assert "xegpu.dequantize" not in lowered.stages["distribute-lanes"]
 
 

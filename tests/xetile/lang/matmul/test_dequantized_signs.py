@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import AWQ, in_columns
+from benchmarks.trial_kernels.quantized_weights import AWQ, in_columns
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, FEW, Execution
 from tests.xetile.lang.matmul.test_dequantized_bytes import packed
 from tests.xetile.lang.matmul.test_dequantized_columns import narrowed
-from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TYPES, operands
+from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, ROWS, TYPES, operands
 
 pytestmark = pytest.mark.unoptimised
 
@@ -116,12 +116,12 @@ def signed_columns(words: Any, order: tuple[int, ...]) -> Any:
 def test_columns_in_words(name: str, execution: Execution) -> None:
     """Eight columns in a word, with zero points of both signs."""
     dtype, columns, rng = TYPES[name], 72, np.random.default_rng(3)
-    words, zeros = (rng.integers(-1 << 31, 1 << 31, (rows, columns // 8), np.int32) for rows in (GROUP, 1))
+    words, zeros = (rng.integers(-1 << 31, 1 << 31, (rows, columns // 8), np.int32) for rows in (ROWS, 1))
     scales = (rng.standard_normal((1, columns)) * 0.37).astype(np.float32).astype(dtype)
     of = [np.stack([signed(part, bit) for bit in AWQ], 2).reshape(-1, columns) for part in (words, zeros)]
-    c, a = np.full((GROUP, columns), 99, np.float32), np.eye(GROUP, dtype=np.float32)[::-1]
+    c, a = np.full((ROWS, columns), 99, np.float32), np.eye(ROWS, dtype=np.float32)[::-1]
     constants = narrowed(execution, {"BN": 64})
-    grid = GROUP // 32, -(-columns // constants["BN"])
+    grid = ROWS // 32, -(-columns // constants["BN"])
     execution.bind(in_columns)[grid](a.astype(dtype), words, scales, zeros, c, unpack=signed_columns, **constants)
     np.testing.assert_array_equal(c, rounded(of[0], dtype, of[1], scales)[::-1])
 

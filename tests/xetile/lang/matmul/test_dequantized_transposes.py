@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import four_bits_of_rows, pairs_of_four_bits
+from benchmarks.trial_kernels.quantized_weights import four_bits_of_rows, pairs_of_four_bits
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, FEW, Array, Execution
 from tests.xetile.lang.matmul.test_dequantized_operands import GROUP, MACHINES, TYPES, operands
+from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 
@@ -45,7 +46,8 @@ def test_rows_of_columns(name: str, form: str, execution: Execution) -> None:
     arrays, expected = stored(name, form)
     c = np.full_like(expected, 99)
     kernel = pairs_of_four_bits if form in ("u4", "i4") else four_bits_of_rows
-    execution.bind(kernel)[expected.shape[0] // 32, 2](*arrays, c)
+    columns = 64 if find_target(execution.target).block_io else 16  # where a target moves each over lanes
+    execution.bind(kernel)[expected.shape[0] // 32, -(-expected.shape[1] // columns)](*arrays, c, BN=columns)
     np.testing.assert_array_equal(c, expected)
 
 
@@ -79,6 +81,7 @@ def test_pairs_along_rows(name: str, form: str, times: bool, step: int, executio
     columns = xt.pack(np.pad(fields, ((0, 0), (0, 52))), form, axis=1)
     c = np.full((expected.shape[0], 128), 99, np.float32)
     wide = [np.pad(row, ((0, 0), (0, 51))) for row in (scales, zeros)]
+    step = step if find_target(execution.target).block_io else 32  # the other targets have no such blocks
     execution.bind(pairs_of_four_bits)[c.shape[0] // 32, 2](a, columns, *wide, c, step=step, times=times)
     np.testing.assert_array_equal(c[:, :76], expected[:, :76])
     np.testing.assert_array_equal(c[:, 77:], 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.trial_kernels import converted
+from benchmarks.trial_kernels.converted_operands import converted
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution
 

@@ -20,15 +20,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerType, ModuleOp, VectorType, i32
+from xdsl.dialects.builtin import ModuleOp, VectorType, i32
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_address, is_shared
 from xegpu.mlir.arith import CmpIOp, SelectOp
-from xegpu.mlir.combining_kind import neutral
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Rewriter, rewrite
@@ -47,7 +45,7 @@ from xetile.dialect.tile_ops import (
 from xetile.dialect.types import TileType
 from xetile.dialect.vector import IotaOp
 from xetile.passes.loops.strip_mine.row_dependence import is_plain
-from xetile.passes.splat import splat
+from xetile.passes.splat import neutral_splat, splat
 
 _MOST = 4, 3
 """Padded columns to columns, at most: tall tiles fill their lanes with rows, too, and what is added is computed."""
@@ -170,7 +168,7 @@ def _tile_reduce(rewriter: _ColumnPadder, operation: TileReduceOp) -> None:
     type_, last = source.type, operation.source.type
     assert isinstance(type_, VectorType)
     assert isinstance(last, VectorType)
-    rest = _neutral(rewriter, operation.kind.data, type_)
+    rest = neutral_splat(rewriter, operation.kind.data, type_)
     mask = rewriter.shared(("mask", type_.get_shape()), lambda: _mask(rewriter, type_.get_shape(), last.get_shape()[1]))
     chosen = rewriter.emit(SelectOp(mask, source, rest))
     rewriter.set(operation.result, rewriter.emit(TileReduceOp(operation.kind.data, chosen, axes_of(operation))))
@@ -180,14 +178,3 @@ def _mask(rewriter: _ColumnPadder, shape: tuple[int, ...], columns: int) -> SSAV
     """Which elements are in the first columns of a vector."""
     counters = VectorType(i32, shape)
     return rewriter.emit(CmpIOp(rewriter.emit(IotaOp(counters, 1)), splat(rewriter, columns, counters), "slt"))
-
-
-def _neutral(rewriter: _ColumnPadder, kind: str, type_: VectorType) -> SSAValue:  # type: ignore[type-arg]
-    """A vector of neutral elements of a reduction; of sums of floats it is -0.0, which keeps a sum of those."""
-    dtype = of_mlir(type_.element_type)
-    value = neutral(kind, dtype)
-    if dtype is i1 or not dtype.is_float:
-        assert isinstance(type_.element_type, IntegerType)
-        return splat(rewriter, int(value), type_)
-    constant = arith.ConstantOp(FloatAttr(-0.0 if kind == "add" else value, type_.element_type))  # type: ignore
-    return rewriter.emit(BroadcastOp(rewriter.emit(constant), type_))

@@ -24,7 +24,7 @@ from xetile.dialect.vector import IotaOp
 _OF_ROWS = (LoadTileOp, StoreTileOp, PrefetchTileOp, UpdateTileOffsetOp, InitScatteredTileOp, UpdateScatteredTileOp,
             LoadGatherOp, TileBroadcastOp, BroadcastOp, IotaOp)
 """Operations of which each row of the result is made of that row of the operands."""
-_OF_NUMBERS = (memref.LoadOp, memref.ExtractStridedMetaDataOp, memref.CastOp, memref.DimOp, gpu.BlockIdOp,
+OF_NUMBERS = (memref.LoadOp, memref.ExtractStridedMetaDataOp, memref.CastOp, memref.DimOp, gpu.BlockIdOp,
                gpu.SubgroupIdOp, gpu.GridDimOp, UnrealizedConversionCastOp)
 """Operations beside those of arithmetic that give numbers and write nothing."""
 _CONTROL = (scf.ForOp, scf.IfOp, scf.YieldOp, func.ReturnOp)
@@ -65,7 +65,7 @@ def _keeps_rows(operation: Operation, rows: int) -> bool:
         return not (is_address(source) or is_shared(source)) and tile_of(operation.result).encoding.order == (1, 0)
     if isinstance(operation, arith.ConstantOp):
         return rows_of(operation.result) is None  # elements of a vector constant may differ
-    return isinstance(operation, _OF_ROWS + _OF_NUMBERS + _CONTROL) or type(operation) in RECORDS
+    return isinstance(operation, _OF_ROWS + OF_NUMBERS + _CONTROL) or type(operation) in RECORDS
 
 
 def is_plain(value: SSAValue) -> bool:
@@ -114,17 +114,17 @@ def _accesses(function: func.FuncOp) -> Iterator[SSAValue]:
 def _origin(root: SSAValue, entry: Block, rows: int) -> tuple[object, ...] | None:
     """Where a tile of all rows begins, its column left out; None for other memory, or where a loop decides it."""
     tile = root.owner
-    if not isinstance(tile, InitTileOp) or rows_of(tile.result) != rows or _may_overlap(tile):
+    if not isinstance(tile, InitTileOp) or rows_of(tile.result) != rows or may_overlap(tile):
         return None
     outer = tile.offsets[:-1]
     if any(number(offset) is None and _block_of(offset) is not entry for offset in outer):
         return None
     array = array_of(tile.source)
-    layout = tuple(_key(value) for value in (*tile.shape, *tile.strides))
-    return (array, tile.source.type, layout, *map(_key, outer))
+    layout = tuple(same_value(value) for value in (*tile.shape, *tile.strides))
+    return (array, tile.source.type, layout, *map(same_value, outer))
 
 
-def _may_overlap(tile: InitTileOp) -> bool:
+def may_overlap(tile: InitTileOp) -> bool:
     """Whether rows of a tile may share elements: those of an array do not, strides that an author writes may be any."""
     if not tile.strides:
         return False
@@ -136,7 +136,8 @@ def _may_overlap(tile: InitTileOp) -> bool:
     return pitch is None or step is None or columns is None or not 0 < columns * step <= pitch
 
 
-def _key(value: SSAValue) -> object:
+def same_value(value: SSAValue) -> object:
+    """What is equal for equal numbers, and for one value."""
     known = number(value)
     return value if known is None else known
 

@@ -10,6 +10,8 @@ and where %b is operand B of products in a loop
       scf.for ... { %b = load_columns %K, %rows2 + first, %ends2 - first {whole} ; ... }
     } else { scf.for ... { %b = load_columns %K, ... ; ... } } {xegpu.versioned}
 
+So are gathers of columns that a subgroup stores to shared local memory, where all take them as operand B.
+
 The elements of a row are contiguous, and so are those that a lane has of operand B in VNNI form: a lane reads words of
 its own row, and nothing is transposed in registers. The loop is there twice, since a row may end in the middle of
 what is loaded, which few do: then each word is asked for.
@@ -20,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import scf
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation
 
 from xegpu.analysis.lane_offsets import LaneOffsets
-from xegpu.analysis.uniformity import per_subgroup
+from xegpu.analysis.uniformity import by_subgroup, per_subgroup
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.kernel_attributes import block_arguments, function_of
@@ -39,6 +41,7 @@ from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
 from xetile.dialect.types import TileType
+from xetile.passes.loops.transpose_gathers import version
 from xetile.passes.loops.transpose_gathers.columns import Columns, columns_of
 from xetile.passes.loops.transpose_gathers.transposer import (
     Transposer,
@@ -47,7 +50,6 @@ from xetile.passes.loops.transpose_gathers.transposer import (
     is_transposed,
     replace_transposes,
 )
-from xetile.passes.loops.transpose_gathers.version import version_loop
 
 _WAITS = (ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp)
 
@@ -69,19 +71,31 @@ class TransposeGathers:
         if not any(is_transposed(operation) or is_published(operation) for operation in module.walk()):
             return module
         hoisted = rewrite_in_place(module, _loops, _invariants, _hoist)
-        versioned = rewrite_in_place(hoisted, _loops, self._plan, version_loop, erases=True)
-        transposed = rewrite_in_place(versioned, gathers_in, is_transposed, _transpose, erases=True)
+        versioned = rewrite_in_place(hoisted, _loops, self._plan, version.version_loop, erases=True)
+        masked = rewrite_in_place(versioned, gathers_in, self._masked, version.load_masked_columns, erases=True)
+        transposed = rewrite_in_place(masked, gathers_in, is_transposed, _transpose, erases=True)
         for load in [*transposed.walk()]:  # a copy has taken their place
             if isinstance(load, tile_ops.LoadTileOp) and not load.result.uses:
                 erase(load)
         return transposed
 
+    def _analysis(self, function: func.FuncOp) -> LaneOffsets:
+        return LaneOffsets(self.target.subgroup_size, block_arguments(function, self.access))
+
     def _plan(self, loop: scf.ForOp) -> tuple[Columns, ...]:
         function = function_of(loop)
-        analysis = LaneOffsets(self.target.subgroup_size, block_arguments(function, self.access))
+        analysis = self._analysis(function)
         found = [columns_of(load, loop, analysis) for load in gathers_in(loop) if load.parent is loop.body.block]
         differing = per_subgroup(function) if any(isinstance(inner, BarrierOp) for inner in loop.walk()) else set()
-        return tuple(columns for columns in found if columns is not None and differing.isdisjoint(columns.numbers))
+        return tuple(columns for columns in found if columns is not None and not any(
+            value in differing and (value in columns.last or by_subgroup(value) is None) for value in columns.numbers))
+
+
+    def _masked(self, load: LoadGatherOp) -> Columns | None:
+        """A gather of columns that is published, and that no loop is versioned for, as in front of one."""
+        function = function_of(load)
+        columns = columns_of(load, None, self._analysis(function)) if is_published(load) else None
+        return columns if columns is not None and columns.in_columns and columns.in_words else None
 
 
 def _transpose(inserter: Inserter, load: LoadGatherOp, _: bool) -> None:

@@ -11,6 +11,7 @@ from xdsl.ir import Block, SSAValue
 
 from xegpu.analysis.block_position import is_inside
 from xegpu.analysis.lane_offsets import LaneOffsets
+from xegpu.analysis.uniformity import by_subgroup
 from xegpu.dialect.hints import hints_of
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CmpIOp, SelectOp
@@ -32,17 +33,17 @@ class _Sum:
     numbers: tuple[SSAValue, ...] = ()
 
     @classmethod
-    def of(cls, value: SSAValue) -> _Sum | None:
-        """The terms of a matrix; None if one is something else."""
+    def of(cls, value: SSAValue, along: int) -> _Sum | None:
+        """The terms of a matrix, whose rows run along an axis; None if one is something else."""
         owner = value.owner
         if isinstance(owner, arith.AddiOp):
-            left, right = cls.of(owner.lhs), cls.of(owner.rhs)
+            left, right = cls.of(owner.lhs, along), cls.of(owner.rhs, along)
             return None if left is None or right is None else cls(
                 left.rows + right.rows, left.columns + right.columns, left.numbers + right.numbers)
         if isinstance(owner, BroadcastOp):
             return cls() if number(owner.source) == 0 else cls(numbers=(owner.source,))
         if isinstance(owner, TileBroadcastOp):
-            return cls(rows=(owner.source,)) if axes_of(owner) == (1,) else cls(columns=(owner.source,))
+            return cls(rows=(owner.source,)) if axes_of(owner) == (along,) else cls(columns=(owner.source,))
         return None
 
 
@@ -59,34 +60,35 @@ class _Count:
         return _Count(self.times + other.times, self.numbers + other.numbers, self.floors + other.floors)
 
     @classmethod
-    def of(cls, value: SSAValue, analysis: LaneOffsets) -> _Count | None:
-        """A row of consecutive numbers; None if it is something else."""
+    def of(cls, value: SSAValue, analysis: LaneOffsets, along: int) -> _Count | None:
+        """Consecutive numbers along an axis; None if it is something else."""
         owner = value.owner
         if isinstance(owner, arith.AddiOp):
-            left, right = cls.of(owner.lhs, analysis), cls.of(owner.rhs, analysis)
+            left, right = cls.of(owner.lhs, analysis, along), cls.of(owner.rhs, analysis, along)
             return None if left is None or right is None else left.plus(right)
         if isinstance(owner, BroadcastOp):
             return cls() if number(owner.source) == 0 else cls(numbers=(owner.source,))
         if isinstance(owner, IotaOp):
             return cls(1, () if owner.start is None or number(owner.start) == 0 else (owner.start,)) \
-                if owner.axis.value.data == 1 else None
+                if owner.axis.value.data == along else None
         if isinstance(owner, arith.MuliOp):
-            return next((cls.of(side, analysis) for side, other in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs))
-                         if analysis.is_one(other)), None)
+            sides = (owner.lhs, owner.rhs), (owner.rhs, owner.lhs)
+            return next((cls.of(side, analysis, along) for side, other in sides if analysis.is_one(other)), None)
         if not isinstance(owner, SelectOp) or not isinstance(test := owner.condition.owner, CmpIOp) or \
                 test.name_of_predicate != "sge" or test.lhs is not owner.lhs or \
                 not isinstance(zero := test.rhs.owner, BroadcastOp) or number(zero.source) != 0:
             return None
-        found = cls.of(owner.lhs, analysis)  # x >= 0 ? x : y
+        found = cls.of(owner.lhs, analysis, along)  # x >= 0 ? x : y
         return found and _Count(found.times, found.numbers, (*found.floors, found.numbers))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A gather whose transpose is operand B, of whole columns, or one that is published, of whole rows.
+    """A gather whose transpose is operand B, of whole columns, or one that is published, of whole rows or columns.
 
     Attributes:
         load: the gather.
+        along: the axis along which its rows run in memory.
         rows: columns of vectors of which the sum is each row's offset in the array.
         start: numbers that are added to it.
         ends: a column: where each row ends, in the numbers of columns.
@@ -98,6 +100,7 @@ class Columns:
     """
 
     load: LoadGatherOp
+    along: int
     rows: tuple[SSAValue, ...]
     start: tuple[SSAValue, ...]
     ends: SSAValue
@@ -113,6 +116,11 @@ class Columns:
         return is_transposed(self.load)
 
     @property
+    def in_columns(self) -> bool:
+        """Whether it becomes whole columns."""
+        return self.is_transposed or self.along == 0
+
+    @property
     def in_words(self) -> bool:
         """Whether what is in bounds is known to be whole words: they begin behind the first column, and end so."""
         return self.ends_in_words and all(_is_natural(term) for floor in self.floors for term in floor)
@@ -125,26 +133,33 @@ class Columns:
     @property
     def depth(self) -> int:
         """Elements of a column of operand B."""
-        return shape_of(self.load.result)[1]
+        return shape_of(self.load.result)[self.along]
 
 
-def columns_of(load: LoadGatherOp, loop: scf.ForOp, analysis: LaneOffsets) -> Columns | None:
-    """What a gather needs to become one of whole columns; None if it cannot."""
+def columns_of(load: LoadGatherOp, loop: scf.ForOp | None, analysis: LaneOffsets) -> Columns | None:
+    """What a gather, in a loop or in none, needs to become one of whole columns, or rows; None if it cannot."""
     transposed = is_transposed(load)
     if load.padding is not None or hints_of(load) or not (_is_operand_b(load) if transposed else is_published(load)):
         return None
+    return next((found for along in ((1,) if transposed else (1, 0))
+                 if (found := _columns_along(load, along, loop, analysis)) is not None), None)
+
+
+def _columns_along(load: LoadGatherOp, along: int, loop: scf.ForOp | None, analysis: LaneOffsets) -> Columns | None:
+    """The same of a gather whose rows run along an axis."""
     init, test = load.tile.owner, load.mask.owner
     assert isinstance(init, InitScatteredTileOp)
-    dtype, (columns, depth) = tile_ops.tile_of(load.tile).dtype, shape_of(load.result)
+    dtype, shape = tile_ops.tile_of(load.tile).dtype, shape_of(load.result)
+    columns, depth = shape[1 - along], shape[along]
     if init.source not in analysis.arrays or dtype.bits not in (8, 16, 32) or dtype.kind == "p" or \
-            depth * dtype.bits % 32 or (transposed and columns % analysis.lanes) or not isinstance(test, CmpIOp) or \
-            test.name_of_predicate != "slt":
+            depth * dtype.bits % 32 or ((is_transposed(load) or along == 0) and columns % analysis.lanes) or \
+            not isinstance(test, CmpIOp) or test.name_of_predicate != "slt":
         return None
-    offsets, low, high = _Sum.of(init.indices), _Sum.of(test.lhs), _Sum.of(test.rhs)
+    offsets, low, high = (_Sum.of(value, along) for value in (init.indices, test.lhs, test.rhs))
     if offsets is None or low is None or high is None or low.rows or high.columns or high.numbers or \
             len(high.rows) != 1:
         return None
-    start, first, last = _total(offsets, analysis), _total(low, analysis), _selected(high.rows[0])
+    start, first, last = _total(offsets, analysis, along), _total(low, analysis, along), _selected(high.rows[0])
     if start is None or first is None or last is None or not offsets.rows:
         return None
     floors = start.floors + first.floors
@@ -153,8 +168,8 @@ def columns_of(load: LoadGatherOp, loop: scf.ForOp, analysis: LaneOffsets) -> Co
         return None
     ends_in_words = not any(analysis.multiple_of(term, dtype.bytes) % words for term in first.numbers) and all(
         _ends_in_words(end, analysis.arrays, words) for end in last)
-    fixed = not any(is_inside(value, loop) for value in (*first.numbers, *last, *sum(floors, ())))
-    return Columns(load, offsets.rows, start.numbers, high.rows[0], first.numbers, last, floors, fixed,
+    fixed = loop is not None and not any(is_inside(value, loop) for value in (*first.numbers, *last, *sum(floors, ())))
+    return Columns(load, along, offsets.rows, start.numbers, high.rows[0], first.numbers, last, floors, fixed,
                     ends_in_words)
 
 
@@ -164,11 +179,11 @@ def _is_operand_b(load: LoadGatherOp) -> bool:
     return bool(uses) and all(isinstance(use.operation, TileMmaOp) and use.index == 1 for use in uses)
 
 
-def _total(terms: _Sum, analysis: LaneOffsets) -> _Count | None:
+def _total(terms: _Sum, analysis: LaneOffsets, along: int) -> _Count | None:
     """The columns and numbers of a sum together, where they count columns once."""
     total = _Count(0, terms.numbers)
     for value in terms.columns:
-        if (found := _Count.of(value, analysis)) is None:
+        if (found := _Count.of(value, analysis, along)) is None:
             return None
         total = total.plus(found)
     return total if total.times == 1 else None
@@ -196,8 +211,10 @@ def _ends_in_words(end: SSAValue, arrays: frozenset[SSAValue], words: int) -> bo
 
 
 def _is_natural(value: SSAValue) -> bool:
-    """Whether an index is known not to be negative: a constant, or the counter of a loop from one on."""
+    """Whether an index is known not to be negative: a constant, the counter of a loop from one on, or a subgroup's."""
     owner = value.owner
+    if (known := by_subgroup(value)) is not None:
+        return min(known) >= 0
     if isinstance(owner, Block):
         loop = owner.parent_op()
         return isinstance(loop, scf.ForOp) and value is owner.args[0] and _is_natural(loop.lb)

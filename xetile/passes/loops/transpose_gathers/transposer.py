@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
@@ -17,7 +17,12 @@ from xegpu.rewrite.inserter import Inserter, copy_operation
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
 from xetile.dialect.reduction import TileBroadcastOp, axes_of
+from xetile.dialect.types import WgMapAttr
 from xetile.dialect.vector import IotaOp, TileTransposeOp
+from xetile.dialect.wg_map import Pair, WgMap
+
+_MAPPED = (BroadcastOp, IotaOp, TileBroadcastOp, TileTransposeOp)
+"""Operations that say how their vector is distributed."""
 
 
 def gathers_in(around: Operation) -> Iterator[LoadGatherOp]:
@@ -32,7 +37,7 @@ def is_transposed(load: Operation) -> bool:
     users = [use.operation for use in load.result.uses]
     return bool(users) and all(isinstance(user, TileTransposeOp) for user in users) and \
         tile_ops.tile_of(load.tile).encoding.wg_map is None and len(shape_of(load.mask)) == 2 and \
-        all(_has_lines(value) for value in (init.indices, load.mask))
+        all(has_lines(value) for value in (init.indices, load.mask))
 
 
 def is_published(load: Operation) -> bool:
@@ -45,7 +50,7 @@ def is_published(load: Operation) -> bool:
         is_shared(init.source.type) and tile_ops.tile_of(load.tile).encoding.wg_map is None
 
 
-def _has_lines(value: SSAValue) -> bool:
+def has_lines(value: SSAValue) -> bool:
     """Whether a vector is computed from rows, columns and numbers alone, whose transposes cost little."""
     if min(shape_of(value)) == 1:
         return True
@@ -53,7 +58,7 @@ def _has_lines(value: SSAValue) -> bool:
     if isinstance(owner, (BroadcastOp, TileBroadcastOp, IotaOp)):
         return True
     return isinstance(owner, Operation) and type(owner) in RECORDS and all(
-        _has_lines(operand) for operand in owner.operands if isinstance(operand.type, VectorType))
+        has_lines(operand) for operand in owner.operands if isinstance(operand.type, VectorType))
 
 
 class Transposer:
@@ -62,14 +67,19 @@ class Transposer:
     Args:
         inserter: for the function.
         anchor: what they are inserted in front of.
+        map_of: the map of a transpose of a shape, where vectors are distributed over subgroups.
     """
 
-    def __init__(self, inserter: Inserter, anchor: Operation) -> None:
-        self.inserter, self.anchor = inserter, anchor
+    def __init__(self, inserter: Inserter, anchor: Operation, map_of: Callable[[Pair], WgMap] | None = None) -> None:
+        self.inserter, self.anchor, self._map_of = inserter, anchor, map_of
         self._made: dict[SSAValue, SSAValue] = {}
 
     def insert(self, operation: Operation) -> SSAValue:
         """Insert an operation; its first result."""
+        if self._map_of is not None and isinstance(operation, _MAPPED):
+            rows, columns = shape_of(operation.results[0])
+            places = operation.attributes if isinstance(operation, BroadcastOp) else operation.properties
+            places["wg_map"] = WgMapAttr(self._map_of((rows, columns)))
         return self.inserter.before(self.anchor, operation)
 
     def __call__(self, value: SSAValue) -> SSAValue:

@@ -9,9 +9,11 @@ from xdsl.dialects.builtin import IndexType, UnitAttr
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from xegpu.analysis.uniformity import by_subgroup
 from xegpu.ir.matchers import VERSIONED, number
 from xegpu.mlir.arith import CmpIOp
 from xegpu.mlir.vector import shape_of, vector_type
+from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_operation
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadColumnsOp, LoadGatherOp
@@ -40,17 +42,22 @@ def version_loop(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -
         for columns in plan:
             load = values[columns.load.result].owner
             assert isinstance(load, LoadGatherOp)
-            if not columns.is_transposed:
+            if not columns.in_columns:
                 if columns.fixed:
                     _load_rows(inserter, load, columns, values)
             elif columns.fixed or columns.in_words:
                 _load_columns(inserter, load, columns, values, whole=columns.fixed)
     for columns in plan:
-        if not columns.is_transposed:
+        if not columns.in_columns:
             if columns.fixed and holds is None:
                 _load_rows(inserter, columns.load, columns, {})
         elif (columns.fixed and holds is None) or columns.in_words:
             _load_columns(inserter, columns.load, columns, {}, whole=columns.fixed and holds is None)
+
+
+def load_masked_columns(inserter: Inserter, load: LoadGatherOp, columns: Columns) -> None:
+    """Put a gather of columns, each word of which is asked for, in the place of one of elements."""
+    _load_columns(inserter, load, columns, {}, whole=False)
 
 
 def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -> SSAValue | None:
@@ -62,20 +69,28 @@ def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -> SSAV
 
     zero = inserter.constant(0)
     for columns in (columns for columns in plan if columns.fixed):
-        first = add_indices(inserter, loop, columns.first)
-        behind = inserter.add(loop, first, columns.depth)
-        for last in dict.fromkeys(columns.last):
-            if not (number(last) == 0 and columns.first in columns.floors) and \
-                    not _is_whole(number(last), number(first), columns.depth):
-                holds.append(inserter.before(loop, arith.OrIOp(ask(last, "sle", first), ask(last, "sge", behind))))
-        for floor in dict.fromkeys(columns.floors):
-            least = add_indices(inserter, loop, floor)
+        for first in _of_subgroups(inserter, loop, columns.first):
+            behind = inserter.add(loop, first, columns.depth)
+            for last in dict.fromkeys(columns.last):
+                if not (number(last) == 0 and columns.first in columns.floors) and \
+                        not _is_whole(number(last), number(first), columns.depth):
+                    holds.append(inserter.before(loop, arith.OrIOp(ask(last, "sle", first), ask(last, "sge", behind))))
+        for least in (least for floor in dict.fromkeys(columns.floors)
+                      for least in _of_subgroups(inserter, loop, floor)):
             if (number(least) or 0) < 0 or number(least) is None:
                 holds.append(ask(least, "sge", zero))
     total: SSAValue | None = None
     for each in holds:
         total = each if total is None else inserter.before(loop, arith.AndIOp(total, each))
     return total
+
+
+def _of_subgroups(inserter: Inserter, anchor: Operation, numbers: Sequence[SSAValue]) -> list[SSAValue]:
+    """The sums of indices of all subgroups, where they are known for each of those terms that differ."""
+    known = {value: values for value in numbers if (values := by_subgroup(value)) is not None}
+    common = add_indices(inserter, anchor, [value for value in numbers if value not in known])
+    sums = dict.fromkeys(map(sum, zip(*known.values(), strict=True))) if known else (0,)
+    return [inserter.add(anchor, common, each) for each in sums]
 
 
 def _is_whole(last: int | None, first: int | None, depth: int) -> bool:
@@ -131,18 +146,27 @@ def _load_columns(inserter: Inserter, load: LoadGatherOp, plan: Columns, values:
         whole: whether all of a column is in bounds, or nothing.
     """
     assert isinstance(load.tile.owner, InitScatteredTileOp)
-    transposed, columns = Transposer(inserter, load), shape_of(load.result)[0]
+    transposed, columns = Transposer(inserter, load), shape_of(load.result)[1 - plan.along]
     line = vector_type((1, columns), IndexType())
 
     def total(numbers: Sequence[SSAValue]) -> SSAValue:
         added = add_indices(inserter, load, [values.get(each, each) for each in numbers])
         return transposed.insert(BroadcastOp(added, line))
 
+    def row(value: SSAValue) -> SSAValue:
+        value = values.get(value, value)
+        return transposed(value) if plan.is_transposed else value
+
     start, first = total(plan.start), total(plan.first)
     offsets = start
-    for row in plan.rows:
-        offsets = transposed.insert(arith.AddiOp(transposed(values.get(row, row)), offsets))
-    lengths = transposed.insert(arith.SubiOp(transposed(values.get(plan.ends, plan.ends)), first))
+    for each in plan.rows:
+        offsets = transposed.insert(arith.AddiOp(row(each), offsets))
+    lengths = transposed.insert(arith.SubiOp(row(plan.ends), first))
     type_ = vector_type((plan.depth, columns), tile_ops.tile_of(load.tile).element_type)
-    loaded = LoadColumnsOp(load.tile.owner.source, offsets, lengths, type_, whole=whole)
-    replace_transposes(load, transposed.insert(loaded))
+    loaded = transposed.insert(LoadColumnsOp(load.tile.owner.source, offsets, lengths, type_, whole=whole))
+    if plan.is_transposed:
+        replace_transposes(load, loaded)
+        return
+    loaded.name_hint = load.result.name_hint
+    load.result.replace_all_uses_with(loaded)
+    erase(load)
