@@ -2,7 +2,7 @@
 
 The block reads of OpenCL C move 256 bytes of words of 16 bits, which is half of what a message can, and Intel's
 compiler computes an address for each of them. Here the distances stand in the instructions, and the messages of a
-block in one statement: in one each, Intel's compiler loaded them one after another where registers were short.
+block in one statement where a step has more than eight: in one each, Intel's compiler loaded them one after another.
 
 On devices whose messages take no distances (``Target.immediate_offsets``) each message has an address in a register,
 and a register that a message may not have read yet costs four instructions before it is written. So all messages of a
@@ -128,7 +128,7 @@ def together(address: str, messages: Sequence[tuple[int, int, int]], near: int, 
         immediate: whether messages take distances.
     """
     write = _at_distances if immediate else _assembly
-    most = _TOGETHER if near <= _TOGETHER * MESSAGE else _FEW
+    most = _FEW if near > _TOGETHER * MESSAGE else 1 if immediate else _TOGETHER
     for start in range(0, len(messages), most):
         part = messages[start:start + most]
         yield from (f"{_WORDS[count]} wide{first};" for _, first, count in part)
