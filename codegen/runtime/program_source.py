@@ -28,6 +28,7 @@ from codegen.opencl.prelude.macros import (
     CPU_FILL,
     CPU_LDEXP,
     CPU_LIKELY,
+    CPU_MAXNUM,
     MICROKERNELS,
     NAMED_BARRIERS,
     ROLLED,
@@ -224,7 +225,8 @@ def opencl_for_cpu(text: str, device: Any) -> str:
         LOGGER.info("%s gets no functions of whole vectors: Intel's compiler for x86-64 alone takes them", device.name)
         return _portable(text)
     scaled = define(CPU_LDEXP) if has_feature("avx512f") else ""
-    return define(CPU_FETCH, CPU_FETCH_L1, CPU_FILL, CPU_LIKELY) + scaled + _cpu_gemm_macros(text) + _portable(text)
+    macros = define(CPU_FETCH, CPU_FETCH_L1, CPU_FILL, CPU_LIKELY, *CPU_MAXNUM)
+    return macros + scaled + _cpu_gemm_macros(text) + _portable(text)
 
 
 def has_microkernel(queue: Queue, shape: MicrokernelShape) -> bool:

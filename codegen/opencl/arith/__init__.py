@@ -22,8 +22,9 @@ from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, FAST, FAST_FUNCTIONS, PROCESSOR_FUNCTIONS, TEXT
 from codegen.opencl.arith.zero import difference, is_from_zero
 from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.prelude.macros import MAXNUM
 from codegen.opencl.values import UNSIGNED, Coordinate, computed, rounded, vector_type
-from xegpu.ir.dtypes import DType, f16, f64, i1, index, of_mlir
+from xegpu.ir.dtypes import DType, f16, f32, f64, i1, index, of_mlir
 from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import FAST_DIVISION
@@ -43,6 +44,8 @@ def binary(emitter: Emitter, operation: Operation) -> None:
             combined = division.quotient(emitter, left, right, width)
         elif is_from_zero(emitter, operation):
             combined = difference(left, right, dtype, width)
+        elif emitter.target.is_cpu and dtype is f32 and width == 1 and TEXT[kind].text in MAXNUM:
+            combined = f"{MAXNUM[TEXT[kind].text]}({left}, {right})"
         else:
             combined = TEXT[kind].combine(left, right, width)
         expressions.append(rounded(combined, dtype, width))

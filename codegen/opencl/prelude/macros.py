@@ -14,6 +14,8 @@ FETCH = "XETILE_FETCH"
 """``FETCH(pointer)``: prefetch of a cache line; nothing, unless it is defined for a processor."""
 FETCH_L1 = "XETILE_L1_FETCH"
 """``FETCH_L1(pointer)``: the same into the first cache."""
+MAXNUM = {"fmax": "XETILE_FMAX", "fmin": "XETILE_FMIN"}
+"""``FMAX(a, b)`` and ``FMIN(a, b)``: these functions of ``float``, of a processor's compiler where it has them."""
 LIKELY = "XETILE_LIKELY"
 """``LIKELY(condition)``: a condition that mostly holds; itself, unless it is defined for a processor."""
 LDEXP = "XETILE_LDEXP"
@@ -47,6 +49,9 @@ CPU_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
 """``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
 is a call per lane there, and SPIR-V has no such instruction."""
 CPU_FETCH_L1 = (f"{FETCH_L1}(pointer)", "__builtin_prefetch(pointer, 0, 3)")
+CPU_MAXNUM = tuple((f"{macro}(a, b)", f"__builtin_{name}f(a, b)") for name, macro in MAXNUM.items())
+"""A maximum, a comparison with itself and a masked move. OpenCL's are two comparisons, whose masks are combined
+first, which takes twice the time where each waits for the one before, as in a reduction."""
 CPU_LIKELY = (f"{LIKELY}(condition)", "__builtin_expect(condition, 1)")
 CPU_LDEXP = (f"{LDEXP}(value, exponent)", "__builtin_ldexpf(value, exponent)")
 """``LDEXP`` for AVX-512, ``vscalefps``: of OpenCL's ``ldexp`` the compiler makes a dozen instructions."""
@@ -80,7 +85,8 @@ def name_of(macro: tuple[str, str]) -> str:
 
 def fallbacks(text: str) -> str:
     """Definitions of the optional macros that a text uses, as nothing or what is in them, unless they are defined."""
-    optional = ((CALL, ""), (FILL, ""), (CPU_FETCH[0], ""), (CPU_FETCH_L1[0], ""), (CPU_LIKELY[0], "(condition)"))
+    optional = ((CALL, ""), (FILL, ""), (CPU_FETCH[0], ""), (CPU_FETCH_L1[0], ""), (CPU_LIKELY[0], "(condition)"),
+                *((f"{macro}(a, b)", f"{name}(a, b)") for name, macro in MAXNUM.items()))
     used = [macro for macro in optional if name_of(macro) in text]
     lines = [f"#ifndef {name_of(macro)}\n{define(macro)}#endif\n" for macro in used]
     return "".join([*lines, "\n" * bool(used)])

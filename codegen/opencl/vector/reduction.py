@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl.arith.text import TEXT
 from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.prelude.macros import MAXNUM
 from codegen.opencl.values import Fragment, computed, narrowed, vector_type
 from codegen.opencl.vector import row_regions
 from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table
@@ -59,9 +60,11 @@ def _rounded(word: str, dtype: DType, c_type: str) -> str:
     return word if dtype.opencl == c_type else f"({dtype.opencl})({word})"
 
 
-def _combine(kind: str, dtype: DType, c_type: str, width: int = 1) -> Combine:
+def _combine(kind: str, dtype: DType, c_type: str, width: int = 1, *, is_cpu: bool = False) -> Combine:
     """Combining function of a reduction kind, as C."""
     text = TEXT[operation_of(kind, dtype)]
+    if is_cpu and c_type == "float" and width == 1 and text.text in MAXNUM:
+        return lambda a, b: f"{MAXNUM[text.text]}({a}, {b})"
     if text.form == "extreme":
         return lambda a, b: f"{_extreme_name(kind, c_type, width)}({a}, {b})"
     return text.combine
@@ -78,10 +81,9 @@ def _extreme(kind: str, dtype: DType, c_type: str, width: int) -> str:
     return f"static {type_} {name}({type_} a, {type_} b)\n{{\n  return {chosen};\n}}\n"
 
 
-def _together(lines: list[str], fragment: Fragment, blocks: int, variable: int, kind: str, c_type: str) -> str:
+def _together(lines: list[str], fragment: Fragment, blocks: int, variable: int, combine: Combine, c_type: str) -> str:
     """Combine the same variable of all blocks as a balanced tree, for instruction-level parallelism."""
     count, type_ = 0, vector_type(c_type, fragment.width)
-    combine = _combine(kind, fragment.dtype, c_type, fragment.width)
     each = len(fragment.names)
     values = [_widened(f"v{block * each + variable}", fragment, c_type) for block in range(blocks)]
     while len(values) > 1 or not count:
@@ -120,11 +122,13 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
         for width in {1, first.width}:
             emitter.function(_extreme(kind, first.dtype, c_type, width))
     lines: list[str] = []
-    together = [_together(lines, first, len(fragments), v, kind, c_type) for v in range(len(first.names))]
+    is_cpu = emitter.target.is_cpu
+    combine = _combine(kind, first.dtype, c_type, first.width, is_cpu=is_cpu)
+    together = [_together(lines, first, len(fragments), v, combine, c_type) for v in range(len(first.names))]
     words = Words(c_type, first.renamed(tuple(together)).words(), source)
     words.lines += lines
     words.named()
-    has_regions = emitter.target.register_bytes == 64 and not emitter.target.is_cpu
+    has_regions = emitter.target.register_bytes == 64 and not is_cpu
     if has_regions and row_regions.applies(words, axes, c_type, target):
         combines = {width: _combine(kind, first.dtype, c_type, width) for width in (1, 2, 4)}
         if kind.endswith("imumf"):
@@ -135,7 +139,8 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
         # Intel's graphics compiler (of ocloc 26.27) makes a clustered reduction of x | shuffle_xor(x, n), and loses
         # it where x has 64 bits and the operation is bitwise: what is stored then is what a register happened to hold.
         by_halves = kind in ("and", "or", "xor") and c_type in ("long", "ulong")
-        row_regions.reduce_words(words, axes, target, _combine(kind, first.dtype, c_type), by_halves=by_halves)
+        row_regions.reduce_words(words, axes, target, _combine(kind, first.dtype, c_type, is_cpu=is_cpu),
+                                 by_halves=by_halves)
     called(emitter, name, [(first.c_type, variable) for fragment in fragments for variable in fragment.names], words,
            result, [_rounded(word, first.dtype, c_type) for word in words.names])
 
