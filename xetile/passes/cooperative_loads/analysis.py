@@ -204,8 +204,9 @@ def rows_for_lanes(shape: Pair, target: Target) -> Pair:
 
 
 def has_words(shape: Pair, dtype: DType, target: Target) -> bool:
-    """Whether messages load the transpose of a tile of A in words of several rows."""
-    return target.largest_block("read_transform", dtype.bits, target.subgroup_size, shape[::-1]) is not None
+    """Whether messages load the transpose of a tile of A in words of several rows, or of one of 32 bits."""
+    kind = "read" if dtype.bits == 32 else "read_transform"
+    return target.largest_block(kind, dtype.bits, target.subgroup_size, shape[::-1]) is not None
 
 
 def _is_folded(operation: Operation) -> bool:

@@ -60,8 +60,8 @@ from xetile.dialect.wg_map import Pair
 from xetile.passes.cooperative_loads.analysis import ROOM, has_words, rows_for_lanes
 from xetile.passes.cooperative_loads.subgroup_buffers import SubgroupBuffers
 
-_BITS = (8, 16)
-"""Element sizes that no message transposes, but which one loads in words of several rows."""
+_BITS = (8, 16, 32)
+"""Element sizes that no message transposes into rows of operand A, but which one loads in words of one row or more."""
 _MANY = 3
 """Messages of a step that store, from which on a prefetch behind them saves instructions."""
 
