@@ -106,16 +106,13 @@ def running(X, Y):  # type: ignore[no-untyped-def]
 
 def test_where_it_applies() -> None:
     """Where rows exceed the registers; not where columns depend on each other, or what is loaded again may change."""
-    half = xt.Spec((None, None), "f16")
     for target in ("pvc", "bmg", "dg2", "arl"):
         assert is_strip_mined(xt.kernel(centred), F32, F32, target=target)
         assert is_strip_mined(xt.kernel(centred), F32, F32, target=target, BM=8)
-        assert not is_strip_mined(xt.kernel(centred, may_alias=True), F32, F32, target=target)
-        assert not is_strip_mined(xt.kernel(shifted), F32, target=target)
-        assert not is_strip_mined(xt.kernel(loaded_again), F32, F32, target=target)
-        assert not is_strip_mined(xt.kernel(counted), F32, F32, target=target)
-        assert not is_strip_mined(xt.kernel(running), F32, F32, target=target)
-        assert not is_strip_mined(xt.kernel(centred), half, half, target=target)  # sums of f16 are rounded once
+    for kernel in (xt.kernel(centred, may_alias=True), *map(xt.kernel, (shifted, loaded_again, counted, running))):
+        assert not is_strip_mined(kernel, *[F32] * kernel.function.__code__.co_argcount)
+    half = xt.Spec((None, None), "f16")
+    assert not is_strip_mined(xt.kernel(centred), half, half, BM=8)  # sums of f16 are rounded once
     assert not is_strip_mined(xt.kernel(centred), F32, F32, target="cpu")
 
 

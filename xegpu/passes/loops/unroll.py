@@ -97,11 +97,11 @@ class Unroll:
         for name in OPTIONS:
             loop.attributes.pop(name, None)
         step, body = loop.step, list(loop.body.block.ops)[:-1]
-        in_pairs = not asked and not has_copies(loop) and pays_in_pairs(loop, self.target)
         if factor == 1:
             if period:
                 _between_barriers(inserter, body)
             return
+        in_pairs = not asked and not has_copies(loop) and pays_in_pairs(loop, self.target)
         if asked and trips is not None and trips % factor == 0 and not may_peel(loop):
             loop.operands = [loop.lb, loop.ub, inserter.multiply(loop, step, factor), *loop.iter_args]
             main = loop

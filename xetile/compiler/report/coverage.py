@@ -2,7 +2,8 @@
 
     m = group_id(0) * BM; init_tile %X, [%m, %0] : !tile<BMxBN>
 covers all rows of X with any BM, and of its columns the first BN: BM is a tile size, and BN the length of a row, which
-belongs to the problem. If ``m`` were ``group_id(0) * 64``, with BM=32 half of the rows would be left out.
+belongs to the problem. If ``m`` were ``group_id(0) * 64``, with BM=32 half of the rows would be left out. A loop in
+steps of ``group`` that takes one row of scales in each needs twice as many scales with half of it.
 
 Where tiles begin is evaluated for the first work-groups, subgroups and iterations, along each dimension by itself.
 """
@@ -50,11 +51,13 @@ class _Along:
 
     Attributes:
         pieces: of each tile the elements at which it begins, and how many it has.
+        ends: the last element of each tile in the last iteration, where loops alone decide it, and one more.
         varies: whether another work-group, subgroup or iteration has other elements.
         is_known: whether all tiles could be evaluated.
     """
 
     pieces: list[tuple[np.ndarray[Any, Any], int]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
     varies: bool = False
     is_known: bool = True
 
@@ -63,8 +66,15 @@ class _Along:
         if not self.is_known or not before.is_known:
             return True
         if self.varies:
-            return not self._has_holes() or before._has_holes()
+            return (not self._has_holes() or before._has_holes()) and self._ends_near(before)
         return before.varies or self._ends() == before._ends()
+
+    def _ends_near(self, before: _Along) -> bool:
+        """Whether loops go as far as before, but for a part of a tile."""
+        if not self.ends or not before.ends:
+            return True
+        largest = max(size for _, size in (*self.pieces, *before.pieces))
+        return abs(max(self.ends) - max(before.ends)) < max(largest, 2)
 
     def _ends(self) -> tuple[int, int]:
         return (min(int(starts.min()) for starts, _ in self.pieces),
@@ -81,7 +91,7 @@ class _Along:
 def _covered(function: func.FuncOp) -> _Places:
     """What the tiles of a function cover of its arguments, without those of single elements."""
     found: _Places = defaultdict(_Along)
-    sample, moves = _Sample(function), _moves(function)
+    sample, last, moves = _Sample(function), _Sample(function, is_last=True), _moves(function)
     for tile in function.walk():
         if not isinstance(tile, InitTileOp) or len(tile.offsets) < 2 or not isinstance(tile.source, BlockArgument) \
                 or tile.source.block is not function.body.block:
@@ -99,6 +109,9 @@ def _covered(function: func.FuncOp) -> _Places:
                 continue
             far = [starts] + [starts + step * count for step in steps if step for count in range(1, _STEPS)]
             along.pieces += [(each, size) for each in far]
+            final = None if steps or _is_of_groups(offset) else last.values(offset)
+            if final is not None:
+                along.ends.append(int(final.max()) + size)
     return found
 
 
@@ -119,9 +132,11 @@ class _Sample:
 
     Args:
         function: the kernel.
+        is_last: whether it is the last iteration of each loop, not the first ones.
     """
 
-    def __init__(self, function: func.FuncOp) -> None:
+    def __init__(self, function: func.FuncOp, *, is_last: bool = False) -> None:
+        self._is_last = is_last
         self._subgroups = min(subgroup_count(function), _SUBGROUPS)
         self._axes: dict[object, int] = {}
         self._known: dict[SSAValue, np.ndarray[Any, Any] | None] = {}
@@ -160,7 +175,10 @@ class _Sample:
         first, end, step = map(self.values, (loop.lb, loop.ub, loop.step))
         if first is None or end is None or step is None or not step.all():
             return None
-        count = int(np.clip(-((first - end) // step), 1, _STEPS).min())
+        steps = -((first - end) // step)
+        if self._is_last:
+            return np.asarray(first + step * (np.maximum(steps, 1) - 1))
+        count = int(np.clip(steps, 1, _STEPS).min())
         return np.asarray(first + step * self._axis(loop, count))
 
     def _axis(self, of: object, count: int) -> np.ndarray[Any, Any]:
@@ -175,6 +193,11 @@ def varies(offset: SSAValue) -> bool:
                for each in _origins(offset))
 
 
+def _is_of_groups(offset: SSAValue) -> bool:
+    """Whether work-groups or subgroups decide on an offset, or on a loop that it counts."""
+    return any(isinstance(each.owner, (gpu.BlockIdOp, gpu.SubgroupIdOp)) for each in _origins(offset))
+
+
 def _origins(offset: SSAValue) -> Iterator[SSAValue]:
     """Arguments of loops, and results of operations, that a value is computed from."""
     waiting, seen = [offset], set()
@@ -186,5 +209,6 @@ def _origins(offset: SSAValue) -> Iterator[SSAValue]:
         if not isinstance(value, BlockArgument):
             waiting += value.owner.operands  # type: ignore[union-attr]
             yield value
-        elif isinstance(value.block.parent_op(), scf.ForOp):
+        elif isinstance(loop := value.block.parent_op(), scf.ForOp):
+            waiting += (loop.lb, loop.ub, loop.step)
             yield value

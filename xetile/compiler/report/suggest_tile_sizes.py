@@ -265,9 +265,9 @@ def _variant(origin: Origin, recorded: func.FuncOp, change: Mapping[str, int]) -
     """Variant with other constants, as recorded; None if there is none, or it computes something else."""
     try:
         variant = origin.again(change)
-        return variant if covers_the_same(recorded, variant.function) else None
-    except XeError:
+    except Exception:  # the author's Python runs with constants that it was not written for
         return None
+    return variant if covers_the_same(recorded, variant.function) else None
 
 
 _Candidate = tuple[int, Mapping[str, int], Variant]
@@ -329,7 +329,7 @@ def _is_extent(origin: Origin, recorded: func.FuncOp, name: str) -> bool:
     parts or of rows that share a scale does not."""
     try:
         return _extents(origin.again({name: origin.constants[name] // 2}).function) != _extents(recorded)
-    except XeError:
+    except Exception:  # as above
         return True
 
 

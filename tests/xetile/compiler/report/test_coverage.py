@@ -60,6 +60,15 @@ def one_after_another(X, Y, *, each=8, size=32):
         xt.store_tile(x * 2.0, xt.init_tile(Y, (i, 0, 0), (size, size)))
 
 
+@xt.kernel
+def grouped(X, S, Y, *, group=64, BM=16):
+    """Blocks of rows, times a row of scales for each block of columns, which is a tile of an array of its own."""
+    for k in xt.range(0, X.shape[1], group):
+        x = xt.load_tile(xt.init_tile(X, (xt.group_id(0) * BM, k), (BM, group)))
+        s = xt.load_tile(xt.init_tile(S, (k // group, 0), (1, 1)))
+        xt.store_tile(x * s, xt.init_tile(Y, (xt.group_id(0) * BM, k), (BM, group)))
+
+
 @pytest.mark.parametrize(("kernel", "specs", "change", "same"), [
     (strips, [ROWS] * 2, {"BM": 8}, True), (strips, [ROWS] * 2, {"parts": 2}, True),
     (strips, [ROWS] * 2, {"BN": 32}, False), (strips, [ROWS] * 2, {"BN": 32, "step": 32}, True),
@@ -67,6 +76,7 @@ def one_after_another(X, Y, *, each=8, size=32):
     (heads, [ROWS] * 2, {"parts": 2}, False),
     (moved, [ROWS] * 2, {"BN": 16}, False), (moved, [ROWS] * 2, {"BN": 16, "step": 16}, True),
     (swizzled, [ROWS] * 2, {"BM": 4}, True), (swizzled, [ROWS] * 2, {"BN": 8}, True),
+    (grouped, [ROWS] * 3, {"BM": 8}, True), (grouped, [ROWS] * 3, {"group": 32}, False),
     (one_after_another, SMALL, {"each": 4}, True), (one_after_another, SMALL, {"size": 16}, False),
 ])
 def test_what_is_left_out_is_seen(kernel: Any, specs: list[xt.Spec], change: dict[str, int], same: bool) -> None:

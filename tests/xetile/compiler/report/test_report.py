@@ -233,6 +233,23 @@ def test_a_search_without_time_looks_at_the_most_promising_constant(monkeypatch:
     assert len([each for each in looked_at if each is not lowered]) == 1
 
 
+def test_constants_that_the_authors_python_does_not_take() -> None:
+    """A kernel that raises an error with half of a constant is another one, and the report names what else helps."""
+    @xt.kernel
+    def pages(X, Y, *, page=32, BM=16):
+        whole = {32: page}[page]  # no other size of a page
+        parts = [xt.load_tile(xt.init_tile(X, (xt.group_id(0) * BM, part * whole), (BM, whole))) for part in range(8)]
+        x = xt.concatenate(parts, 1)
+        y = xt.load_tile(xt.init_tile(X, (xt.group_id(0) * BM, 0), (BM, 256)))
+        xt.store_tile(x * y + xt.tile_reduce("add", x, 0), xt.init_tile(Y, (xt.group_id(0) * BM, 0), (BM, 256)))
+
+    require_ocloc()
+    remedy = pages.lower(SPECS[2], SPECS[2], target="dg2").report().remedy
+    assert remedy is not None
+    assert remedy.constants is not None
+    assert set(remedy.constants) == {"BM"}
+
+
 def test_what_is_said_where_nothing_was_built() -> None:
     change = {"BM": 2, "BN": 8}
     assert str(Remedy(None, cut_off=True, seconds=5)) == \
