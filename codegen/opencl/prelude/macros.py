@@ -49,7 +49,8 @@ CPU_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
 """``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
 is a call per lane there, and SPIR-V has no such instruction."""
 CPU_FETCH_L1 = (f"{FETCH_L1}(pointer)", "__builtin_prefetch(pointer, 0, 3)")
-CPU_MAXNUM = tuple((f"{macro}(a, b)", f"__builtin_{name + 'f'}(a, b)") for name, macro in MAXNUM.items())
+CPU_MAXNUM = ((f"{MAXNUM['fmax']}(a, b)", "__builtin_fmaxf(a, b)"),
+              (f"{MAXNUM['fmin']}(a, b)", "__builtin_fminf(a, b)"))
 """A maximum, a comparison with itself and a masked move. OpenCL's are two comparisons, whose masks are combined
 first, which takes twice the time where each waits for the one before, as in a reduction."""
 CPU_LIKELY = (f"{LIKELY}(condition)", "__builtin_expect(condition, 1)")
