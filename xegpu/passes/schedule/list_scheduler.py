@@ -112,12 +112,13 @@ def _stored(run: list[StoreNdOp], read: list[Operation], waiting: dict[Operation
             aliases: AliasAnalysis | None) -> list[Operation]:
     """A run of stores, and what they need: all that is loaded, or all that is stored, before the first of them.
 
-    The loads of a run from memory that it may write stand before it. Where they take as many registers as what is
-    stored, that is computed before the run, too, each value right behind the loads that it needs.
+    The loads of a run from memory that it may write stand before it. Where those that nothing else needs take as many
+    registers as what is stored, that is computed before the run, too, each value right behind the loads that it needs.
     """
     written = aliases.written(run) if aliases else set()
     before = [load for load in read if load in waiting and (aliases is None or aliases.may_alias(load, written))]
-    taken = sum(bytes_of(load.results[0]) for load in before)
+    users = _backward_slice(run, waiting)
+    taken = sum(bytes_of(load.results[0]) for load in before if _is_used_by(load, users))
     order: list[Operation] = []
     if taken and taken >= sum(bytes_of(store.value) for store in run):
         for store in run:
@@ -130,6 +131,24 @@ def _stored(run: list[StoreNdOp], read: list[Operation], waiting: dict[Operation
     run.clear()
     read[:] = [load for load in read if load in waiting]
     return order
+
+
+def _backward_slice(run: list[StoreNdOp], waiting: dict[Operation, None]) -> set[Operation]:
+    """Stores of a run, and the delayed operations that they need."""
+    found: set[Operation] = set(run)
+    pending: list[Operation] = [*run]
+    while pending:
+        for owner in _operand_definitions(pending.pop()):
+            if owner in waiting and owner not in found:
+                found.add(owner)
+                pending.append(owner)
+    return found
+
+
+def _is_used_by(load: Operation, users: set[Operation]) -> bool:
+    """Whether all uses of what is loaded, block by block, are some operations."""
+    return all(use.operation in users and (not isinstance(use.operation, ExtractOp) or
+                                           _is_used_by(use.operation, users)) for use in load.results[0].uses)
 
 
 class _Behind:
