@@ -41,6 +41,16 @@ def products_of_one(A, B, C, each):
         xt.store_tile(c.to(C.dtype), xt.init_tile(C, (i * 16, 0), (16, 16)))
 
 
+@xt.kernel(may_alias=True)
+def products_of_heads(A, B, C, D, each):
+    """Products of two heads of a batch with the same B."""
+    for i in xt.range(0, each):
+        b = xt.load_tile(xt.init_tile(B, (i, 0, 0), (64, 64)))
+        heads = [xt.load_tile(xt.init_tile(A, (head, i, 0, 0), (40, 64))) for head in (0, 1)]
+        for product, array in zip([xt.tile_mma(a, b) for a in heads], (C, D), strict=True):
+            xt.store_tile(product.to(array.dtype), xt.init_tile(array, (i, 0, 0), (40, 64)))
+
+
 @xt.kernel
 def streamed(A, B, C, each):
     """Products of matrices that are read once."""
@@ -275,6 +285,23 @@ def test_products_that_overwrite_rows_of_their_operand(target: str) -> None:
     a, c = (part.reshape(n, rows, size) for part in (memory[:-16], memory[16:]))
     xt.kernel(may_alias=True)(products.function).on("numpy:xegpu", target=target)[1](a, b, c, n, M=rows, N=64, K=64)
     np.testing.assert_array_equal(memory.astype(np.float32), expected)
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_products_that_overwrite_rows_of_one_of_two_heads(head: int) -> None:
+    """Rows of both heads of A are loaded behind what is stored only where that is none of either."""
+    n, rows, size = 2, 40, 60
+    memory = view(RNG.integers(-4, 5, (1, 2 * (n + 1) * rows, size)).astype(ml_dtypes.bfloat16), "plain")[0]
+    b = view(np.stack([np.eye(size)[RNG.permutation(size)] for _ in range(n)]).astype(ml_dtypes.bfloat16), "plain")
+    d = view(np.zeros((n, rows, size), ml_dtypes.bfloat16), "plain")
+    expected, expected_d, start = memory.astype(np.float32), np.zeros((n, rows, size), np.float32), (n + 1) * rows
+    for i in range(n):
+        first, second = (expected[at + i * rows:][:rows] @ b[i].astype(np.float32) for at in (0, start))
+        expected[head * start + i * rows + 16:][:rows], expected_d[i] = first, second
+    a, c = memory.reshape(2, n + 1, rows, size), memory[head * start + 16:][:n * rows].reshape(n, rows, size)
+    products_of_heads.on("numpy:xegpu", target="pvc")[1](a, b, c, d, n)
+    np.testing.assert_array_equal(memory.astype(np.float32), expected)
+    np.testing.assert_array_equal(d.astype(np.float32), expected_d)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS[4:7], ids=str)

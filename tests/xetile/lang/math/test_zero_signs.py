@@ -32,11 +32,11 @@ def differences_from_known_zeros(A, C, n, *, dtype):
         doubled = doubled + doubled - xt.abs(a)
         counted = counted + (step.to(dtype) - a)
         looped = looped * 2.0
-        total, negative = total + negative, -(-negative)
+        total, negative = total + negative, negative * -1.0 * -1.0
         with xt.when(n < 1.0):
             branch = start * 1.0
     count = n
-    for _ in xt.while_(lambda: count < 2.0):
+    for _ in xt.while_(lambda: count < 2.0):  # noqa: B023 it is evaluated anew
         count, repeated = count + 1.0, repeated - xt.abs(a)
     values = [(one - one) - a, xt.where(a == a, start, one - one) - a, xt.maximum(start, start) - a, branch - a,
               looped - a, repeated, doubled, counted, total, start + -a, a * -1.0 + start,
