@@ -84,7 +84,7 @@ def _may_be_known(value: SSAValue, asked: dict[SSAValue, bool]) -> bool:
     asked[value], owner = False, value.owner
     if isinstance(owner, arith.ConstantOp):
         asked[value] = True
-    elif among := _chosen_from(value):
+    elif among := incoming(value):
         asked[value] = any(_may_be_known(each, asked) for each in among)
     elif isinstance(owner, Operation):  # the last operands first: those of a chain of sums are what is added
         asked[value] = bool(owner.operands) and all(_may_be_known(each, asked) for each in reversed(owner.operands))
