@@ -20,7 +20,7 @@ from codegen.opencl.arith.conversion import bitcast, convert
 from codegen.opencl.arith.operands import finish, literal, operand_groups, stored
 from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, FAST, FAST_FUNCTIONS, PROCESSOR_FUNCTIONS, TEXT
-from codegen.opencl.arith.zero import difference, is_from_zero
+from codegen.opencl.arith.zero import difference, zero_of
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import MAXNUM
 from codegen.opencl.values import UNSIGNED, Coordinate, computed, rounded, vector_type
@@ -35,6 +35,7 @@ def binary(emitter: Emitter, operation: Operation) -> None:
     """Emit a binary operation on fragments or scalars."""
     kind, expressions = type(operation), []
     dtype, width, groups = operand_groups(emitter, operation, by_words=kind not in integer.DIVISIONS)
+    zero = zero_of(emitter, operation)
     for group in groups:
         if RECORDS[kind].family == "integer":
             expressions.append(integer.binary(emitter, operation, group[0], group[1], dtype, width))
@@ -42,8 +43,9 @@ def binary(emitter: Emitter, operation: Operation) -> None:
         left, right = (computed(value, dtype, width) for value in group)
         if _is_divided_in_steps(emitter, operation, dtype):
             combined = division.quotient(emitter, left, right, width)
-        elif is_from_zero(emitter, operation):
-            combined = difference(left, right, dtype, width)
+        elif zero is not None:
+            other = (right, left)[zero]
+            combined = difference((left, right)[zero], other if kind is arith.SubfOp else f"-({other})", dtype, width)
         elif emitter.target.is_cpu and dtype is f32 and width == 1 and TEXT[kind].text in MAXNUM:
             combined = f"{MAXNUM[TEXT[kind].text]}({left}, {right})"
         else:

@@ -1,52 +1,117 @@
 """Differences from zero in OpenCL C, whose signs Intel's compiler for GPUs does not keep.
 
-``0.0f - x`` is 0.0 for x = 0.0. That compiler makes the negation of it, which is -0.0, also where it has put a loop's
-first value into the first of its unrolled steps. It leaves ``fma(x, -1, 0)`` alone, which has the same value for
-every x and is one instruction too.
+``0.0f - x`` is 0.0 for x = 0.0. That compiler makes the negation of it, which is -0.0, wherever it comes to know the
+zero: a constant, what it computes of constants, a loop's first value in the first of the steps that it unrolls. Of
+``0.0f + -x`` it makes the difference first. It leaves ``fma(x, -1, 0)`` alone, which has the same value for every x
+and is one instruction too.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, UnrealizedConversionCastOp
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.opencl.arith.operands import literal
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.values import vector_type
+from xegpu.dialect import reduction
+from xegpu.dialect.convert_layout import ConvertLayoutOp
+from xegpu.dialect.vector import ExtractScalarOp, PadOp, ShuffleOp
 from xegpu.ir.dtypes import DType, bf16, f32
+from xegpu.ir.region_branch import incoming
+from xegpu.mlir.arith import SelectOp, SIToFPOp, UIToFPOp
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 
-_VALUE_OF_OPERAND = (BroadcastOp, UnrealizedConversionCastOp, arith.ExtFOp, arith.TruncFOp, arith.SIToFPOp,
-                     arith.UIToFPOp)
+_VALUE_OF_OPERAND = (BroadcastOp, UnrealizedConversionCastOp, arith.ExtFOp, SIToFPOp, UIToFPOp,
+                     reduction.BroadcastOp, ConvertLayoutOp, ExtractScalarOp, PadOp, ShuffleOp, ExtractOp,
+                     ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp)
+"""Operations whose results have elements of their operands."""
 
 
-def is_from_zero(emitter: Emitter, operation: Operation) -> bool:
-    """Whether an operation subtracts, for a GPU, from what its compiler may know to be 0.0."""
-    return isinstance(operation, arith.SubfOp) and not emitter.target.is_cpu and _may_be_zero(operation.lhs)
+def zero_of(emitter: Emitter, operation: Operation) -> int | None:
+    """The operand of a difference or of a sum with a negation that a GPU's compiler may know to be 0.0; None for other
+    operations, and for processors."""
+    if emitter.target.is_cpu or not isinstance(operation, (arith.SubfOp, arith.AddfOp)):
+        return None
+    others = (1,) if isinstance(operation, arith.SubfOp) else (
+        i for i, value in enumerate(operation.operands) if _is_negation(value))
+    return next((1 - i for i in others if _may_be_zero(operation.operands[1 - i], {}, {})), None)
 
 
-def _may_be_zero(value: SSAValue) -> bool:
-    """Whether a value is 0.0, or is carried by a loop that begins with it."""
+def _is_negation(value: SSAValue) -> bool:
+    """Whether a value is ``-0.0 - x`` or ``x * -1``, or one of values of which one is, in a loop the initial one."""
     owner = value.owner
+    if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
+        return _is_negation(owner.operands[0])
+    if among := _chosen_from(value):
+        return any(map(_is_negation, among[:1] if isinstance(owner, Block) else among))
+    return (isinstance(owner, arith.SubfOp) and _has(owner.lhs, lambda number: number == 0 and _is_negative(number))) \
+        or (isinstance(owner, arith.MulfOp) and any(
+            _has(factor, lambda number: number == -1) for factor in owner.operands))
+
+
+def _may_be_zero(value: SSAValue, asked: dict[SSAValue, bool], known: dict[SSAValue, bool]) -> bool:
+    """Whether a compiler may know of a value, or of an element of it, that it is 0.0, if only in a loop's first step.
+
+    Args:
+        value: the value.
+        asked: the answers; False for values that are being asked for, which loops carry.
+        known: those of :func:`_may_be_known`.
+    """
+    if value in asked:
+        return asked[value]
+    asked[value], owner = False, value.owner
     if isinstance(owner, arith.ConstantOp):
-        return _has_zero(owner)
-    if isinstance(owner, _VALUE_OF_OPERAND):
-        return _may_be_zero(owner.operands[0])
-    if not isinstance(value, BlockArgument) or value.index == 0:  # the counter of a loop
-        return False
-    loop = value.block.parent_op()
-    return isinstance(loop, scf.ForOp) and _may_be_zero(loop.iter_args[value.index - 1])
+        asked[value] = _has(value, lambda number: number == 0 and not _is_negative(number))
+    elif isinstance(owner, _VALUE_OF_OPERAND):
+        asked[value] = any(_may_be_zero(each, asked, known) for each in owner.operands)
+    elif among := _chosen_from(value):
+        asked[value] = any(_may_be_zero(each, asked, known) for each in among)
+    else:
+        asked[value] = _may_be_known(value, known)
+    return asked[value]
 
 
-def _has_zero(constant: arith.ConstantOp) -> bool:
-    attribute = constant.value
+def _may_be_known(value: SSAValue, asked: dict[SSAValue, bool]) -> bool:
+    """Whether a compiler may know a value, as all that it is computed of."""
+    if value in asked:
+        return asked[value]
+    asked[value], owner = False, value.owner
+    if isinstance(owner, arith.ConstantOp):
+        asked[value] = True
+    elif among := incoming(value):
+        asked[value] = any(_may_be_known(each, asked) for each in among)
+    elif isinstance(owner, Operation):  # the last operands first: those of a chain of sums are what is added
+        asked[value] = bool(owner.operands) and all(_may_be_known(each, asked) for each in reversed(owner.operands))
+    elif isinstance(loop := owner.parent_op(), scf.ForOp):
+        asked[value] = _may_be_known(loop.lb, asked)
+    return asked[value]
+
+
+def _chosen_from(value: SSAValue) -> Sequence[SSAValue]:
+    """Values of which a value is one."""
+    owner = value.owner
+    return owner.operands[1:] if isinstance(owner, SelectOp) else incoming(value)
+
+
+def _has(value: SSAValue, test: Callable[[float], bool]) -> bool:
+    """Whether a value is a constant of which an element passes a test."""
+    owner = value.owner
+    if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
+        return _has(owner.operands[0], test)
+    attribute = owner.value if isinstance(owner, arith.ConstantOp) else None
     if isinstance(attribute, DenseIntOrFPElementsAttr):
-        return any(number == 0 and math.copysign(1, number) > 0 for number in attribute.get_values())
-    return isinstance(attribute, FloatAttr | IntegerAttr) and attribute.value.data == 0 and \
-        math.copysign(1, attribute.value.data) > 0
+        return any(map(test, attribute.get_values()))
+    return isinstance(attribute, FloatAttr | IntegerAttr) and test(attribute.value.data)
+
+
+def _is_negative(number: float) -> bool:
+    return math.copysign(1, number) < 0
 
 
 def difference(zero: str, subtrahend: str, dtype: DType, width: int) -> str:

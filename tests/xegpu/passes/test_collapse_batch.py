@@ -41,6 +41,31 @@ def products_of_one(A, B, C, each):
         xt.store_tile(c.to(C.dtype), xt.init_tile(C, (i * 16, 0), (16, 16)))
 
 
+@xt.kernel(may_alias=True)
+def products_of_heads(A, B, C, D, each):
+    """Products of two heads of a batch with the same B."""
+    for i in xt.range(0, each):
+        b = xt.load_tile(xt.init_tile(B, (i, 0, 0), (64, 64)))
+        heads = [xt.load_tile(xt.init_tile(A, (head, i, 0, 0), (40, 64))) for head in (0, 1)]
+        for product, array in zip([xt.tile_mma(a, b) for a in heads], (C, D), strict=True):
+            xt.store_tile(product.to(array.dtype), xt.init_tile(array, (i, 0, 0), (40, 64)))
+
+
+@xt.kernel(may_alias=True)
+def products_in_place(A, B, D, each, *, M, N, first):
+    """Products of matrices that are loaded twice: with B, stored in their place before or behind the second load, and
+    of what is there then with B."""
+    for i in xt.range(0, each):
+        b, a = xt.load_tile(xt.init_tile(B, (i, 0, 0), (N, N))), xt.init_tile(A, (i, 0, 0), (M, N))
+        c = xt.tile_mma(xt.load_tile(a), b).to(A.dtype)
+        if first == "store":
+            xt.store_tile(c, xt.init_tile(A, (i, 0, 0), (M, N)))
+        again = xt.load_tile(a)
+        if first == "load":
+            xt.store_tile(c, xt.init_tile(A, (i, 0, 0), (M, N)))
+        xt.store_tile(xt.tile_mma(again, b).to(D.dtype), xt.init_tile(D, (i, 0, 0), (M, N)))
+
+
 @xt.kernel
 def streamed(A, B, C, each):
     """Products of matrices that are read once."""
@@ -275,6 +300,36 @@ def test_products_that_overwrite_rows_of_their_operand(target: str) -> None:
     a, c = (part.reshape(n, rows, size) for part in (memory[:-16], memory[16:]))
     xt.kernel(may_alias=True)(products.function).on("numpy:xegpu", target=target)[1](a, b, c, n, M=rows, N=64, K=64)
     np.testing.assert_array_equal(memory.astype(np.float32), expected)
+
+
+@pytest.mark.parametrize("first", ["store", "load"])
+@pytest.mark.parametrize(("rows", "size", "M", "N"), [(36, 36, 40, 48), (16, 60, 16, 64), (24, 24, 24, 32)])
+def test_blocks_that_are_loaded_twice_in_a_step(rows: int, size: int, M: int, N: int, first: str) -> None:
+    n = 3
+    a = view(RNG.integers(-4, 5, (n, rows, size)).astype(ml_dtypes.bfloat16), "plain")
+    b = view(np.stack([np.eye(size)[RNG.permutation(size)] for _ in range(n)]).astype(ml_dtypes.bfloat16), "plain")
+    d = view(np.zeros((n, rows, size), ml_dtypes.bfloat16), "plain")
+    once = a.astype(np.float32) @ b.astype(np.float32)
+    products_in_place.on("numpy:xegpu", target="pvc")[1](a, b, d, n, M=M, N=N, first=first)
+    np.testing.assert_array_equal(a.astype(np.float32), once)
+    np.testing.assert_array_equal(d.astype(np.float32), once @ b.astype(np.float32) if first == "store" else once)
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_products_that_overwrite_rows_of_one_of_two_heads(head: int) -> None:
+    """Rows of both heads of A are loaded behind what is stored only where that is none of either."""
+    n, rows, size = 2, 40, 60
+    memory = view(RNG.integers(-4, 5, (1, 2 * (n + 1) * rows, size)).astype(ml_dtypes.bfloat16), "plain")[0]
+    b = view(np.stack([np.eye(size)[RNG.permutation(size)] for _ in range(n)]).astype(ml_dtypes.bfloat16), "plain")
+    d = view(np.zeros((n, rows, size), ml_dtypes.bfloat16), "plain")
+    expected, expected_d, start = memory.astype(np.float32), np.zeros((n, rows, size), np.float32), (n + 1) * rows
+    for i in range(n):
+        first, second = (expected[at + i * rows:][:rows] @ b[i].astype(np.float32) for at in (0, start))
+        expected[head * start + i * rows + 16:][:rows], expected_d[i] = first, second
+    a, c = memory.reshape(2, n + 1, rows, size), memory[head * start + 16:][:n * rows].reshape(n, rows, size)
+    products_of_heads.on("numpy:xegpu", target="pvc")[1](a, b, c, d, n)
+    np.testing.assert_array_equal(memory.astype(np.float32), expected)
+    np.testing.assert_array_equal(d.astype(np.float32), expected_d)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS[4:7], ids=str)

@@ -20,7 +20,7 @@ from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.mlir.vector import integers
 from xegpu.passes.loops.batch_matrix import MOST_ROWS, Matrix, heights, matrices_of, valid_part
-from xegpu.passes.loops.clipped_folding import ClippedFolding, late_loads
+from xegpu.passes.loops.clipped_folding import ClippedFolding, identity, late_loads
 from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder
 from xegpu.passes.loops.fold_rows import Folding, RowFolder, moved
 from xegpu.passes.loops.fold_stored_rows import StoredFolding, StoredRowFolder
@@ -144,7 +144,7 @@ class Versions:
         if late := late_loads(loop, matrices, self.registers):
             self._store_early(loop, late)
         if loop is self.loop:
-            loads = {matrix.maker.source: matrix for matrix in matrices if not {*matrix.messages}.isdisjoint(late)}
+            loads = {identity(matrix): matrix for matrix in matrices if not {*matrix.messages}.isdisjoint(late)}
             self._holds |= dict.fromkeys(self._are_apart(matrices, [*loads.values()]))
 
     def _store_early(self, loop: scf.ForOp, late: Sequence[Operation] = ()) -> None:

@@ -233,8 +233,10 @@ class ClippedRowFolder:
         inserter, left, old = self.inserter, position_of(message.desc).column.constant, desc_of(message.desc)
         first, count = self._span(message, part)
         key = identity(matrix), part.side, first, count, left, old.shape[1], old.block.array_length
-        if key in self._loaded:
-            return self._loaded[key]
+        made = self._loaded.get(key)
+        if count > BLOCK and made is not None and isinstance(made.owner, LoadNdOp) and \
+                made.owner.is_before_in_block(message):
+            return made
         kind = type_of(matrix, message).with_(shape=(count, old.shape[1]), access="block")
         surface = self._surface(matrix, part, rows, kind)
         offsets = [inserter.add(message, row, first), inserter.constant(left)]

@@ -8,6 +8,8 @@ import pytest
 import xetile as xt
 from tests.conftest import require_ocloc
 
+ZEROS = 12
+
 
 @xt.kernel
 def differences(A, C, n, *, dtype):
@@ -21,17 +23,55 @@ def differences(A, C, n, *, dtype):
         xt.store_tile(value, xt.init_tile(C, (row, 0), (1, 16)))
 
 
-@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "machine:pvc", "machine:dg2"])
-@pytest.mark.parametrize("dtype", [xt.f32, xt.f16, xt.bf16, xt.f64], ids=str)
-def test_zero_minus_zero_is_positive(dtype: xt.DType, where: str) -> None:
+@xt.kernel
+def differences_from_known_zeros(A, C, n, *, dtype):
+    a, one = xt.load_tile(xt.init_tile(A, (0, 0), (1, 16))), xt.full((1, 16), 1.0, dtype)
+    start = xt.zeros((1, 16), dtype)
+    doubled, counted, looped, branch, repeated, negative, total = start, start, start, a, start, -a, start
+    for step in xt.range(0, 2):
+        doubled = doubled + doubled - xt.abs(a)
+        counted = counted + (step.to(dtype) - a)
+        looped = looped * 2.0
+        total, negative = total + negative, negative * -1.0 * -1.0
+        with xt.when(n < 1.0):
+            branch = start * 1.0
+    count = n
+    for _ in xt.while_(lambda: count < 2.0):  # noqa: B023 it is evaluated anew
+        count, repeated = count + 1.0, repeated - xt.abs(a)
+    values = [(one - one) - a, xt.where(a == a, start, one - one) - a, xt.maximum(start, start) - a, branch - a,
+              looped - a, repeated, doubled, counted, total, start + -a, a * -1.0 + start,
+              xt.iota((1, 16), 0, xt.i32).to(dtype) - a]
+    for row, value in enumerate(values):
+        xt.store_tile(value, xt.init_tile(C, (row, 0), (1, 16)))
+
+
+def _run(kernel: xt.Kernel, dtype: xt.DType, where: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
     if where.startswith("machine"):
         require_ocloc()
         if dtype is xt.f64 and where.endswith("dg2"):
             pytest.skip("the target lacks the type")
     a = np.resize([0.0, -0.0, 1.0, -1.0], (1, 16)).astype(dtype.numpy)
-    c = np.ones((6, 16), dtype.numpy)
-    differences.on(where)[1](a, c, 0.0, dtype=dtype)
-    wide = a.astype(np.float64)
-    expected = np.concatenate([0 - wide, -2 * abs(wide) + 0.0, 0 - wide * wide, 0 * abs(wide), -wide, -wide])
-    np.testing.assert_array_equal(c.astype(np.float64), expected)
-    np.testing.assert_array_equal(np.signbit(c), np.signbit(expected))
+    c = np.ones((rows, 16), dtype.numpy)
+    kernel.on(where)[1](a, c, 0.0, dtype=dtype)
+    return a.astype(np.float64), c.astype(np.float64)
+
+
+def _assert_same(result: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "machine:pvc", "machine:dg2"])
+@pytest.mark.parametrize("dtype", [xt.f32, xt.f16, xt.bf16, xt.f64], ids=str)
+def test_zero_minus_zero_is_positive(dtype: xt.DType, where: str) -> None:
+    a, c = _run(differences, dtype, where, 6)
+    _assert_same(c, np.concatenate([0 - a, -2 * abs(a) + 0.0, 0 - a * a, 0 * abs(a), -a, -a]))
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "machine:pvc", "machine:dg2"])
+@pytest.mark.parametrize("dtype", [xt.f32, xt.f16, xt.bf16, xt.f64], ids=str)
+def test_a_zero_that_a_compiler_comes_to_know_is_one(dtype: xt.DType, where: str) -> None:
+    a, c = _run(differences_from_known_zeros, dtype, where, ZEROS)
+    twice = -2 * abs(a) + 0.0
+    _assert_same(c, np.concatenate([*[0 - a] * 5, twice, -3 * abs(a) + 0.0, (0 - a) + (1 - a), 0 - 2 * a,
+                                    *[0 - a] * 3]))
