@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func, gpu, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.matchers import number
@@ -165,9 +165,9 @@ def _tiles_of(value: SSAValue) -> Iterator[InitTileOp]:
         owner = waiting.pop().owner
         if isinstance(owner, LoadTileOp):
             yield from (root.owner for root in root_definitions(owner.tile) if isinstance(root.owner, InitTileOp))
-        elif type(owner) in RECORDS:
+        elif isinstance(owner, Operation) and type(owner) in RECORDS:
             alike = [each for each in owner.operands if isinstance(each.type, VectorType) and each not in seen and
-                     each.type.get_shape() == owner.results[0].type.get_shape()]  # type: ignore[union-attr]
+                     each.type.get_shape() == tuple(shape_of(owner.results[0]))]
             waiting += alike
             seen.update(alike)
 
