@@ -1,7 +1,7 @@
 """Selection of the cases of a parametrised test: covering arrays of its parameters.
 
 The default run takes few, in which each value of each parameter occurs (strength 1). An execution is two values, where
-a kernel runs and the kind of its target's code: each feature runs everywhere and in each kind that it is tested for,
+a kernel runs and, but in NumPy as it is, the kind of its target's code: each feature runs everywhere and in each kind,
 and each file has all pairs of places and targets, which its features take by turns. Of cases that have as many new
 values the cheapest is taken, as NumPy is where nothing is built. ``pytest --everything`` takes cases in which each
 pair of values of two parameters occurs (strength 2): faults of three values at once are rare.
@@ -27,6 +27,8 @@ COLLECTED = pytest.StashKey[list[pytest.Item]]()
 
 _COSTS = {"numpy": 0, "numpy:program": 1, "numpy:xegpu": 1}
 """Places where kernels run, by the time of a case: as they are, lowered. Elsewhere they are built, too: 2."""
+WITHOUT_CODE = ("numpy", "numpy:program")
+"""Places where a kernel runs as it is, whatever target it names."""
 
 
 def covering(cases: Sequence[Mapping[str, Hashable]], strength: int = 1, costs: Sequence[int] = ()) -> list[int]:
@@ -91,11 +93,15 @@ def _is_execution(value: Any) -> bool:
 
 
 def _halves(item: pytest.Item) -> dict[str, Hashable]:
-    """The parameters of a case, with where it runs and the kind of code as two."""
+    """The parameters of a case, with where it runs and the kind of code, if there is any, as two."""
     found: dict[str, Hashable] = {}
     for name, value in values(item).items():
-        found |= {f"{name}: where": value.where, f"{name}: code": kind_of_code(value.target)} \
-            if _is_execution(value) else {name: _key(value)}
+        if _is_execution(value):
+            found[f"{name}: where"] = value.where
+            if value.where not in WITHOUT_CODE:
+                found[f"{name}: code"] = kind_of_code(value.target)
+        else:
+            found[name] = _key(value)
     return found
 
 

@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.kernels import Execution
-from tests.selection import COLLECTED, covering, default_run, everything_run, kind_of_code, parameters, values
+from tests.kernels import EXECUTIONS, Execution
+from tests.selection import (
+    COLLECTED,
+    WITHOUT_CODE,
+    covering,
+    default_run,
+    everything_run,
+    kind_of_code,
+    parameters,
+    values,
+)
 
 
 def test_every_value_of_every_parameter_occurs() -> None:
@@ -53,6 +62,25 @@ def test_the_cheapest_of_cases_with_as_many_new_values_is_taken() -> None:
     assert sorted(case["where"] for case in chosen) == [1, 1, 2]
 
 
+def test_code_of_each_kind_is_lowered() -> None:
+    """Of each function of a file: a kernel that NumPy runs as it is shows nothing of its target's code."""
+    class Item:
+        def __init__(self, function: str, execution: Execution) -> None:
+            self.callspec, self.nodeid = self, f"tests/test_f.py::{function}[{execution}]"
+            self.params = {"execution": execution}
+
+        def get_closest_marker(self, name: str) -> None:
+            return None
+
+    functions = [f"test_{name}" for name in "abcdefgh"]
+    taken, _ = default_run([Item(name, each) for name in functions for each in EXECUTIONS])  # type: ignore[misc]
+    for name in functions:
+        of_it = [item.params["execution"] for item in taken if f":{name}[" in item.nodeid]  # type: ignore[attr-defined]
+        assert {each.where for each in of_it} == {each.where for each in EXECUTIONS}
+        assert {kind_of_code(each.target) for each in of_it if each.where != "numpy"} == \
+            {kind_of_code(target) for target in ("pvc", "dg2", "cpu")}
+
+
 def test_tests_without_parameters_are_taken() -> None:
     assert covering([{}]) == [0]
     assert covering([]) == []
@@ -66,7 +94,7 @@ def _values(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str], name
         for name, value in values(item).items():
             if name in names and isinstance(value, Execution):
                 both = value.where, value.target if pairs else kind_of_code(value.target)
-                found[of(item)] |= {both} if pairs else set(both)
+                found[of(item)] |= {both} if pairs else {*both[:1 if value.where in WITHOUT_CODE else 2]}
             elif name in names:
                 found[of(item)].add(kind_of_code(value))
     return found

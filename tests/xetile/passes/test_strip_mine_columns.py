@@ -65,6 +65,29 @@ def test_rows_in_strips(execution: Execution, dtype: Any, rows: int, width: int,
     assert (whole == 7).all()
 
 
+@xt.kernel
+def at_last(X, S, N):
+    """Positions of the largest elements, behind which no loop follows, and sums in a place that is stored twice."""
+    x = xt.load_tile(xt.init_tile(X, (xt.group_id(0), 0), (1, BN)))
+    top, sums = xt.tile_reduce("max", x, 1), xt.init_tile(S, (xt.group_id(0), 0), (1, 1))
+    xt.store_tile(xt.tile_reduce("add", x - top, 1), sums)
+    xt.store_tile(top, sums)
+    place = xt.where(x == top, xt.iota((1, BN), 1, xt.i32).to(xt.f32), 1e9)
+    xt.store_tile(xt.tile_reduce("min", place, 1).to(xt.i32), xt.init_tile(N, (xt.group_id(0), 0), (1, 1)))
+
+
+@pytest.mark.parametrize("execution", ON_GPUS, ids=str)
+def test_columns_that_are_stored(execution: Execution) -> None:
+    """Stores behind the last loop, and to one place, of which the last one stays."""
+    x = integers(np.random.default_rng(6), np.float32, 2, BN - 9)
+    x[:, :-5] -= 10
+    sums, places = np.full((2, 1), 7, np.float32), np.full((2, 1), 7, np.int32)
+    execution.bind(at_last)[2](x, sums, places)
+    padded = np.pad(x, ((0, 0), (0, 9)))
+    np.testing.assert_array_equal(sums, padded.max(1, keepdims=True))
+    np.testing.assert_array_equal(places, padded.argmax(1)[:, None])
+
+
 def is_strip_mined(kernel: Any, *specs: Any, target: str = "dg2", **constants: Any) -> bool:
     return "strip-mine-columns" in first_stages(kernel.lower(*specs, target=target, **constants))
 

@@ -3,7 +3,9 @@
     m = group_id(0) * BM; init_tile %X, [%m, %0] : !tile<BMxBN>
 covers all rows of X with any BM, and of its columns the first BN: BM is a tile size, and BN the length of a row, which
 belongs to the problem. If ``m`` were ``group_id(0) * 64``, with BM=32 half of the rows would be left out. A loop in
-steps of ``group`` that takes one row of scales in each needs twice as many scales with half of it.
+steps of ``group`` that takes one row of scales in each needs twice as many scales with half of it. Work-groups that go
+half as far along one array need to be twice as many, and then go twice as far along another, whose tiles stay.
+What a work-group adds up at once, such as the columns of a head, is added up by no other.
 
 Where tiles begin is evaluated for the first work-groups, subgroups and iterations, along each dimension by itself.
 """
@@ -11,25 +13,29 @@ Where tiles begin is evaluated for the first work-groups, subgroups and iteratio
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import func, gpu, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerType
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.matchers import number
 from xegpu.ir.use_def import root_definitions
 from xegpu.mlir.elementwise import RECORDS
-from xetile.dialect.tile_ops import InitTileOp, UpdateTileOffsetOp, tile_of
+from xegpu.mlir.vector import shape_of
+from xetile.dialect.gather_scatter import AtomicRMWTileOp
+from xetile.dialect.mma import TileMmaOp
+from xetile.dialect.reduction import TileReduceOp, axes_of
+from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, UpdateTileOffsetOp, tile_of
 
 _GROUPS, _STEPS, _SUBGROUPS = 8, 4, 64
 """How many work-groups along a dimension, iterations of a loop, and subgroups are looked at, at most."""
 _SIZE = 1 << 12
-"""Elements along a dimension of an array whose size is not known."""
+"""Elements along a dimension of an array whose size is not known, and an argument that is an integer."""
 _Places = dict[tuple[int, int], "_Along"]
 """What is covered of each argument along each dimension, counted from the last."""
 
@@ -42,7 +48,9 @@ def covers_the_same(recorded: func.FuncOp, changed: func.FuncOp) -> bool:
         changed: it with other constants.
     """
     before, after = _covered(recorded), _covered(changed)
-    return before.keys() == after.keys() and all(after[key].agrees_with(before[key]) for key in before)
+    return before.keys() == after.keys() and all(after[key].agrees_with(before[key]) for key in before) and \
+        all(len(set(factors)) < 2 for factors in _factors(before, after).values()) and \
+        _adds_up_the_same(recorded, changed)
 
 
 @dataclass
@@ -54,8 +62,10 @@ class _Along:
         ends: the last element of each tile in the last iteration, where loops alone decide it, and one more.
         varies: whether another work-group, subgroup or iteration has other elements.
         is_known: whether all tiles could be evaluated.
+        strides: how far tiles of neighbouring work-groups are apart, by dimension of the grid.
     """
 
+    strides: dict[object, set[int]] = field(default_factory=lambda: defaultdict(set))
     pieces: list[tuple[np.ndarray[Any, Any], int]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     varies: bool = False
@@ -109,10 +119,65 @@ def _covered(function: func.FuncOp) -> _Places:
                 continue
             far = [starts] + [starts + step * count for step in steps if step for count in range(1, _STEPS)]
             along.pieces += [(each, size) for each in far]
+            for dimension, stride in sample.strides(starts):
+                along.strides[dimension].add(stride)
             final = None if steps or _is_of_groups(offset) else last.values(offset)
             if final is not None:
                 along.ends.append(int(final.max()) + size)
     return found
+
+
+def _factors(before: _Places, after: _Places) -> dict[object, list[float]]:
+    """How many times as far work-groups along each dimension of the grid go along arrays, where all go as far."""
+    found: dict[object, list[float]] = defaultdict(list)
+    for key, along in before.items():
+        for dimension, strides in along.strides.items():
+            others = after[key].strides[dimension]
+            if len(strides) == len(others) == 1:
+                found[dimension].append(min(others) / min(strides))
+    return found
+
+
+def _adds_up_the_same(recorded: func.FuncOp, changed: func.FuncOp) -> bool:
+    """Whether reductions of what no loop goes along, and atomic updates do not add to, are of as many elements."""
+    before, after = map(_whole_extents, (recorded, changed))
+    return set(before) == set(after) or sum(before) == sum(after) or \
+        any(isinstance(operation, AtomicRMWTileOp) for operation in recorded.walk())
+
+
+def _whole_extents(function: func.FuncOp) -> list[int]:
+    """Elements of each reduction and product that are loaded at one place, which work-groups alone decide on."""
+    moves, found = _moves(function), []
+    for operation in function.walk():
+        if isinstance(operation, TileReduceOp):
+            reduced = [(operation.source, axis) for axis in axes_of(operation)]
+        else:
+            reduced = [(operation.a, 1)] if isinstance(operation, TileMmaOp) else []
+        found += [shape_of(value)[axis] for value, axis in reduced if len(shape_of(value)) == 2 and
+                  any(_is_whole(tile, 1 - axis, moves) for tile in _tiles_of(value))]
+    return found
+
+
+def _tiles_of(value: SSAValue) -> Iterator[InitTileOp]:
+    """Tiles that a vector was computed from, element by element."""
+    waiting, seen = [value], {value}
+    while waiting:
+        owner = waiting.pop().owner
+        if isinstance(owner, LoadTileOp):
+            yield from (root.owner for root in root_definitions(owner.tile) if isinstance(root.owner, InitTileOp))
+        elif isinstance(owner, Operation) and type(owner) in RECORDS:
+            alike = [each for each in owner.operands if isinstance(each.type, VectorType) and each not in seen and
+                     each.type.get_shape() == tuple(shape_of(owner.results[0]))]
+            waiting += alike
+            seen.update(alike)
+
+
+def _is_whole(tile: InitTileOp, dim: int, moves: Mapping[SSAValue, Mapping[int, object]]) -> bool:
+    """Whether a tile has all that is added up along a dimension, counted from the last."""
+    if len(tile.offsets) < 2 or moves.get(tile.result, {}).get(dim):
+        return False
+    return not any(isinstance(each, BlockArgument) or isinstance(each.owner, gpu.SubgroupIdOp)
+                   for each in _origins(tile.offsets[-1 - dim]))
 
 
 def _moves(function: func.FuncOp) -> dict[SSAValue, dict[int, set[int | None]]]:
@@ -147,11 +212,21 @@ class _Sample:
             self._known[value] = self._evaluate(value)
         return self._known[value]
 
+    def strides(self, starts: np.ndarray[Any, Any]) -> Iterator[tuple[object, int]]:
+        """Distances of what neighbouring work-groups have, where all along a dimension of the grid have the same."""
+        for of, axis in self._axes.items():
+            if isinstance(of, gpu.DimensionAttr) and starts.ndim > axis and starts.shape[-1 - axis] > 1:
+                distances = np.unique(np.diff(starts, axis=-1 - axis))
+                if distances.size == 1 and distances[0]:
+                    yield of, int(distances[0])
+
     def _evaluate(self, value: SSAValue) -> np.ndarray[Any, Any] | None:
         if not isinstance(value.type, (IndexType, IntegerType)):
             return None
         if isinstance(value, BlockArgument):
             loop = value.block.parent_op()
+            if isinstance(loop, func.FuncOp):
+                return np.array(_SIZE)
             return self._iterations(loop) if isinstance(loop, scf.ForOp) and value.index == 0 else None
         constant, owner = number(value), value.owner
         if constant is not None:

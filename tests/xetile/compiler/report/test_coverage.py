@@ -9,7 +9,8 @@ import pytest
 import xetile as xt
 from xetile.compiler.report.coverage import covers_the_same
 
-ROWS = xt.Spec((None, None), "f32")
+ROWS, HALVES = (xt.Spec((None, None), dtype) for dtype in ("f32", "bf16"))
+STACK = xt.Spec((None, None, None), "f32")
 SMALL = [xt.Spec((None, size, size), "f32") for size in (32, 32)]
 
 
@@ -69,6 +70,53 @@ def grouped(X, S, Y, *, group=64, BM=16):
         xt.store_tile(x * s, xt.init_tile(Y, (xt.group_id(0) * BM, k), (BM, group)))
 
 
+@xt.kernel
+def stacked(A, B, C, each, count, *, M=48, N=16, K=16):
+    """Matrices that lie behind each other, times those of another array: as many of both."""
+    first = xt.group_id(0) * each
+    for i in xt.range(first, xt.minimum(first + each, count), 1):
+        a, b = xt.init_tile(A, (i * M, 0), (M, K)), xt.init_tile(B, (i * K, 0), (K, N))
+        xt.store_tile(xt.tile_mma(xt.load_tile(a), xt.load_tile(b)), xt.init_tile(C, (i * M, 0), (M, N)))
+
+
+@xt.kernel
+def partial_sums(X, S, *, BM=16, BN=64):
+    """Sums of a work-group's rows, which has a row of results; columns go by the other dimension of the grid."""
+    at = xt.group_id(0) * BM, xt.group_id(1) * BN
+    x = xt.load_tile(xt.init_tile(X, at, (BM, BN)))
+    xt.store_tile(xt.tile_reduce("add", x, 0), xt.init_tile(S, (xt.group_id(0), at[1]), (1, BN)))
+
+
+@xt.kernel
+def scores(Q, K, S, *, D=64, BM=16, BN=32):
+    """Scores of heads side by side: the columns of a head are all that is added up."""
+    m, d = xt.group_id(0) * BM, xt.group_id(1) * D
+    q = xt.load_tile(xt.init_tile(Q, (m, d), (BM, D)))
+    for n in xt.range(0, K.shape[0], BN):
+        k = xt.load_tile(xt.init_tile(K, (n, d), (BN, D)))
+        s = xt.tile_mma(q, xt.tile_transpose(k))
+        xt.store_tile(s, xt.init_tile(S, (xt.group_id(1), m, n), (BM, BN)))
+
+
+@xt.kernel
+def unrolled(A, B, C, *, BM=16, BN=32, BK=32, K=128):
+    """A product of all K in Python's loop."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in range(0, K, BK):
+        acc = xt.tile_mma(xt.load_tile(xt.init_tile(A, (m, k), (BM, BK))),
+                          xt.load_tile(xt.init_tile(B, (k, n), (BK, BN))), acc)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
+def normed(X, Y, *, D=64, BM=16):
+    """Groups of columns, less their largest."""
+    at = xt.group_id(0) * BM, xt.group_id(1) * D
+    x = xt.load_tile(xt.init_tile(X, at, (BM, D)))
+    xt.store_tile(x - xt.tile_reduce("max", x * 2.0, 1), xt.init_tile(Y, at, (BM, D)))
+
+
 @pytest.mark.parametrize(("kernel", "specs", "change", "same"), [
     (strips, [ROWS] * 2, {"BM": 8}, True), (strips, [ROWS] * 2, {"parts": 2}, True),
     (strips, [ROWS] * 2, {"BN": 32}, False), (strips, [ROWS] * 2, {"BN": 32, "step": 32}, True),
@@ -77,7 +125,15 @@ def grouped(X, S, Y, *, group=64, BM=16):
     (moved, [ROWS] * 2, {"BN": 16}, False), (moved, [ROWS] * 2, {"BN": 16, "step": 16}, True),
     (swizzled, [ROWS] * 2, {"BM": 4}, True), (swizzled, [ROWS] * 2, {"BN": 8}, True),
     (grouped, [ROWS] * 3, {"BM": 8}, True), (grouped, [ROWS] * 3, {"group": 32}, False),
-    (one_after_another, SMALL, {"each": 4}, True), (one_after_another, SMALL, {"size": 16}, False),
+    (one_after_another, SMALL, {"each": 4}, True),
+    (stacked, [HALVES, HALVES, ROWS, 8, 64], {"M": 24}, False),
+    (stacked, [HALVES, HALVES, ROWS, 8, 64], {"N": 8}, False),
+    (scores, [HALVES, HALVES, STACK], {"D": 32}, False), (scores, [HALVES, HALVES, STACK], {"BN": 16}, True),
+    (scores, [HALVES, HALVES, STACK], {"BM": 8}, True),
+    (unrolled, [HALVES, HALVES, ROWS], {"BK": 16}, True), (unrolled, [HALVES, HALVES, ROWS], {"K": 64}, False),
+    (normed, [ROWS] * 2, {"D": 32}, False), (normed, [ROWS] * 2, {"BM": 8}, True),
+    (partial_sums, [ROWS] * 2, {"BM": 8}, False), (partial_sums, [ROWS] * 2, {"BN": 32}, True),
+    (one_after_another, SMALL, {"size": 16}, False),
 ])
 def test_what_is_left_out_is_seen(kernel: Any, specs: list[xt.Spec], change: dict[str, int], same: bool) -> None:
     recorded = kernel.lower(*specs, target="dg2").function

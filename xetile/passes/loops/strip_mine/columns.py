@@ -175,6 +175,7 @@ class _ColumnStripMiner(Rewriter):
                 self._each(strip.phases.outside(phase))
                 if phase < strip.phases.count:
                     self._phase(strip, phase)
+            self._each(each for each in [old.last_op] if isinstance(each, func.ReturnOp))
         return []
 
     def _each(self, operations: Iterable[Operation]) -> None:
@@ -238,10 +239,13 @@ def _phases(block: Block) -> _Phases | None:
     if len(widths) != 1 or from_outside or not all(map(_may_narrow, operations)) or not _may_load_again(operations):
         return None
     of: dict[Operation, int] = {}
+    stored = 0  # stores beside the loops keep their order: two may be to one place
     for operation in operations:
         known = [of[value.owner] for value in operation.operands
                  if isinstance(value.owner, Operation) and value.owner in of]
         of[operation] = max(known, default=0) + (isinstance(operation, TileReduceOp) and _is_along_rows(operation))
+        if isinstance(operation, StoreTileOp) and not _is_wide(operation):
+            of[operation] = stored = max(stored, of[operation])
     count = max((phase if _ends_loop(operation) else phase + 1 for operation, phase in of.items()
                  if _ends_loop(operation) or (isinstance(operation, StoreTileOp) and _is_wide(operation))), default=0)
     phases = _Phases(block, of, count)
