@@ -13,15 +13,16 @@ from tests.conftest import require_ocloc
 from tests.kernels import Array, Execution, Types, first_stages, integers, tiles
 from tests.kernels import product as multiplied
 from tests.xetile.passes.test_cooperative_loads import by_columns, check, is_shared
-from tests.xetile.passes.test_slm_transpose import BF16, F16, I8, U8, product
+from tests.xetile.passes.test_slm_transpose import BF16, F16, I8, TF32, U8, constants_of, product
 
 EXECUTIONS = [Execution("numpy", "pvc"), Execution("numpy:xegpu", "pvc"), Execution("numpy:xegpu", "bmg"),
               *(Execution("opencl:cpu", target) for target in ("pvc", "bmg", "dg2"))]
 
 
 @xt.kernel
-def distributed(A, B, C, *, BM=32, BN=32, BK=32, sg=(2, 2), acc=xt.f32):
+def distributed(A, B, C, *, BM=32, BN=32, BK=32, sg=(2, 2), acc=xt.f32, view=None):
     """C = A @ B + 1 of ``sg`` subgroups, each of which has BM x BN of it."""
+    A, B = (array if view is None else xt.view(array, view) for array in (A, B))
     m, n = xt.group_id(0) * BM * sg[0], xt.group_id(1) * BN * sg[1]
     a = xt.init_tile(A, (m, 0), (BM * sg[0], BK), wg_map=xt.wg_map(sg, (BM, BK)))
     b = xt.init_tile(B, (0, n), (BK, BN * sg[1]), wg_map=xt.wg_map(sg, (BK, BN)))
@@ -91,7 +92,7 @@ def specs(stored: str, types: Types = BF16) -> list[xt.Spec]:
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("types", [BF16, F16, I8, U8], ids=str)
+@pytest.mark.parametrize("types", [BF16, F16, TF32, I8, U8], ids=str)
 @pytest.mark.parametrize(("stored", "shape"), [("A", (32, 16)), ("B", (16, 64)), ("AB", (32, 32)), ("AB", (16, 48))],
                          ids=str)
 @pytest.mark.parametrize("kernel", [product, distributed], ids=str)
@@ -105,8 +106,8 @@ def test_the_result_is_right(types: Types, stored: str, shape: tuple[int, int], 
         result = multiplied(a, b, types.acc) + more
         size = 2 if more else 1
         grid = tiles(3 * rows - 5, rows * size), tiles(3 * columns - 8, columns * size)
-        check(execution.bind(kernel), (a, b), grid, result.astype(types.acc.numpy), acc=types.acc, BM=rows, BN=columns,
-              BK=32 if types.a.bits == 16 else 64)
+        check(execution.bind(kernel), (a, b), grid, result.astype(types.acc.numpy), BM=rows, BN=columns,
+              BK=64 if types.a.bits == 8 else 32, **constants_of(types, execution.target))
 
 
 @pytest.mark.unoptimised
@@ -142,12 +143,13 @@ def test_a_shared_operand(execution: Execution) -> None:
 def test_what_is_swapped() -> None:
     """Both operands stored by columns, or the larger one of the two; not for a loop that is over before it pays."""
     for target in ("pvc", "bmg"):
-        for stored, shape in (("AB", (32, 32)), ("AB", (16, 64)), ("A", (32, 16)), ("B", (16, 64))):
-            assert swaps(product, *specs(stored), target=target, BM=shape[0], BN=shape[1])
+        for types in (BF16, I8, TF32):
+            for stored, shape in (("AB", (32, 32)), ("AB", (16, 64)), ("A", (32, 16)), ("B", (16, 64))):
+                assert swaps(product, *specs(stored, types), target=target, BM=shape[0], BN=shape[1], acc=types.acc,
+                             BK=512 // types.a.bits)
         for stored, shape in (("A", (32, 32)), ("A", (16, 32)), ("B", (32, 16)), ("", (32, 16)), ("AB", (8, 32))):
             assert not swaps(product, *specs(stored), target=target, BM=shape[0], BN=shape[1])
     assert not swaps(product, *specs("AB"), target="dg2")
-    assert not swaps(product, *specs("AB", Types(xt.tf32, xt.tf32, xt.f32)), target="pvc")
     for depth in (64, 1024):
         assert swaps(of_depth, *specs("A"), target="pvc", K=depth) is (depth > 64)
 

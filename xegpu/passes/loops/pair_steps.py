@@ -8,7 +8,7 @@ becomes
 
 A subgroup that transposes its own operand waits for a load, and for what it stores and loads again, before it
 multiplies. Of two steps it waits for both at once. Messages to shared local memory stay in order, so that both go
-through the same part of it. It takes the registers of two steps.
+through the same part of it. It takes the registers of two steps, for which loads of the next two wait.
 """
 
 from __future__ import annotations
@@ -25,18 +25,23 @@ from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import SubgroupBarrierOp
 from xegpu.ir.kernel_attributes import function_of, subgroup_size
+from xegpu.layout.slm_panels import MESSAGE
 from xegpu.rewrite.inserter import Inserter
 from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 _ROOM = 0.9
 """Part of the registers that two steps may take: on bmg 0.875 saved 5 instructions in 8 steps, and 1.25 cost 7."""
+_EXCHANGED = 2
+"""Least messages to shared local memory for each load from memory: on bmg a step of 16 x 16 in bf16 or tf32 (2) saved
+0.5 instructions, and steps of 8 x 16 in bf16 (1.5), 16 x 16 (1) and 8 x 16 in i8 (0.75) cost 0.3 to 0.9."""
 _PHASES = 4
 
 
 def pays_in_pairs(loop: scf.ForOp, target: Target) -> bool:
     """Whether a step exchanges in a subgroup's own shared local memory before it multiplies, and registers hold two."""
-    if has_barrier(loop) or not _is_exchanged_first(_phases(list(loop.body.block.ops)[:-1])):
+    step = list(loop.body.block.ops)[:-1]
+    if has_barrier(loop) or not _is_exchanged_first(_phases(step)) or not _exchanges_much(step, subgroup_size(loop)):
         return False
     carried = sum(map(bytes_of, loop.iter_args))
     taken = (2 * loop_bytes(loop) - carried) * subgroup_size(loop) / target.register_bytes
@@ -85,6 +90,14 @@ def _is_exchanged_first(phases: list[list[Operation]]) -> bool:
     """Whether all of a step's exchanges stand together, in front of its products."""
     before, exchange, *behind = phases
     return bool(exchange) and not any(map(_is_exchange, chain(before, *behind)))
+
+
+def _exchanges_much(step: Sequence[Operation], lanes: int) -> bool:
+    """Whether most messages of a step go to shared local memory, so that it waits for those above all."""
+    vectors = [operation.value if isinstance(operation, StoreNdOp) else operation.results[0]
+               for operation in step if isinstance(operation, (LoadNdOp, StoreNdOp)) and is_shared(operation)]
+    loads = sum(isinstance(operation, LoadNdOp) and not is_shared(operation) for operation in step)
+    return sum(max(bytes_of(vector) * lanes // MESSAGE, 1) for vector in vectors) >= _EXCHANGED * loads
 
 
 def _are_defined_before_use(operations: Sequence[Operation]) -> bool:

@@ -29,7 +29,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs, view_webs
-from xegpu.ir.dtypes import DType, bf16, f16, f32, i8, i32, of_mlir, u8
+from xegpu.ir.dtypes import DType, bf16, f16, f32, i8, i32, of_mlir, tf32, u8
 from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.vector import shape_of, vector_type
@@ -45,7 +45,7 @@ from xetile.dialect.wg_map import Pair
 from xetile.dialect.wg_map_inference import map_of
 from xetile.passes.blocking.unpack_blocks import BLOCKS
 
-_TYPES = (f16, bf16, i8, u8)
+_TYPES = (f16, bf16, tf32, i8, u8)
 """Element types that no message transposes into the rows of operand A."""
 _SUMS = (f32, i32)
 """Element types of sums that are transposed through shared local memory behind the loop
