@@ -12,7 +12,7 @@ each of a lane's four rows is one number for all lanes. So where one vector has 
 nothing is shifted: the moves read from a register and a byte that address registers hold, which is column ``c`` of a
 row's vector, ``c + odd / 8`` bytes into its words, each of them in a register of its own:
 
-    mov (32)  O(0,1)<4>  r[a(4 * row + c)]<4;1,0>:ub         columns c and c + 4, of which two registers lie side by side
+    mov (32)  O(0,1)<4>  r[a(4 * row + c)]<4;1,0>:ub         columns c and c + 4, of two registers
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def combine(emitter: Emitter, rows: int, width: int) -> str:
     portable = [*shifted, "return row0;" if rows == 1 else _gathered(rows, range(width), count)]
     inputs = [*(f'"rw"({word})' for word in words),
               *(f'"{uniform}"({shift}{row})' for row in range(rows) for shift in ("odd", "left"))]
-    return _function(emitter, f"words_of_{rows}_rows_of_bytes_{width}", width, [f"{part} {word}" for word in words], rows,
-                     lefts, portable, [*_shifts(rows, count), *(_moves(rows, width) if rows > 1 else ())], inputs)
+    assembly = [*_shifts(rows, count), *(_moves(rows, width) if rows > 1 else ())]
+    return _function(emitter, f"words_of_{rows}_rows_of_bytes_{width}", width, [f"{part} {word}" for word in words],
+                     rows, lefts, portable, assembly, inputs)
 
 
 def combine_by_place(emitter: Emitter, width: int) -> str:
@@ -101,7 +102,7 @@ def _function(emitter: Emitter, name: str, width: int, vectors: Sequence[str], r
 
 
 def _gathered(rows: int, columns: Sequence[int], count: int) -> str:
-    """Statement without vISA: the words of columns, of the bytes of vectors ``row0``, ``row1`` ... of ``count`` words."""
+    """Statement without vISA: words of columns, of bytes of the vectors ``row0`` ... of ``count`` words."""
     made = []
     for column in columns:
         at, byte = divmod(column, 4)

@@ -74,7 +74,7 @@ def is_by_place(load: LoadNdOp) -> bool:
 
 
 def words_of_row(width: int, bits: int) -> int:
-    """Words of the one vector that has the columns of a row wherever in a word they begin; 0 where none is that long."""
+    """Words of one vector that has the columns of a row wherever in a word they begin; 0 where none is so long."""
     return next((count for count in _VECTORS if count > width * bits // 32), 0)
 
 
