@@ -148,7 +148,7 @@ def test_one_vector_of_a_row_ends_in_the_array(types: Types, bn: int, pitch: int
     (I8, MACHINE), (U8, Execution("machine:bmg", "bmg")), (Types(xt.u8, xt.i8, xt.i32), DEVICE[0])], ids=str)
 def test_bytes_of_rows_that_begin_anywhere(types: Types, execution: Execution, bn: int) -> None:
     """Rows of B that begin with each byte of a word, a multiple of four bytes apart and one, two and three more."""
-    generator, m, k = np.random.default_rng(8), 64, 192
+    generator, m, k = np.random.default_rng(8), 64, 320  # of which two steps are in one
     a = integers(generator, types.a, m, k)
     for first in range(4):
         for pitch in range(bn, bn + 4):
