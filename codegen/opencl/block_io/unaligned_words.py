@@ -25,7 +25,7 @@ from codegen.opencl.values import UNSIGNED, Fragment, vector_type, width_of
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.layout.lane_map import positions
-from xegpu.passes.loops.interleave_columns import is_by_place
+from xegpu.passes.loops.interleave_columns import is_by_place, words_of_row
 
 _ODD = """static uint odd_half(global const ushort *element)
 {
@@ -79,7 +79,7 @@ class WordRun:
         if len(self.rows) == 1:
             return self.width, self.width
         if self.reads_on:
-            return self.width, 0
+            return words_of_row(self.width, self.bits), 0
         if self.bits == 8:
             return -(-self.width // 4), -(-self.width // 4)
         return (self.width + 1) // 2, self.width // 2
@@ -203,7 +203,8 @@ def declared(emitter: Emitter, name: str, run: WordRun, like: str) -> list[str]:
 def _combine(emitter: Emitter, run: WordRun) -> str:
     """Define the function that puts words together, and return its name."""
     if run.bits == 8:
-        return unaligned_bytes.combine(emitter, len(run.rows), run.width, by_place=run.by_place)
+        return unaligned_bytes.combine_by_place(emitter, run.width) if run.reads_on else \
+            unaligned_bytes.combine(emitter, len(run.rows), run.width)
     rows, result = range(len(run.rows)), vector_type("uint", run.width)
     name = f"words_of_{len(run.rows)}_rows_{run.width}{'_by_parity' if run.by_place else ''}" + \
         ("_of_one_vector" if run.reads_on else "")

@@ -50,8 +50,8 @@ _LANES = 16
 """Columns of a block of B and of an accumulator, one for each lane."""
 _WIDTHS = (8, 16)
 """Columns of a copy of which two registers are put together at once, and which fill whole blocks."""
-_ONE_VECTOR = 8
-"""Columns of 16 bits of which a vector of as many words has all, wherever in a word they begin."""
+_VECTORS = (1, 2, 3, 4, 8)
+"""Words of a vector that a message reads."""
 _Order = tuple[int, ...]
 
 
@@ -61,19 +61,29 @@ def by_place(width: int, elements: int) -> _Order:
 
 
 def is_by_place(load: LoadNdOp) -> bool:
-    """Whether a load is a copy of which nothing is used but its columns in the order of copies."""
+    """Whether a load is a copy of which nothing is used but its columns in the order of copies.
+
+    One that is in bounds takes bytes of each row from one vector (``row_behind``).
+    """
     uses = [use.operation for use in load.result.uses]
-    order = _order_of(desc_of(load.desc))
+    desc = desc_of(load.desc)
+    order = _order_of(desc) if load.in_bounds is None or load.row_behind is not None or desc.dtype.bits == 16 else ()
     return bool(order) and bool(uses) and all(
         isinstance(user, ShuffleRowsOp) and user.v1 is user.v2 is load.result
         and user.mask.get_values() == order for user in uses)
+
+
+def words_of_row(width: int, bits: int) -> int:
+    """Words of one vector that has the columns of a row wherever in a word they begin; 0 where none is so long."""
+    return next((count for count in _VECTORS if count > width * bits // 32), 0)
 
 
 def reads_on(load: LoadNdOp) -> int:
     """Elements behind its columns that a copy reads, where the array has them (``row_behind``): one vector of words
     then has a row's columns wherever they begin."""
     desc = desc_of(load.desc)
-    return desc.shape[1] if is_by_place(load) and desc.dtype.bits == 16 and desc.shape[1] == _ONE_VECTOR else 0
+    width, bits = desc.shape[1], desc.dtype.bits
+    return max(0, words_of_row(width, bits) * 32 // bits - width) if is_by_place(load) else 0
 
 
 def _order_of(desc: TensorDesc) -> _Order:

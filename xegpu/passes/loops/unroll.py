@@ -66,7 +66,7 @@ _ROOM, _ROOM_OF_ONE = 0.92, 0.94
 unrolled where messages take no distances, and each address has a register: fitted on pvc (0.91 and 0.94 spilled
 nothing; 0.94 with two blocks did)."""
 _ROOM_OF_VECTORS = 0.9
-"""The same where a copy reads a row's words by one vector: 0.906 spilled."""
+"""The same where a copy in 16 bits reads a row's words by one vector: 0.906 spilled."""
 _ROOM_WITH_PREFETCHES = 0.9
 """The same, on all targets, where rows that are copied are prefetched, by pointers in registers: 0.906 spilled."""
 
@@ -177,7 +177,7 @@ def _pays_for_copies(loop: scf.ForOp, target: Target) -> bool:
     taken = loop_bytes(loop) * subgroup_size(loop) / target.register_bytes
     copies = [operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp) and is_copy(operation)]
     room = 1 if target.immediate_offsets else _ROOM_OF_ONE if len(copies) == 1 else _ROOM
-    if not target.immediate_offsets and any(map(reads_on, copies)):
+    if not target.immediate_offsets and any(reads_on(load) and desc_of(load.desc).dtype.bits == 16 for load in copies):
         room = _ROOM_OF_VECTORS
     if any(isinstance(operation, PrefetchNdOp) and desc_of(operation.desc).block.access == "rows"
            for operation in loop.body.block.ops):
