@@ -107,6 +107,8 @@ class Target:
         blocks: 2D block messages; empty where there is no 2D block IO.
         registers: registers a thread, in small and large GRF mode; 0 where the mode cannot be chosen.
         register_bytes: bytes of one register.
+        unrolled_bytes: bytes of vectors that are live at once in code without loops, at most, where registers are not
+            what limits them: a processor's compiler takes seconds for these, and minutes for ten times as many. Else 0.
         max_subgroups: most subgroups a work-group, in small and in large register mode.
         slm_bytes: bytes of shared local memory that a work-group can count on.
         unsupported_types: element types that it has no arithmetic for.
@@ -135,6 +137,7 @@ class Target:
     blocks: frozenset[BlockShape] = frozenset()
     registers: tuple[int, int] = (128, 256)
     register_bytes: int = 64
+    unrolled_bytes: int = 0
     max_subgroups: tuple[int, int] = (64, 32)
     slm_bytes: int = 64 * 1024
     repeat_counts: tuple[int, ...] = (8, 4, 2, 1)
@@ -259,7 +262,8 @@ TARGETS = {
         replace(_ALCHEMIST, name="arl", description="Core Ultra 200H (Arrow Lake H)", ocloc="arl-h", iga64="12p71",
                 device_ids=((0x7D51, 0x7D51), (0x7DD1, 0x7DD1)), device_name=r"Arc.* 1[34]0T\b", cores=8),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_shapes(16, all_types=True),
-               registers=(0, 0), max_subgroups=(512, 512), slm_bytes=32 * 1024, fuses_loads=True,
+               registers=(0, 0), unrolled_bytes=4096, max_subgroups=(512, 512), slm_bytes=32 * 1024,
+               fuses_loads=True,
                cores=os.cpu_count() or 1),
     )
 }

@@ -12,7 +12,9 @@ becomes, where a strip has 256 columns
       %x = load_tile %X[%m, %c] : vector<1x256xf32>
       store_tile (mulf %x, tile_broadcast (rsqrt %s)), %Y[%m, %c] }
 
-Kept whole, a row that takes all registers goes to memory and comes back, in straight-line code for all of its blocks.
+Kept whole, a row that takes all registers goes to memory and comes back, in straight-line code for all of its blocks,
+for which a processor's compiler takes minutes. There, strips have four vectors a row, and what columns remain behind
+the last whole one are reduced by themselves. Sums of f16 and bf16 are carried in f32, and rounded behind the loop.
 What follows from loads is computed again in each loop. So no array that is stored may share elements with another
 argument, which a launch refuses unless the kernel says ``may_alias``; all is stored in the last loop, and an array that
 is stored as well as loaded is accessed by tiles at one place alone, loads before stores.
@@ -29,7 +31,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, UnitAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from xegpu.ir.dtypes import DType, f32, f64, of_mlir
+from xegpu.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, of_mlir, u8, u16, u32, u64
 from xegpu.ir.kernel_attributes import MAY_ALIAS
 from xegpu.ir.matchers import DISABLE_LICM, DISABLE_UNROLL
 from xegpu.ir.memref import is_address, is_shared
@@ -58,7 +60,11 @@ _STRIP = 0.4
 """The part of all registers that a strip and what is added up may take: loads of the next one are under way."""
 _LEAST_BLOCKS = 4
 """Columns of a strip, to the lanes, at least: with fewer the loop takes more instructions than its strips."""
+_SUMMED_WIDE = (f16, bf16)
+"""Element types that are added up in f32, and rounded once, at the end."""
 _OF_STRIPS = (InitTileOp, LoadTileOp, StoreTileOp, TileReduceOp, TileBroadcastOp, BroadcastOp, IotaOp)
+_REDUCED = (*_SUMMED_WIDE, f32, f64, i8, u8, i16, u16, i32, u32, i64, u64)
+"""Element types of reductions."""
 _END = (scf.YieldOp, func.ReturnOp)
 
 
@@ -81,19 +87,21 @@ class StripMineColumns:
             return function
         reduced = {operation.parent_block() for operation in function.walk() if isinstance(operation, TileReduceOp)}
         strips = {block: strip for block in reduced if block is not None and (strip := self._strip(block)) is not None}
-        return _ColumnStripMiner(strips).function(function) if strips else function
+        return _ColumnStripMiner(strips, self.target.subgroup_size).function(function) if strips else function
 
     def _strip(self, block: Block) -> _Strip | None:
         """How a block is taken apart; None where it fits the registers, or may not be."""
-        room = max(self.target.registers) * self.target.register_bytes
+        room = self.target.unrolled_bytes or max(self.target.registers) * self.target.register_bytes
         live = live_row_bytes(block, 1.0, sinks=not self.target.block_io)
         if live <= room * _EXCEEDS or (phases := _phases(block)) is None:
             return None
         columns = max(map(_columns, phases.reductions()))
+        least = self.target.subgroup_size * _LEAST_BLOCKS
+        if self.target.unrolled_bytes:  # wider strips are no faster, and longer to compile
+            return _Strip(phases, columns, least) if columns >= 2 * least else None
         sums = max(sum(_row_bytes(each.source) for each in phases.reductions(phase)) for phase in range(phases.count))
         most = room * _STRIP / (live + sums) * columns
-        lanes = self.target.subgroup_size
-        widths = [width for width in range(lanes * _LEAST_BLOCKS, columns, lanes)
+        widths = [width for width in range(least, columns, self.target.subgroup_size)
                   if columns % width == 0 and width <= most]
         return _Strip(phases, columns, widths[-1]) if widths else None
 
@@ -153,17 +161,31 @@ class _Strip:
     columns: int
     width: int
 
+    @property
+    def whole(self) -> int:
+        """Columns in strips of the same width."""
+        return self.columns // self.width * self.width
+
+    def rest(self, lanes: int) -> Iterator[tuple[int, int]]:
+        """First columns and columns of the strips behind those: what fills the lanes, and what does not."""
+        filled = self.columns // lanes * lanes
+        if filled > self.whole:
+            yield self.whole, filled - self.whole
+        if self.columns > filled:
+            yield filled, self.columns - filled
+
 
 class _ColumnStripMiner(Rewriter):
     """Rewriter of one function.
 
     Args:
         strips: its blocks that are taken apart.
+        lanes: of a subgroup.
     """
 
-    def __init__(self, strips: dict[Block, _Strip]) -> None:
+    def __init__(self, strips: dict[Block, _Strip], lanes: int) -> None:
         super().__init__({})
-        self._strips = strips
+        self._strips, self._lanes = strips, lanes
 
     def body(self, old: Block, new: Block) -> list[ConvertedValues]:
         """A block in loops over strips; other blocks as they are."""
@@ -184,30 +206,50 @@ class _ColumnStripMiner(Rewriter):
             self._visit(operation)
 
     def _phase(self, strip: _Strip, phase: int) -> None:
-        """A loop over the strips, and the reductions of what it has added up."""
+        """A loop over the strips, what is left behind it, and the reductions of what they have added up."""
         reductions = strip.phases.reductions(phase)
         initial = []
         for each in reductions:
             self.location = each.location
-            type_ = _narrowed(each.source.type, strip.width)
-            initial.append(neutral_splat(self, each.kind.data, type_))
+            initial.append(neutral_splat(self, each.kind.data, _summed(_narrowed(each.source.type, strip.width))))
         block = Block(arg_types=[IndexType(), *(value.type for value in initial)])
         block.args[0].name_hint = "column"
         with self.inside(block):
-            for operation in strip.phases.inside(phase):
-                self.location = operation.location
-                if not _ends_loop(operation):
-                    self._narrow(operation, block.args[0], strip.width)
-            sums = [self.emit(combined(each.kind.data, total, self.single(each.source)))
-                    for each, total in zip(reductions, block.args[1:], strict=True)]
+            sources = self._strip(strip, phase, block.args[0], strip.width)
+            sums = [self.emit(combined(each.kind.data, total, source))
+                    for each, total, source in zip(reductions, block.args[1:], sources, strict=True)]
             block.add_op(scf.YieldOp(*sums))
-        loop = scf.ForOp(self.constant(0), self.constant(strip.columns), self.constant(strip.width), initial,
+        loop = scf.ForOp(self.constant(0), self.constant(strip.whole), self.constant(strip.width), initial,
                          Region(block))
         loop.attributes |= {DISABLE_LICM: UnitAttr(), DISABLE_UNROLL: UnitAttr()}
         self.emit(loop)
-        for each, total in zip(reductions, loop.res, strict=True):
+        reduced = [self._reduced(each, total) for each, total in zip(reductions, loop.res, strict=True)]
+        for start, width in strip.rest(self._lanes):
+            sources = self._strip(strip, phase, self.constant(start), width)
+            reduced = [self.emit(combined(each.kind.data, total, self._reduced(each, source)))
+                       for each, total, source in zip(reductions, reduced, sources, strict=True)]
+        for each, total in zip(reductions, reduced, strict=True):
             self.location = each.location
-            self.set(each.result, self.emit(TileReduceOp(each.kind.data, total, axes_of(each))))
+            type_ = each.result.type
+            self.set(each.result, total if total.type == type_ else self.emit(arith.TruncFOp(total, type_)))
+
+    def _strip(self, strip: _Strip, phase: int, column: SSAValue, width: int) -> list[SSAValue]:
+        """Operations of a loop for some columns; what is reduced of them."""
+        for operation in strip.phases.inside(phase):
+            self.location = operation.location
+            if not _ends_loop(operation):
+                self._narrow(operation, column, width)
+        sources = []
+        for each in strip.phases.reductions(phase):
+            self.location = each.location
+            source = self.single(each.source)
+            type_ = _summed(source.type)
+            sources.append(source if source.type == type_ else self.emit(arith.ExtFOp(source, type_)))
+        return sources
+
+    def _reduced(self, reduction: TileReduceOp, source: SSAValue) -> SSAValue:
+        self.location = reduction.location
+        return self.emit(TileReduceOp(reduction.kind.data, source, axes_of(reduction)))
 
     def _narrow(self, operation: Operation, column: SSAValue, width: int) -> None:
         """An operation on whole rows, for the columns of a strip."""
@@ -259,7 +301,7 @@ def _may_narrow(operation: Operation) -> bool:
         return False
     if isinstance(operation, TileReduceOp):
         along = axes_of(operation)
-        return along == (0,) or (along == (1,) and _dtype(operation.source) in (f32, f64))
+        return along == (0,) or (along == (1,) and _dtype(operation.source) in _REDUCED)
     if isinstance(operation, InitTileOp):
         source = operation.source.type
         return not (is_address(source) or is_shared(source)) and tile_of(operation.result).encoding.order == (1, 0) \
@@ -326,6 +368,11 @@ def _row_bytes(value: SSAValue) -> int:
 def _dtype(value: SSAValue) -> DType:
     assert isinstance(value.type, VectorType)
     return of_mlir(value.type.element_type)
+
+
+def _summed(type_: Any) -> Any:
+    """The type in which vectors of a type are added up."""
+    return VectorType(f32.mlir, type_.get_shape()) if of_mlir(type_.element_type) in _SUMMED_WIDE else type_
 
 
 def _narrowed(type_: Any, width: int) -> Any:
