@@ -12,6 +12,7 @@ import xetile as xt
 from benchmarks.trial_kernels.attention_backward import backward_dkdv, backward_dq
 from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Execution, integers
+from xetile.passes.loops.strip_mine.columns import StripMineColumns
 
 pytestmark = pytest.mark.unoptimised
 SPECS = [xt.Spec((1024, 64), xt.bf16)] * 4 + [xt.Spec((1024, 64), xt.f32)]
@@ -238,8 +239,9 @@ def _order(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("target", ["dg2", "arl"])
-def test_loads_and_stores_without_block_io(target: str) -> None:
+def test_loads_and_stores_without_block_io(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loads stand where they are used; behind stores to other arrays if registers run short, and none may alias."""
+    monkeypatch.setattr(StripMineColumns, "apply", lambda _self, module: module)  # rows stay whole
     half = [xt.Spec((None, None), xt.f16)] * 4
     apart = _order(xt.kernel(normalized_row).lower(*half, target=target).stages["schedule"])
     assert "load_nd" in apart[apart.index("store_nd"):]

@@ -77,7 +77,7 @@ def at_last(X, S, N):
     xt.store_tile(xt.tile_reduce("min", place, 1).to(xt.i32), xt.init_tile(N, (xt.group_id(0), 0), (1, 1)))
 
 
-@pytest.mark.parametrize("execution", ON_GPUS, ids=str)
+@pytest.mark.parametrize("execution", EVERYWHERE, ids=str)
 def test_columns_that_are_stored(execution: Execution) -> None:
     """Stores behind the last loop, and to one place, of which the last one stays."""
     x = integers(np.random.default_rng(6), np.float32, 2, BN - 9)
