@@ -22,7 +22,7 @@ the text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that woul
 least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
 
 Steps in which a subgroup transposes an operand in shared local memory are written by twos, where registers hold two
-(:mod:`xegpu.passes.loops.pair_steps`).
+(:mod:`xegpu.passes.loops.unroll.step_pairs`).
 
 A loop whose author asks for barriers every so many steps (``xegpu.barrier``) gets them here, around the first step of
 that many: the subgroups of a work-group then stay together.
@@ -48,7 +48,7 @@ from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.passes.loops.interleave_columns import reads_on
-from xegpu.passes.loops.pair_steps import pair_steps, pays_in_pairs
+from xegpu.passes.loops.unroll.step_pairs import pair_steps, pays_in_pairs
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
 from xegpu.target.grf_mode import requested_registers
