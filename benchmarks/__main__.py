@@ -15,8 +15,13 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.rows import Row
 
-MEASURES = ("numpy_execution", "checks", "device", "attention", "library", "compile_time", "launches", "memory",
-            "generated_code", "machine_code", "trial_kernels")
+MEASURES = {
+    **{name: f"benchmarks.run_time.{name}" for name in ("numpy_execution", "checks", "device", "attention", "library",
+                                                        "compile_time", "launches", "memory")},
+    **{name: f"benchmarks.gpu_code.{name}" for name in ("generated_code", "machine_code")},
+    "trial_kernels": "benchmarks.trial_kernels",
+}
+"""The module of each measure, in the order in which they are taken."""
 _TRIES = 3
 """How often a measure is taken where a ratio is under half of its goal: a machine may be busy for a moment."""
 _LACKS = "is not installed"
@@ -39,7 +44,7 @@ def main() -> int:
     rows: list[Row] = []
     facts, stopped = machine.describe(), False
     try:
-        _measure(options.only or MEASURES, options.quick, rows)
+        _measure(options.only or [*MEASURES], options.quick, rows)
     except KeyboardInterrupt:
         stopped = True
     _show(facts, rows)
@@ -91,7 +96,7 @@ def _measure(names: Sequence[str], quick: bool, rows: list[Row]) -> None:
                 bar.console.print(f"left out: {text}", highlight=False)
 
         for name in names:
-            measure: Any = importlib.import_module(f"benchmarks.{name}").measure
+            measure: Any = importlib.import_module(MEASURES[name]).measure
             rows += _tried(partial(measure, quick, say))
             bar.advance(task)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import generated_code
+from benchmarks.gpu_code import generated_code
 from benchmarks.rows import Row
 from codegen.toolchain.ocloc import has_ocloc
 from xetile.compiler.report import roofline

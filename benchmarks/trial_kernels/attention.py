@@ -7,7 +7,7 @@ from typing import Any
 
 import xetile as xt
 from benchmarks.code_snapshot.cases import example
-from benchmarks.library_code import library_attention
+from benchmarks.gpu_code.library_code import library_attention
 from benchmarks.trial_kernels.attention_backward import backward_dkdv, backward_dq
 from benchmarks.trial_kernels.attention_kernels import (
     backward_dkdv_in_parts,

@@ -75,7 +75,7 @@ MACHINES: Mapping[str, MachineModel] = {
     )
 }
 """Machine models by name; the first of a target is its default. ``sustained`` and ``latency`` are set by the published
-figures in :mod:`benchmarks.published`."""
+figures in :mod:`benchmarks.gpu_code.published`."""
 
 
 def find_machine(name: str | MachineModel | None, target: str) -> MachineModel:

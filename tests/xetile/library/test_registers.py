@@ -8,7 +8,7 @@ import re
 import pytest
 
 import xetile as xt
-from benchmarks.library_spills import kernels
+from benchmarks.gpu_code.library_spills import kernels
 from tests.conftest import THOROUGH, forget_kernels, require_ocloc
 
 SPILLED = (

@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.memref import AllocOp
 
 import xetile as xt
-from benchmarks.generated_code import gemm
+from benchmarks.gpu_code.generated_code import gemm
 from tests.conftest import require_ocloc
 from tests.kernels import Array, Execution, Types, gemm_shared, integers, tiles
 from tests.kernels import product as multiplied

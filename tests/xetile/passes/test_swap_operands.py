@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from benchmarks.generated_code import gemm
+from benchmarks.gpu_code.generated_code import gemm
 from tests.conftest import require_ocloc
 from tests.kernels import Array, Execution, Types, first_stages, integers, tiles
 from tests.kernels import product as multiplied

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import xetile as xt
-from benchmarks.published import FIGURES, LARGEST_ERROR, table
+from benchmarks.gpu_code.published import FIGURES, LARGEST_ERROR, table
 from benchmarks.trial_kernels.attention_backward import backward_dq
 from codegen.perf.performance_model import LoopIteration, Prediction, predict, product_traffic
 from tests.conftest import require_ocloc

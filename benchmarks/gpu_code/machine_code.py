@@ -1,4 +1,4 @@
-"""``python -m benchmarks.machine_code``: the hot loops of the 256 x 256 product beside hand-written ones, as a table.
+"""Hot loops of the 256 x 256 product beside hand-written ones: ``python -m benchmarks.gpu_code.machine_code`` prints them.
 
 The figures of hand-written kernels were counted in the same way, in what the same compiler made of them.
 """
@@ -6,7 +6,7 @@ The figures of hand-written kernels were counted in the same way, in what the sa
 from __future__ import annotations
 
 import xetile as xt
-from benchmarks.generated_code import gemm, report_of
+from benchmarks.gpu_code.generated_code import gemm, report_of
 from benchmarks.rows import Progress, Row
 from codegen.toolchain.ocloc import has_ocloc
 from xetile.compiler.report import Report

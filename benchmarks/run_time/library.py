@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.device import _others
-from benchmarks.library_code import counted
+from benchmarks.gpu_code.library_code import counted
+from benchmarks.gpu_code.stream_k import predicted
 from benchmarks.rows import Progress, Row
+from benchmarks.run_time.device import other_libraries
 from benchmarks.timing import PAUSE, TURN, interleaved, ratios
-from benchmarks.waves import predicted
 
 LAYERS = {
     "GPT-2 small, qkv": (768, 2304), "GPT-2 small, output": (768, 768), "GPT-2 small, up": (768, 3072),
@@ -99,7 +99,7 @@ def _of_shape(layer: str, tokens: int, rounds: int) -> list[Row]:
         result["c"] = xt.matmul(x, w, out=result.get("c"))
         result["c"].sycl_queue.wait()
 
-    runs = {"ours": run, "NumPy": lambda: np.matmul(a, b), **_others(a, b)}
+    runs = {"ours": run, "NumPy": lambda: np.matmul(a, b), **other_libraries(a, b)}
     times = interleaved(runs, rounds, PAUSE, TURN)
     np.testing.assert_array_equal(dpnp.asnumpy(result["c"]), a @ b)
     rate = 2 * tokens * depth * columns / median(times["ours"]) / 1e9

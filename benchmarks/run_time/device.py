@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 
 import xetile as xt
-from benchmarks.peak import multiply_adds
 from benchmarks.rows import Progress, Row
+from benchmarks.run_time.peak import multiply_adds
 from benchmarks.timing import PAUSE, TURN, import_torch, interleaved, ratios
 
 
@@ -32,8 +32,8 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
 
 
 def _in_depth(progress: Progress) -> list[Row]:
-    """Other types, a fused epilogue, and sizes that fit no tile (``benchmarks/cpu.py``)."""
-    from benchmarks.cpu import MEMORY, PLAIN, RATE, measure_cpu
+    """Other types, a fused epilogue, and sizes that fit no tile (``benchmarks/run_time/cpu.py``)."""
+    from benchmarks.run_time.cpu import MEMORY, PLAIN, RATE, measure_cpu
 
     progress("CPU device: types, an epilogue, odd sizes, bytes")
     goals = {MEMORY: "cpu bytes", RATE: "cpu odd", PLAIN: "cpu epilogue"}
@@ -45,7 +45,7 @@ def _in_depth(progress: Progress) -> list[Row]:
 def _of_size(size: int, dtype: np.dtype[Any], rounds: int) -> list[Row]:
     rng = np.random.default_rng(size)
     a, b = (rng.integers(-3, 4, (size, size)).astype(np.float32) for _ in range(2))
-    runs: dict[str, Callable[[], object]] = {"NumPy": lambda: np.matmul(a, b), **_others(a, b)}
+    runs: dict[str, Callable[[], object]] = {"NumPy": lambda: np.matmul(a, b), **other_libraries(a, b)}
     ours, result = _ours(a, b, dtype)
     times = interleaved({"ours": ours, **runs}, rounds, PAUSE, TURN)
     np.testing.assert_array_equal(result(), a @ b)
@@ -94,7 +94,8 @@ def _ours(a: Any, b: Any, dtype: np.dtype[Any]) -> tuple[Callable[[], object], C
     return run, lambda: dpnp.asnumpy(c)
 
 
-def _others(a: Any, b: Any) -> dict[str, Callable[[], object]]:
+def other_libraries(a: Any, b: Any) -> dict[str, Callable[[], object]]:
+    """The product of dpnp, and of torch where it is installed, on arrays copied beforehand."""
     import dpnp
 
     on_device = [dpnp.asarray(x, device="opencl:cpu") for x in (a, b)]

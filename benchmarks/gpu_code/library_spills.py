@@ -1,4 +1,4 @@
-"""``python -m benchmarks.library_spills [TARGET ...]``: what the ready kernels keep in memory for lack of registers.
+"""Register spills of the ready kernels: ``python -m benchmarks.gpu_code.library_spills [TARGET ...]`` prints them.
 
 Every ready kernel is built with each tile size that the library may choose on a target, by default dg2 and arl, whose
 registers are half as long; so are reductions, scans and sorts. It prints a line for each kernel that spills, and how

@@ -1,6 +1,6 @@
 """Published throughput of 16-bit and other products on Intel GPUs, against the performance model.
 
-    python -m benchmarks.published
+    python -m benchmarks.gpu_code.published
 
 The kernels behind the figures are others' own; each is compared with a kernel of the same design: tile sizes, blocks,
 prefetching. It needs Intel's compiler.

@@ -1,6 +1,6 @@
 """The target cpu beside NumPy and dpnp: square products, an epilogue, sizes that fit no tile, and bytes.
 
-    python -m benchmarks.cpu [rounds]
+    python -m benchmarks.run_time.cpu [rounds]
 
 Everything that is compared runs in turn, and what is compared are medians: other work disturbs all alike. Before each
 turn there is a pause, in which the threads of the one before fall asleep. Where a product reads each byte of a matrix

@@ -1,4 +1,4 @@
-"""Memory of a process that builds many kernels on the CPU device: ``python -m benchmarks.memory [COUNT]`` prints it."""
+"""Memory of a process that builds many kernels on the CPU device: ``python -m benchmarks.run_time.memory [COUNT]``."""
 
 from __future__ import annotations
 
