@@ -23,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 import xetile as xt
 from codegen import opencl
@@ -42,6 +43,7 @@ from codegen.toolchain import disk_cache, ocloc
 from codegen.toolchain import sycl as sycl_compiler
 from xegpu.rewrite.rewriter import ConvertedValues
 from xetile.compiler.report import roofline
+from xetile.dialect.stage import run_pass
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
 from xetile.distributed.communication import agreement, transport
@@ -578,6 +580,22 @@ def _another_form() -> None:
 @provokes("XT9302")
 def _another_number() -> None:
     _distributed_otherwise(lambda parts: ConvertedValues((*parts.values, parts.values[0]), parts.encoding))
+
+
+class _LosesStores:
+    """A pass after which no function has its last two operations, a store and the return."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        new = module.clone()
+        for function in new.body.block.ops:
+            for _ in range(2):
+                function.regions[0].block.last_op.detach()  # type: ignore[union-attr]
+        return new
+
+
+@provokes("XT9303")
+def _without_return() -> None:
+    run_pass("licm", _LosesStores(), copy.lower(ARRAY, ARRAY, target="pvc").module)
 
 
 class _TwoRanks(transport.Alone):

@@ -8,6 +8,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 
+from xegpu.rewrite.structure import check_structure
 from xegpu.target.targets import Target
 from xetile.dialect.supervector import NAME
 
@@ -53,9 +54,14 @@ class Pass(Protocol):
 
 
 def run_pass(name: str, step: Pass, module: ModuleOp, target: Target | None = None) -> ModuleOp:
-    """The module after a pass, with its stage attribute; the same module where the pass changed nothing."""
+    """The module after a pass, with its stage attribute; the same module where the pass changed nothing.
+
+    Raises:
+        XeError: the kernel cannot be lowered, or the pass made a module that is not well-formed.
+    """
     new = step.apply(module)
     if new is not module:
+        check_structure(name, new)
         new.attributes[STAGE] = StringAttr(name)
         if target is not None:
             new.attributes[TARGET] = StringAttr(target.name)
