@@ -1,4 +1,4 @@
-"""Hot loops of the 256 x 256 product beside hand-written ones: ``python -m benchmarks.gpu_code.machine_code`` prints them.
+"""Hot loops of the 256 x 256 product beside hand-written ones: ``python -m benchmarks.gpu_code.machine_code``.
 
 The figures of hand-written kernels were counted in the same way, in what the same compiler made of them.
 """
