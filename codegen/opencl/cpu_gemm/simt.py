@@ -232,11 +232,8 @@ def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
     yield "      }"
 
 
-def _rows(product: _Product, sums: list[str], tile: _RegisterTile, *, inside: bool = True) -> Iterator[str]:
-    """Multiply-adds of one register tile, for rows in bounds.
-
-    With ``inside`` there are lines without checks for when all of them are.
-    """
+def _rows(product: _Product, sums: list[str], tile: _RegisterTile) -> Iterator[str]:
+    """Multiply-adds of one register tile, for rows in bounds; without checks where all of them are."""
     a = product.a
     row, (first, end) = wrapping(a.row), (tile.rows.start, tile.rows.stop)
     names = {(row, vector): sums[product.accumulator_index(row, vector)]
@@ -247,13 +244,11 @@ def _rows(product: _Product, sums: list[str], tile: _RegisterTile, *, inside: bo
         totals = {position: f"t_{name}" for position, name in names.items()}
         yield f"      {product.total} " + ", ".join(
             f"{totals[position]} = {_opened(product, name)}" for position, name in names.items()) + ";"
-    if inside:
-        yield f"      if ({row} >= -{first} && {row} <= {a.height} - {end}) {{"
-        yield from _steps(product, names if direct else totals, tile, checked=False)
-        yield "      } else {"
+    yield f"      if ({row} >= -{first} && {row} <= {a.height} - {end}) {{"
+    yield from _steps(product, names if direct else totals, tile, checked=False)
+    yield "      } else {"
     yield from _steps(product, names if direct else totals, tile, checked=True)
-    if inside:
-        yield "      }"
+    yield "      }"
     if not direct:
         yield from (f"      {name} {_closed(product, totals[position])};" for position, name in names.items())
     yield "    }"

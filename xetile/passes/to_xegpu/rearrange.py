@@ -27,12 +27,6 @@ Numbers = np.ndarray[Any, Any]
 """For each element the number of its block, and of its element in that."""
 
 
-def is_rearranged(operation: Operation) -> bool:
-    """Whether an operation is a slice, a cast or an insertion of whole vectors of two dimensions, before blocks."""
-    return isinstance(operation, (ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp)) and \
-        len(shape_of(operation.result)) == 2
-
-
 def _numbered(source: ConvertedValues, first: int) -> Numbers:
     """Block and element of each element of a vector; blocks are counted from ``first`` on."""
     (rows, columns), (height, width) = source.encoding.shape, source.encoding.block
