@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, Vector
 from xdsl.ir import Operation
 
 from xegpu.dialect.inline import InlineOp, NumpyFunction
-from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
 from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import (
@@ -298,7 +297,6 @@ def _wrong_result(operation: InlineOp, author: NumpyFunction, wanted: str, found
 
 SEMANTICS: Semantics = {
     InlineOp: _inline,
-    **COMPARISONS,
     **{kind: _elementwise(record) for kind, record in RECORDS.items() if record.numpy is not None},
     **{kind: _convert for kind, record in RECORDS.items() if record.family == "conversion"},
     math.FmaOp: _fma,

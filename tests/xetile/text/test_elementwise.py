@@ -37,7 +37,7 @@ from tests.references import (
     spacing,
     to_integer,
 )
-from xegpu.interpreter.arith import SEMANTICS
+from xegpu.interpreter.semantics import SEMANTICS
 from xegpu.ir import dtypes
 from xegpu.mlir.arith import Arith, CmpFOp, CmpIOp
 from xegpu.mlir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, operation_of
