@@ -58,17 +58,16 @@ def _spec(dtype: Any, dimensions: int = 2, last: int | None = None) -> xt.Spec:
 
 def _int4(target: str, group: int) -> Report:
     tiling, floats = tilings(group, xt.TARGETS[target])[1], _spec(xt.f16)
-    return int4_product.lower(floats, _spec(xt.u32), *[floats] * 4, target=target, BM=tiling.rows,
-                                   BN=tiling.columns, sg=tiling.layout, group=group, offset=True, biased=False,
-                                   activation=None).report()
+    return int4_product.lower(floats, _spec(xt.u32), *[floats] * 4, target=target, BM=tiling.rows, BN=tiling.columns,
+                              sg=tiling.layout, group=group, offset=True, biased=False, activation=None).report()
 
 
 def _scaled(target: str) -> Report:
     widen = not xt.TARGETS[target].multiplies(xt.e4m3, xt.e4m3)
     tiling = WIDENED[0] if widen else BLOCK_IO[0]
     constants = {**tiling.constants, "BK": tiling.depth if widen else 64}
-    return scaled_product.lower(*[_spec(xt.e4m3)] * 2, *[_spec(xt.f32)] * 4, target=target, **constants,
-                                       widen=widen, by_row=True, by_column=True, biased=False, activation=None).report()
+    return scaled_product.lower(*[_spec(xt.e4m3)] * 2, *[_spec(xt.f32)] * 4, target=target, **constants, widen=widen,
+                                by_row=True, by_column=True, biased=False, activation=None).report()
 
 
 def library_attention(target: str, size: int, share: int = 1) -> Report:
@@ -76,4 +75,4 @@ def library_attention(target: str, size: int, share: int = 1) -> Report:
     operands = [_spec(xt.bf16, 4, size)] * 4
     blocks = blocks_for(size, 1000, xt.TARGETS[target])
     return attention_of_heads.lower(*operands, 1.0, target=target, D=size, DV=size, share=share, causal=True,
-                                              **blocks.constants).report()
+                                    **blocks.constants).report()

@@ -271,10 +271,9 @@ def test_weights_of_four_bits_are_masked_where_they_lie(target: str, dtype: Any,
     require_ocloc()
     floats, words = xt.Spec((None, None), dtype), xt.Spec((None, None), xt.u32)
     tiling = tilings(group, xt.TARGETS[target])[1]
-    report = int4_product.lower(floats, words, floats, floats, floats, floats, target=target,
-                                            BM=tiling.rows,
-                                     BN=tiling.columns, sg=tiling.layout, group=group, offset=True, biased=False,
-                                     activation=None).report()
+    report = int4_product.lower(floats, words, floats, floats, floats, floats, target=target, BM=tiling.rows,
+                                BN=tiling.columns, sg=tiling.layout, group=group, offset=True, biased=False,
+                                activation=None).report()
     assert (report.spill_size, report.private_size) == (0, 0)
     words_held = WORDS * 64 // 16
     rows = tiling.rows // tiling.layout[0]
@@ -333,24 +332,24 @@ def test_attention(q: tuple[int, ...], k: tuple[int, ...], size: int, causal: bo
         assert np.abs(result - expected).max() <= 4 * float(np.finfo(dtype).eps) * np.abs(arrays[2]).max() + 1e-5
 
 
-@pytest.mark.parametrize(("q", "k", "size", "causal", "scale", "dtype"), [
-    ((2, 4, 101, 48), (2, 2, 131, 48), 80, True, None, np.float32),  # an edge of every tile, heads that share keys
-    ((1, 3, 70, 40), (1, 1, 20, 40), 24, True, 2.0, np.float16),  # queries that see no key
-    ((2, 130, 64), (2, 257, 64), 64, False, -0.25, ml_dtypes.bfloat16),
-    ((1, 16, 8), (1, 7, 8), 8, True, 0.0, np.float32),
-    ((2, 37, 24), (2, 90, 24), 24, True, -0.5, np.float32),  # all scores of a row in registers
-    ((2, 33, 16), (2, 100, 16), 16, False, -0.25, ml_dtypes.bfloat16),
-    ((1, 70, 24), (1, 128, 24), 24, True, 1.0, np.float32),
+@pytest.mark.parametrize(("q", "k", "size", "causal", "scale", "dtype", "cores"), [
+    ((2, 4, 101, 48), (2, 2, 131, 48), 80, True, None, np.float32, (1, 64)),  # an edge of each tile, heads share keys
+    ((1, 3, 70, 40), (1, 1, 20, 40), 24, True, 2.0, np.float16, (1, 64)),  # queries that see no key
+    ((2, 130, 64), (2, 257, 64), 64, False, -0.25, ml_dtypes.bfloat16, (1, 64)),
+    ((1, 16, 8), (1, 7, 8), 8, True, 0.0, np.float32, (1,)),
+    ((2, 37, 24), (2, 90, 24), 24, True, -0.5, np.float32, (64,)),  # all scores of a row in registers
+    ((2, 33, 16), (2, 100, 16), 16, False, -0.25, ml_dtypes.bfloat16, (1,)),
+    ((1, 70, 24), (1, 128, 24), 24, True, 1.0, np.float32, (1,)),
 ])
 def test_attention_on_a_processor(q: tuple[int, ...], k: tuple[int, ...], size: int, causal: bool, scale: float | None,
-                                  dtype: Any) -> None:
+                                  dtype: Any, cores: tuple[int, ...]) -> None:
+    """Keys are transposed by the work-groups of one core, and for 64 cores by a launch of their own."""
     arrays = [normal(*shape, dtype=dtype) for shape in (q, k, (*k[:-1], size))]
     expected = attention_in_f64(*arrays, causal, scale)
-    one, many = (replace(xt.TARGETS["cpu"], cores=cores) for cores in (1, 64))  # keys are transposed by work-groups, or
-    for result in (*both(partial(xt.attention, target=one), *arrays, causal=causal, scale=scale),  # by a launch
-                   *both(partial(xt.attention, target=many), *arrays, causal=causal, scale=scale)):
-        error = np.abs(result.astype(np.float64) - expected).max()
-        assert error <= 4 * float(ml_dtypes.finfo(dtype).eps) * np.abs(arrays[2].astype(np.float32)).max() + 1e-5
+    bound = 4 * float(ml_dtypes.finfo(dtype).eps) * np.abs(arrays[2].astype(np.float32)).max() + 1e-5
+    for target in (replace(xt.TARGETS["cpu"], cores=count) for count in cores):
+        for result in both(partial(xt.attention, target=target), *arrays, causal=causal, scale=scale):
+            assert np.abs(result.astype(np.float64) - expected).max() <= bound
 
 
 def test_attention_on_a_processor_keeps_nan_to_its_row() -> None:
@@ -362,8 +361,11 @@ def test_attention_on_a_processor_keeps_nan_to_its_row() -> None:
 
 
 def test_attention_of_threads_and_of_other_lengths_shares_scratch_memory() -> None:
-    """Launches of one queue that follow each other without a wait, of shapes that fit each other's memory."""
-    cases = [[normal(3, rows, 16, dtype=np.float32) for rows in (32, keys, keys)] for keys in (40, 41, 90, 17)]
+    """Launches of one queue that follow each other without a wait, of shapes that fit each other's memory.
+
+    One program serves all lengths.
+    """
+    cases = [[normal(3, rows, 16, dtype=np.float32) for rows in (32, keys, keys)] for keys in (40, 41, 64, 33)]
     held = [[on_device(x) for x in case] for case in cases]
 
     def results(case: int) -> list[Any]:
