@@ -63,8 +63,8 @@ def streamed(execution: Execution, a: Array, b: Array, c: Array, bias: Array, sh
     execution.bind(streamed_product)[sharers + tiles - shared](
         a, b, c, work, bias, 0.5, -1.0, shared, sharers, BM=rows, BN=columns, BK=depth, sg=(2, 2), as_type=xt.f16,
         **ending)
-    execution.bind(sum_of_shares)[2, shared](work, c, bias, 0.5, -1.0, shared, sharers, -(-a.shape[-1] // depth), BM=rows,
-                                             BN=columns, rows=16, columns=32, sg=(2, 1), **ending)
+    execution.bind(sum_of_shares)[2, shared](work, c, bias, 0.5, -1.0, shared, sharers, -(-a.shape[-1] // depth),
+                                             BM=rows, BN=columns, rows=16, columns=32, sg=(2, 1), **ending)
 
 
 CASES = [((2, 2), (20, 70, 201), 7, 6), ((), (33, 130, 130), 14, 64), ((), (16, 64, 300), 10, 2),
