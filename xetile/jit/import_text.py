@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import prod
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
     ModuleOp,
     StringAttr,
     UnrealizedConversionCastOp,
@@ -20,7 +23,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, simt, uniformity
-from xegpu.analysis.slm import verify_memory
+from xegpu.analysis.slm import PANELS, verify_memory
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.ir.matchers import number
 from xegpu.mlir.gpu import GpuFuncOp, check_results
@@ -131,6 +134,7 @@ def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
         _check_sizes(operation)
         _check_yield(operation)
         _check_position(operation)
+        _check_number(operation)
         _verify(operation)
     _check_stage(module)
 
@@ -256,6 +260,19 @@ def _check_position(operation: Operation) -> None:
         if position not in (DYNAMIC_INDEX, *range(size)):
             raise TextError("XT2001", f"{operation.name}: position {position} is outside of a vector whose size is "
                             f"{size}", f"write a position from 0 to {size - 1}", text_location(operation))
+
+
+def _check_number(operation: Operation) -> None:
+    """Raise if an index constant exceeds 64 bits, or if the panels of an allocation are no numbers."""
+    value = operation.properties.get("value") if isinstance(operation, arith.ConstantOp) else None
+    if isinstance(value, IntegerAttr) and isinstance(value.type, IndexType) and \
+            not -1 << 63 <= value.value.data < 1 << 63:
+        raise TextError("XT2068", f"{value.value.data} is no index", "an index has 64 bits", text_location(operation))
+    panels = operation.attributes.get(PANELS)
+    if panels is not None and not (isinstance(panels, ArrayAttr) and len(panels) in (2, 3) and all(
+            isinstance(number, IntegerAttr) and number.value.data >= 0 for number in panels)):
+        raise TextError("XT2001", f"{operation.name}: {PANELS} is two or three numbers",
+                        f"write {PANELS} = [1, 16], or leave it out", text_location(operation))
 
 
 def _check_yield(operation: Operation) -> None:

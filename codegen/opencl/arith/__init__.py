@@ -17,6 +17,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from codegen.opencl.arith import division, integer
 from codegen.opencl.arith.conversion import bitcast, convert
+from codegen.opencl.arith.negation import has_sign_bit, hidden, hidden_negation, hidden_sign, with_sign
 from codegen.opencl.arith.operands import finish, literal, operand_groups, stored
 from codegen.opencl.arith.predicate import register_bits
 from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, FAST, FAST_FUNCTIONS, PROCESSOR_FUNCTIONS, TEXT
@@ -35,10 +36,16 @@ def binary(emitter: Emitter, operation: Operation) -> None:
     """Emit a binary operation on fragments or scalars."""
     kind, expressions = type(operation), []
     dtype, width, groups = operand_groups(emitter, operation, by_words=kind not in integer.DIVISIONS)
-    zero = zero_of(emitter, operation)
+    zero, negated, sign = (find(emitter, operation) for find in (zero_of, hidden_negation, hidden_sign))
     for group in groups:
         if RECORDS[kind].family == "integer":
             expressions.append(integer.binary(emitter, operation, group[0], group[1], dtype, width))
+            continue
+        if has_sign_bit(dtype) and negated is not None:
+            expressions.append(hidden(group[negated], dtype, width))
+            continue
+        if has_sign_bit(dtype) and sign is not None:
+            expressions.append(with_sign(group[1 - sign], group[sign], dtype, width))
             continue
         left, right = (computed(value, dtype, width) for value in group)
         if _is_divided_in_steps(emitter, operation, dtype):

@@ -1,9 +1,9 @@
 """Differences from zero in OpenCL C, whose signs Intel's compiler for GPUs does not keep.
 
 ``0.0f - x`` is 0.0 for x = 0.0. That compiler makes the negation of it, which is -0.0, wherever it comes to know the
-zero: a constant, what it computes of constants, a loop's first value in the first of the steps that it unrolls. Of
-``0.0f + -x`` it makes the difference first. It leaves ``fma(x, -1, 0)`` alone, which has the same value for every x
-and is one instruction too.
+zero: a constant, what it computes of constants, a loop's first value in the first of the steps that it unrolls, the
+conversion of an integer that is 0 by its bits. Of ``0.0f + -x`` it makes the difference first. It leaves
+``fma(x, -1, 0)`` alone, which has the same value for every x and is one instruction too.
 """
 
 from __future__ import annotations
@@ -19,18 +19,27 @@ from xdsl.ir import Block, Operation, SSAValue
 from codegen.opencl.arith.operands import literal
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.values import vector_type
+from xegpu.analysis.integral_floats import signed_range
 from xegpu.dialect import reduction
 from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.vector import ExtractScalarOp, PadOp, ShuffleOp
 from xegpu.ir.dtypes import DType, bf16, f32
 from xegpu.ir.region_branch import incoming
-from xegpu.mlir.arith import SelectOp, SIToFPOp, UIToFPOp
+from xegpu.mlir.arith import CmpFOp, CmpIOp, ExtSIOp, ExtUIOp, SelectOp, SIToFPOp, TruncIOp, UIToFPOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 
-_VALUE_OF_OPERAND = (BroadcastOp, UnrealizedConversionCastOp, arith.ExtFOp, SIToFPOp, UIToFPOp,
-                     reduction.BroadcastOp, ConvertLayoutOp, ExtractScalarOp, PadOp, ShuffleOp, ExtractOp,
-                     ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp)
+SAME_ELEMENTS = (BroadcastOp, UnrealizedConversionCastOp, arith.ExtFOp, reduction.BroadcastOp, ConvertLayoutOp,
+                 ExtractScalarOp, PadOp, ShuffleOp, ExtractOp, ExtractStridedSliceOp, InsertStridedSliceOp,
+                 ShapeCastOp)
 """Operations whose results have elements of their operands."""
+_VALUE_OF_OPERAND = (*SAME_ELEMENTS, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp)
+"""Operations whose results are zero where those of their operands are."""
+_MAKES_ZERO = (arith.SubiOp, arith.XOrIOp, CmpIOp, CmpFOp)
+"""Operations whose results a compiler may know to be 0 though it does not know the operands, as of ``n - n``."""
+_QUOTIENTS = (arith.ShRSIOp, arith.ShRUIOp, arith.DivSIOp, arith.DivUIOp, arith.FloorDivSIOp)
+_REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
+_INTEGER_OPERATIONS = (arith.AddiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.ShLIOp, arith.MinSIOp,
+                       arith.MinUIOp, arith.MaxSIOp, arith.MaxUIOp, TruncIOp, *_QUOTIENTS, *_REMAINDERS)
 
 
 def zero_of(emitter: Emitter, operation: Operation) -> int | None:
@@ -40,7 +49,7 @@ def zero_of(emitter: Emitter, operation: Operation) -> int | None:
         return None
     others = (1,) if isinstance(operation, arith.SubfOp) else (
         i for i, value in enumerate(operation.operands) if _is_negation(value))
-    return next((1 - i for i in others if _may_be_zero(operation.operands[1 - i], {}, {})), None)
+    return next((1 - i for i in others if may_be_zero(operation.operands[1 - i], {}, {})), None)
 
 
 def _is_negation(value: SSAValue) -> bool:
@@ -50,34 +59,50 @@ def _is_negation(value: SSAValue) -> bool:
         return _is_negation(owner.operands[0])
     if among := _chosen_from(value):
         return any(map(_is_negation, among[:1] if isinstance(owner, Block) else among))
-    return (isinstance(owner, arith.SubfOp) and _has(owner.lhs, lambda number: number == 0 and _is_negative(number))) \
+    return (isinstance(owner, arith.SubfOp) and has(owner.lhs, lambda number: number == 0 and is_negative(number))) \
         or (isinstance(owner, arith.MulfOp) and any(
-            _has(factor, lambda number: number == -1) for factor in owner.operands))
+            has(factor, lambda number: number == -1) for factor in owner.operands))
 
 
-def _may_be_zero(value: SSAValue, asked: dict[SSAValue, bool], known: dict[SSAValue, bool]) -> bool:
+def may_be_zero(value: SSAValue, asked: dict[SSAValue, bool], known: dict[SSAValue, bool]) -> bool:
     """Whether a compiler may know of a value, or of an element of it, that it is 0.0, if only in a loop's first step.
 
     Args:
         value: the value.
         asked: the answers; False for values that are being asked for, which loops carry.
-        known: those of :func:`_may_be_known`.
+        known: those of :func:`may_be_known`.
     """
     if value in asked:
         return asked[value]
     asked[value], owner = False, value.owner
     if isinstance(owner, arith.ConstantOp):
-        asked[value] = _has(value, lambda number: number == 0 and not _is_negative(number))
+        asked[value] = has(value, lambda number: number == 0 and not is_negative(number))
     elif isinstance(owner, _VALUE_OF_OPERAND):
-        asked[value] = any(_may_be_zero(each, asked, known) for each in owner.operands)
+        asked[value] = any(may_be_zero(each, asked, known) for each in owner.operands)
     elif among := _chosen_from(value):
-        asked[value] = any(_may_be_zero(each, asked, known) for each in among)
+        asked[value] = any(may_be_zero(each, asked, known) for each in among)
+    elif isinstance(owner, _MAKES_ZERO):
+        asked[value] = True
+    elif isinstance(owner, _INTEGER_OPERATIONS):
+        asked[value] = _is_small(owner) or any(may_be_zero(each, asked, known) for each in owner.operands)
     else:
-        asked[value] = _may_be_known(value, known)
+        asked[value] = may_be_known(value, known)
     return asked[value]
 
 
-def _may_be_known(value: SSAValue, asked: dict[SSAValue, bool]) -> bool:
+def _is_small(owner: Operation) -> bool:
+    """Whether an operation on integers is 0 by the range of its operands, or may be by their bits."""
+    if isinstance(owner, arith.AndIOp):
+        return not any(isinstance(operand.owner, arith.ConstantOp) or has(operand, bool) for operand in owner.operands)
+    if isinstance(owner, _REMAINDERS):
+        return has(owner.rhs, lambda number: abs(number) == 1)
+    if not isinstance(owner, _QUOTIENTS):
+        return False
+    dividend, shifts = signed_range(owner.lhs), isinstance(owner, (arith.ShRSIOp, arith.ShRUIOp))
+    return dividend.low >= 0 and has(owner.rhs, lambda number: dividend.high < (2 ** number if shifts else number))
+
+
+def may_be_known(value: SSAValue, asked: dict[SSAValue, bool]) -> bool:
     """Whether a compiler may know a value, as all that it is computed of."""
     if value in asked:
         return asked[value]
@@ -85,11 +110,11 @@ def _may_be_known(value: SSAValue, asked: dict[SSAValue, bool]) -> bool:
     if isinstance(owner, arith.ConstantOp):
         asked[value] = True
     elif among := incoming(value):
-        asked[value] = any(_may_be_known(each, asked) for each in among)
+        asked[value] = any(may_be_known(each, asked) for each in among)
     elif isinstance(owner, Operation):  # the last operands first: those of a chain of sums are what is added
-        asked[value] = bool(owner.operands) and all(_may_be_known(each, asked) for each in reversed(owner.operands))
+        asked[value] = bool(owner.operands) and all(may_be_known(each, asked) for each in reversed(owner.operands))
     elif isinstance(loop := owner.parent_op(), scf.ForOp):
-        asked[value] = _may_be_known(loop.lb, asked)
+        asked[value] = may_be_known(loop.lb, asked)
     return asked[value]
 
 
@@ -99,18 +124,18 @@ def _chosen_from(value: SSAValue) -> Sequence[SSAValue]:
     return owner.operands[1:] if isinstance(owner, SelectOp) else incoming(value)
 
 
-def _has(value: SSAValue, test: Callable[[float], bool]) -> bool:
+def has(value: SSAValue, test: Callable[[float], bool]) -> bool:
     """Whether a value is a constant of which an element passes a test."""
     owner = value.owner
     if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
-        return _has(owner.operands[0], test)
+        return has(owner.operands[0], test)
     attribute = owner.value if isinstance(owner, arith.ConstantOp) else None
     if isinstance(attribute, DenseIntOrFPElementsAttr):
         return any(map(test, attribute.get_values()))
     return isinstance(attribute, FloatAttr | IntegerAttr) and test(attribute.value.data)
 
 
-def _is_negative(number: float) -> bool:
+def is_negative(number: float) -> bool:
     return math.copysign(1, number) < 0
 
 

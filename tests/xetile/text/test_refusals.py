@@ -34,6 +34,8 @@ CASES = {
                                      "XT2001"),
     "a constant of another type": ('%a = "arith.constant"() {value = 1 : i32} : () -> index', "XT2001"),
     "an integer out of range": ("%a = arith.constant 300 : i8", "XT2002"),
+    "an index out of range": ("%a = arith.constant 9223372036854775808 : index", "XT2068"),
+    "panels that are no numbers": ("%s = memref.alloc() {xegpu.panels = [1, i64]} : memref<16x32xf32, 3>", "XT2001"),
     "an element out of range": ("%v = arith.constant dense<300> : vector<8x16xi8>", "XT2002"),
     "nested branches": ("scf.if %p {\n" * 2000 + "}\n" * 2000, "XT2002"),
     "a string that does not end": ('"' + "a" * 60, "XT2002"),

@@ -61,7 +61,8 @@ def _run(kernel: xt.Kernel, dtype: xt.DType, where: str, rows: int) -> tuple[np.
     return a.astype(np.float64), c.astype(np.float64)
 
 
-def _assert_same(result: np.ndarray, expected: np.ndarray) -> None:
+def assert_same(result: np.ndarray, expected: np.ndarray) -> None:
+    """Compare numbers and the signs of zeros."""
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
 
@@ -69,12 +70,12 @@ def _assert_same(result: np.ndarray, expected: np.ndarray) -> None:
 @EVERYWHERE
 def test_zero_minus_zero_is_positive(dtype: xt.DType, where: str) -> None:
     a, c = _run(differences, dtype, where, 6)
-    _assert_same(c, np.concatenate([0 - a, -2 * abs(a) + 0.0, 0 - a * a, 0 * abs(a), -a, -a]))
+    assert_same(c, np.concatenate([0 - a, -2 * abs(a) + 0.0, 0 - a * a, 0 * abs(a), -a, -a]))
 
 
 @EVERYWHERE
 def test_a_zero_that_a_compiler_comes_to_know_is_one(dtype: xt.DType, where: str) -> None:
     a, c = _run(differences_from_known_zeros, dtype, where, ZEROS)
     twice = -2 * abs(a) + 0.0
-    _assert_same(c, np.concatenate([*[0 - a] * 5, twice, -3 * abs(a) + 0.0, (0 - a) + (1 - a), 0 - 2 * a,
+    assert_same(c, np.concatenate([*[0 - a] * 5, twice, -3 * abs(a) + 0.0, (0 - a) + (1 - a), 0 - 2 * a,
                                     *[0 - a] * 3]))
